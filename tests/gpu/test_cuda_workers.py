@@ -64,6 +64,14 @@ def test_a_replay_of_steps_is_read_there_without_workers(tmp_path: Path, graphs:
     assert resume(tmp_path, quiet=True, total_steps=5000).steps >= 5000
 
 
+@pytest.mark.parametrize("graphs", [True, False])
+def test_continuous_actions_reach_a_replay_of_steps_without_workers(tmp_path: Path, graphs: bool) -> None:
+    how = {"graphs": graphs, "n_step": 2, "device": "cuda", "samplers": 0, "algo": "sac"}
+    settings = {name: value for name, value in SETTINGS.items() if name != "evaluate_episodes"} | how
+    train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
+    assert all(math.isfinite(value) for value in last(tmp_path)["loss"].values())
+
+
 def test_sac_learns_pendulum_there(tmp_path: Path) -> None:
     more = {"device": "cuda", "total_steps": 12_000, "replay_ratio": 1.0, "evaluate_episodes": 10}
     train("Pendulum-v1", algo="sac", run_dir=tmp_path, quiet=True, seed=1, **(SETTINGS | more))

@@ -326,17 +326,6 @@ def test_a_run_goes_on_as_if_undisturbed(tmp_path):
     assert all(length <= 20 for length in evaluate(tmp_path / "broken", episodes=2).lengths)
 
 
-def test_observations_may_be_numbers(tmp_path):
-    """What a replay of steps gives of them, and the vectors that stand for them, are the same to it."""
-    space = gym.spaces.Discrete(5, start=2)
-    policies = [policy_for(space), policy_for(space)]
-    seen = torch.randint(2, 7, (2, 8), generator=generator())
-    batch = some_transitions(VECTORS, 8, 0)._replace(inputs=seen[0], following=seen[1])
-    policies[0].improve(batch, RATES)
-    policies[1].improve(batch._replace(inputs=torch.eye(5)[seen[0] - 2], following=torch.eye(5)[seen[1] - 2]), RATES)
-    assert torch.equal(policies[0].actor_parameters, policies[1].actor_parameters)
-
-
 @pytest.mark.parametrize("samplers", [0, 1])
 @pytest.mark.parametrize("task", ["Catch-v0", "FrozenLake-v1", "MinAtar-Breakout-v1", "MinAtar-Breakout-v1 as numbers"])
 def test_it_learns_from_steps(tmp_path, task, samplers):

@@ -6,6 +6,8 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
 import torch
 
@@ -16,9 +18,12 @@ from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
+from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.storage.device_replay import Transitions
 from nightly import rest_nightly
-from updates import a_policy, some_transitions
+from updates import CPU, a_policy, some_transitions
 from whole_runs import SMALL, assert_same_run, facts
 
 PICTURES = """
@@ -28,6 +33,20 @@ import numpy as np
 class Pictures(gym.Env):
     observation_space = gym.spaces.Box(0, 255, (3, 40, 40), np.uint8)
     action_space = gym.spaces.Box(-1, 1, (2,))
+"""
+NUMBERS = """
+import gymnasium as gym
+
+class Numbers(gym.Env):
+    observation_space = gym.spaces.Discrete(5, start=2)
+    action_space = gym.spaces.Box(-1, 1, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 2, {}
+
+    def step(self, action):
+        return int(self.np_random.integers(2, 7)), 1.0, self.np_random.random() < 0.1, False, {}
 """
 
 train: Any = headrace.train
@@ -83,6 +102,31 @@ def test_no_iteration_waits_for_the_device(algo):
             policy.learn(samples, 0, chance)
         assert not torch.equal(policy.parts["critic"], before)
     collector.pool.close()
+
+
+@pytest.mark.parametrize("algo", ["sac", "dqn"])
+def test_observations_that_are_numbers_become_vectors(algo):
+    """A replay of steps gives them as they are."""
+    config, space = make_config("x", algo=algo, defaults=False, hidden=(8,)), gym.spaces.Discrete(5, start=2)
+    actions = gym.spaces.Discrete(3) if algo == "dqn" else gym.spaces.Box(-1, 1, (2,), np.float32)
+    policy: Any = make_policy("", config, AgentGroup(space, actions), CPU)
+    seen = torch.randint(2, 7, (2, 8), generator=torch.Generator().manual_seed(0))
+    batch = Transitions(seen[0], torch.zeros(8, 2), torch.zeros(8), torch.ones(8), seen[1])
+    normal = policy.normalised(batch)
+    assert torch.equal(normal.inputs, torch.eye(5)[seen[0] - 2])
+    assert torch.equal(normal.following, torch.eye(5)[seen[1] - 2])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"samplers": 0, "n_step": 2}, pytest.param({"samplers": 1}, marks=pytest.mark.nightly)]
+)
+def test_continuous_actions_are_learnt_from_numbers(tmp_path: Path, settings, monkeypatch) -> None:
+    (tmp_path / "categories.py").write_text(NUMBERS)
+    monkeypatch.chdir(tmp_path)
+    options = {name: value for name, value in TINY.items() if name not in ("num_steps", "env_options")} | settings
+    options |= {"total_steps": 1000, "quiet": True, "viewer": False}
+    result = train("categories.py:Numbers", "sac", run_dir=tmp_path / "run", **options)
+    assert result.reason == "finished" and facts(tmp_path / "run")[-1]["loss"]["critic_loss"] > 0
 
 
 @pytest.mark.parametrize("algo", ["ddpg", "td3"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import headrace
-from headrace.errors import NotFiniteError
+from headrace.errors import NotFiniteError, OptionError
 from headrace.train.config.settings import make_config
 from headrace.train.runners.step_trainer import StepTrainer
 from headrace.train.runs.folder import RunFolder
@@ -115,6 +115,27 @@ def test_statistics_are_those_of_the_steps_that_were_taken(tmp_path):
     seen = trainer.policy.normalised(batch)
     torch.testing.assert_close(seen.inputs, ((batch.inputs - normaliser.mean) * normaliser.scale).clamp(-10, 10))
     assert torch.equal(seen.discounts, batch.discounts) and not torch.equal(seen.rewards, batch.rewards)
+    trainer.close()
+
+
+def test_a_rollout_that_is_too_large_is_an_error_that_says_what_to_change(tmp_path):
+    with pytest.raises(OptionError, match=r"num_steps=10000000000 and num_envs=3 need .*: take fewer steps"):
+        a_trainer(tmp_path, "MinAtar-Breakout-v1", num_steps=10_000_000_000)
+
+
+def test_normalised_sums_of_rewards_are_clipped_as_their_parts_would_be(tmp_path):
+    more: dict[str, Any] = {"algo": "sac", "normalise_rewards": True, "hidden": (8,), "minibatch_size": 16}
+    trainer = a_trainer(tmp_path, "Pendulum-v1", n_step=3, **more)
+    trainer.iterate()
+    scaler = trainer.policy.reward_scaler
+    assert scaler is not None
+    scaler.statistics.variance.fill_(0.25)  # a reward is doubled
+    trainer.replay.arrays["record"][..., trainer.replay.layout.inputs + 1] = -4.0
+    seen, learn = [], trainer.learner._learn
+    trainer.learner._learn = lambda batch: (seen.append(batch.rewards.clone()), learn(batch))  # type: ignore[func-returns-value, method-assign]
+    trainer.learner.update()
+    (rewards,) = seen
+    torch.testing.assert_close(rewards.max(), torch.tensor(-8 * (1 + GAMMA + GAMMA**2)), rtol=1e-4, atol=0)
     trainer.close()
 
 

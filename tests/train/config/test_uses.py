@@ -72,11 +72,32 @@ def test_steps_and_priorities_are_for_one_agent_without_hindsight(algo):
         assert "prioritised=True" in refused(task, algo=algo, prioritised=True, samplers=0)
 
 
-def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path):
-    several: list[dict[str, Any]] = [{"n_step": 3}, {"prioritised": True}]
-    for changes in several:
-        with pytest.raises(OptionError, match=r"batch_size=4 lets groups .*: leave batch_size out"):
-            train("CartPole-v1", "dqn", run_dir=tmp_path / "run", num_envs=8, batch_size=4, **changes)
+def test_rewards_of_several_steps_are_not_silently_dropped_with_hindsight():
+    """Given, they are an error, also where they are a preset's; a preset's alone are a remark."""
+    fast: dict[str, Any] = {"algo": "crossq", "preset": "fast", "hindsight": 0.8}
+    for samplers in (0, 1):
+        words = refused(samplers=samplers, n_step=3, **fast)
+        assert words.startswith("n_step=3 would not be used by crossq") and "with hindsight=0" in words
+        check("Pendulum-v1", samplers=samplers, **fast)
+        check("Pendulum-v1", samplers=samplers, n_step=1, **fast)
+        check("Pendulum-v1", samplers=samplers, n_step=3, **(fast | {"hindsight": 0}))
+    dqn: dict[str, Any] = {"task": "MinAtar-Breakout-v1", "algo": "dqn", "preset": "fast"}
+    check(**dqn, target_rate=make_config(**dqn).target_rate)  # type: ignore[attr-defined]  # target_update is its, too
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        ("CartPole-v1", {"n_step": 3}, "with n_step=3 a row .*: leave batch_size out, or set n_step=1$"),
+        ("CartPole-v1", {"prioritised": True}, "with prioritised=True a row .* out, or set prioritised=False$"),
+        ("MinAtar-Breakout-v1", {"n_step": 3}, "with images and n_step=3 a row .*: leave batch_size out$"),
+        ("Pendulum-v1", {"algo": "crossq", "preset": "fast"}, "with n_step=3 a row .* out, or set n_step=1$"),
+    ],
+)
+def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, settings, words):
+    """What needs the replay is named, also where a preset has it, and how to do without."""
+    with pytest.raises(OptionError, match=f"batch_size=4 lets groups of environments take turns, but {words}"):
+        train(task, run_dir=tmp_path / "run", num_envs=8, batch_size=4, **({"algo": "dqn"} | settings))
     assert not (tmp_path / "run").exists()
 
 

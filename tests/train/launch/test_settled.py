@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from headrace import machine
 from headrace.train import make_config
 from headrace.train.launch.checks import check_request, resolved
+
+REACH = f"{Path(__file__).parents[2] / 'goal_games.py'}:Reach"
 
 
 @pytest.fixture
@@ -35,6 +38,14 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("Pendulum-v1", {"algo": "ppo", "samplers": 2}, 2, ""),
         ("CartPole-v1", {"algo": "dqn"}, 1, ""),
         ("TagGridWorld-v0", {"algo": "dqn"}, 0, ""),
+        ("CartPole-v1", {"algo": "dqn", "device": "cuda"}, 0, ""),  # environments and replay are there, too
+        (
+            "CartPole-v1",
+            {"algo": "dqn", "device": "cuda", "n_step": 3},
+            1,
+            "",
+        ),  # its replay is on the host, as they are
+        ("MinAtar-Breakout-v1", {"algo": "dqn", "device": "cuda"}, 1, ""),
     ],
 )
 def test_what_is_open_is_decided_and_what_was_chosen_stays(
@@ -63,3 +74,13 @@ def test_what_the_number_of_cores_decides_is_told(cores: Any, count: int, words:
     assert [words in remark for remark in check_request("Pendulum-v1", asked).remarks()] == [True]
     for settings in ({"actor_device": "cpu"}, {"actor_device": ""}, {"samplers": 0}, {"replay_ratio": None}):
         assert not any("core" in remark for remark in check_request("Pendulum-v1", asked | settings).remarks())
+
+
+@pytest.mark.parametrize("more", [{"samplers": 0}, {"samplers": 1}, {"deterministic": True}])
+def test_what_a_given_setting_turns_off_of_a_preset_is_told_once(more: dict[str, Any]) -> None:
+    env = {"flat_observation": True}
+    asked = {"algo": "crossq", "preset": "fast", "total_steps": 10_000, "env_options": env} | more
+    told = check_request(REACH, asked | {"hindsight": 0.8}).remarks()
+    assert [words for words in told if "n_step" in words] == ["n_step=3, a preset's, is not used with hindsight=0.8"]
+    for settings in ({}, {"hindsight": 0.8, "n_step": 1}):
+        assert not any("n_step" in words for words in check_request(REACH, asked | settings).remarks())

@@ -93,3 +93,11 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_return():
     scaler = RewardScaler(4, 0.9)
     np.testing.assert_allclose(scaler(torch.from_numpy(rewards), torch.from_numpy(done)).numpy(), expected, rtol=1e-5)
     np.testing.assert_allclose(scaler.running.numpy(), running, rtol=1e-5)
+
+
+def test_sums_of_rewards_are_clipped_to_as_many_bounds():
+    """Their sum is no longer that of one reward: only what exceeds the bound of all of them is cut."""
+    scaler = RewardScaler(1, 0.9)  # which has seen nothing yet, and divides by 1
+    rewards = torch.tensor([-40.0, -25.0, 9.0, 12.0, 35.0])
+    torch.testing.assert_close(scaler.scaled(rewards, 3), torch.tensor([-30.0, -25.0, 9.0, 12.0, 30.0]))
+    torch.testing.assert_close(scaler.scaled(rewards), torch.tensor([-10.0, -10.0, 9.0, 10.0, 10.0]))

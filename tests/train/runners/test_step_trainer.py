@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from learners import both, go_on, run
 
 import headrace
@@ -111,6 +113,25 @@ def test_a_replay_that_is_lost_is_filled_anew_in_new_episodes(tmp_path, lost):
     assert len(waiting) == 1 and len(learning) > 2
 
 
+def test_a_ring_of_an_earlier_version_is_neither_restored_nor_written_again(tmp_path):
+    """Runs of these kinds had transitions on the policy's device then, in the checkpoint."""
+    task, options = RUNS["vectors"]
+    train(task, run_dir=tmp_path, quiet=True, **(options | {"total_steps": 400}))
+    point, step = newest(tmp_path), newest(tmp_path).counters["step"]
+    ring = {"memory": torch.zeros(400, 11), "written": torch.tensor(400), "collected": torch.tensor(400)}
+    kept = {name: tensor for name, tensor in point.state.items() if not name.startswith(("steps.", "learner."))}
+    counters = {name: value for name, value in point.counters.items() if name not in ("replay", "collected")}
+    kept |= checkpoints.prefixed("replay", ring)
+    name = checkpoints.step_name(step)
+    checkpoints.save(tmp_path / "checkpoints", name, dataclasses.replace(point, state=kept, counters=counters))
+    resume(tmp_path, quiet=True, total_steps=700)
+    (told,) = (event.text for event in read_events(tmp_path / "events.jsonl") if event.kind == "warning")
+    assert "empty replay (an earlier version wrote it)" in told
+    point = newest(tmp_path)
+    assert not checkpoints.group("replay", point.state)
+    assert point.counters["collected"] == point.counters["step"] - step > 150
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("more", [{}, {"prioritised": True, "n_step": 1}])
 def test_it_learns_from_images(tmp_path, more):
@@ -128,6 +149,9 @@ def test_it_is_what_a_run_without_samplers_has(monkeypatch):
 
     assert has("MinAtar-Breakout-v1", algo="dqn", samplers=0)
     assert has("MinAtar-Breakout-v1", algo="dqn", deterministic=True)
+    assert has(
+        "MinAtar-Breakout-v1", algo="dqn", samplers=0, network="mlp", n_step=1
+    )  # a byte for each value, not four
     assert has("CartPole-v1", algo="dqn", prioritised=True, samplers=0)
     assert has("Pendulum-v1", algo="td3", n_step=2, devices=("cpu", "cpu"))
     assert not has("CartPole-v1", algo="dqn", samplers=0)
@@ -175,6 +199,34 @@ def test_who_does_not_find_its_part_says_so(tmp_path):
     assert point.counters["collected"] == point.counters["step"] - stopped
     waiting = {line["loss"]["critic_loss"] for line in facts(tmp_path / "run") if 0 <= line["step"] - stopped < 300}
     assert len(waiting) == 1 and len({line["loss"]["critic_loss"] for line in facts(tmp_path / "run")[-5:]}) > 1
+
+
+def test_all_wait_for_one_that_has_no_transition_yet(tmp_path):
+    """Without learning_starts: the one that lost its part has nothing to learn from after a step."""
+    task, options = RUNS["vectors"]
+    folder, options = tmp_path / "run", options | {"learning_starts": 0, "num_steps": 1, "replay_ratio": 1.0}
+    both(run, folder, task, options | {"total_steps": 160})
+    shutil.rmtree(folder / "replay-1")
+    stopped = newest(folder).counters["step"]
+    both(go_on, folder, {"total_steps": stopped + 160})
+    assert facts(folder)[-1]["step"] >= stopped + 160
+    assert len({line["loss"]["critic_loss"] for line in facts(folder) if line["step"] > stopped}) > 2
+
+
+def test_more_processes_go_on_learning_from_copies(tmp_path):
+    """The copies are as much as each had to collect before its first update, though together they collected less."""
+    task, options = RUNS["vectors"]
+    folder, options = tmp_path / "run", options | {"total_steps": 200, "num_steps": 4, "replay_ratio": 0.25}
+    train(task, run_dir=folder, quiet=True, **options)
+    alone = newest(folder).counters
+    both(go_on, folder, {"total_steps": 260})
+    point, lines = newest(folder), facts(folder)
+    assert point.counters["collected"] == 2 * alone["collected"] + point.counters["step"] - alone["step"]
+    later = {line["loss"]["critic_loss"] for line in lines if line["step"] > alone["step"]}
+    assert point.counters["step"] < 300 and len(later) > 1
+    resume(folder, quiet=True, total_steps=320)
+    again = newest(folder).counters
+    assert again["collected"] == point.counters["collected"] // 2 + again["step"] - point.counters["step"]
 
 
 @pytest.mark.nightly

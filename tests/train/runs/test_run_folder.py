@@ -299,3 +299,15 @@ def test_what_is_no_path_is_an_error_that_says_so(path) -> None:
 def test_a_run_has_a_folder_of_a_name() -> None:
     with pytest.raises(OptionError, match="run_dir is empty"):
         headrace.train.train("CartPole-v1", run_dir="", total_steps=128, quiet=True)
+
+
+def test_only_replays_of_processes_are_dropped(tmp_path):
+    """A copy that somebody made stays, whatever its name."""
+    run = RunFolder.create(tmp_path / "run", make_config("CartPole-v1"))
+    names = ["replay", "replay-1", "replay-2", "replay-10", "replay-old", "replay-", "replay-1-old", "replay--1"]
+    for name in names:
+        (run.path / name).mkdir()
+    run.drop_replays(2)
+    assert sorted(path.name for path in run.path.glob("replay*")) == sorted({*names} - {"replay-2", "replay-10"})
+    run.leave()
+    assert sorted(path.name for path in run.path.glob("replay*")) == sorted(names[4:])

@@ -150,8 +150,13 @@ def test_what_cannot_have_hindsight_is_named(tmp_path):
         ("CartPole-v1", {}, "achieved_goal"),
         (f"{GAMES}:NoGoals", flat, "compute_reward"),
         (FLIP, flat | {"n_step": 3, "samplers": 1}, "n_step=3 would not be used"),
-        (FLIP, flat | {"batch_size": 4, "num_envs": 8}, "leave batch_size out"),
+        (
+            FLIP,
+            flat | {"batch_size": 4, "num_envs": 8},
+            "with hindsight=0.8 .* leave batch_size out, or set hindsight=0",
+        ),
         (FLIP, flat | {"hindsight": 1.5}, "hindsight=1.5"),
+        (FLIP, flat | {"curriculum": {"bits": [(0, 8), (50, 8)]}}, "rewards of .* env_options: leave curriculum out"),
         (FLIP, flat | {"reward": f"{tmp_path}/rewards.py:mine"}, "leave reward out"),
     ):
         with pytest.raises(OptionError, match=words):

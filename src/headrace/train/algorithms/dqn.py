@@ -101,15 +101,9 @@ class DQN(DQNDeclaration, OffPolicy):
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
         """Makes one gradient step of Q; with ``actor``, the targets are moved after it.
 
-        Observations of a `Discrete` may be numbers, int64[B].
-
         Returns:
             `statistics`, float32[3].
         """
-        if self.encoder.categories and batch.inputs.dtype == torch.int64:
-            out = torch.empty(2, len(batch.inputs), *self.encoder.shape, device=self.device)
-            inputs, following = (self.encoder(x, o) for x, o in zip((batch.inputs, batch.following), out, strict=True))
-            batch = batch._replace(inputs=inputs, following=following)
         measured = self.improve_critics(batch, rates)
         if actor:
             self.move_targets()

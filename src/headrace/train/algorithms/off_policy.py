@@ -294,17 +294,20 @@ class OffPolicy(Policy):
         some = self.replay.read(self._rows)
         return self.normalised(some._replace(discounts=some.discounts * self.config.gamma))
 
-    def normalised(self, some: Transitions) -> Transitions:
-        """Returns transitions normalised by the present statistics; images for a perceptron become vectors first."""
+    def normalised(self, some: Transitions, steps: int = 1) -> Transitions:
+        """Returns transitions of up to ``steps`` steps, normalised by the present statistics.
+
+        Observations of a `Discrete`, int64[B], and images for a perceptron become vectors first.
+        """
         normaliser, scaler = self.encoder.normaliser, self.reward_scaler
-        if some.inputs.dim() > 2 and not self.encoder.image:
+        if not self.encoder.image and some.inputs.shape[1:] != self.encoder.shape:
             out = torch.empty(2, len(some.inputs), *self.encoder.shape, device=self.device)
             inputs, following = map(self.encoder.plain, (some.inputs, some.following), out)
             some = some._replace(inputs=inputs, following=following)
         if normaliser is not None:
             inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
             some = some._replace(inputs=inputs, following=following)
-        return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards))
+        return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards, steps))
 
     @property
     def _columns(self) -> int:

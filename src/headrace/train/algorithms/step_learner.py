@@ -23,6 +23,7 @@ from headrace.train.storage.device_mirror import replay_on
 from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
 from headrace.train.storage.prioritised import PrioritisedReplay
+from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
 
 
@@ -43,7 +44,7 @@ class StepLearner:
 
     def __init__(self, config: ReplayConfig, policy: OffPolicy, replay: StepReplay):
         self.config: Config = config
-        self.policy, self._size = policy, config.minibatch_size
+        self.policy, self._size, self._n_step = policy, config.minibatch_size, replay.n_step
         self.replay = drawn_from(config, replay_on(policy.device, replay))
         self.updates = 0
         self.generator = torch.Generator().manual_seed(config.seed)
@@ -65,7 +66,7 @@ class StepLearner:
         if not self.updates:
             self.policy.prepare(self._observed)
         rows = self._rows = self.replay.draw((self._size,), self.generator)
-        self._batch = self._in_place(self.policy.normalised(self.replay.read(rows)))
+        self._batch = self._in_place(self.policy.normalised(self.replay.read(rows), self._n_step))
         self.updates += 1
         self._since += 1
         self._learn(self._batch)
@@ -130,7 +131,7 @@ class StepLearner:
             self.replay.load(priorities)
 
 
-def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | PrioritisedReplay | HindsightReplay:
+def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | ReplayWrapper:
     """Returns the replay, or one over it that draws transitions by their errors, or that replaces goals."""
     if config.hindsight:
         return HindsightReplay(replay, goals_for(config), config.hindsight)

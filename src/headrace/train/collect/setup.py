@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -111,15 +110,18 @@ def make_collector(
         OptionError: the rollout's observations need more memory than is free.
     """
     there = isinstance(unwrapped(pool), TorchPool)
-    with contextlib.suppress(OSError):  # the system does not tell how much is free
-        _check_room(config, pool.spec, free(device if there else torch.device("cpu")))
+    check_room(config, pool.spec, device if there else torch.device("cpu"))
     if there:
         return DeviceCollector(config, pool, policies)
     return HostCollector(config, pool, policies, device)
 
 
-def _check_room(config: Config, spec: TaskSpec, available: int) -> None:
-    """Raises `OptionError` where a rollout's observations do not fit into ``available`` bytes of memory."""
+def check_room(config: Config, spec: TaskSpec, device: torch.device) -> None:
+    """Raises `OptionError` where a rollout's observations need more memory than is free on a device."""
+    try:
+        available = free(device)
+    except OSError:  # the system does not tell
+        return
     row = sum(f.dtype.itemsize * math.prod(f.shape) for f in observation_fields(spec.observation))
     needed = (config.num_steps + 1) * config.num_envs * row
     if needed > available:

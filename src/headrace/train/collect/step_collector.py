@@ -55,7 +55,7 @@ class StepCollector(Collector):
         """Takes T steps in every environment, and writes them to the replay; `draw` must be called before.
 
         Returns:
-            The number of steps that were taken.
+            An empty list, as what is learnt from is in the replay.
         """
         self._run()
         ran = self._clock()
@@ -64,17 +64,17 @@ class StepCollector(Collector):
         outcome = Outcome(self.rewards.to(self.device), *ends, self._taken.to(self.device), None)
         experience.update_statistics(outcome)
         self.seconds["learning"] += self._clock() - ran
-        return [int(self._taken.sum())]
+        return []
 
     def _run(self) -> None:
         (experience,), clock = self.experiences, self._clock
         now, seen = clock(), self.observations[OBS]
         seen[0] = self._recorder.observations()
         for t in range(self.steps):
-            experience.act(t, EVERYWHERE)
+            taken = experience.act(t, EVERYWHERE).cpu().numpy()
             actions = experience.actions[t].cpu()
             acted = clock()
-            step = self._recorder.step(actions)
+            step = self._recorder.step(actions, taken)
             for row, values in (
                 (self.rewards, step.rewards),
                 (self.terminated, step.terminated),

@@ -21,7 +21,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
-from headrace.train.modules.network import uses_images
+from headrace.train.modules.cnn import is_image
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 
@@ -54,13 +54,23 @@ class Frames:
 
 def replays_steps(config: Config) -> bool:
     """Returns whether a run learns from a replay of steps."""
-    if not isinstance(config, ReplayConfig):
+    if not isinstance(config, ReplayConfig) or build_task(config.task, **config.env_options).spec.agents:
         return False
-    spec = build_task(config.task, **config.env_options).spec
-    if spec.agents:
-        return False
-    several = config.n_step > 1 or config.priorities is not None or config.hindsight > 0
-    return config.samplers > 0 or several or uses_images(config, spec.observation)
+    return config.samplers > 0 or bool(needing_steps(config))
+
+
+def needing_steps(config: ReplayConfig) -> dict[str, str | None]:
+    """Returns what of a run needs a replay of steps, in words → the setting that avoids it; None if none does."""
+    needing: dict[str, str | None] = {}
+    if is_image(build_task(config.task, **config.env_options).spec.observation):
+        needing["images"] = None
+    if config.n_step > 1:
+        needing[f"n_step={config.n_step}"] = "n_step=1"
+    if config.priorities is not None:
+        needing["prioritised=True"] = "prioritised=False"
+    if config.hindsight:
+        needing[f"hindsight={config.hindsight}"] = "hindsight=0"
+    return needing
 
 
 def make_replay(config: Any) -> StepReplay:
@@ -118,11 +128,12 @@ class StepRecorder:
         """Returns what the policy sees now, [N, …], in memory that the next call may write to."""
         return torch.from_numpy(self.writer.row.observation) if self._stack == 1 else self.writer.stack()
 
-    def step(self, actions: Tensor, version: int = 0) -> Stepped:
+    def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> Stepped:
         """Steps all environments, and publishes a row.
 
         Args:
-            actions: the policy's actions, [N, *action_shape], on the CPU.
+            actions: the policy's actions, [N, *action_shape], on the CPU, which are stored.
+            taken: the same actions in the environments' units and dtype, [N, *action_shape].
             version: version of the weights that chose them.
 
         Raises:
@@ -130,7 +141,6 @@ class StepRecorder:
         """
         row = self.writer.row
         row.action[...] = actions.numpy()
-        taken = self.policy.distribution.to_env(actions).numpy()
         seen, reward, terminated, truncated, info = self.pool.step(taken)
         if not (isfinite(reward.sum()) and (self.policy.encoder.image or isfinite(seen.sum()))):
             check_rewards(torch.from_numpy(reward)[None], self._when())

@@ -123,7 +123,8 @@ class CommonConfig(RunConfig):
     )
     normalise_rewards: bool = setting(
         False,
-        "Divide rewards by the running standard deviation of the discounted return.",
+        "Divide rewards by the running standard deviation of the discounted return, and clip them to ± 10, sums of "
+        "n_step rewards to ± 10 · n_step.",
         group="learning",
         use=_COLLECTED,
         speed=True,

@@ -72,7 +72,8 @@ def check_used(
 
     Args:
         config: the settings of the run, none left open.
-        given: the settings that the user gave; those equal to the defaults are no error.
+        given: the settings that the user gave; those equal to the defaults are no error, unless another given setting
+            turns off what a preset has.
         setups: policy name → its setup.
         why: why the run has no samplers, if the user did not choose that.
 
@@ -80,11 +81,14 @@ def check_used(
         OptionError: no policy uses one of them, one of the schedules, or one of a policy's own settings; the message
             names the algorithms that would.
     """
-    plain = make_config(config.task, algo=config.algo, preset=config.preset)
+    plain = _plain(config)
     every = list(setups.values())
     for name in sorted(given):
         value = getattr(config, name, given[name])
-        if value and value != getattr(plain, name, None):
+        harmless = (
+            default_of(type(config), name) if _switches(name, config, plain, given) else getattr(plain, name, None)
+        )
+        if value and value != harmless:
             _check(name, value, every, why)
     for name, points in sorted(config.schedules.items()):
         _check(name, points, every, why, "a schedule of ")
@@ -145,6 +149,37 @@ def _check(name: str, value: Any, setups: list[PolicySetup], why: str | None, be
     kind = "" if last.network == "mlp" else f" for a network that is {last.network}"
     words = f"{before}{name}={value!r} would not be used by {last.config.algo} with {way}{kind}"
     raise OptionError(f"{words}: it is for {who_uses(name)}")
+
+
+def _plain(config: Config) -> Config:
+    """Returns the settings with which a run of the same task, algorithm and preset begins, if nothing else is given."""
+    return make_config(config.task, algo=config.algo, preset=config.preset)
+
+
+def turned_off(config: Config, given: Collection[str], setups: Mapping[str, PolicySetup]) -> Iterator[tuple[str, str]]:
+    """Yields the settings that have a preset's value and are not used, since the user gave another setting.
+
+    Args:
+        config: the settings of the run, none left open.
+        given: the names of the settings that the user gave.
+        setups: policy name → its setup.
+
+    Yields:
+        The names of the setting, and of the other one.
+    """
+    kind, plain = type(config), _plain(config)
+    for name in settings_of(kind):
+        if default_of(kind, name) != getattr(config, name) == getattr(plain, name):
+            others = _switches(name, config, plain, given)
+            if others and not any(setup.uses(name) for setup in setups.values()):
+                yield name, others[0]
+
+
+def _switches(name: str, config: Config, plain: Config, given: Collection[str]) -> list[str]:
+    """Returns the settings that decide whether another one is used, and that the user gave another value."""
+    known = settings_of(type(config)).get(name)
+    others = [use.given[0] for use in known.uses if use.given is not None] if known else []
+    return [other for other in others if other in given and getattr(config, other) != getattr(plain, other)]
 
 
 def unused_defaults(setup: PolicySetup) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,14 @@ from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.uses import PolicySetup, check_learns, check_used, learns_nothing, unused_defaults
+from headrace.train.config.uses import (
+    PolicySetup,
+    check_learns,
+    check_used,
+    learns_nothing,
+    turned_off,
+    unused_defaults,
+)
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
@@ -26,25 +33,32 @@ class Request:
         config: the settings with which the run begins; none is left open.
         setups: policy name → its settings and network, as `headrace.train.collect.setup.policy_setups` returns them.
         no_samplers: in words, why an algorithm with a replay has no samplers; None if it has some, or never has any.
+        off: a setting of a preset → the setting that the user gave and that turns it off.
     """
 
     requested: Config
     config: Config
     setups: dict[str, PolicySetup]
     no_samplers: str | None
+    off: dict[str, str]
 
     def remarks(self) -> list[str]:
         """Returns lines that tell the user which settings were decided for them, and why."""
-        found = [self._without_samplers(), *map(learns_nothing, self.setups.values())]
+        found = [self._without_samplers(), *self._turned_off(), *map(learns_nothing, self.setups.values())]
         return [words for words in (*found, _decided_by_cores(self.requested, self.config)) if words]
 
     def _without_samplers(self) -> str | None:
         if self.no_samplers is None:
             return None
         unused = dict(pair for setup in self.setups.values() for pair in unused_defaults(setup))
+        unused = {name: value for name, value in unused.items() if name not in self.off}
         without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
         told = "samples and learns in turn, without workers (samplers=0), since"
         return f"{self.config.algo} {told} {self.no_samplers}{without}"
+
+    def _turned_off(self) -> list[str]:
+        pairs = [[f"{name}={getattr(self.config, name)!r}" for name in pair] for pair in self.off.items()]
+        return [f"{name}, a preset's, is not used with {other}" for name, other in pairs]
 
 
 def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
@@ -65,7 +79,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     setups = _check_task(config)
     check_used(config, overrides, setups, why)
     check_learns(config, overrides, setups, why)
-    return Request(requested, config, setups, why)
+    return Request(requested, config, setups, why, dict(turned_off(config, overrides, setups)))
 
 
 def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
@@ -104,6 +118,7 @@ def resolved(config: Config) -> Config:
 def why_no_samplers(config: Config) -> str | None:
     """Returns in words why an algorithm with a replay has no samplers by default; None if it has some."""
     from headrace.pool.registry import build_task, is_known_here_only
+    from headrace.train.collect.steps import replays_steps
 
     task = build_task(config.task, **config.env_options)
     if task.spec.agents:
@@ -115,7 +130,7 @@ def why_no_samplers(config: Config) -> str | None:
             return f"{name}={value}"
     if place() is not None:
         return "torchrun starts several processes, each of which samples for itself"
-    if config.device != "cpu" and task.kernel is not None:
+    if config.device != "cpu" and task.kernel is not None and not replays_steps(config):
         return f"{config.task} lives on the policy's device, {config.device}"
     return None
 
@@ -164,7 +179,6 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
     from headrace.pool.registry import build_task
     from headrace.train.collect.curriculum import check_curriculum
     from headrace.train.collect.setup import find_device, policy_setups, reward_function
-    from headrace.train.collect.steps import replays_steps
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 
@@ -178,15 +192,25 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
         reward_function(config.reward)
     if isinstance(config, ReplayConfig) and config.hindsight:
         goals_for(config)
-    if config.batch_size and config.samplers == 0 and replays_steps(config):
-        raise OptionError(
-            f"batch_size={config.batch_size} lets groups of environments take turns, but images, n_step, priorities "
-            "and hindsight have a replay whose rows are a step of all environments: leave batch_size out"
-        )
+    _check_groups(config)
     spec = build_task(config.task, **config.env_options).spec
     setups = policy_setups(config, spec)
     check_loads(config, spec, setups)
     return setups
+
+
+def _check_groups(config: Config) -> None:
+    """Raises `OptionError` where environments would take turns in groups, but a replay has a row for all of them."""
+    from headrace.train.collect.steps import needing_steps, replays_steps
+
+    if config.batch_size and config.samplers == 0 and isinstance(config, ReplayConfig) and replays_steps(config):
+        needing = needing_steps(config)
+        others = [each for each in needing.values() if each is not None]
+        otherwise = f", or set {' and '.join(others)}" if len(others) == len(needing) else ""
+        raise OptionError(
+            f"batch_size={config.batch_size} lets groups of environments take turns, but with {' and '.join(needing)} "
+            f"a row of the replay is a step of all environments: leave batch_size out{otherwise}"
+        )
 
 
 def check_cluster(config: Config) -> None:

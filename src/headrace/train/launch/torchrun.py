@@ -1,8 +1,9 @@
 """Runs that torchrun has started: the first process begins a run or goes on with one, and the others follow it.
 
-Only the first process uses the run folder, so machines need not share a disk: it reads the checkpoint and broadcasts
-the settings. It writes the folder's path into the store of torchrun's agents. That store outlives the processes: after
-a restart they find the path there, and go on with the run from its newest checkpoint.
+The first process reads the checkpoint, broadcasts the settings and writes the run folder. Each of the others writes
+only its own replay of steps, if the run has one, into a folder of the same path on its machine. So machines need not
+share a disk. The first process writes the folder's path into the store of torchrun's agents. That store outlives the
+processes: after a restart they find the path there, and go on with the run from its newest checkpoint.
 """
 
 from __future__ import annotations

@@ -77,15 +77,15 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
                 if job.seconds >= 60 * row.minutes:
                     job.stop()
             display.update(processes.running, f"{row.name}: {row.task}, {config.algo} · {folder}")
-        if interrupt:
-            return False
         for seed in waiting:
+            if interrupt:
+                return False  # what has been judged stays
             if seed in failures:
                 result = scores.failed(seed, row.goals, failures[seed])
             else:
                 result = scores.try_measure(folder / f"seed-{seed}", seed, row.goals, row.games, row.judge)
             result.write(result_file(folder, seed))
-    return True
+        return not interrupt
 
 
 def result_file(folder: Path, seed: int) -> Path:

@@ -174,10 +174,13 @@ class RewardScaler:
             torch.mul(returns[t], keep[t], out=self.running)
         self.statistics.update(returns.flatten(), None if present is None else present.flatten())
 
-    def scaled(self, rewards: Tensor) -> Tensor:
-        """Returns rewards of any shape, scaled by the present statistics and clipped to ± 10."""
+    def scaled(self, rewards: Tensor, steps: int = 1) -> Tensor:
+        """Returns rewards of any shape, each the sum of those of ``steps`` steps, scaled by the present statistics.
+
+        They are clipped to ± 10 · ``steps``.
+        """
         scale = (self.statistics.variance + 1e-8).rsqrt().float()
-        return (rewards * scale).clamp_(-10.0, 10.0)
+        return (rewards * scale).clamp_(-10.0 * steps, 10.0 * steps)
 
     def state(self) -> dict[str, Tensor]:
         """Returns the tensors of a checkpoint: mean, variance, count and the running returns float32[num_envs]."""

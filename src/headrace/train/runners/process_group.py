@@ -5,8 +5,9 @@ optimiser step, by one all-reduce of the flat vector in which `FlatAdam` keeps t
 `torch.nn.parallel.DistributedDataParallel` does in a single bucket. Its buckets overlap communication with a long
 backward pass, which policies of a few layers do not have, and its hooks need autograd, which the hand-written backward
 pass of an `MLP` does not use. Statistics of observations, rewards and episodes are merged after every rollout. All
-processes therefore hold the same network at any time, and make the same decisions. Only the first one writes the run
-folder and shows the progress.
+processes therefore hold the same network at any time, and make the same decisions. Only the first one shows the
+progress and writes the run folder, except for replays of steps, of which each process writes its own
+(`headrace.train.runners.step_trainer`).
 """
 
 from __future__ import annotations

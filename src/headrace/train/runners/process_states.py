@@ -1,9 +1,10 @@
 """The states of several processes in one checkpoint, and their distribution to another number of processes.
 
 A checkpoint holds the first process's state as that of a run with one process, and those of the others under prefixed
-names. The same number of processes continues exactly. For any other number, replays and last episodes are distributed
-anew, and what all processes hold alike is kept. Environments begin new episodes, and random generators are seeded anew,
-as both belong to a process.
+names. The same number of processes continues exactly. For any other number, replays in the checkpoint and last episodes
+are distributed anew, and what all processes hold alike is kept. A replay of steps, which lies beside the checkpoint, is
+kept whole, copied or dropped instead (`headrace.train.runners.step_trainer`). Environments begin new episodes, and
+random generators are seeded anew, as both belong to a process.
 """
 
 from __future__ import annotations

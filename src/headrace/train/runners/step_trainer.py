@@ -18,7 +18,8 @@ from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.step_learner import StepLearner
 from headrace.train.collect.collector import Collector
-from headrace.train.collect.setup import agent_groups, make_policy, make_pool, prepare, rewarded
+from headrace.train.collect.host import HOST
+from headrace.train.collect.setup import agent_groups, check_room, make_policy, make_pool, prepare, rewarded
 from headrace.train.collect.step_collector import StepCollector
 from headrace.train.collect.steps import Frames, make_replay
 from headrace.train.runners.synchronous import Trainer
@@ -34,7 +35,8 @@ class StepTrainer(Trainer):
         policy: the only policy.
         replay: what the collector writes and the learner reads.
         learner: makes the updates.
-        collected: agent steps of all processes since the replay was empty.
+        collected: agent steps of all processes since the replay was empty; those of a part that several processes began
+            with count for each.
     """
 
     policy: OffPolicy
@@ -65,7 +67,9 @@ class StepTrainer(Trainer):
         return [self.policy]
 
     def _make_collector(self) -> Collector:
-        return StepCollector(self._present(), self.pool, self.policy, self.device, self.replay.writer(0))
+        now = self._present()
+        check_room(now, build_task(now.task, **now.env_options).spec, HOST)
+        return StepCollector(now, self.pool, self.policy, self.device, self.replay.writer(0))
 
     def iterate(self) -> None:
         """As `Trainer.iterate`."""
@@ -80,8 +84,8 @@ class StepTrainer(Trainer):
         config: Any = self.policy.config
         before, self.collected = self.collected, self.collected + taken
         size, ratio = self.group.size, config.replay_ratio
-        if self.collected < config.learning_starts * size or not self.replay.held:
-            return
+        if self.collected < config.learning_starts * size or self.group.total(int(not self.replay.held)):
+            return  # all processes or none make updates, as these wait for each other
         self.learner.config = config
         self.learner.set_rates(self.step)
         for _ in range(int(ratio * self.collected / size) - int(ratio * before / size)):
@@ -111,8 +115,10 @@ class StepTrainer(Trainer):
         parts: list[list[int]] = point.counters.get("replay", [])
         self._missing = self._load_replay(parts)
         if self.group.total(int(self._missing is not None)) == 0:
-            self.collected = point.counters["collected"]
-        super()._load(point)
+            self.collected = point.counters["collected"] * self.group.size // len(parts)
+        # an earlier version wrote the transitions on the policy's device here
+        state = {name: tensor for name, tensor in point.state.items() if not name.startswith("replay.")}
+        super()._load(dataclasses.replace(point, state=state))
         said = self.group.gather_objects(self._missing)  # what the first process tells of all
         words = [f"rank {rank}: {each}" if rank else each for rank, each in enumerate(said) if each is not None]
         self.policy.caveat = words[0] if words else None

@@ -1,7 +1,8 @@
 """Runs that collect and learn in turn, in one process.
 
-A checkpoint of a `Trainer` holds everything that the rest of the run depends on. On the CPU a resumed run is therefore
-bit for bit the run without an interruption, except with the groups of an asynchronous pool.
+A checkpoint of a `Trainer` holds everything that the rest of the run depends on, except a replay of steps, which lies
+beside it in the run folder (`headrace.train.runners.step_trainer`). On the CPU a resumed run is therefore bit for bit
+the run without an interruption, except with the groups of an asynchronous pool.
 """
 
 from __future__ import annotations

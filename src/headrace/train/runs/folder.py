@@ -83,7 +83,8 @@ class RunFolder:
     def drop_replays(self, kept: int) -> None:
         """Removes the replays of all processes but the first ``kept``."""
         for folder in self.path.glob(f"{self.replay.name}-*"):
-            if int(folder.name.rpartition("-")[2]) >= kept:
+            number = re.fullmatch(r"-(\d+)", folder.name.removeprefix(self.replay.name))
+            if number and int(number[1]) >= kept:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def leave(self) -> None:
@@ -94,8 +95,8 @@ class RunFolder:
         from headrace.train.runs.checkpoint import newest_learnt
 
         if newest_learnt(self.checkpoints) is None:
-            replays = self.path.glob(f"{self.replay.name}-*")
-            for folder in (self.checkpoints, self.replay, *replays, self.tensorboard, self.episodes):
+            self.drop_replays(1)
+            for folder in (self.checkpoints, self.replay, self.tensorboard, self.episodes):
                 shutil.rmtree(folder, ignore_errors=True)
             files = (self.config_file, self.metrics_file, self.events.file)
             for file in (*files, self.viewer_file, self.live_file, self.watched_file):

@@ -15,13 +15,14 @@ from headrace.pool.registry import build_task
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.layout import FIRST
-from headrace.train.storage.step_replay import Staleness, StepReplay
+from headrace.train.storage.replay_wrapper import ReplayWrapper
+from headrace.train.storage.step_replay import StepReplay
 
 AHEAD = 64  # rows of an episode that are looked at together
 
 
-class HindsightReplay:
-    """Reads from a `StepReplay` of single steps; used in its place by the process that reads.
+class HindsightReplay(ReplayWrapper):
+    """Reads from a `StepReplay` of single steps, and replaces some goals.
 
     Args:
         replay: the replay to read from.
@@ -30,32 +31,17 @@ class HindsightReplay:
     """
 
     def __init__(self, replay: StepReplay, goals: Goals, share: float):
-        self.replay, self.goals, self.share = replay, goals, share
+        super().__init__(replay)
+        self.goals, self.share = goals, share
         self._judge = goals.judge()
         self._records = torch.from_numpy(replay.arrays["record"]).flatten(0, 2)
         self._flags = torch.from_numpy(replay.arrays["flags"]).flatten()
 
-    @property
-    def steps(self) -> int:
-        """As of `StepReplay`."""
-        return self.replay.steps
-
-    @property
-    def held(self) -> int:
-        """As of `StepReplay`."""
-        return self.replay.held
-
-    def staleness(self, numbers: Tensor, version: int) -> Staleness:
-        """As of `StepReplay`."""
-        return self.replay.staleness(numbers, version)
-
-    def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """As of `StepReplay`; the generator also draws which goals `read` replaces, and by which."""
-        self._generator = generator
-        return self.replay.draw(shape, generator)
-
     def read(self, numbers: Tensor) -> Transitions:
-        """As `StepReplay.read`, with some transitions' goals replaced and their rewards recomputed."""
+        """As `StepReplay.read`, with some transitions' goals replaced and their rewards recomputed.
+
+        Which goals, and by which, is drawn by the generator that `draw` had last.
+        """
         chance = torch.rand(2, len(numbers), generator=self._generator)
         chosen = (chance[0] < self.share).nonzero().squeeze(1)
         while True:
@@ -105,10 +91,15 @@ def goals_for(config: ReplayConfig) -> Goals:
     """Returns the goals of a run's task.
 
     Raises:
-        OptionError: the task has no goals, its observations are not flat, or its rewards are changed by a setting.
+        OptionError: the task has no goals, its observations are not flat, or a setting changes its rewards, or may.
     """
     if config.reward is not None:
         raise OptionError(f"hindsight={config.hindsight} asks the environment for rewards: leave reward out")
+    if config.curriculum:
+        raise OptionError(
+            f"hindsight={config.hindsight} asks for the rewards of the task with env_options: leave curriculum out, "
+            "which changes options during the run, or hindsight"
+        )
     goals = build_task(config.task, **config.env_options).goals
     if goals is None:
         raise OptionError(

@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 
 from headrace.train.storage.device_replay import Transitions
-from headrace.train.storage.step_replay import Staleness, StepReplay
+from headrace.train.storage.replay_wrapper import ReplayWrapper
+from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.sum_tree import SumTree
 
 LEAST = 1e-6  # ε, so that transitions without error are drawn as well
 
 
-class PrioritisedReplay:
-    """Draws from a `StepReplay` by priority; used in its place by the process that reads.
+class PrioritisedReplay(ReplayWrapper):
+    """Draws from a `StepReplay` by priority.
 
     Transitions that were never drawn have the highest priority so far.
 
@@ -35,25 +36,12 @@ class PrioritisedReplay:
     """
 
     def __init__(self, replay: StepReplay, exponent: float, importance: float = 1.0):
-        self.replay, self.exponent, self.importance = replay, exponent, importance
+        super().__init__(replay)
+        self.exponent, self.importance = exponent, importance
         self._tree = SumTree(replay.layout.size)
         self._known = [(0, 0)] * replay.layout.segments  # rows that have priorities, [low, high) of each segment
         self._highest = torch.ones((), dtype=torch.float64)
         self._to_come: list[tuple[Tensor, Tensor, torch.cuda.Event | None]] = []
-
-    @property
-    def steps(self) -> int:
-        """As of `StepReplay`."""
-        return self.replay.steps
-
-    @property
-    def held(self) -> int:
-        """As of `StepReplay`."""
-        return self.replay.held
-
-    def staleness(self, numbers: Tensor, version: int) -> Staleness:
-        """As of `StepReplay`."""
-        return self.replay.staleness(numbers, version)
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Returns numbers of transitions for `read`, int64 of this shape, in proportion to their priorities."""

@@ -47,8 +47,9 @@ class ReplaySampler(Sampler):
         if self._next_stage():
             self._begin()
         actions = self._act()
+        taken = self.distribution.to_env(actions).numpy()
         acted = clock()
-        done = self._recorder.step(actions, self._version)
+        done = self._recorder.step(actions, taken, self._version)
         self.counters.steps[self.number] += np.count_nonzero(done.taken)
         stepped = clock()
         self._count(done.scores, done.taken, done.ends)

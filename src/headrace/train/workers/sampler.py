@@ -53,7 +53,7 @@ class Sampler(ABC):
     ) -> None:
         self.config, self.number, self.weights, self.counters = config, number, weights, counters
         self.policy = frozen_policy(config)
-        self.distribution, self.encoder = self.policy.distribution, self.policy.encoder
+        self.distribution = self.policy.distribution
         seed, rows = seed_of(config, number, life, int(counters.begun[0])), config.num_envs
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
         self._fixed = dict(options)

@@ -1,0 +1,29 @@
+"""What is written to a replay of steps, and how large the replay is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+import headrace
+from headrace.train.collect.steps import StepRecorder
+from headrace.train.modules.exploration import SquashedGaussian
+from headrace.train.storage.step_replay import StepReplay
+
+
+def test_actions_for_the_environments_are_not_computed_on_the_host_from_the_policys_device():
+    """On the device "meta" no product can be read, as that of tensors on a GPU and on the host cannot be made."""
+    with headrace.make("Pendulum-v1", num_envs=3, seed=1, autoreset="next_step") as pool:
+        spec = headrace.make_spec("Pendulum-v1")
+        replay = StepReplay(spec.observation_space, spec.action_space, 1, 16, 3)
+        encoder = SimpleNamespace(image=False)
+        policy: Any = SimpleNamespace(distribution=SquashedGaussian(spec.action_space, "meta"), encoder=encoder)
+        recorder = StepRecorder(pool, policy, replay.writer(0), 1, lambda: "")
+        recorder.begin()
+        actions = torch.tensor([[-0.5], [0.0], [1.0]])
+        recorder.step(actions, 2 * actions.numpy())
+        assert (replay.arrays["record"][0, 0, :, 3] == actions.squeeze(1).numpy()).all()
+        assert np.isfinite(recorder.observations().numpy()).all()
