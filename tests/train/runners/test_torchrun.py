@@ -133,6 +133,8 @@ def test_another_number_of_processes_goes_on(tmp_path):
     assert facts(path)[-1]["episodes"] >= episodes
     both(go_on, path, {"total_steps": 2048})
     assert facts(path)[-1]["step"] == 2048
+    # neither explores anew after what one has collected, and each adds its half
+    assert int(last_checkpoint(path).state["process1.replay.collected"]) == 1280 + (2048 - 1280) // 2
 
 
 @pytest.mark.nightly
