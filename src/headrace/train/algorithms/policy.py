@@ -45,7 +45,7 @@ class Policy:
         losses: the last update's statistics; None before the first.
         process_group: the processes that train this policy together with this one; None if it trains alone.
         interrupted: called before each epoch over a rollout; once it returns True, no epoch is begun.
-        caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
+        caveat: a message about state that a loaded checkpoint lacked, and that was reset; None if there was none.
     """
 
     settings: ClassVar[type[Config]] = Config
@@ -173,7 +173,7 @@ class Policy:
         """Restores what `model` returned, in place.
 
         Raises:
-            StateError: they do not fit.
+            StateError: names or shapes of the tensors do not fit the policy.
         """
         try:
             self.network.load_state_dict(checkpoints.group(self.prefix("network"), model))
@@ -208,7 +208,7 @@ class Policy:
 
 
 def _difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str | None:
-    """Returns in words the first tensor that a checkpoint lacks, or has in another shape; None if there is none."""
+    """Returns a message about the first tensor that a checkpoint lacks, or has in another shape; None without one."""
     for name, tensor in ours.items():
         if name not in theirs:
             return f"it holds no {name}"

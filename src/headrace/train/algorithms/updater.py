@@ -15,10 +15,10 @@ from headrace.train.storage.device_replay import Transitions
 
 
 class Updatable(Protocol):
-    """What an `Updater` needs of a policy; `headrace.train.algorithms.off_policy.OffPolicy` has it.
+    """The interface of a policy for an `Updater`; `headrace.train.algorithms.off_policy.OffPolicy` implements it.
 
     Attributes:
-        device: where the policy is.
+        device: the policy's device.
         generator: the source of the noise in updates.
     """
 

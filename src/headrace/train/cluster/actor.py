@@ -135,10 +135,10 @@ class Job:
         return False
 
     def block(self) -> Rows | Rollout | None:
-        """Returns what was collected since the last call; None for nothing."""
+        """Returns the rows or the rollout collected since the last call; None if there are none."""
 
     def found(self) -> Weights | None:
-        """Returns the weights that were evaluated since the last call, with the results as extras; None for none."""
+        """Returns the weights evaluated since the last call, with the results as extras; None if there are none."""
 
 
 class RowsJob(Job):
@@ -206,14 +206,14 @@ class RolloutsJob(Job):
 
 
 class OwnRollouts(Rollouts):
-    """The slots of one sampler, which are number 0 here whatever its number in the run."""
+    """The slots of one sampler, which has number 0 here, whatever its number in the run."""
 
     def free(self, sampler: int) -> Slot | None:
-        """As `Rollouts.free`."""
+        """Returns the slot to fill next, as `Rollouts.free`, for the only sampler."""
         return super().free(0)
 
     def publish(self, sampler: int) -> None:
-        """As `Rollouts.publish`."""
+        """Makes a slot visible, as `Rollouts.publish`, for the only sampler."""
         super().publish(0)
 
 
