@@ -78,8 +78,8 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics.
 
-        Here m is the projected distribution of ``r + discount · (z - α log π)``. The distribution of z is that of the target with the lower mean for (s', a'). (s, a) and (s', a') are in one
-        batch, for critics and targets alike.
+        Here m is the projected distribution of ``r + discount · (z - α log π)``, where z is distributed as for the
+        target with the lower mean for (s', a'). (s, a) and (s', a') are in one batch, for critics and targets alike.
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         critic.observe(batch.rewards, batch.discounts)

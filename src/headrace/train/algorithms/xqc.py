@@ -44,8 +44,9 @@ class XQC(XQCDeclaration, CrossQ):
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics.
 
-        Here m is the projected distribution of ``r + discount · (z - α log π)``, where z is distributed as for the critic
-        with the lower mean for (s', a'). (s, a) and (s', a') are in one batch; there is no gradient through the latter.
+        Here m is the projected distribution of ``r + discount · (z - α log π)``, where z is distributed as for the
+        critic with the lower mean for (s', a'). (s, a) and (s', a') are in one batch; there is no gradient through the
+        latter.
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         critic.observe(batch.rewards, batch.discounts)

@@ -331,7 +331,7 @@ def work(config: Config, shared: Shared, life: int) -> None:
     code = Code.of(vars(config))
     cpus = config.samplers * (config.num_threads or 1)
     with connected(config.ray, cpus) as ray:
-        # Ray's handler of SIGTERM would end this process; instead, the learner, which also receives the signal, stops it
+        # Ray's handler of SIGTERM would end this process; the learner, which also receives the signal, is to stop it
         signal.signal(signal.SIGTERM, lambda *_: None)
         shared.status.connected[0] = 1
         courier = Courier(ray, config, shared, code)

@@ -30,7 +30,7 @@ def check_curriculum(config: Config) -> None:
     """Checks all options of a curriculum before the run begins.
 
     Raises:
-        OptionError: an option is unknown or its value invalid, or it changes the task's observations, actions or agents.
+        OptionError: an option is unknown or its value invalid, or it changes the spaces or the agents of the task.
     """
     base = build_task(config.task, **config.env_options).spec
     for step in sorted({since for points in config.curriculum.values() for since, _ in points}):

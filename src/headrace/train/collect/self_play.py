@@ -2,7 +2,7 @@
 
 A policy that plays only against its present self can learn in circles, and forget how to beat earlier versions. Past
 versions as opponents prevent that (Bansal et al. 2018, arXiv:1710.03748, who also draw them uniformly). They are stored
-beside the network, and copied into the network that plays them, so that every rollout runs the same program, or CUDA
+beside the network, and copied into the network that plays them, so that every rollout runs the same program or CUDA
 graph, whichever version is drawn.
 """
 
@@ -79,7 +79,7 @@ class SelfPlay:
     """The policies that act with past versions of others.
 
     Args:
-        experiences: those of all policies of the run.
+        experiences: the rollout buffers of all policies of the run.
 
     Attributes:
         pools: name of a copied policy → its versions.
@@ -140,7 +140,7 @@ def check_copies(config: Config, groups: Mapping[str, AgentGroup]) -> None:
 
 
 def _superfluous(steps: Sequence[int]) -> int:
-    """Returns the one of increasing steps whose neighbours are closest; the oldest of equals, the first of two."""
+    """Returns which of increasing ``steps`` has the closest neighbours: the oldest of equals, the first of two."""
     gaps = [steps[i + 1] - steps[i - 1] for i in range(1, len(steps) - 1)]
     return steps[1 + gaps.index(min(gaps))] if gaps else steps[0]
 

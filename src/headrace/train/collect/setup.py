@@ -1,4 +1,4 @@
-"""Makes the pool, the collector and the policies of a configuration, and checks that the task allows them."""
+"""Makes the pool, the collector and the policies of a configuration, and checks that they fit the task."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
 
-MANY_ROWS = 1024  # rows of network inputs from which on it is faster to share a matrix product among cores
+MANY_ROWS = 1024  # rows of network inputs above which matrix products are faster on several cores
 
 
 def make_pool(config: Config, **changes: Any) -> Pool:
@@ -60,7 +60,7 @@ def training_pool(config: Config) -> Pool | TorchPool:
 
 
 def rewarded(config: Config, pool: Any) -> Any:
-    """Returns the pool, with rewards changed by the function that the setting ``reward`` names."""
+    """Returns the pool, wrapped to change rewards by the function that the setting ``reward`` names, if any."""
     return pool if config.reward is None else TransformReward(pool, reward_function(config.reward))
 
 
@@ -108,10 +108,10 @@ def make_collector(
         device: the device of the policies.
 
     Raises:
-        OptionError: the rollout's observations need more memory than is free.
+        OptionError: the rollout's observations need more memory than the device has free.
     """
     there = isinstance(unwrapped(pool), TorchPool)
-    with contextlib.suppress(OSError):  # the system does not tell how much is free
+    with contextlib.suppress(OSError):  # the system does not report how much is free
         _check_room(config, pool.spec, free(device if there else torch.device("cpu")))
     if there:
         return DeviceCollector(config, pool, policies)
@@ -151,7 +151,7 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
         agent_group: the agents.
 
     Raises:
-        OptionError: it cannot; the message names algorithms that can.
+        OptionError: the algorithm cannot play them; the message names algorithms that can.
     """
     algo, can = config.algo, find_algorithm(config.algo).capabilities
     kind = "continuous" if isinstance(agent_group.action, gym.spaces.Box) else "discrete"
@@ -170,7 +170,7 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
 
 
 def _check_network(config: Config, space: gym.Space, actions: str) -> None:
-    """Checks that an algorithm has the kind of network that the settings ask for, or that images need.
+    """Checks that an algorithm has the kind of network that the settings request, or that images need.
 
     Args:
         config: the policy's settings.
@@ -178,7 +178,7 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
         actions: the kind of actions, ``"discrete"`` or ``"continuous"``.
 
     Raises:
-        OptionError: it has not; the message names algorithms that have.
+        OptionError: it does not have one; the message names algorithms that have.
     """
     can, images = find_algorithm(config.algo).capabilities, uses_images(config, space)
     network = config.network if config.network in ("cnn", "gru") else network_kind(config, space)
@@ -201,7 +201,7 @@ def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
 
 
 def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
-    """Returns policy name → its settings and kind of network, which decide what it uses; raises as `agent_groups`."""
+    """Returns policy name → its settings and kind of network, on which `Use`s depend; raises as `agent_groups`."""
     setups = {}
     for name, agent_group in agent_groups(config, spec).items():
         own = config.of_policy(name)
@@ -223,7 +223,7 @@ def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) 
 
 
 def prepare(config: Config, groups: Iterable[AgentGroup]) -> None:
-    """Sets up this process for learning: torch's threads, precision and seed, and an allocator that keeps memory."""
+    """Configures this process for learning: torch's threads, precision and seed, and an allocator that keeps memory."""
     keep_freed_memory()
     # before anything is computed, as sums depend on the number of threads
     torch.set_num_threads(config.torch_threads or _torch_threads(config, list(groups)))

@@ -1,6 +1,6 @@
 """Makes the settings of a run from presets of its algorithm, the user's values, and those of each policy.
 
-The dataclasses of settings are arguments here, as the one that all derive from is defined in a module above this one.
+The dataclasses of settings are arguments here, as the base class of all is defined in a module that imports this one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_preset(algo: str, preset: str) -> None:
 
 
 def beginning(algo: str, task: str, network: str, preset: str) -> dict[str, Any]:
-    """Returns a preset's settings, name → value; those of the default preset if the algorithm has no such one."""
+    """Returns a preset's settings, name → value; those of the default preset if the algorithm has none of this name."""
     algorithm = find_algorithm(algo)
     known = preset in algorithm.capabilities.presets
     return algorithm.presets(task, network, preset if known else DEFAULT_PRESET)
@@ -83,8 +83,7 @@ def brought(
 
 
 def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values, name → value, without `REMOVED` settings, nor those of registered algorithms that the run has
-    not."""
+    """Returns the values, name → value, without `REMOVED` settings and those of other registered algorithms."""
     values = {name: value for name, value in values.items() if name not in REMOVED}
     used = _of_policies(values).union(find_algorithm(values.get("algo", "ppo")).settings.__dataclass_fields__)
     if used.issuperset(values):
@@ -112,7 +111,7 @@ def algorithms_of(values: Mapping[str, Any]) -> list[str]:
 
 
 def only(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those values, name → value, whose names are settings of this type."""
+    """Returns the values, name → value, whose names are settings of this type."""
     return {name: value for name, value in values.items() if name in settings.__dataclass_fields__}
 
 
@@ -125,7 +124,7 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
     """Returns a value converted to the type of a setting.
 
     Raises:
-        OptionError: it is of another type, or there is no such setting.
+        OptionError: the value is of another type, or there is no such setting.
     """
     if name not in settings.__dataclass_fields__:
         raise OptionError(f"{settings.__name__} has no setting {name!r}")

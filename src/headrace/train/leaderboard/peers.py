@@ -37,7 +37,7 @@ def main() -> int:
 
 def _end_with_input() -> None:
     """Ends this process when standard input ends, as the process that started it has ended."""
-    while os.read(0, 1):  # not of sys.stdin, whose lock the end of the interpreter waits for
+    while os.read(0, 1):  # reads the descriptor, as the interpreter's shutdown waits for the lock of sys.stdin
         pass
     os._exit(1)
 

@@ -1,11 +1,12 @@
 """Action distributions of algorithms that learn from rollouts: functions of a parameter matrix, with their gradients.
 
-`torch.distributions` builds and validates an object for every minibatch, and autograd then visits a dozen small nodes.
+`torch.distributions` makes and validates an object for every minibatch, and autograd then visits a dozen small nodes.
 A PPO loss needs only log-probability, entropy and their gradients for each sample, which are written out here;
 autograd, or a network's own backward pass, handles the network only.
 
-Every distribution maps ``params`` float32[B, size] to actions; noise is drawn beforehand for a whole rollout, so that
-sampling is one or two operations. `headrace.train.modules.exploration` has those of algorithms with a replay.
+Every distribution maps ``params`` float32[B, size] to actions. Noise is drawn in advance for a whole rollout, so that
+sampling is one or two operations. `headrace.train.modules.exploration` has the distributions of algorithms with a
+replay.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Distribution(Protocol):
         ...
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
-        """Returns the gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy, one or [B]."""
+        """Returns the gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy, 0-d or [B]."""
         ...
 
 
@@ -117,7 +118,7 @@ class Categorical:
 
 
 class MultiCategorical:
-    """Independent choices; params are their concatenated logits."""
+    """Several independent choices; params are their concatenated logits."""
 
     def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...], device: torch.device | str = "cpu"):
         self.sizes = sizes
@@ -169,7 +170,7 @@ class BoxActions:
         self.action_dtype = torch.float32
         self.outputs = self.noise_size = int(np.prod(low.shape))
         bounded = np.isfinite(low) & np.isfinite(high)
-        least, most = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)  # inf - inf is a warning
+        least, most = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)  # as inf - inf causes a warning
         numbers = (
             np.where(bounded, 1.0, np.inf),
             (most - least) / 2,
@@ -198,7 +199,7 @@ class BoxActions:
 
 
 class DiagonalGaussian(BoxActions):
-    """Independent normals; params are the means, then the log standard deviations.
+    """Independent normal distributions; params are the means, followed by the log standard deviations.
 
     Actions are stored unbounded; `to_env` clips them.
     """

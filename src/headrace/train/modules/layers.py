@@ -28,16 +28,16 @@ def with_log_std(params: Tensor, log_std: Tensor | None) -> Tensor:
 
 
 NARROW = 64
-"""columns up to which rounding a product's factors for matrix units takes longer than it saves"""
+"""columns up to which full precision is faster, as rounding a product's factors takes longer than it saves"""
 
 
 def narrow(columns: int) -> AbstractContextManager[object]:
-    """Returns a context for products with a factor of ``columns`` columns: in full precision if these are few."""
+    """Returns a context for products with a factor of ``columns`` columns: in full precision for few columns."""
     return FullPrecision() if not is_exporting() and columns <= NARROW else nullcontext()
 
 
 def is_exporting() -> bool:
-    """Returns whether a network is being exported, and must then use standard layers and allow any number of rows."""
+    """Returns whether a network is being exported; it must then use standard layers and allow any number of rows."""
     return torch.compiler.is_exporting() or torch._C._is_tracing()
 
 
@@ -59,14 +59,14 @@ def gradient_of(parameter: Tensor) -> Tensor:
 
 
 def through_activation(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """Returns the gradient before a ReLU, or a tanh, given the gradient after it and its output."""
+    """Returns the gradient for the input of a ReLU, or of a tanh, given the gradient for its output and the output."""
     if relu:
         return torch.ops.aten.threshold_backward.default(d, output, 0.0)
     return torch.ops.aten.tanh_backward.default(d, output)
 
 
 def pass_activation_(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """Like `through_activation`, in place."""
+    """Computes `through_activation` in place, and returns ``d``."""
     if relu:
         return torch.ops.aten.threshold_backward.grad_input(d, output, 0.0, grad_input=d)
     return torch.ops.aten.tanh_backward.grad_input(d, output, grad_input=d)

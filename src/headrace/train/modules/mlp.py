@@ -57,7 +57,7 @@ class MLP(nn.Module):
         return self.forward_saving(x)[:2]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Like `forward`, and also returns the activations [x, h1, h2, …] for `backward_into_gradients`."""
+        """Returns the results of `forward`, and the activations [x, h1, h2, …] for `backward_into_gradients`."""
         act = torch.relu_ if self.relu else torch.tanh_
         own: dict[str, Any] = self._parameters  # attribute lookup in nn.Module takes as long as a small product
         h = act(F.linear(x, own["first_weight"], own["first_bias"]))  # [B, K·H]
@@ -104,7 +104,7 @@ class MLP(nn.Module):
 
 
 def _product(a: Tensor, b: Tensor, into: Tensor, add: bool) -> None:
-    """``a @ b`` of matrices, or of batches of them."""
+    """Writes ``a @ b`` of matrices, or of batches of matrices, to ``into``; or ``add``s it."""
     if a.dim() == 2:
         into.addmm_(a, b) if add else torch.mm(a, b, out=into)
     else:
@@ -112,7 +112,7 @@ def _product(a: Tensor, b: Tensor, into: Tensor, add: bool) -> None:
 
 
 def _sum(d: Tensor, into: Tensor, add: bool) -> None:
-    """Over the rows: the first axis of [B, H], the second of [K, B, H]."""
+    """Writes the sum over rows, the first axis of [B, H] or the second of [K, B, H], to ``into``; or ``add``s it."""
     batched = d.dim() == 3
     if add:
         into.add_(d.sum(int(batched), keepdim=batched))

@@ -56,7 +56,7 @@ class FusedSAC(FusedHalves):
         return torch.stack((loss, mean))
 
     def _improve_actor(self, batch: Transitions, rates: UpdateRates, saved: list[Tensor], drawn: Any) -> Tensor:
-        """Updates the actor, as `improve_actor`, given its activations, and a, log π(a|s) and what their gradient needs."""
+        """Updates the actor, as `improve_actor`, given its activations, a, log π(a|s), and data for their gradient."""
         actor, critic, rows = self.network.actor, self.network.critic, len(batch.inputs)
         actions, log_prob, chosen = drawn
         values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, actions))
