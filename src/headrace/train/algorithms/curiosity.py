@@ -58,7 +58,7 @@ class Curiosity:
             inputs: network inputs before each step and after the last, [T + 1, columns, …].
             over: whether an episode ended with a step, bool[T, columns]; its bonus is 0 then.
             present: whether the agent was in the game, bool[T, columns]; None if all agents were.
-            """
+        """
         found = inputs[1:]
         if self.normaliser is not None:
             self.normaliser.update(found.flatten(0, 1))

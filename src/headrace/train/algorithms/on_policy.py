@@ -175,9 +175,9 @@ class OnPolicy(Policy):
             batch, rates: as for `loss`.
             measure: whether to return statistics.
 
-            Returns:
-                The statistics that `loss` returns, if ``measure``; otherwise None.
-            """
+        Returns:
+            The statistics that `loss` returns, if ``measure``; otherwise None.
+        """
         self.optimiser.rows = len(batch.returns) if batch.weights is None else batch.weights.sum()
         if self._fused is not None and isinstance(self.forward, MLP):
             return self._fused.backward(self.forward, batch, rates, measure)

@@ -44,7 +44,7 @@ def act(
         noise: noise to sample actions with, float32[B, noise_size]; None for the most likely actions.
         memory: a recurrent network's memory before the step, float32[B, H]; None for other networks.
         forbidden: actions that must not be taken, bool[B, logits]; None if all are allowed.
-        """
+    """
     seen = observations if inputs is None else policy.encoder(observations, inputs)
     if memory is None:
         params, values = policy.forward(seen)

@@ -36,7 +36,7 @@ class Capabilities:
         workers: it can learn from samplers in other processes.
         graphs: on CUDA, its rollouts and updates can be captured as graphs.
         presets: names of the algorithm's presets.
-        """
+    """
 
     replay: bool = False
     actions: tuple[str, ...] = ("discrete", "continuous")

@@ -78,7 +78,7 @@ class Job:
         began: the time at which it was started, by ``time.monotonic``.
         ending: reason, steps, seconds and return at its end, or the error; None before.
         stopping: whether it was told to stop.
-        """
+    """
 
     name: str
     run_dir: Path

@@ -122,7 +122,7 @@ class EpisodeTracker:
         return [returns[i] for i in order], [lengths[i] for i in order]
 
     def totals(self) -> Tensor:
-        """Returns float64[3 + 2 (1 + types)]: number of episodes, the window's size and count, and sums of its values."""
+        """Returns float64[3 + 2 (1 + types)]: number of episodes, the window's size and count, sums of its values."""
         known = torch.arange(self.window, device=self._count.device) < self._count
         counts = torch.stack([self._count, self._count.new_full((), self.window), known.sum()])
         return torch.cat([counts.double(), (self._measured[:, :-1] * known).sum(1)])

@@ -32,7 +32,7 @@ class HardwareUse:
         self._known: dict[str, float] = {}
 
     def read(self) -> dict[str, float]:
-        """Returns ``cores``, the mean number in use since the last call, and ``gpu``, the share in use, as far as known."""
+        """Returns ``cores``, the mean number in use since the last call, and ``gpu``, the share in use; if known."""
         began = time.monotonic()
         if began >= self._due:
             spent = {pid: seconds for pid in family_of(self._root) if (seconds := processor_seconds([pid])) is not None}

@@ -120,7 +120,7 @@ def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
         config: the settings; ``tensorboard`` adds TensorBoard where it is installed.
         run: the run folder.
         step: the agent step from which a resumed run continues.
-        """
+    """
     loggers: list[Logger] = []
     if "tensorboard" in config.log or (config.tensorboard and tensorboard.available()):
         loggers.append(tensorboard.EventsFile(run.tensorboard, step))
