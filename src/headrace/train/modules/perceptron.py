@@ -16,7 +16,7 @@ class Layers(nn.Module):
     """A stack of linear layers with activations between them, and its backward passes.
 
     Args:
-        weights, biases: of each layer, [H', H] and [H'].
+        weights, biases: weights [H', H] and biases [H'] of each layer.
         activation: ``"relu"`` or ``"tanh"``, of all layers but the last.
         ending: the activation of the last layer; empty for none.
     """

@@ -1,8 +1,8 @@
 """Several critics of equal shape, evaluated as one batched product, with hand-written backward passes.
 
-An update of small critics is a hundred small operations, whose overhead takes longer than their products. So the
-critics are one batch; the first layer's biases are a row of its weights, multiplied by a column of ones in the inputs;
-and each backward pass computes only what is needed: gradients of all parameters, or of some of the inputs.
+An update of small critics is a hundred small operations, whose overhead takes longer than their products. The critics
+are therefore one batch; the first layer's biases are a row of its weights, multiplied by a column of ones in the
+inputs; and each backward pass computes only the required gradients: of all parameters, or of some of the inputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.train.modules.layers import gradient_of, is_exporting, narrow, pas
 class TwinCritic(nn.Module):
     """K perceptrons with one output each: weights [K, inputs, outputs], biases [K, 1, outputs].
 
-    The first layer's biases are its weights' last row. Initialised as torch's `nn.Linear`, layer by layer.
+    The first layer's biases are the last row of its weights. Layers are initialised as torch's `nn.Linear`.
 
     Args:
         inputs: columns, D.
@@ -62,7 +62,7 @@ class TwinCritic(nn.Module):
             h = act(torch.bmm(x.expand(len(first), *x.shape), first))  # [K, B, H]
         saved = [x, h]
         for weight, bias in layers:
-            h = act(torch.bmm(h, weight).add_(bias))  # baddbmm costs a pass more
+            h = act(torch.bmm(h, weight).add_(bias))  # baddbmm needs one more pass over the memory
             saved.append(h)
         with narrow(1):
             values = torch.bmm(last, h.mT)

@@ -1,4 +1,4 @@
-"""Logs one episode of one environment as arrays: its state, actions and rewards, step by step."""
+"""One episode of one environment as arrays: its state, actions and rewards, step by step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def played_episode(
     """
     if env_id < 0:
         raise OptionError(f"env_id={env_id} must be at least 0")
-    # an environment's randomness depends on its seed only, the pool's seed plus its number; without autoreset its
+    # an environment's random numbers depend only on its seed, the pool's seed plus its number; without autoreset its
     # final state can still be read
     with playing_pool(config, num_envs=1, seed=[seed + env_id], autoreset="disabled") as pool:
         return _episode(Agent(config, pool.spec, point), pool, names, deterministic)
