@@ -90,8 +90,8 @@ class WeightBuffer:
     def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
         """Copies the newest vector into ``into``, float32[P], and its extras into ``extras``; returns its version.
 
-        Returns None, and copies nothing, if this object has read that version before, if there is none yet, or if a write
-        overlapped with every attempt.
+        Returns None, and copies nothing, if this object has read that version before, if there is none yet, or if a
+        write overlapped with every attempt.
         """
         for _ in range(ATTEMPTS):
             version = self.version

@@ -105,7 +105,7 @@ class AsyncTrainer(Runner):
 
     @abstractmethod
     def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """Returns the function that a sampler's process calls, and its arguments without the last, the earlier starts."""
+        """Returns a sampler's main function, and its arguments but for the last, the number of earlier starts."""
 
     @abstractmethod
     def _memory(self) -> StepReplay | Rollouts:

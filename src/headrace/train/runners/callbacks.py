@@ -80,7 +80,7 @@ class Training:
         return self._runner.evaluation
 
     def log(self, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
-        """Adds numbers by name to the object ``own`` of the next line of metrics; a later value replaces an earlier one.
+        """Adds numbers by name to the object ``own`` of the next line of metrics; a later value replaces an earlier.
 
         Raises:
             OptionError: a value is not a finite number.
@@ -100,7 +100,7 @@ class Training:
         self._runner.set_rates(values)
 
     def stop(self) -> None:
-        """Ends the run as Ctrl-C does, once the callback has returned: with a checkpoint, from which it can be resumed."""
+        """Ends the run as Ctrl-C does, once the callback has returned: with a checkpoint, so that it can be resumed."""
         self._callbacks.stopped = True
 
     def save(self) -> None:

@@ -32,7 +32,7 @@ class Learner(Protocol):
         ...
 
     def statistics(self) -> Tensor | None:
-        """Returns the means of the policy's `statistics` over the updates since the last call; None if there were none."""
+        """Returns the means of the policy's `statistics` over the updates since the last call; None without updates."""
         ...
 
     def settle(self) -> None:

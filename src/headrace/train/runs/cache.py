@@ -27,7 +27,7 @@ class MeasurementCache(Generic[T]):
     Attributes:
         name: name of the file.
         encode: converts a result to a dict that JSON can represent.
-        decode: converts that dict, given as keyword arguments, to a result; raises TypeError or ValueError if it is invalid.
+        decode: converts that dict, as keyword arguments, to a result; raises TypeError or ValueError if it is invalid.
     """
 
     def __init__(self, name: str, encode: Callable[[T], dict[str, Any]], decode: Callable[..., T]):

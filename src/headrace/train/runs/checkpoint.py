@@ -153,7 +153,7 @@ def newest_learnt(folder: Path) -> Path | None:
 
 
 def best(folder: Path) -> Path | None:
-    """Returns the checkpoint with the highest mean return, or the newest if none is marked as best; None without any."""
+    """Returns the checkpoint with the highest mean return, or the newest if none is marked as best, or None."""
     path = folder / BEST
     return path if path.is_dir() else newest(folder)
 

@@ -39,7 +39,7 @@ class LiveWeights:
         self._look = self._due = 0.0
 
     def write_if_watched(self, model: Callable[[], Mapping[str, Tensor]], step: int) -> None:
-        """Writes the tensors that ``model()`` returns, and the agent steps, if a page shows the run and a write is due."""
+        """Writes the tensors of ``model()``, and the agent steps, if a page shows the run and a write is due."""
         now = time.monotonic()
         if now < self._look:
             return

@@ -1,7 +1,7 @@
 """A lock with which only one process at a time can train into a folder.
 
-The process holds the system's lock (``flock``) on a small file in the folder, which the system releases when the process
-ends for any reason. The file contains the name of the process.
+The process holds the system's lock (``flock``) on a small file in the folder, which the system releases when the
+process ends for any reason. The file contains the name of the process.
 """
 
 from __future__ import annotations

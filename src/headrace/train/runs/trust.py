@@ -46,7 +46,7 @@ def admit(settings: Mapping[str, Any], where: Path, trust: bool) -> None:
 
 
 def is_known(source: str) -> bool:
-    """Returns whether the code of a file or module is loaded or installed, or was named by the user and is unchanged."""
+    """Returns whether the code of a file or module is loaded, installed, or was named by the user and is unchanged."""
     files = _files(source)
     return is_loaded(source) or all(map(is_installed, files)) or _remembered().recall(_key(files)) == _digest(files)
 

@@ -16,7 +16,7 @@ from headrace.limits import refusal
 
 @contextmanager
 def writing(what: Path) -> Iterator[None]:
-    """Raises `OSError`\\ s of this context as `StorageError`, whose message names the file or folder ``what``."""
+    """Raises errors of the system within this context as `StorageError`, which names the file or folder ``what``."""
     try:
         yield
     except (OSError, SafetensorError) as error:
