@@ -297,7 +297,7 @@ def load(
 
 
 class _CallableModule(ModuleType):
-    """The type of this module, in which ``headrace.train(...)`` calls ``headrace.train.train(...)``."""
+    """The type of this module, with which ``headrace.train(...)`` calls ``headrace.train.train(...)``."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Result:
         return train(*args, **kwargs)

@@ -120,7 +120,7 @@ class Curiosity:
 
     @torch.no_grad()
     def load(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self.measured.copy_(saved["measured"])
         self.optimiser.parameters.copy_(saved["predictor"])
         self.target.load_state_dict(checkpoints.group("target", saved))

@@ -77,7 +77,7 @@ class FlatAdam:
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 

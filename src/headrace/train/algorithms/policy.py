@@ -31,14 +31,14 @@ class Policy:
         name: its name in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, with those of this policy.
         settings: the dataclass of the algorithm's settings; ``config`` is an instance.
-        capabilities: what the algorithm can do.
+        capabilities: the capabilities of the algorithm.
         keeps_params: whether rollouts keep the parameters of action distributions, as importance ratios need them.
         statistics: the names of the elements of `losses`.
         distribution: the action distribution.
         encoder: turns observations into the network's inputs, and holds their statistics.
         reward_scaler: scales rewards; None without scaling.
         value_normaliser: normalises the critic's values; None without normalisation.
-        network, forward: the module, and the function to call, which is compiled if the settings ask for it.
+        network, forward: the module, and the function to call, which is compiled if the settings require it.
         actor_parameters: the parameters that choose actions, float32[P], as one vector of which they are views.
         memory_size: columns of a recurrent network's memory; 0 for other networks.
         tracker: returns and lengths of this policy's episodes.
@@ -141,7 +141,7 @@ class Policy:
         """Replaces the schedules of those of these settings that the policy's algorithm has.
 
         Args:
-            schedules: setting → pairs of an agent step and the value from there on, as in ``Config.schedules``.
+            schedules: setting → points (agent step, value), as in ``Config.schedules``.
         """
         own = {name: points for name, points in schedules.items() if hasattr(self.config, name)}
         self.config = dataclasses.replace(self.config, schedules=self.config.schedules | own)
@@ -170,7 +170,7 @@ class Policy:
         return model
 
     def load_model(self, model: Mapping[str, Tensor]) -> None:
-        """Restores what `model` returned, in place.
+        """Restores the tensors that `model` returned, in place.
 
         Raises:
             StateError: names or shapes of the tensors do not fit the policy.
@@ -188,7 +188,7 @@ class Policy:
         raise NotImplementedError
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `optimisers` returned."""
+        """Restores the tensors that `optimisers` returned."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Tensor]:
@@ -199,7 +199,7 @@ class Policy:
         return state if self.losses is None else state | {self.prefix("losses"): self.losses}
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self.tracker.load(checkpoints.group(self.prefix("episodes"), saved))
         if self.reward_scaler is not None:
             self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), saved))

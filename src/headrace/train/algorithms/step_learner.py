@@ -123,7 +123,7 @@ class StepLearner:
         return state
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned, after the replay; priorities that it lacks begin as the highest."""
+        """Restores the tensors of `state`, after the replay; without priorities, all of them begin with the highest."""
         self.generator.set_state(state["drawing"])
         priorities = checkpoints.group("priorities", state)
         if isinstance(self.replay, PrioritisedReplay) and priorities:

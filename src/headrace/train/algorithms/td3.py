@@ -50,7 +50,7 @@ class TD3(TD3Declaration, OffPolicy):
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · min Q'(s', a')``.
 
-        Here ``a'`` is ``μ'(s')`` with clipped noise, clipped itself.
+        Here ``a'`` is ``μ'(s')`` plus clipped noise, and is also clipped.
         """
         clip = self.config.target_noise_clip
         with torch.no_grad():

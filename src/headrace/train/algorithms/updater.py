@@ -35,7 +35,7 @@ class Updatable(Protocol):
 
 
 class Updater:
-    """Updates a policy from the batches that a function returns.
+    """A function that updates a policy from the batches that ``read`` returns.
 
     On CUDA there are two graphs, one for updates with the actor and one for those without.
 
@@ -56,7 +56,7 @@ class Updater:
         }
 
     def __call__(self, rates: UpdateRates) -> Tensor:
-        """Makes one update at these rates, and returns its statistics, in memory that the next call may write to."""
+        """Makes one update at these rates; returns its statistics, float32, in memory that the next call may overwrite."""
         if rates != self._given:
             self._given = self._rates = rates
             if self._policy.device.type == "cuda":

@@ -2,7 +2,7 @@
 
 Installed packages are not sent; they must be installed on every node. All Python files in the folder of a sent file are
 sent as well, as they may import each other. A node that has all of them at the same paths with the same contents, such
-as this machine or one with a shared disk, uses those. Other nodes get a copy, in a folder named by a hash of the
+as this machine or one with a shared disk, uses those. Other nodes receive a copy, in a folder named by a hash of the
 contents. Other files, such as models, must be at the same path on every node, or be part of Ray's runtime environment.
 """
 

@@ -68,7 +68,7 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
         cpus: the processors that the cluster must have; a local one has at least as many.
 
     Raises:
-        OptionError: there is no cluster, it has another version of Ray or Python or too few processors, or it asks for
+        OptionError: there is no cluster, it has another version of Ray or Python or too few processors, or it requires
             a token that this machine does not have.
         WorkerError: Ray cannot be used for another reason.
     """
@@ -179,8 +179,8 @@ def _asks_for_token(error: Exception) -> bool:
 def _use_token() -> bool:
     """Makes Ray send this machine's token from now on; returns whether there is one that was not sent before.
 
-    By itself Ray sends it only for the address ``auto``. It is not sent to a cluster that asks for none, as this
-    process would then require one of actors that have none.
+    By default Ray sends it only for the address ``auto``. It is not sent to a cluster that requires none, as this
+    process would then require one from actors that have none.
     """
     if MODE in os.environ:
         return False

@@ -104,7 +104,7 @@ class Member:
 
 
 class Courier:
-    """Starts the members, and exchanges orders and answers with them.
+    """The loop that starts the members, and exchanges orders and answers with them.
 
     Args:
         ray: the module `ray`, connected to the cluster.

@@ -171,7 +171,7 @@ class Collector(ABC):
         return present, ~torch.where(done, final, alive)
 
     def _cut_early(self) -> Tensor | None:
-        """Returns which agents a step truncated while the episode went on, bool[T, N, agents]; None if none does."""
+        """Returns which agents a step truncated while the episode continued, bool[T, N, agents]; None without such ends."""
         if TRUNCATIONS not in self._info:
             return None
         return self._info[TRUNCATIONS][0] & ~(self.terminated | self.truncated).unsqueeze(-1)
@@ -184,7 +184,7 @@ class Collector(ABC):
         return state | ({"present": self.present} if self.spec.agents else {})
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         for name, tensor in self.state().items():
             tensor.copy_(saved[name])
 

@@ -28,7 +28,7 @@ from headrace.train.modules.policy_mapping import AgentGroup
 
 
 class DeviceCollector(Collector):
-    """Steps a `TorchPool`, on a CPU or a GPU.
+    """A collector that steps a `TorchPool`, on a CPU or a GPU.
 
     Args:
         static: whether shapes must not depend on the data, as in a CUDA graph; by default on a GPU.

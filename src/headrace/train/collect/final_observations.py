@@ -11,7 +11,7 @@ from headrace.train.modules.policy_mapping import AgentGroup
 
 
 class FinalObservationList:
-    """Final observations in a list, which grows with the truncated episodes; not for CUDA graphs."""
+    """Final observations in a list, whose length depends on the truncated episodes; not for CUDA graphs."""
 
     def __init__(self) -> None:
         self._found: list[tuple[int, Tensor, dict[str, Tensor]]] = []

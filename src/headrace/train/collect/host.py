@@ -29,7 +29,7 @@ HOST = torch.device("cpu")
 
 
 class HostCollector(Collector):
-    """Steps a `Pool`, whatever its executor."""
+    """A collector that steps a `Pool` with any executor."""
 
     def __init__(self, config: Config, pool: Pool, policies: Sequence[Policy], device: torch.device):
         super().__init__(config, pool.spec, policies, HOST, device)

@@ -83,7 +83,7 @@ class Experience:
         device: the policy's device.
         static: whether shapes must not depend on the data, as in a CUDA graph.
         masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K]; None if the policy uses none.
-        heads: what `headrace.train.modules.action_masks.masked_heads` returns; empty without masks.
+        heads: the number of actions of each masked head; empty without masks.
 
     Attributes:
         memory: a recurrent network's memory before each step, float32[T + 1, columns, H]; None for other networks.
@@ -281,7 +281,7 @@ class Experience:
         return checkpoints.prefixed(self.policy.prefix("memory"), kept)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         if self.memory is not None and self.starts is not None:
             kept = checkpoints.group(self.policy.prefix("memory"), saved)
             self.memory[-1].copy_(kept["memory"])

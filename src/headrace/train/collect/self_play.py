@@ -24,8 +24,8 @@ class OpponentPool:
     """Past versions of a policy.
 
     When the pool is full, the version whose two neighbours are closest to each other in time is removed; the first and
-    the newest stay. The versions thus cover the whole run: with four or more, the largest gap is at most 1.7 times that
-    of an even spread.
+    the newest stay. The versions therefore cover the whole run: with four or more, the largest gap is at most 1.7 times
+    that of an even spread.
 
     Args:
         live: the policy's tensors, of which versions are copies.
@@ -69,7 +69,7 @@ class OpponentPool:
         return {"steps": torch.tensor(steps), **self._versions}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self.steps = [step for step in state["steps"].tolist() if step >= 0]
         for name, versions in self._versions.items():
             versions.copy_(state[name])
@@ -120,7 +120,7 @@ class SelfPlay:
         return state | checkpoints.prefixed("drawn", self._drawn)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         for name, pool in self.pools.items():
             pool.load(checkpoints.group(f"versions.{name}", saved))
         self._drawn = checkpoints.group("drawn", saved)

@@ -247,7 +247,7 @@ def _torch_threads(config: Config, groups: Sequence[AgentGroup]) -> int:
 
 
 def find_device(name: str) -> torch.device:
-    """Returns the device of this name; raises `OptionError` where there is none."""
+    """Returns the device of this name; raises `OptionError` if it is not available."""
     try:
         device = torch.device(name)
     except RuntimeError:

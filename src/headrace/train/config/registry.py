@@ -25,7 +25,7 @@ DEFAULT_PRESET = "default"
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an algorithm can do.
+    """The capabilities of an algorithm.
 
     Attributes:
         replay: it learns from a replay instead of rollouts.
@@ -62,7 +62,7 @@ class Algorithm(Protocol):
 
     Attributes:
         settings: the dataclass of its settings, derived from `headrace.train.config.settings.Config`.
-        capabilities: what it can do.
+        capabilities: the capabilities of the algorithm.
     """
 
     settings: ClassVar[type[Any]]

@@ -46,7 +46,7 @@ class Published:
         who: the name of the system or paper.
         goal: the return that was reached.
         source: where the result was published.
-        seconds, steps: seconds and agent steps until then; None if the source does not say.
+        seconds, steps: seconds and agent steps until then; None if the source does not report them.
         hardware: the machine.
     """
 
@@ -65,7 +65,7 @@ class Peer:
     Attributes:
         who: the library, one of `headrace.train.leaderboard.peers.PROGRAMS`.
         algo: the library's name of the algorithm.
-        source: where the settings come from.
+        source: the source of the settings.
         task: the library's name of the task; by default the row's.
         num_envs: environments of its vector environment.
         settings: keyword arguments of its algorithm.

@@ -73,7 +73,7 @@ def train_sb3(request: Request) -> None:
         return VecFrameStack(make_atari_env(task, count, seed=request["seed"], env_kwargs=options), 4)
 
     class Metrics(BaseCallback):
-        """Writes lines of metrics, and ends training at the goal or after ``minutes``."""
+        """A callback that writes lines of metrics, and ends training at the goal or after ``minutes``."""
 
         def __init__(self, file: Path):
             super().__init__()

@@ -44,7 +44,7 @@ FIRST_ESTIMATE = 1.0  # seconds before the first estimate of the time left
 
 
 class Dashboard:
-    """Shows a run's progress; a context manager around training.
+    """The display of a run's progress; a context manager around training.
 
     Args:
         file: the output; a terminal shows the live dashboard, any other file receives a line every few seconds.

@@ -148,7 +148,7 @@ class EpisodeTracker:
         return {"measured": self._measured, "count": self._count, "running": self._running}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self._summary = self.everywhere = None
         for name, tensor in self.state().items():
             tensor.copy_(state[name])

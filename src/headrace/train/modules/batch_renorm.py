@@ -7,7 +7,7 @@ the running ones.
 Running statistics are parameters without gradients. They are therefore in the vector of a network's parameters
 (`headrace.train.algorithms.optimiser.flatten`), and are published, copied and saved with it.
 
-Sources: Ioffe & Szegedy 2015 (arXiv:1502.03167); Ioffe 2017 (arXiv:1702.03275) for what follows ``warm_up``.
+Sources: Ioffe & Szegedy 2015 (arXiv:1502.03167); Ioffe 2017 (arXiv:1702.03275) for batches after ``warm_up``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Renorm:
 
 
 class BatchRenorm(nn.Module):
-    """Standardises the columns of a batch [B, D], then scales and shifts them by parameters that are learnt.
+    """A layer that standardises the columns of a batch [B, D], and scales and shifts them by learnt parameters.
 
     Attributes:
         mean, variance: running statistics, float32[D].

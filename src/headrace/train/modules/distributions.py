@@ -57,7 +57,7 @@ class Distribution(Protocol):
         ...
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probability [B], entropy [B], and what `gradient` needs."""
+        """Returns log-probabilities float32[B], entropies float32[B], and data for `gradient`."""
         ...
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class Categorical:
         return actions + self.start if self.start else actions
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probabilities [B], entropies [B], and what `gradient` needs, for actions int64[B]."""
+        """Returns log-probabilities [B], entropies [B], and data for `gradient`, for actions int64[B]."""
         log_p = torch.log_softmax(params.t().contiguous(), 0)
         p = log_p.exp()
         entropy = (p * log_p).sum(0).neg_()
@@ -148,7 +148,7 @@ class MultiCategorical:
         return actions if self.starts is None else actions + self.starts
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns the sums over choices of log-probabilities [B] and entropies [B], and what `gradient` needs."""
+        """Returns the sums over choices of log-probabilities [B] and entropies [B], and data for `gradient`."""
         columns = zip(self.parts, params.split(self.sizes, -1), actions.unbind(-1), strict=True)
         log_probs, entropies, saved = zip(*(part.evaluate(p, a) for part, p, a in columns), strict=True)
         return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0), saved
@@ -218,7 +218,7 @@ class DiagonalGaussian(BoxActions):
         return params[:, : self.noise_size].reshape(-1, *self.action_shape)
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probabilities [B], entropies [B], and what `gradient` needs, for actions [B, *action_shape]."""
+        """Returns log-probabilities [B], entropies [B], and data for `gradient`, for actions [B, *action_shape]."""
         mean, log_std = params.chunk(2, -1)
         inverse_std = torch.exp(-log_std)
         z = (actions.flatten(1) - mean) * inverse_std

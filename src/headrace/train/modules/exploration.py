@@ -74,7 +74,7 @@ class BoundedActions(BoxActions):
         super().__init__(space.low, space.high, np.dtype(space.dtype), device)
 
     def explore(self, widely: bool) -> None:
-        """Explores the whole range if ``widely``, else as during learning; does nothing for stochastic policies."""
+        """Explores the whole range if ``widely``, otherwise as in learning; does nothing for stochastic policies."""
 
 
 class Deterministic(BoundedActions):
@@ -136,7 +136,7 @@ class SquashedGaussian(BoundedActions):
         return torch.tanh(u), (normal - squashing).sum(1)
 
     def sample_with_log_prob(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns actions [B, A], their log-probability [B], and what `gradient` needs.
+        """Returns actions [B, A], their log-probabilities [B], and data for `gradient`.
 
         With ``u`` before the tanh, ``log(1 - tanh²u) = 2 (log 2 - u - softplus(-2u))``, which is finite for all ``u``.
         """

@@ -15,8 +15,8 @@ class Interrupt:
     """A context manager that is true after the first Ctrl-C or TERM; a second one raises KeyboardInterrupt.
 
     ``kill``, containers and job queues send TERM before they kill a process. A program's own handler of TERM is kept,
-    unless it is the one that ``ray.init`` installs by itself, which exits at once. Outside of the main thread, where
-    Python handles no signals, the object stays false.
+    unless it is the one that ``ray.init`` installs, which exits at once. Outside of the main thread, where Python
+    handles no signals, the object stays false.
 
     Args:
         launched: whether a launcher ends this process: then it becomes true after any of `LAUNCHERS`, and no further

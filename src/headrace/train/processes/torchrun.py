@@ -1,7 +1,7 @@
 """The place of this process among the processes that torchrun has started, read from the environment.
 
-torchrun runs the same command on every machine, in one process for each learner. Environment variables tell each
-process its rank and the number of processes. Any other launcher that sets the same variables can be used.
+torchrun runs the same command on every machine, in one process for each learner. Environment variables hold the rank
+of each process and the number of processes. Any other launcher that sets the same variables can be used.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Place:
     def name_interface(self) -> None:
         """Sets the network interface that gloo uses, unless the user has set it.
 
-        By itself gloo resolves this machine's name, which often has no address, or only a local one.
+        By default gloo resolves this machine's name, which often has no address, or only a local one.
         """
         found = LOOPBACK if self.is_on_one_machine else interface_to(self.address, self.port)
         if found is not None and (found != LOOPBACK or self.is_on_one_machine):

@@ -378,4 +378,4 @@ class Runner(ABC):
 
     @abstractmethod
     def _load(self, point: Checkpoint) -> None:
-        """Restores what `_state` and `_counts` returned."""
+        """Restores the results of `_state` and `_counts` from a checkpoint."""

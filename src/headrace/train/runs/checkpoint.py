@@ -97,7 +97,7 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Reads what `save` wrote.
+    """Returns the checkpoint that `save` wrote.
 
     Raises:
         StateError: a file is missing, damaged, or of another version; the message names the file.

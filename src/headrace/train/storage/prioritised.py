@@ -100,7 +100,7 @@ class PrioritisedReplay:
         return {"leaves": self._tree.leaves, "highest": self._highest, "known": torch.tensor(self._known)}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned, over a replay with the same rows."""
+        """Restores the tensors that `state` returned, over a replay with the same rows."""
         self._tree.leaves.copy_(state["leaves"])
         self._tree.add_up(torch.arange(len(self._tree.leaves)))
         self._highest = state["highest"].clone()

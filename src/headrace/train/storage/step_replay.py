@@ -97,7 +97,7 @@ class StepReplay:
         """Returns the writer of a segment, for the one process that writes it."""
         return StepWriter(self.layout, self.arrays, index)
 
-    # -- what it holds ---------------------------------------------------------------------------
+    # -- rows and transitions --------------------------------------------------------------------
 
     @property
     def steps(self) -> int:

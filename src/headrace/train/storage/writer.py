@@ -125,7 +125,7 @@ class StepWriter:
         return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned, in place of a call of `begin`, after the same published rows."""
+        """Restores the tensors of `state`, in place of a call of `begin`, after the same published rows."""
         self.row.observation[...] = state["observation"].numpy()
         self._next, self._ages = (state[name].numpy().copy() for name in ("flags", "ages"))
         self._begun = True

@@ -66,7 +66,7 @@ def work(
 
 
 class Camera:
-    """Records a video of an episode at some points of a run, within a share of the cores' time.
+    """A recorder of videos of episodes at some points of a run, within a share of the cores' time.
 
     Args:
         config: the run's settings.

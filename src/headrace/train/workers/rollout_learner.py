@@ -81,7 +81,7 @@ class RolloutLearner:
         return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
 
     def load_state(self, saved: dict[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         if self._scalers:
             self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
 
