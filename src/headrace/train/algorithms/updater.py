@@ -30,7 +30,16 @@ class Updatable(Protocol):
         ...
 
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """Makes one update, and returns its statistics, float32."""
+        """Makes one update.
+
+        Args:
+            batch: the transitions.
+            rates: the scheduled settings.
+            actor: whether the actor learns as well.
+
+        Returns:
+            The algorithm's statistics, float32[S].
+        """
         ...
 
 
@@ -56,7 +65,7 @@ class Updater:
         }
 
     def __call__(self, rates: UpdateRates) -> Tensor:
-        """Makes one update at these rates; returns its statistics, float32, in memory that the next call may overwrite."""
+        """Makes one update at these rates; returns its statistics, float32, which the next call may overwrite."""
         if rates != self._given:
             self._given = self._rates = rates
             if self._policy.device.type == "cuda":

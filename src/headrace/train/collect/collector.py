@@ -171,7 +171,7 @@ class Collector(ABC):
         return present, ~torch.where(done, final, alive)
 
     def _cut_early(self) -> Tensor | None:
-        """Returns which agents a step truncated while the episode continued, bool[T, N, agents]; None without such ends."""
+        """Returns which agents a step truncated while the episode continued, bool[T, N, agents]; None for none."""
         if TRUNCATIONS not in self._info:
             return None
         return self._info[TRUNCATIONS][0] & ~(self.terminated | self.truncated).unsqueeze(-1)
@@ -238,7 +238,7 @@ def observation_name(agent_group: AgentGroup) -> str:
 
 
 def columns_of(agent_group: AgentGroup, envs: Tensor) -> Tensor:
-    """Returns the columns, int64[k · width], of environments, int64[k]."""
+    """Returns the columns of an agent group, int64[k · width], in environments with the numbers ``envs``, int64[k]."""
     if agent_group.agents is None:
         return envs
     return (envs.unsqueeze(1) * agent_group.width + torch.arange(agent_group.width, device=envs.device)).flatten()

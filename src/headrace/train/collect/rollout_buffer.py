@@ -171,7 +171,13 @@ class Experience:
         return self.distribution.to_env(row.actions)
 
     def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor) -> None:
-        """Marks which episodes of some environments ended with step t, bool[k]; recurrent memory is reset there."""
+        """Marks where an episode ended with step t, as a recurrent network's memory is reset there.
+
+        Args:
+            t: the time step.
+            envs: some environments: numbers int64[k], or a slice.
+            ends: whether an episode of each ended, bool[k].
+        """
         if self.starts is not None:
             width = self.agent_group.width
             self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)

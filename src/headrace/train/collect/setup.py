@@ -212,7 +212,16 @@ def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
 
 
 def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
-    """Calls `prepare`, and returns the policies of a run, with networks initialised from the configuration's seed."""
+    """Calls `prepare`, and returns the policies of a run, with networks initialised from the configuration's seed.
+
+    Args:
+        config: the settings of the run.
+        pool: the pool, or a wrapper of one, whose spec describes the agents.
+        device: the device of the policies.
+
+    Raises:
+        OptionError: as for `agent_groups`, or a policy cannot be made with its settings.
+    """
     groups = agent_groups(config, pool.spec)
     prepare(config, groups.values())
     there = isinstance(unwrapped(pool), TorchPool)
@@ -235,7 +244,14 @@ def prepare(config: Config, groups: Iterable[AgentGroup]) -> None:
 
 
 def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
-    """Returns the policy of one agent group, an object of its algorithm's class."""
+    """Returns the policy of one agent group, an object of its algorithm's class.
+
+    Args:
+        name: the policy's name; empty for a single policy.
+        config: the policy's settings.
+        agent_group: the agents that it controls.
+        device: the policy's device.
+    """
     algorithm: Any = find_algorithm(config.algo, whole=True)
     return algorithm(name, config, agent_group, device)
 

@@ -168,6 +168,11 @@ def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool =
 def changed_plan(plan: Plan, changes: Mapping[str, Any], allowed: Iterable[str]) -> Plan:
     """Returns a plan with changed settings.
 
+    Args:
+        plan: the plan.
+        changes: the new values by name.
+        allowed: names of settings that can change in the middle of a run.
+
     Raises:
         OptionError: a setting cannot change in the middle of a run.
     """

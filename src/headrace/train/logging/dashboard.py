@@ -165,7 +165,13 @@ class Dashboard:
 
 
 def console_of(file: TextIO, *, highlight: bool = True, quiet: bool = False) -> Console:
-    """Returns a console for a file; a notebook receives plain lines."""
+    """Returns a console for a file; a notebook receives plain lines.
+
+    Args:
+        file: the output.
+        highlight: whether numbers and names are coloured in a terminal.
+        quiet: whether to print nothing.
+    """
     is_terminal = file.isatty()
     return Console(file=file, force_terminal=is_terminal, force_jupyter=False, highlight=highlight, quiet=quiet)
 

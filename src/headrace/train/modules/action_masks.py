@@ -30,6 +30,11 @@ def masked_heads(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> tup
 
     Policies with continuous actions have no masks, even in an environment whose other agents have some.
 
+    Args:
+        config: the policy's settings.
+        spec: the task.
+        agent_group: the policy's agents.
+
     Raises:
         OptionError: the environment's masks do not fit its actions.
     """

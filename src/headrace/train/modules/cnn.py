@@ -236,7 +236,12 @@ def cpu_has_bf16() -> bool:
 
 
 def trunk_for(config: Config, space: gym.Space, streams: int = 1) -> Trunk:
-    """Returns the trunk for images of this size; its last layer has ``streams`` times the usual number of units.
+    """Returns the trunk for images of a space.
+
+    Args:
+        config: the settings that describe it: ``trunk`` and ``bf16``.
+        space: the space of images, uint8[C, H, W].
+        streams: factor of the number of units of the last layer.
 
     Raises:
         OptionError: the images are too small for the trunk of the settings.

@@ -45,23 +45,34 @@ class Distribution(Protocol):
         ...
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions [B, *action_shape] drawn with noise [B, noise_size]."""
+        """Returns actions [B, *action_shape], drawn for params float32[B, size] with noise float32[B, noise_size]."""
         ...
 
     def mode(self, params: Tensor) -> Tensor:
-        """Returns the most likely actions [B, *action_shape]."""
+        """Returns the most likely actions [B, *action_shape] for params float32[B, size]."""
         ...
 
     def to_env(self, actions: Tensor) -> Tensor:
-        """Returns stored actions in the environment's units and dtype."""
+        """Returns stored actions [B, *action_shape] in the environment's units and dtype."""
         ...
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probabilities float32[B], entropies float32[B], and data for `gradient`."""
+        """Returns log-probabilities float32[B], entropies float32[B], and data for `gradient`.
+
+        Args:
+            params: parameters of the distributions, float32[B, size].
+            actions: stored actions, [B, *action_shape].
+        """
         ...
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
-        """Returns the gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy, 0-d or [B]."""
+        """Returns the gradient of a loss for params, float32[B, size].
+
+        Args:
+            saved: the data that `evaluate` returned.
+            d_log_prob: d loss/d log-probability, float32[B].
+            d_entropy: d loss/d entropy, a number or float32[B].
+        """
         ...
 
 

@@ -127,7 +127,7 @@ class SquashedGaussian(BoundedActions):
         return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
 
     def rsample(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns actions [B, A] and their log-probability [B], as `sample_with_log_prob`, for autograd."""
+        """Returns actions [B, A] and their log-probabilities [B], as `sample_with_log_prob`, for autograd."""
         mean, log_std = params.chunk(2, -1)
         log_std = log_std.clamp(*self.LOG_STD)
         u = mean + log_std.exp() * noise
@@ -151,7 +151,13 @@ class SquashedGaussian(BoundedActions):
         return actions, log_prob, (params, spread, actions)
 
     def gradient(self, saved: Any, d_actions: Tensor, d_log_prob: Tensor) -> Tensor:
-        """Returns the gradient [B, 2A] for params, from d loss/d actions [B, A] and d loss/d log_prob 0-d or [B, 1]."""
+        """Returns the gradient of a loss for params, float32[B, 2A].
+
+        Args:
+            saved: the data that `sample_with_log_prob` returned.
+            d_actions: d loss/d actions, float32[B, A].
+            d_log_prob: d loss/d log-probability, 0-d or float32[B, 1].
+        """
         # da/du = 1 - a²;   d log p/du = 2a;   d log p/d log_std = spread · 2a - 1
         params, spread, actions = saved
         d_u = torch.ops.aten.tanh_backward.default(d_actions, actions).add_(actions * d_log_prob, alpha=2.0)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 def orthogonal(rows: int, columns: int, gain: float = math.sqrt(2)) -> Tensor:
-    """Returns a random matrix with orthogonal rows or columns (Saxe et al. 2014, arXiv:1312.6120)."""
+    """Returns float32[rows, columns], random, with orthogonal rows or columns (Saxe et al. 2014, arXiv:1312.6120)."""
     return nn.init.orthogonal_(torch.empty(rows, columns), gain)
 
 
@@ -23,7 +23,7 @@ def initialised(layer: Any, gain: float = math.sqrt(2)) -> Any:
 
 
 def with_log_std(params: Tensor, log_std: Tensor | None) -> Tensor:
-    """Returns means [B, n] and log standard deviations concatenated, [B, 2n]; ``params`` itself if there are none."""
+    """Returns means [B, n] and log standard deviations [n] concatenated, [B, 2n]; only the means if there are none."""
     return params if log_std is None else torch.cat((params, log_std.expand_as(params)), -1)
 
 

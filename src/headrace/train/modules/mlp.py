@@ -75,7 +75,14 @@ class MLP(nn.Module):
     def backward_into_gradients(
         self, saved: list[Tensor], d_params: Tensor, d_value: Tensor, add: bool = False
     ) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given those of the outputs, or ``add``s to it."""
+        """Overwrites every parameter's ``.grad`` with the gradient of a loss.
+
+        Args:
+            saved: the activations that `forward_saving` returned.
+            d_params: d loss/d action parameters, including log standard deviations, float32[B, size].
+            d_value: d loss/d values, float32[B].
+            add: whether to add to ``.grad`` instead.
+        """
         h = saved[-1]  # [K, B, H]
         own: dict[str, Any] = self._parameters
         if self.log_std is not None:

@@ -166,7 +166,13 @@ class PlayedPolicy:
         self._acted: Acted | None = None
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
-        """Returns actions [B, …] of the policy's agents: samples, or without a generator the most likely ones."""
+        """Returns actions [B, …] of the policy's agents, in the environment's dtype.
+
+        Args:
+            observations: observations of the agents, [B, …].
+            generator: the source of samples; None for the most likely actions.
+            mask: the action masks, [B, K]; None without masks.
+        """
         seen = torch.from_numpy(np.ascontiguousarray(observations))
         if self.policy.memory_size:
             self._remember(len(seen))

@@ -27,7 +27,12 @@ def played_episode(
     seed: int = 1000,
     deterministic: bool = True,
 ) -> dict[str, np.ndarray]:
-    """Returns an episode of a checkpoint's agent in environment ``env_id``; see `headrace.train.log_episode`.
+    """Returns an episode of a checkpoint's agent as arrays by name; see `headrace.train.log_episode`.
+
+    Args:
+        config: the run's settings.
+        point: the checkpoint.
+        names, env_id, seed, deterministic: as for `headrace.train.log_episode`.
 
     Raises:
         OptionError: there is no such state array, or ``env_id`` is negative.

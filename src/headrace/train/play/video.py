@@ -107,7 +107,16 @@ def best_film(run: RunFolder) -> Path | None:
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
-    """Encodes frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
+    """Writes frames as a video, H.264 in an MP4 file that browsers can play, atomically.
+
+    Args:
+        path: the file.
+        frames: the frames, uint8[height, width, 3] each, of equal size.
+        fps: frames per second.
+
+    Raises:
+        ImportError: PyAV is not installed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         _encode(temporary, frames, fps)

@@ -114,6 +114,10 @@ def read_curves(
 def read_curve(path: str | Path, source: Source = "training") -> Curve:
     """Returns the curve of a run, possibly of length 0.
 
+    Args:
+        path: the run folder.
+        source: the source of returns.
+
     Raises:
         OptionError: there is no run in this folder.
         StateError: the run's settings or metrics are damaged.

@@ -188,7 +188,7 @@ class Runner(ABC):
     # -- for reporting ---------------------------------------------------------------------------
 
     def note(self, kind: Kind, text: str) -> None:
-        """Logs an event of the run, in the process that writes the metrics."""
+        """Logs an event of the run with this text, if this process writes the metrics."""
         if self.writer is not None:
             self.run.events.note(kind, text, self.step, self.seconds)
 

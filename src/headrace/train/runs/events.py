@@ -63,7 +63,11 @@ class EventLog:
         self.file = file
 
     def note(self, kind: Kind, text: str, step: int, seconds: float, data: Mapping[str, Any] | None = None) -> None:
-        """Appends one event; may be called by any thread."""
+        """Appends one event at the present time; may be called by any thread.
+
+        Args:
+            kind, text, step, seconds, data: the attributes of `Event`; only the first 1000 characters of ``text``.
+        """
         text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
         event = {"time": round(time.time(), 3), "step": step, "seconds": round(seconds, 3), "kind": kind, "text": text}
         line = json.dumps(event | ({"data": dict(data)} if data else {})).encode() + b"\n"

@@ -61,6 +61,11 @@ class OptunaSampler:
 def find_sampler(name: Name, space: Space, seed: int) -> Sampler:
     """Returns the sampler of this name.
 
+    Args:
+        name: name of the sampler.
+        space: the settings that are varied.
+        seed: seed of the sweep.
+
     Raises:
         OptionError: the sampler is one of Optuna's, and Optuna is not installed.
     """

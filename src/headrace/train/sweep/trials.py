@@ -170,5 +170,5 @@ def value_of(metric: str, lines: list[Line]) -> float | None:
 
 
 def ended(trial: Trial, state: str, value: float | None, steps: int, seconds: float, note: str = "") -> Trial:
-    """Returns a trial with its final state."""
+    """Returns a trial with its final state, whose attributes are the other arguments; see `Trial`."""
     return replace(trial, state=state, value=value, steps=steps, seconds=seconds, note=note)

@@ -79,7 +79,14 @@ class Camera:
         self._left = [point for point in FILMED if point > done] if config.video else []
 
     def film_if_due(self, agent: Agent, step: int, seed: int, stop: Callable[[], bool]) -> None:
-        """Records one episode, at most until the time is over, if a video is due after ``step`` agent steps."""
+        """Records one episode if a video is due; it ends early when its share of the processor time is used up.
+
+        Args:
+            agent: the agent.
+            step: agent steps of the run when the agent's weights were learnt.
+            seed: the environment's seed.
+            stop: returns whether the run has ended, which ends the video.
+        """
         config = self._config
         budget = FILM_SHARE * usable_cores() * (time.monotonic() - self._began)
         if not self._left or step < self._left[0] * config.total_steps or step >= config.total_steps:
@@ -96,7 +103,13 @@ class Camera:
 
 
 def interval(config: Config, used: float, cores: int) -> float:
-    """Returns the seconds between the starts of two evaluations, if one uses ``used`` seconds of processor time."""
+    """Returns the seconds between the starts of two evaluations.
+
+    Args:
+        config: the run's settings.
+        used: processor time of the last evaluation, in seconds.
+        cores: number of usable cores.
+    """
     return max(config.evaluate_seconds, used / (config.evaluate_share * cores))
 
 
