@@ -98,7 +98,7 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
 
 
 def processors(address: str) -> int:
-    """Returns the number of processors of a cluster, determined in a separate process, so that only that imports Ray.
+    """Returns the number of processors of a cluster, by a separate process, so that this one does not import Ray.
 
     Raises:
         OptionError: as `connected`.

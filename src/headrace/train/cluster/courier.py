@@ -104,7 +104,7 @@ class Member:
 
 
 class Courier:
-    """The loop that starts the members, and exchanges orders and answers with them.
+    """The exchange of orders and answers with the members, which it starts.
 
     Args:
         ray: the module `ray`, connected to the cluster.

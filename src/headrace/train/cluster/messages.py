@@ -107,7 +107,7 @@ class Order:
         limit: agent steps that this sampler may reach, those of earlier actors included.
         waiting: the number of its rollouts that the learner has not read.
         least: the minimum time before an answer, in seconds, so that answers are not many and small.
-        patience: the time after which it answers with whatever it has collected, in seconds.
+        patience: the maximum time before an answer, even if nothing has been collected, in seconds.
     """
 
     others: int

@@ -35,7 +35,7 @@ from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
 
-MANY_ROWS = 1024  # rows of network inputs above which matrix products are faster on several cores
+MANY_ROWS = 1024  # rows of network inputs from which on matrix products are faster on several cores
 
 
 def make_pool(config: Config, **changes: Any) -> Pool:
@@ -60,7 +60,7 @@ def training_pool(config: Config) -> Pool | TorchPool:
 
 
 def rewarded(config: Config, pool: Any) -> Any:
-    """Returns the pool, wrapped to change rewards by the function that the setting ``reward`` names, if any."""
+    """Returns the pool; if the setting ``reward`` names a function, wrapped to change rewards by it."""
     return pool if config.reward is None else TransformReward(pool, reward_function(config.reward))
 
 
@@ -201,7 +201,11 @@ def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
 
 
 def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
-    """Returns policy name → its settings and kind of network, on which `Use`s depend; raises as `agent_groups`."""
+    """Returns policy name → its settings and kind of network, which determine the settings in use.
+
+    Raises:
+        OptionError: as for `agent_groups`.
+    """
     setups = {}
     for name, agent_group in agent_groups(config, spec).items():
         own = config.of_policy(name)

@@ -187,7 +187,7 @@ class Processes:
         """Starts runs as others end, until all have ended; stops the running ones once Ctrl-C is pressed.
 
         Args:
-            interrupt: the state of Ctrl-C, whether it was pressed.
+            interrupt: is true once Ctrl-C was pressed.
             start: starts the next run with `start`; returns False if there is none.
 
         Yields:

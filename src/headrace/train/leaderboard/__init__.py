@@ -1,1 +1,1 @@
-"""Measurements of the seconds and steps that reaching a return takes, for a list of tasks, and a table of them."""
+"""Measurements of the seconds and steps until a return is reached, for a list of tasks, and a table of them."""

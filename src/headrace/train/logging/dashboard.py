@@ -74,7 +74,7 @@ class Dashboard:
             self._live = None
 
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
-        """Shows the run's progress, unless the last update was too recent, or ``force``.
+        """Shows the run's progress, unless the last update was too recent.
 
         Args:
             progress: returns the progress; called only if it is shown.

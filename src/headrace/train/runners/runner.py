@@ -148,7 +148,7 @@ class Runner(ABC):
         """Samples, learns, and writes a line of metrics if one is due."""
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
-        """Returns whether all processes of the run stop, and whether they save, given the wishes of this one."""
+        """Returns whether all processes of the run stop, and whether they save, given the same of this process."""
         return stop, save
 
     @abstractmethod

@@ -151,6 +151,6 @@ class FusedA2C(FusedRollouts):
     def surrogate(
         self, log_prob: Tensor, batch: Samples, rates: Rates
     ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """Returns the derivative of ``A · log π``; the loss is reported as ``-mean(A)``, as for ratios of 1."""
+        """Returns the derivative of ``A · log π``; the loss is reported as ``-mean(A)``, as PPO's for ratios of 1."""
         gain = batch.advantages
         return gain, lambda: (-gain,)
