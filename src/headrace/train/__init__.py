@@ -237,7 +237,7 @@ def log_episode(
     Args:
         run_dir: the run folder.
         names: arrays of the environment's state, as in `Pool.state_arrays`; all by default.
-        env_id: number of the environment in a pool of this seed; each has random numbers of its own.
+        env_id: number of the environment in a pool of this seed; each environment has its own random numbers.
         seed: seed of that pool.
         deterministic: take the most likely actions, instead of sampling them as in training.
         which: the ``"newest"`` or the ``"best"`` checkpoint.
@@ -249,7 +249,7 @@ def log_episode(
         where their actions differ), ``reward``, ``terminated`` and ``truncated`` [T, …].
 
     Raises:
-        OptionError: there is no run or no such array, or the task is no kernel environment.
+        OptionError: there is no run or no such array, or the task is not a kernel environment.
         TrustError: as in `resume`.
     """
     from headrace.train.play.agent import load_checkpoint

@@ -79,7 +79,7 @@ class CrossQ(CrossQDeclaration, OffPolicy):
     def actor_losses(self, batch: Transitions) -> Losses:
         """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``.
 
-        The critics use running statistics, since their batches hold other actions than those of the policy alone.
+        The critics use running statistics, since their own batches also contain actions of earlier policies.
         """
         actions, log_prob = self._sample(self.network.actor.of_batch(batch.inputs))
         log_alpha = self.network.temperature.log

@@ -9,7 +9,7 @@ an actor begins with small deviations.
 Sources: Kim et al. 2026 (arXiv:2604.04539); Haarnoja et al. 2018 (arXiv:1812.05905) for the losses; Bellemare et al.
 2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', rewards are not divided by the size of returns
 in the environments: the critics' unit is estimated from the rewards in batches (`CategoricalCritics`). The learning
-rate stays as it is, and a rollout begins with new noise.
+rate is constant, and a rollout begins with new noise.
 """
 
 from __future__ import annotations

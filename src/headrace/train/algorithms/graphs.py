@@ -21,10 +21,10 @@ class Graph:
     is in the same memory after every call.
 
     Args:
-        function: the function, called as it is until it is captured.
+        function: the function, which is called directly until it is captured.
         device: the device of its tensors.
         enabled: whether to capture it.
-        generators: generators on the device that it draws from, beside the default one.
+        generators: generators on the device from which the function draws, in addition to the default one.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class Policy:
 
     Attributes:
         name: its name in ``config.policies``; empty where the environment has one agent.
-        config: the run's settings, with those of this policy.
+        config: the run's settings, in which the policy's own settings replace those of the run.
         settings: the dataclass of the algorithm's settings; ``config`` is an instance.
         capabilities: the capabilities of the algorithm.
         keeps_params: whether rollouts keep the parameters of action distributions, as importance ratios need them.
@@ -138,7 +138,7 @@ class Policy:
         return losses
 
     def reschedule(self, schedules: Mapping[str, list[tuple[int, float]]]) -> None:
-        """Replaces the schedules of those of these settings that the policy's algorithm has.
+        """Replaces the schedules of some settings, if the policy's algorithm has them.
 
         Args:
             schedules: setting → points (agent step, value), as in ``Config.schedules``.

@@ -122,7 +122,7 @@ class Actor:
 
 
 class Job:
-    """The work of an actor: `run` is called in a thread of its own, the other methods in the actor's."""
+    """The work of an actor: `run` is called in a separate thread, the other methods in the actor's thread."""
 
     def run(self) -> None:
         """Works until the counters signal the end of the run."""

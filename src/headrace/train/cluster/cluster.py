@@ -41,7 +41,7 @@ class Cluster:
 
         Args:
             supervisor: supervises the courier as a worker.
-            counters, weights, evaluations: those of local workers.
+            counters, weights, evaluations: the same objects as for local workers.
             memory: the replay, or the slots of rollouts, into which the samplers' steps are written.
         """
         status = self._status

@@ -104,7 +104,7 @@ class Order:
 
     Attributes:
         others: agent steps of the run's other samplers.
-        limit: agent steps that this sampler may reach, those of earlier actors included.
+        limit: agent steps that this sampler may reach, including the steps of its earlier actors.
         waiting: the number of its rollouts that the learner has not read.
         least: the minimum time before an answer, in seconds, so that answers are not many and small.
         patience: the maximum time before an answer, even if nothing has been collected, in seconds.
@@ -124,7 +124,7 @@ class Answer:
     Attributes:
         node: the name of the actor's node.
         version: the version of the weights that it has.
-        steps: the sampler's agent steps, those of earlier actors included.
+        steps: the sampler's agent steps, including those of its earlier actors.
         seconds: this actor's seconds in each of `headrace.train.processes.counters.PARTS`, float64[4].
         rests: the number of times that this actor has slept while it waited.
         episodes: the episodes that ended since the last answer.

@@ -49,7 +49,7 @@ class Setting:
         help: its meaning.
         low, above, high: inclusive lower, exclusive lower and inclusive upper bound; None for no bound. The value None
             is within all bounds.
-        group: its heading in the help; None for that of the class which adds it.
+        group: its heading in the help; None for the heading of the class that adds it.
         uses: the cases in which it is used.
         shared: whether all policies of a run have the same value.
         scheduled: whether ``schedules`` may change it during a run.

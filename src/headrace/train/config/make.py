@@ -102,7 +102,7 @@ def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_policies(values: Mapping[str, Any]) -> set[str]:
-    """Returns the names of the settings that a policy may have of its own."""
+    """Returns the names of the settings that may differ between policies."""
     return set().union(*(settings_of(each).keys() - shared(each) for each in record_types(values)))
 
 

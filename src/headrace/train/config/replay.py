@@ -83,7 +83,7 @@ class ReplayConfig(Config):
 
     @property
     def apart(self) -> bool:
-        """Whether the actor learns in a process of its own."""
+        """Whether the actor learns in a separate process."""
         return False
 
     @property
@@ -94,7 +94,7 @@ class ReplayConfig(Config):
     def followed(self, times: float, limited: float) -> dict[str, Any]:
         """Returns the settings for a minibatch ``times`` as large, see `headrace.train.config.batch_rule`.
 
-        Learning rates are multiplied by √``limited``, those of a schedule included, ``target_rate`` becomes
+        Learning rates, also in schedules, are multiplied by √``limited``, ``target_rate`` becomes
         1 - (1 - target_rate)^``limited``, and ``replay_ratio`` is divided by ``times``, unless it is None.
         """
         further, schedules = math.sqrt(limited), dict(self.schedules)
@@ -146,7 +146,7 @@ class ActorCriticConfig(ReplayConfig):
 
     @property
     def apart(self) -> bool:
-        """Whether the actor learns in a process of its own."""
+        """Whether the actor learns in a separate process."""
         return self.actor_device not in ("", "auto")
 
     def _check_deterministic(self) -> None:

@@ -116,7 +116,7 @@ class Config(CommonConfig):
         return now
 
     def of_policy(self, name: str) -> Config:
-        """Returns the settings of one policy: these, replaced by its own; a copy has those of the copied policy.
+        """Returns the settings of one policy: the run's, replaced by its own; a copy has those of the copied policy.
 
         Raises:
             OptionError: one of its settings is shared by all policies or invalid, or it copies a policy that cannot be

@@ -18,7 +18,7 @@ from headrace.errors import HeadraceError, OptionError
 
 
 def main() -> int:
-    """Trains as the request on standard input says; returns 0, or 1 if the run failed."""
+    """Trains according to the request on standard input; returns 0, or 1 if the run failed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with SIGINT ignored
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

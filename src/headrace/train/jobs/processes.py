@@ -1,4 +1,4 @@
-"""Runs several trainings at once, each in a process of its own; reads their metrics, and stops them."""
+"""Several trainings at once, each in a separate process, whose metrics are read until they end or are stopped."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Processes:
         Args:
             name: name of the job.
             task: name of the task.
-            run_dir: the run folder; the output of the process goes into a file beside it.
+            run_dir: the run folder; the output of the process is written to a file next to it.
             settings: keyword arguments of `headrace.train.train` that JSON can represent.
 
         Raises:

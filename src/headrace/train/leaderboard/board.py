@@ -20,7 +20,7 @@ from headrace.train.config.command import train_command
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
-GAMES = 20  # episodes that a trained agent plays, unless a row says otherwise
+GAMES = 20  # number of episodes that a trained agent plays, unless a row has another number
 NEEDED = ("name", "task", "goals", "total_steps", "minutes")
 # settings of a row that is judged by games: a checkpoint every ten seconds, all of them kept
 CHECKPOINTS = {"checkpoint_seconds": 10.0, "keep_checkpoints": 1000}
@@ -84,7 +84,7 @@ class Row:
     """One row of a leaderboard.
 
     Attributes:
-        name: the row's name, and that of its folder: lower-case letters, digits, dots and hyphens.
+        name: the name of the row and of its folder: lower-case letters, digits, dots and hyphens.
         task: the name of the task.
         goals: increasing mean returns, for each of which the time is measured; a run ends at the last.
         total_steps: agent steps after which a run ends.

@@ -28,7 +28,7 @@ def is_installed(who: str) -> bool:
 
 
 def main() -> int:
-    """Trains as the request on standard input says; returns the exit status."""
+    """Trains according to the request on standard input; returns the exit status."""
     request: Request = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_input, daemon=True).start()
     PROGRAMS[request["who"]](request)

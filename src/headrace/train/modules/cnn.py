@@ -81,7 +81,7 @@ class NatureTrunk(nn.Module):
         return x.float(), Saved(weights, saved)
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
         weights, (*seen, flat, features) = saved
         d = through_activation(d.to(features.dtype), features, relu=True)
         d = _dense_backward(self.dense, flat, weights[-1], d)
@@ -126,7 +126,7 @@ class SmallTrunk(nn.Module):
         return features, Saved([filters, self.dense.weight], [pixels, found, features])
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
         weights, (pixels, found, features) = saved
         d = through_activation(d, features, relu=True)
         d = _dense_backward(self.dense, found.flatten(1), weights[1], d).view(found.shape)
@@ -190,7 +190,7 @@ class StridedTrunk(nn.Module):
         return x.float(), Saved(weights, saved)
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
         weights, (*seen, flat, features) = saved
         d = through_activation(d.to(features.dtype), features, relu=True)
         d = _dense_backward(self.dense, flat, weights[-1], d)
@@ -285,7 +285,7 @@ def is_image(space: gym.Space) -> bool:
 
 
 def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
-    """Overwrites a layer's gradients, and returns that of its input, given that of its output."""
+    """Overwrites the gradients of a layer's parameters; returns that of its input ``x``, given ``d`` of its output."""
     if x.dtype == torch.float32:
         torch.mm(d.t(), x, out=gradient_of(layer.weight))
     else:
@@ -297,7 +297,7 @@ def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
 def _conv_backward(
     layer: Any, x: Tensor, weight: Tensor, d: Tensor, stride: int, further: bool
 ) -> tuple[Tensor, Tensor]:
-    """Overwrites the gradient of a layer's biases; returns those of its input, if ``further``, and of its filters."""
+    """Overwrites the gradient of a layer's biases; returns the gradients of its input, if ``further``, and filters."""
     below, filters, bias = torch.ops.aten.convolution_backward(
         d, x, weight, [len(weight)], [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [further, True, True]
     )

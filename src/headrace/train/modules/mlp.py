@@ -21,7 +21,7 @@ class MLP(nn.Module):
     """Actor and critic perceptrons of equal shape, evaluated together; or one perceptron with both heads.
 
     Parameters hold all K perceptrons: the first layer maps [B, D] to [B, K·H], all later ones are batched
-    [K, H, H']. Of two, the first is the actor and the second the critic; a shared one is both.
+    [K, H, H']. The first of two is the actor, the second the critic; a shared one is both.
     Orthogonal initialisation with gain √2, 0.01 for the policy head and 1 for the value head
     (Andrychowicz et al. 2021, Huang et al. 2022).
     """

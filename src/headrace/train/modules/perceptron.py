@@ -42,7 +42,7 @@ class Layers(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the outputs, float32[B, outputs]."""
         if (ending := self._relus[-1]) is not None:
             d = through_activation(d, saved[-1], ending)
         for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):

@@ -55,7 +55,7 @@ class Head(nn.Module):
         return advantage + (self.value(h[:, self.width :]) - advantage.mean(1, keepdim=True))
 
     def backward_into_gradients(self, h: Tensor, d: Tensor) -> Tensor:
-        """Overwrites every parameter's ``.grad``, given the gradient of the action values; returns that of ``h``."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of action values; returns that of ``h``."""
         below = torch.empty_like(h)
         if self.dueling:
             total = d.sum(1, keepdim=True)
@@ -85,7 +85,7 @@ class PerceptronQ(Layers):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the action values, float32[B, A]."""
         super().backward_into_gradients(saved, self.head.backward_into_gradients(saved[-1], d))
 
 
@@ -108,7 +108,7 @@ class ImageQ(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: tuple[Tensor, Saved], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the action values, float32[B, A]."""
         features, trunk = saved
         self.trunk.backward_into_gradients(trunk, self.head.backward_into_gradients(features, d))
 
@@ -150,7 +150,7 @@ def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
 
 
 def _linear_backward(layer: Any, x: Tensor, d: Tensor, below: Tensor) -> None:
-    """Overwrites a layer's gradients, and in ``below`` that of its input, given that of its output."""
+    """Overwrites the gradients of a layer's parameters, and ``below``, that of its input, given ``d`` of its output."""
     torch.mm(d.t(), x, out=gradient_of(layer.weight))
     torch.sum(d, 0, out=gradient_of(layer.bias))
     torch.mm(d, layer.weight, out=below)

@@ -69,7 +69,7 @@ class TwinCritic(nn.Module):
         return values.squeeze(1).add_(last_bias), saved
 
     def _of(self, critics: int | None) -> tuple[Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor, Tensor]:
-        """Returns the parameters of the first ``critics`` critics; of all for None."""
+        """Returns the parameters of the first ``critics`` critics, or of all critics if that is None."""
         if critics is None or critics == self.critics:
             return self._layers
         first, layers, last, last_bias = self._layers
@@ -82,7 +82,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def fit_into_gradients(self, x: Tensor, wanted: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Overwrites every parameter's ``.grad`` with that of the loss ``½ Σ mean(weights · (values - wanted)²)``.
+        """Overwrites every parameter's ``.grad`` for the loss ``½ Σ mean(weights · (values - wanted)²)``.
 
         Args:
             x: `joined` inputs, [B, D + 1].
@@ -100,7 +100,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the values of all critics, [K, B]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the values of all critics, [K, B]."""
         first, layers, last, last_bias = self._layers
         x, h = saved[0], saved[-1]
         with narrow(1):
@@ -119,7 +119,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor, begin: int) -> Tensor:
-        """Returns the gradient of the inputs from column ``begin`` on, [B, D - begin], given that of values [K, B].
+        """Returns the gradient of the inputs from column ``begin`` on, [B, D - begin], given ``d`` of values [K, B].
 
         K is the number of critics that `forward_saving` evaluated.
         """

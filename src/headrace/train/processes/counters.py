@@ -71,7 +71,7 @@ class Counters:
 
     @property
     def stopped(self) -> bool:
-        """Whether all workers are to stop."""
+        """Whether `stop` was called."""
         return bool(self._stop[0])
 
     def begin(self, steps: int) -> None:

@@ -135,7 +135,7 @@ def address_of(run: RunFolder) -> str | None:
 
 
 def _listening(port: int) -> socket.socket:
-    """Returns a socket at a port: at that of the run's last page, so that open pages reconnect, or any free one."""
+    """Returns a socket at the port of the run's last page, so that open pages reconnect, or at any free port."""
     try:
         return socket.create_server((HOST, port), backlog=64)
     except OSError:

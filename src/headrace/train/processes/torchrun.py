@@ -52,7 +52,7 @@ class Place:
         return self.local_size == self.size
 
     def device(self, asked: str) -> str:
-        """Returns this process's device, given that of the settings.
+        """Returns this process's device, given the settings' device.
 
         Raises:
             OptionError: the settings name a single GPU.

@@ -50,7 +50,7 @@ class Checkpoint:
     counters: dict[str, Any]
 
     def copied(self) -> Checkpoint:
-        """Returns the same checkpoint on the CPU, in memory of its own."""
+        """Returns a copy of the checkpoint on the CPU."""
         model, optimizer, state = (
             {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
             for group in (self.model, self.optimizer, self.state)

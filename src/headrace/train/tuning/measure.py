@@ -164,7 +164,7 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
             return Probe(size, note=str(error) if isinstance(error, HeadraceError) else LACK)
 
 
-# -- sampling and learning in turn, in a process of its own --------------------------------------
+# -- sampling and learning in turn, in a separate process ----------------------------------------
 
 
 def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:

@@ -90,7 +90,7 @@ class Exchange:
             state.copy_(values.view(state.shape))
 
     def close(self) -> None:
-        """Frees the shared memory, except that of the weights."""
+        """Frees the shared memory, except the weights'."""
         if self._apart:
             self.critics.close()
             self.moments.close()

@@ -137,7 +137,7 @@ class RolloutLearner:
         """Encodes a slot's observations into the inputs, and updates their statistics.
 
         Returns:
-            The inputs after the last step, and those of final observations, [N + ended, …].
+            The inputs of the observations after the last step, followed by those of final observations, [N + ended, …].
         """
         seen, final = torch.from_numpy(slot.observations), torch.from_numpy(slot.final_observations[: int(slot.ended)])
         self._encoder(seen[:-1].flatten(0, 1), self._inputs)
