@@ -2,7 +2,7 @@
 
 A run is a folder (`headrace.train.runs`). A pool fills rollouts or a replay (`headrace.train.collect`,
 `headrace.train.storage`), an algorithm learns from them (`headrace.train.algorithms`), and a runner
-(`headrace.train.runners`) runs both, and saves everything that a resumed run depends on.
+(`headrace.train.runners`) runs both, and saves everything that resuming the run needs.
 The module itself can be called: ``headrace.train("CartPole-v1")``.
 """
 
@@ -71,30 +71,33 @@ def train(
     tuned: Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> Result:
-    """Trains an agent, with the settings tuned for the task unless told otherwise.
+    """Trains an agent, by default with the settings tuned for the task.
 
     Args:
         task: name of the task.
         algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``,
-            ``"xqc"``, ``"flashsac"`` or ``"dqn"``; or a class of a user's, as ``"file.py:Class"`` or
+            ``"xqc"``, ``"flashsac"`` or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or
             ``"package.module:Class"``.
         total_steps, seed, device: the settings of `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
-        resume: go on with the run in ``run_dir`` if it holds one.
+        resume: continue the run in ``run_dir`` if it holds one.
         quiet: show no progress.
         trust: as in `resume`; code that this call names is always trusted.
         callback: a `Callback`, or a function ``(training, line)`` that is called before each line of metrics is
-            written; or several.
+            written; or a sequence of them.
         tuned: the tuner's result, from `headrace.train.tuning.tune.Tuning.record`, for the run's log of events.
         overrides: any other setting, of `Config` or of the algorithm. ``network`` may also be a `torch.nn.Module`, of
             which the run learns a copy, or a function or class that makes one; and ``reward`` a function of a
             `headrace.wrappers.Step`.
 
+    Returns:
+        How the run ended: its folder, the reason, agent steps, seconds and mean return.
+
     Raises:
-        OptionError: an option is unknown or its value wrong, or another process trains into the folder.
-        StorageError: the folder cannot be written any more, as on a full disk.
-        LimitError: the system gives no more open files, processes or memory.
-        WorkerError: of several processes (``devices``) one raised or died.
+        OptionError: an option is unknown or its value invalid, or another process trains into the folder.
+        StorageError: the folder cannot be written any more, for instance because the disk is full.
+        LimitError: the system provides no more open files, processes or memory.
+        WorkerError: one of several processes (``devices``) raised an exception or died.
         UnknownTaskError: no task has this name.
     """
     named = {"algo": algo, "total_steps": total_steps, "seed": seed, "device": device}
@@ -122,7 +125,7 @@ def train_seeds(
     Args:
         task: name of the task, which other processes must be able to import: from an installed package, or a file.
         algo: learning algorithm, as for `train`.
-        seeds: the seeds, or their number, for seeds from 1 on.
+        seeds: the seeds, or their number n for the seeds 1 to n.
         jobs: number of runs at once; 0 for as many as the cores allow.
         run_dir: folder for the runs, ``seed-1`` and so on; by default a new one under ``runs/``.
         quiet: show no progress.
@@ -133,7 +136,7 @@ def train_seeds(
         checkpoints.
 
     Raises:
-        OptionError: an option is unknown or its value wrong, or the folder holds runs already.
+        OptionError: an option is unknown or its value invalid, or the folder holds runs already.
         UnknownTaskError: no task has this name.
     """
     from headrace.train.jobs import seeds as several
@@ -160,7 +163,7 @@ def resume_seeds(
     trust: bool = False,
     **changes: Any,
 ) -> list[SeedResult]:
-    """Goes on with the seeds in a folder that are not done, as `train_seeds` does.
+    """Continues the runs of the seeds in a folder that are not done, as `train_seeds` does.
 
     Args:
         run_dir: the folder of the runs.
@@ -169,9 +172,9 @@ def resume_seeds(
         trust, changes: as for `resume`.
 
     Raises:
-        OptionError: there are no such runs, or a setting cannot change.
-        StateError: their plan is damaged.
-        TrustError: it names code that is neither installed nor known from a run of this user's.
+        OptionError: the folder holds no runs of several seeds, or a setting cannot change.
+        StateError: the plan in the folder is damaged.
+        TrustError: the plan names code that is neither installed nor was run by this user before.
     """
     from headrace.train.jobs import seeds as several
 
@@ -197,7 +200,7 @@ def resume(
     reward: Any = None,
     **changes: Any,
 ) -> Result:
-    """Goes on with a run from its newest checkpoint: exactly without samplers, in new episodes with samplers.
+    """Continues a run from its newest checkpoint: exactly without samplers, in new episodes with samplers.
 
     Args:
         run_dir: the run folder.
@@ -210,8 +213,8 @@ def resume(
     Raises:
         OptionError: there is no run in this folder, another process trains into it, or a setting cannot change.
         StateError: the checkpoint, or another file of the run, is damaged.
-        StorageError: the folder cannot be written any more, as on a full disk.
-        TrustError: the run names code that is neither installed nor known from a run of this user's.
+        StorageError: the folder cannot be written any more, for instance because the disk is full.
+        TrustError: the run names code that is neither installed nor was run by this user before.
     """
     guard_main()
     objects = {"network": network, "reward": reward}
@@ -231,12 +234,12 @@ def log_episode(
     which: Literal["newest", "best"] = "best",
     trust: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Plays one episode with the agent of a run, and returns states, actions and rewards of each step.
+    """Plays one episode with the agent of a run, and returns the states, actions and rewards of all steps.
 
     Args:
         run_dir: the run folder.
         names: arrays of the environment's state, as in `Pool.state_arrays`; all by default.
-        env_id: number of the environment in a pool of this seed; each has random numbers of its own.
+        env_id: number of the environment in a pool of this seed; each environment has its own random numbers.
         seed: seed of that pool.
         deterministic: take the most likely actions, instead of sampling them as in training.
         which: the ``"newest"`` or the ``"best"`` checkpoint.
@@ -248,7 +251,7 @@ def log_episode(
         where their actions differ), ``reward``, ``terminated`` and ``truncated`` [T, …].
 
     Raises:
-        OptionError: there is no run or no such array, or the task is no kernel environment.
+        OptionError: there is no run or no such array, or the task is not a kernel environment.
         TrustError: as in `resume`.
     """
     from headrace.train.play.agent import load_checkpoint
@@ -296,7 +299,7 @@ def load(
 
 
 class _CallableModule(ModuleType):
-    """Lets ``headrace.train(...)`` mean ``headrace.train.train(...)``."""
+    """The type of this module, with which ``headrace.train(...)`` calls ``headrace.train.train(...)``."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Result:
         return train(*args, **kwargs)

@@ -26,7 +26,7 @@ class A2C(A2CDeclaration, OnPolicy):
         return [None]
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
-        """Returns the loss; the policy's part is reported as ``-mean(A)``, as that of PPO with ratios of 1."""
+        """Returns the loss; the policy's part is reported as ``-mean(A)``, the value of PPO's loss for ratios of 1."""
         log_probs, entropies, values = self.evaluate(batch)
         policy_loss = -batch.mean(batch.advantages * log_probs)
         value_loss = batch.mean((values - batch.returns).square()) / 2

@@ -61,9 +61,10 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         return NormalisedCritics(columns, hidden, activation, how)
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · (min Q(s', a') - α log π(a'|s'))``.
+        """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics.
 
-        Q(s, a) and Q(s', a') are of one batch; there is no gradient through the latter.
+        Here ``y = r + discount · (min Q(s', a') - α log π(a'|s'))``. Q(s, a) and Q(s', a') are computed in one batch;
+        there is no gradient through the latter.
         """
         with torch.no_grad():
             following, log_prob = self._sample(self.network.actor(batch.following))
@@ -76,9 +77,9 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:
-        """``mean(α log π(a|s) - min Q(s, a))``; of the temperature, ``-log α · mean(log π(a|s) + target entropy)``.
+        """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``.
 
-        The critics use running statistics, since their batches hold other actions than those of the policy alone.
+        The critics use running statistics, since their own batches also contain actions of earlier policies.
         """
         actions, log_prob = self._sample(self.network.actor.of_batch(batch.inputs))
         log_alpha = self.network.temperature.log
@@ -88,7 +89,7 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """As `OffPolicy.improve_with`; also averages running statistics over the processes that train together."""
+        """Makes an update, as `OffPolicy.improve_with`, and averages running statistics over all training processes."""
         measured = super().improve_with(batch, rates, actor)
         if self.process_group is not None:
             for each in (*running_statistics(self.network), *running_statistics(self.targets)):
@@ -96,5 +97,5 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         return measured
 
     def _sample(self, params: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns actions [B, A] and their log-probability [B]."""
+        """Returns actions float32[B, A] and their log-probabilities float32[B]."""
         return self.distribution.rsample(params, self.noise(len(params)))

@@ -1,4 +1,4 @@
-"""An exploration bonus: a reward for observations that the policy has seldom seen.
+"""An exploration bonus: a reward for observations that have been rare so far.
 
 Random network distillation (Burda et al. 2018, arXiv:1810.12894). One critic values the sum of both rewards. The bonus
 of a step that ends an episode is 0, as a rollout does not hold the observation that was reached. The paper has two
@@ -57,7 +57,7 @@ class Curiosity:
         Args:
             inputs: network inputs before each step and after the last, [T + 1, columns, …].
             over: whether an episode ended with a step, bool[T, columns]; its bonus is 0 then.
-            present: whether the agent was in the game, bool[T, columns]; None if all were.
+            present: whether the agent was in the game, bool[T, columns]; None if all agents were.
         """
         found = inputs[1:]
         if self.normaliser is not None:
@@ -79,7 +79,13 @@ class Curiosity:
             process_group.broadcast(tensor)
 
     def learn(self, inputs: Tensor, learning_rate: float | Tensor, generator: torch.Generator) -> None:
-        """Trains on the observations of a rollout, [M, …], once, in minibatches if the algorithm has them."""
+        """Trains once on the observations of a rollout, in minibatches if the algorithm has them.
+
+        Args:
+            inputs: network inputs, [M, …].
+            learning_rate: the learning rate, a number or a 0-d tensor.
+            generator: the source of the minibatches' permutation.
+        """
         count = len(inputs)
         size = min(getattr(self.config, "minibatch_size", count), count)
         order = torch.randperm(count, device=generator.device, generator=generator)[: count // size * size]
@@ -114,7 +120,7 @@ class Curiosity:
 
     @torch.no_grad()
     def load(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self.measured.copy_(saved["measured"])
         self.optimiser.parameters.copy_(saved["predictor"])
         self.target.load_state_dict(checkpoints.group("target", saved))
@@ -125,7 +131,7 @@ class Curiosity:
 
 
 def _network(config: Config, space: gym.Space) -> nn.Module:
-    """Maps inputs to `FEATURES` numbers."""
+    """Returns a network that maps inputs [B, …] to float32[B, `FEATURES`]."""
     if uses_images(config, space):
         trunk = trunk_for(config, space)
         return nn.Sequential(trunk, initialised(nn.Linear(trunk.features, FEATURES), 1.0))

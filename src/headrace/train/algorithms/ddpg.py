@@ -2,9 +2,9 @@
 
 The critic is fitted to one-step targets of target networks of both.
 
-Source: Lillicrap et al. 2016 (arXiv:1509.02971). Unlike there, exploration noise is uncorrelated, the action
-enters the critic's first layer, nothing is batch-normalised, no weights decay, and gradients are clipped; Pardo et
-al. 2018 (arXiv:1712.00378) for time limits.
+Sources: Lillicrap et al. 2016 (arXiv:1509.02971); Pardo et al. 2018 (arXiv:1712.00378) for time limits. Unlike in the
+former, exploration noise is uncorrelated, the action is an input of the critic's first layer, there is neither batch
+normalisation nor weight decay, and gradients are clipped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DDPG(DDPGDeclaration, OffPolicy):
         return distribution, ActorCritic(*parts)
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """``mean((Q(s, a) - y)²)`` with ``y = r + discount · Q'(s', μ'(s'))``."""
+        """Returns ``mean((Q(s, a) - y)²)`` with ``y = r + discount · Q'(s', μ'(s'))``."""
         with torch.no_grad():
             next_values = self.targets.critic(batch.following, self.targets.actor(batch.following))[0]
             wanted = batch.rewards + batch.discounts * next_values
@@ -57,6 +57,6 @@ class DDPG(DDPGDeclaration, OffPolicy):
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:
-        """``-mean(Q(s, μ(s)))``."""
+        """Returns ``-mean(Q(s, μ(s)))``."""
         loss = -self.network.critic(batch.inputs, self.network.actor(batch.inputs))[0].mean()
         return Losses({"actor": loss}, (loss,))

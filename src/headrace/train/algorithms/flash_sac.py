@@ -9,7 +9,7 @@ an actor begins with small deviations.
 Sources: Kim et al. 2026 (arXiv:2604.04539); Haarnoja et al. 2018 (arXiv:1812.05905) for the losses; Bellemare et al.
 2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', rewards are not divided by the size of returns
 in the environments: the critics' unit is estimated from the rewards in batches (`CategoricalCritics`). The learning
-rate stays as it is, and a rollout begins with new noise.
+rate is constant, and a rollout begins with new noise.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DEVIATION = 0.15
 class FlashSAC(FlashSACDeclaration, CrossQ):
     """A stochastic policy π, critics that return distributions of Q, their targets, and the temperature α.
 
-    Values, rewards and α are in units of the size that returns are estimated to have.
+    Values, rewards and α are in units of the estimated size of returns.
 
     Attributes:
         network: a `SoftActorCritic` of residual networks.
@@ -76,10 +76,10 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         return self._repeated.draw(noise, generator)
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, where m projects ``r + discount · (z - α log π)``.
+        """Returns ``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics.
 
-        The distribution of z is that of the target with the lower mean for (s', a'). (s, a) and (s', a') are in one
-        batch, for critics and targets alike.
+        Here m is the projected distribution of ``r + discount · (z - α log π)``, where z is distributed as for the
+        target with the lower mean for (s', a'). (s, a) and (s', a') are in one batch, for critics and targets alike.
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         critic.observe(batch.rewards, batch.discounts)
@@ -96,7 +96,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         return Losses({"critic": loss}, (loss, critic.expected(logits.detach()).mean() * critic.size))
 
     def actor_losses(self, batch: Transitions) -> Losses:
-        """``mean(α log π(a|s) - min Q(s, a))``; of the temperature, ``-log α · mean(log π(a|s) + target entropy)``.
+        """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``.
 
         States and following states are in one batch for the actor; the critics use running statistics.
         """
@@ -110,20 +110,20 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """As `OffPolicy.improve_critics`; normalises the parameters afterwards."""
+        """Updates the critics, as `OffPolicy.improve_critics`, and normalises their parameters afterwards."""
         measured = super().improve_critics(batch, rates)
         normalise_units(self.network.critic)
         return measured
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """As `OffPolicy.improve_actor`; normalises the parameters afterwards."""
+        """Updates the actor, as `OffPolicy.improve_actor`, and normalises its parameters afterwards."""
         measured = super().improve_actor(batch, rates)
         normalise_units(self.network.actor)
         return measured
 
 
 def _blocks(name: str, widths: tuple[int, ...]) -> tuple[int, int]:
-    """Returns the width and the number of blocks."""
+    """Returns the width and the number of blocks; raises `OptionError` unless all have one width."""
     if len(set(widths)) != 1:
         raise OptionError(f"{name}={widths}: flashsac's blocks are all of one width, as in 128 128")
     return widths[0], len(widths)

@@ -20,8 +20,8 @@ def gae(
 ) -> Tensor:
     """Returns generalised advantage estimates float32[T, N], exact at the ends of episodes.
 
-    The value after a termination is 0; after a truncation it is the value of the *final* observation, which is not that
-    of the next row, with which the next episode begins.
+    The value after a termination is 0; after a truncation it is the value of the *final* observation, which differs
+    from the observation of the next row, the first one of the next episode.
 
     Args:
         rewards: float32[T, N].

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-EAGER_CALLS = 2  # calls before the capture, in which everything that is made at first use is made
+EAGER_CALLS = 2  # calls before the capture, so that objects created at first use exist already
 
 
 class Graph:
@@ -21,10 +21,10 @@ class Graph:
     is in the same memory after every call.
 
     Args:
-        function: the function, called as it is until it is captured.
+        function: the function, which is called directly until it is captured.
         device: the device of its tensors.
         enabled: whether to capture it.
-        generators: generators on the device that it draws from, beside the default one.
+        generators: generators on the device from which the function draws, in addition to the default one.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Graph:
         return self._answer
 
     def _aside(self) -> Any:
-        """Returns a context with the stream of captures, on which the calls before prepare libraries."""
+        """Calls the function on a side stream, as calls before a capture must be; returns its result."""
         main, side = torch.cuda.current_stream(self._device), torch.cuda.Stream(self._device)
         side.wait_stream(main)
         with torch.cuda.stream(side):
@@ -71,7 +71,7 @@ class Graph:
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
             graph.register_generator_state(generator)
-        # other threads, such as the one that watches over connections to other processes, may go on as they like
+        # other threads, such as the one that monitors connections to other processes, may call CUDA during the capture
         with torch.cuda.device(self._device), torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._answer = self._function()
         self._graph = graph

@@ -78,7 +78,7 @@ class OnPolicy(Policy):
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
         """Makes all updates from one rollout, as `Policy.learn`.
 
-        A frozen policy makes none, nor does one whose agents had all left the game.
+        There are no updates for a frozen policy, nor where all its agents had left the game.
         """
         config = self.config
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
@@ -180,11 +180,14 @@ class OnPolicy(Policy):
         return log_probs, entropies, values
 
     def backward(self, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
-        """Computes the gradient of one minibatch into the optimiser's buffer.
+        """Writes the gradient of one minibatch into the optimiser's buffer.
 
         Args:
             batch, rates: as for `loss`.
-            measure: whether to return the statistics that `loss` returns, instead of None.
+            measure: whether to return statistics.
+
+        Returns:
+            The statistics that `loss` returns, if ``measure``; otherwise None.
         """
         self.optimiser.rows = len(batch.returns) if batch.weights is None else batch.weights.sum()
         if self._fused is not None and isinstance(self.forward, MLP):
@@ -237,7 +240,7 @@ class _UpdateGraph:
             self._samples = samples
         for field in dataclasses.fields(samples):
             kept, given = getattr(self._samples, field.name), getattr(samples, field.name)
-            # a rollout that is a graph as well writes to the same memory
+            # a rollout that is a CUDA graph writes to the same memory each time, so its tensors need no copy
             if isinstance(kept, Tensor) and kept.data_ptr() != given.data_ptr():
                 kept.copy_(given)
         return self._graph()

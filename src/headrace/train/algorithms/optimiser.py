@@ -1,8 +1,8 @@
-"""Adam over one flat vector, because forty small tensors cost forty times the dispatch.
+"""Adam over one flat vector, as an operation on each of many small tensors is limited by the cost of its dispatch.
 
 All parameters of a module are moved into one contiguous vector (and their gradients into
 another) of which they become views. Clipping, Adam and checkpoints then are a few
-operations on a vector, whatever the network looks like.
+operations on a vector, whatever the architecture of the network.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FlatAdam:
 
     def _apply(self, learning_rate: float | Tensor) -> None:
         self.steps += 1
-        # the kernel under torch.optim.Adam(fused=True), without its 25 µs of bookkeeping
+        # the kernel that torch.optim.Adam(fused=True) calls, without that optimiser's overhead of 25 µs
         torch._fused_adam_(  # type: ignore
             [self.parameters],
             [self.gradient],
@@ -77,7 +77,7 @@ class FlatAdam:
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 

@@ -29,23 +29,23 @@ class Policy:
 
     Attributes:
         name: its name in ``config.policies``; empty where the environment has one agent.
-        config: the run's settings, with those of this policy.
+        config: the run's settings, in which the policy's own settings replace those of the run.
         settings: the dataclass of the algorithm's settings; ``config`` is an instance.
-        capabilities: what the algorithm can do.
+        capabilities: the capabilities of the algorithm.
         keeps_params: whether rollouts keep the parameters of action distributions, as importance ratios need them.
         statistics: the names of the elements of `losses`.
         distribution: the action distribution.
         encoder: turns observations into the network's inputs, and holds their statistics.
         reward_scaler: scales rewards; None without scaling.
         value_normaliser: normalises the critic's values; None without normalisation.
-        network, forward: the module, and the function to call, which is compiled if the settings ask for it.
+        network, forward: the module, and the function to call, which is compiled if the settings require it.
         actor_parameters: the parameters that choose actions, float32[P], as one vector of which they are views.
         memory_size: columns of a recurrent network's memory; 0 for other networks.
         tracker: returns and lengths of this policy's episodes.
         losses: the last update's statistics; None before the first.
         process_group: the processes that train this policy together with this one; None if it trains alone.
         interrupted: called before each epoch over a rollout; once it returns True, no epoch is begun.
-        caveat: in words, what a checkpoint did not hold and therefore begins anew; None for nothing.
+        caveat: a message about state that a loaded checkpoint lacked, and that was reset; None if there was none.
     """
 
     settings: ClassVar[type[Config]] = Config
@@ -138,10 +138,10 @@ class Policy:
         return losses
 
     def reschedule(self, schedules: Mapping[str, list[tuple[int, float]]]) -> None:
-        """Replaces the schedules of those of these settings that the policy's algorithm has.
+        """Replaces the schedules of some settings, if the policy's algorithm has them.
 
         Args:
-            schedules: setting → pairs of an agent step and the value from there on, as in ``Config.schedules``.
+            schedules: setting → points (agent step, value), as in ``Config.schedules``.
         """
         own = {name: points for name, points in schedules.items() if hasattr(self.config, name)}
         self.config = dataclasses.replace(self.config, schedules=self.config.schedules | own)
@@ -170,10 +170,10 @@ class Policy:
         return model
 
     def load_model(self, model: Mapping[str, Tensor]) -> None:
-        """Restores what `model` returned, in place.
+        """Restores the tensors that `model` returned, in place.
 
         Raises:
-            StateError: they do not fit.
+            StateError: names or shapes of the tensors do not fit the policy.
         """
         try:
             self.network.load_state_dict(checkpoints.group(self.prefix("network"), model))
@@ -188,7 +188,7 @@ class Policy:
         raise NotImplementedError
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `optimisers` returned."""
+        """Restores the tensors that `optimisers` returned."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Tensor]:
@@ -199,7 +199,7 @@ class Policy:
         return state if self.losses is None else state | {self.prefix("losses"): self.losses}
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self.tracker.load(checkpoints.group(self.prefix("episodes"), saved))
         if self.reward_scaler is not None:
             self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), saved))
@@ -208,7 +208,7 @@ class Policy:
 
 
 def _difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str | None:
-    """Returns in words the first tensor that a checkpoint lacks, or has in another shape; None if there is none."""
+    """Returns a message about the first tensor that a checkpoint lacks, or has in another shape; None without one."""
     for name, tensor in ours.items():
         if name not in theirs:
             return f"it holds no {name}"

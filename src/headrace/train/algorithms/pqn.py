@@ -52,7 +52,7 @@ class PQN(PQNDeclaration, OnPolicy):
         self.explore(0)
 
     def explore(self, step: int) -> None:
-        """Sets the share of random actions to that of agent step `step`, or for a frozen policy to that of the end."""
+        """Sets the share of random actions to its value at agent step `step`, or for a frozen policy at the end."""
         config = self.config
         self.distribution.epsilon.fill_(config.epsilon_end if config.frozen else config.epsilon_at(step))
 

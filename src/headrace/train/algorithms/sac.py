@@ -1,10 +1,9 @@
 """Soft actor-critic: a stochastic actor that maximises the return and, weighted by a temperature, its entropy.
 
-The temperature is learnt, so that the mean entropy is the target entropy; of two critics the lower value counts.
+The temperature is learnt, so that the mean entropy is the target entropy; the lower of two critics' values is used.
 
-Source: Haarnoja et al. 2018 (arXiv:1812.05905, automatic temperature; arXiv:1801.01290); the logarithm of the
-temperature is what its gradient step acts on, as in the authors' own code. Pardo et al. 2018 (arXiv:1712.00378) for
-time limits.
+Sources: Haarnoja et al. 2018 (arXiv:1812.05905, automatic temperature; arXiv:1801.01290); Pardo et al. 2018
+(arXiv:1712.00378) for time limits. Gradient steps of the temperature act on its logarithm, as in the authors' own code.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from headrace.train.storage.device_replay import Transitions
 
 
 class Temperature(nn.Module):
-    """The weight of the entropy, as its logarithm."""
+    """The weight of the entropy; its parameter is the logarithm."""
 
     def __init__(self, initial: float):
         super().__init__()
@@ -72,7 +71,10 @@ class SAC(SACDeclaration, OffPolicy):
         return FusedSAC(parts, self.target_entropy)
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``."""
+        """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics.
+
+        Here ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``.
+        """
         with torch.no_grad():
             next_actions, next_log_prob = self._sample(batch.following)
             next_values = self.targets.critic(batch.following, next_actions).amin(0)
@@ -83,7 +85,7 @@ class SAC(SACDeclaration, OffPolicy):
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:
-        """``mean(α log π(a|s) - min Q(s, a))``; of the temperature, ``-log α · mean(log π(a|s) + target entropy)``."""
+        """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``."""
         actions, log_prob = self._sample(batch.inputs)
         log_alpha = self.network.temperature.log
         alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
@@ -92,5 +94,5 @@ class SAC(SACDeclaration, OffPolicy):
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
     def _sample(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns actions [B, A] and their log-probability [B]."""
+        """Returns actions float32[B, A] and their log-probabilities float32[B]."""
         return self.distribution.rsample(self.network.actor(inputs), self.noise(len(inputs)))

@@ -1,7 +1,7 @@
-"""Learns from a replay of steps: reads minibatches, and makes one update after the other.
+"""Learning from a replay of steps: reads minibatches, and makes one update after the other.
 
 Nothing waits for the device: statistics of updates stay in tensors until they are read. Runs in one process use this
-class as it is; with workers, `headrace.train.workers.replay_learner` also publishes what was learnt.
+class directly; with workers, `headrace.train.workers.replay_learner` also publishes the weights.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class StepLearner:
         replay: the replay, which may be written to during updates.
 
     Attributes:
-        replay: what minibatches are drawn from: the replay, or a copy on the policy's device; or what draws from one by
-            priority, or with other goals.
+        replay: the source of minibatches: the replay or its copy on the policy's device, or a `PrioritisedReplay` or a
+            `HindsightReplay` over either.
         updates: number of updates so far, including those before a resumption.
         generator: draws minibatches.
     """
@@ -56,7 +56,7 @@ class StepLearner:
 
     @cached_property
     def _improve(self) -> Updater:
-        # made with the first update: only then it is known whether others train the same policy
+        # made with the first update, when it is known whether other processes train the same policy
         alone = self.policy.process_group is None and not self.config.host_random
         return Updater(self.policy, self._last_batch, self.config.graphs and alone)
 
@@ -74,7 +74,7 @@ class StepLearner:
             self.replay.update(rows, self.policy.errors)
 
     def _learn(self, batch: Transitions) -> None:
-        """Makes an update from a batch, and adds its statistics up."""
+        """Makes an update from a batch, and adds its statistics to the sums."""
         self._measured += self._improve(self._rates)
 
     def _observed(self, count: int) -> Tensor:
@@ -124,7 +124,7 @@ class StepLearner:
         return state
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned, after the replay; priorities that it lacks begin as the highest."""
+        """Restores the tensors of `state`, after the replay; without priorities, all of them begin with the highest."""
         self.generator.set_state(state["drawing"])
         priorities = checkpoints.group("priorities", state)
         if isinstance(self.replay, PrioritisedReplay) and priorities:
@@ -132,7 +132,7 @@ class StepLearner:
 
 
 def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | ReplayWrapper:
-    """Returns the replay, or one over it that draws transitions by their errors, or that replaces goals."""
+    """Returns the source of minibatches: the replay itself, or one over it that draws by priority or replaces goals."""
     if config.hindsight:
         return HindsightReplay(replay, goals_for(config), config.hindsight)
     return replay if config.priorities is None else PrioritisedReplay(replay, *config.priorities)

@@ -1,4 +1,4 @@
-"""Twin delayed DDPG: the lower of two critics counts, target actions are smoothed, and the actor learns less often.
+"""Twin delayed DDPG: the lower of two critics' values, smoothed target actions, and fewer updates of the actor.
 
 Source: Fujimoto et al. 2018 (arXiv:1802.09477); Pardo et al. 2018 (arXiv:1712.00378) for time limits.
 """
@@ -48,9 +48,9 @@ class TD3(TD3Declaration, OffPolicy):
         return FusedTD3(parts)
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · min Q'(s', a')``.
+        """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · min Q'(s', a')``.
 
-        Here ``a'`` is ``μ'(s')`` with clipped noise, clipped itself.
+        Here ``a'`` is ``μ'(s')`` plus clipped noise, and is also clipped.
         """
         clip = self.config.target_noise_clip
         with torch.no_grad():
@@ -63,7 +63,7 @@ class TD3(TD3Declaration, OffPolicy):
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:
-        """``-mean(Q₁(s, μ(s)))`` of the first critic."""
+        """Returns ``-mean(Q₁(s, μ(s)))`` of the first critic."""
         actions = self.network.actor(batch.inputs)
         loss = -self.network.critic(batch.inputs, actions)[0].mean()
         return Losses({"actor": loss}, (loss,))

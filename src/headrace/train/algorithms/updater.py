@@ -15,10 +15,10 @@ from headrace.train.storage.device_replay import Transitions
 
 
 class Updatable(Protocol):
-    """What an `Updater` needs of a policy; `headrace.train.algorithms.off_policy.OffPolicy` has it.
+    """The interface of a policy for an `Updater`; `headrace.train.algorithms.off_policy.OffPolicy` implements it.
 
     Attributes:
-        device: where the policy is.
+        device: the policy's device.
         generator: the source of the noise in updates.
     """
 
@@ -30,12 +30,21 @@ class Updatable(Protocol):
         ...
 
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """Makes one update, and returns its statistics, float32."""
+        """Makes one update.
+
+        Args:
+            batch: the transitions.
+            rates: the scheduled settings.
+            actor: whether the actor learns as well.
+
+        Returns:
+            The algorithm's statistics, float32[S].
+        """
         ...
 
 
 class Updater:
-    """Updates a policy from the batches that a function returns.
+    """A function that updates a policy from the batches that ``read`` returns.
 
     On CUDA there are two graphs, one for updates with the actor and one for those without.
 
@@ -56,7 +65,7 @@ class Updater:
         }
 
     def __call__(self, rates: UpdateRates) -> Tensor:
-        """Makes one update at these rates, and returns its statistics, in memory that the next call may write to."""
+        """Makes one update at these rates; returns its statistics, float32, which the next call may overwrite."""
         if rates != self._given:
             self._given = self._rates = rates
             if self._policy.device.type == "cuda":

@@ -1,8 +1,8 @@
 """XQC: CrossQ with critics that return distributions, and with weights of fixed length.
 
 Before a batch normalisation, the length of a unit's weights does not change its output, but longer weights learn more
-slowly. So weights are normalised to length 1 after each update. A cross-entropy between distributions has gradients of
-bounded size, whatever the rewards are.
+slowly. Weights are therefore normalised to length 1 after each update. A cross-entropy between distributions has
+gradients of bounded size, whatever the rewards are.
 
 Sources: Palenicek et al. 2025 (arXiv:2509.25174) for the combination; Bellemare et al. 2017 (arXiv:1707.06887) for
 distributions of values; Bhatt et al. 2024 (arXiv:1902.05605) for the rest. Unlike the authors', rewards are not
@@ -42,10 +42,11 @@ class XQC(XQCDeclaration, CrossQ):
         return CategoricalCritics(critics, atoms, self.config.value_bound)
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics, where m projects ``r + discount · (z - α log π)``.
+        """Returns ``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics.
 
-        The distribution of z is that of the critic with the lower mean for (s', a'). (s, a) and (s', a') are in one
-        batch; there is no gradient through the latter.
+        Here m is the projected distribution of ``r + discount · (z - α log π)``, where z is distributed as for the
+        critic with the lower mean for (s', a'). (s, a) and (s', a') are in one batch; there is no gradient through the
+        latter.
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         critic.observe(batch.rewards, batch.discounts)
@@ -63,13 +64,13 @@ class XQC(XQCDeclaration, CrossQ):
         return Losses({"critic": loss}, (loss, values))
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """As `OffPolicy.improve_critics`; normalises the weights to length 1 afterwards."""
+        """Updates the critics, as `OffPolicy.improve_critics`, and normalises their weights to length 1 afterwards."""
         measured = super().improve_critics(batch, rates)
         normalise_weights(self.network.critic)
         return measured
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """As `OffPolicy.improve_actor`; normalises the weights to length 1 afterwards."""
+        """Updates the actor, as `OffPolicy.improve_actor`, and normalises its weights to length 1 afterwards."""
         measured = super().improve_actor(batch, rates)
         normalise_weights(self.network.actor)
         return measured

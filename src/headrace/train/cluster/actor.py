@@ -1,8 +1,8 @@
 """The Ray actor: runs a sampler or the evaluator in a thread, and answers the courier's orders in another.
 
-The sampler is the same as on one machine. It writes to shared arrays in the actor's process, and the actor sends what
-was written since its last answer. The sampler waits where the learner's memory has no room for what it collects: at its
-limit of steps, at the end of its ring, or while its rollouts have not been read.
+The sampler is the same as on one machine. It writes to shared arrays in the actor's process, and the actor sends the
+rows or the rollout written since its last answer. The sampler waits when the learner's memory has no room for further
+steps: at its limit of steps, at the end of its ring, or while its rollouts have not been read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.writer import StepWriter
 from headrace.version import __version__
 
-LOOK = 1e-3  # seconds between two checks of what the sampler has done
+LOOK = 1e-3  # seconds between two checks of the sampler's progress
 
 
 class Actor:
@@ -43,7 +43,7 @@ class Actor:
         self._thread: threading.Thread | None = None
 
     def exchange(self, order: Order, weights: Weights | None = None) -> Answer:
-        """Executes an order, and returns what was done since the last one.
+        """Executes an order, and returns the results since the last one.
 
         Args:
             order: the steps that the sampler may reach, and the seconds after which to answer.
@@ -122,10 +122,10 @@ class Actor:
 
 
 class Job:
-    """The work of an actor: `run` is called in a thread of its own, the other methods in the actor's."""
+    """The work of an actor: `run` is called in a separate thread, the other methods in the actor's thread."""
 
     def run(self) -> None:
-        """Works until the counters tell it to stop."""
+        """Works until the counters signal the end of the run."""
 
     def admit(self, order: Order) -> None:
         """Sets the limits of an order that the counters do not hold."""
@@ -135,10 +135,10 @@ class Job:
         return False
 
     def block(self) -> Rows | Rollout | None:
-        """Returns what was collected since the last call; None for nothing."""
+        """Returns the rows or the rollout collected since the last call; None if there are none."""
 
     def found(self) -> Weights | None:
-        """Returns the weights that were evaluated since the last call, with the results as extras; None for none."""
+        """Returns the weights evaluated since the last call, with the results as extras; None if there are none."""
 
 
 class RowsJob(Job):
@@ -206,14 +206,14 @@ class RolloutsJob(Job):
 
 
 class OwnRollouts(Rollouts):
-    """The slots of one sampler, which are number 0 here whatever its number in the run."""
+    """The slots of one sampler, which has number 0 here, whatever its number in the run."""
 
     def free(self, sampler: int) -> Slot | None:
-        """As `Rollouts.free`."""
+        """Returns the slot to fill next, as `Rollouts.free`, for the only sampler."""
         return super().free(0)
 
     def publish(self, sampler: int) -> None:
-        """As `Rollouts.publish`."""
+        """Makes a slot visible, as `Rollouts.publish`, for the only sampler."""
         super().publish(0)
 
 

@@ -15,7 +15,7 @@ from headrace.train.storage.rollout_slots import Rollouts
 from headrace.train.storage.step_replay import StepReplay
 
 END = 10.0
-"""seconds that actors, and a cluster that the run started, have to end"""
+"""seconds within which actors, and a cluster that the run started, must end"""
 
 
 class Cluster:
@@ -41,8 +41,8 @@ class Cluster:
 
         Args:
             supervisor: supervises the courier as a worker.
-            counters, weights, evaluations: those of local workers.
-            memory: the replay, or the slots of rollouts, into which the samplers' steps go.
+            counters, weights, evaluations: the same objects as for local workers.
+            memory: the replay, or the slots of rollouts, into which the samplers' steps are written.
         """
         status = self._status
         shared = courier.Shared(counters, weights, evaluations, memory, status)
@@ -66,7 +66,7 @@ class Cluster:
         return int(self._status.restarts[0])
 
     def new_messages(self) -> list[str]:
-        """Returns messages of actors lost and started again since the last call."""
+        """Returns the messages about actors lost and started again since the last call."""
         return self._status.new_messages()
 
     def numbers(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from headrace.pool.executors.processes.shared import SharedArrays
 
 COUNTS = ("connected", "nodes", "actors", "received", "sent", "restarts", "exchanges", "pulse")
-LONGEST = 900  # characters of a message: a pipe takes it whole, or not at all
+LONGEST = 900  # characters of a message, so that a write to the pipe is atomic
 
 
 class ClusterStatus:

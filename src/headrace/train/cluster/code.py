@@ -1,8 +1,8 @@
-"""Sends a user's own code to other nodes: the files that a run names, and the script that started it.
+"""Transfer of a user's own code to other nodes: the files that a run names, and the script that started it.
 
 Installed packages are not sent; they must be installed on every node. All Python files in the folder of a sent file are
 sent as well, as they may import each other. A node that has all of them at the same paths with the same contents, such
-as this machine or one with a shared disk, uses those. Other nodes get a copy, in a folder named by a hash of the
+as this machine or one with a shared disk, uses those. Other nodes receive a copy, in a folder named by a hash of the
 contents. Other files, such as models, must be at the same path on every node, or be part of Ray's runtime environment.
 """
 
@@ -25,7 +25,7 @@ from headrace.errors import OptionError
 from headrace.pool.sources import is_importable_main, split
 from headrace.train.runs import trust
 
-MOST = 64 << 20  # most bytes of source code that are sent
+MOST = 64 << 20  # maximum size of the source code that is sent, in bytes
 NAMING = ("task", "algo", "network", "reward")
 """settings that may name a file"""
 
@@ -51,7 +51,7 @@ class Code:
         """Returns the files that a run with these settings, name → value, needs.
 
         Raises:
-            OptionError: they have more than 64 MiB.
+            OptionError: the files have more than 64 MiB.
         """
         script, found = _script(), trust.own_files(settings)
         named = [*found, *([Path(script)] if script else [])]
@@ -71,7 +71,7 @@ class Code:
             file = root / name.lstrip("/")
             if not _holds(file, contents):
                 file.parent.mkdir(parents=True, exist_ok=True)
-                draft = file.with_name(f".{file.name}.{os.getpid()}")  # other processes may write the same file
+                draft = file.with_name(f".{file.name}.{os.getpid()}")  # other processes may write the file too
                 draft.write_bytes(contents)
                 draft.replace(file)
         return lambda path: str(root / path.lstrip("/"))

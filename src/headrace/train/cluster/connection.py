@@ -22,9 +22,9 @@ from headrace.machine import usable_cores
 from headrace.train.processes.start import Report, cause_of_death, end_with_parent, starting, worker_context
 
 LOCAL, AUTO = "local", "auto"
-ANSWER = 5.0  # most seconds of waiting for a connection to a cluster's port
+ANSWER = 5.0  # maximum wait for a connection to a cluster's port, in seconds
 STORE = 128 << 20  # bytes of a local cluster's object store
-STORE_EACH = 32 << 20  # bytes that it has more for each processor
+STORE_EACH = 32 << 20  # further bytes for each processor
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
@@ -34,7 +34,7 @@ QUIET = {
 MODE = "RAY_AUTH_MODE"
 TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # one a second, to connect to an existing cluster
 TIDY = 'cat > /dev/null; for i in 1 2 3 4 5; do sleep 1; rm -rf -- "$0"; [ -e "$0" ] || exit 0; done'
-"""a shell command that waits until its standard input ends, as the process that holds it does, and removes a folder"""
+"""a shell command that removes a folder once its standard input ends, as the process that holds the pipe has ended"""
 
 
 def check_address(ray: str) -> None:
@@ -44,7 +44,7 @@ def check_address(ray: str) -> None:
         ray: ``"local"``, ``"auto"`` or host:port.
 
     Raises:
-        OptionError: Ray is not installed, the value is neither, or the address cannot be connected to.
+        OptionError: Ray is not installed, the value has none of these forms, or the address refuses connections.
     """
     if importlib.util.find_spec("ray") is None:
         raise OptionError(f"ray={ray!r} needs Ray, which is not installed: pip install 'headrace[ray]'")
@@ -61,14 +61,14 @@ def check_address(ray: str) -> None:
 
 @contextmanager
 def connected(address: str, cpus: int) -> Iterator[Any]:
-    """A context in which this process is connected to a cluster; yields the module `ray`.
+    """Connects this process to a cluster within this context; yields the module `ray`.
 
     Args:
         address: as for `check_address`.
         cpus: the processors that the cluster must have; a local one has at least as many.
 
     Raises:
-        OptionError: there is no cluster, it has another version of Ray or Python or too few processors, or it asks for
+        OptionError: there is no cluster, it has another version of Ray or Python or too few processors, or it requires
             a token that this machine does not have.
         WorkerError: Ray cannot be used for another reason.
     """
@@ -98,11 +98,11 @@ def connected(address: str, cpus: int) -> Iterator[Any]:
 
 
 def processors(address: str) -> int:
-    """Returns the number of processors of a cluster, found by a separate process, which alone imports Ray.
+    """Returns the number of processors of a cluster, by a separate process, so that this one does not import Ray.
 
     Raises:
         OptionError: as `connected`.
-        WorkerError: that process has ended without a result.
+        WorkerError: that process ended without a result.
     """
     context = worker_context()
     pipe, theirs = context.Pipe(duplex=False)
@@ -179,12 +179,12 @@ def _asks_for_token(error: Exception) -> bool:
 def _use_token() -> bool:
     """Makes Ray send this machine's token from now on; returns whether there is one that was not sent before.
 
-    Ray does so by itself only for the address ``auto``. A token is not sent to a cluster that asks for none, as this
-    process would then demand one of actors that have none.
+    By default Ray sends it only for the address ``auto``. It is not sent to a cluster that requires none, as this
+    process would then require one from actors that have none.
     """
     if MODE in os.environ:
         return False
-    with suppress(ImportError):  # versions of Ray that know no tokens
+    with suppress(ImportError):  # versions of Ray without token authentication
         from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
 
         return maybe_enable_token_auth_if_token_available(warn_if_disabled=False)

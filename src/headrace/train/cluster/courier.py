@@ -1,13 +1,13 @@
-"""The courier: the process between the learner and the Ray actors, which sends orders and receives what they collect.
+"""The courier: the process between the learner and the Ray actors, which sends orders and receives collected steps.
 
-To the learner it acts as all samplers at once: it writes to the same replay or slots, and updates the same counters.
+It takes the place of all samplers: it writes to the same replay or slots, and updates the same counters.
 Each actor has one order at a time, and answers within milliseconds with the steps that it has collected. The next order
 carries newer weights, if there are any. The steps that the replay ratio allows are divided among the actors, so that
 together they never take more.
 
-An actor that is lost, alone or with its node, is started again where the cluster has room. Steps that it had not sent
-are lost, and those that it was still allowed are divided among the others. An exception in an actor ends the run as it
-does on one machine.
+An actor that is lost, alone or with its node, is started again where the cluster has free processors. Steps that it had
+not sent are lost, and those that it was still allowed are divided among the others. An exception in an actor ends the
+run, as it does on one machine.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from headrace.train.storage.rollout_slots import Rollouts
 from headrace.train.storage.step_replay import StepReplay
 from headrace.version import __version__
 
-LOOK = 0.02  # most seconds of waiting for an answer, before weights and counters are checked again
-LEAST, PATIENCE = 0.005, 0.02  # least and most seconds after which an actor answers
+LOOK = 0.02  # maximum wait for an answer, before weights and counters are checked again, in seconds
+LEAST, PATIENCE = 0.005, 0.02  # minimum and maximum time after which an actor answers, in seconds
 PATIENCE_EACH = 0.003  # seconds added to both for every actor, as one process receives all answers
 HEAR = 30.0  # seconds without an answer after which an actor that had begun counts as lost
-END = 2.0  # most seconds of waiting for actors to close their environments
+END = 2.0  # maximum wait for actors to close their environments, in seconds
 RING = 32 << 20  # bytes of rows that an actor keeps until they are sent
 LEAST_ROWS, MOST_ROWS = 64, 8192
-PUT = 0.01  # least seconds between two versions of the weights that are sent
+PUT = 0.01  # minimum time between two versions of the weights that are sent, in seconds
 EVALUATOR = "evaluator"
 
 
@@ -79,12 +79,12 @@ class Member:
         handle: Ray's handle of the present actor.
         order: Ray's reference to the answer to its present order.
         node: the name of its node; empty until its first answer.
-        lives: how many actors have been started for it.
+        lives: the number of actors that have been started for it.
         raised: exceptions since its last step.
         limit: agent steps that it may reach.
         version: the version of the weights that it has.
-        since: when its order was sent, by ``time.monotonic``.
-        seconds, rests, played: those of `Answer`, of earlier actors.
+        since: the time at which its order was sent, by ``time.monotonic``.
+        seconds, rests, played: the attributes of `Answer`, of its earlier actors.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Member:
 
 
 class Courier:
-    """Starts the members, and exchanges orders and answers with them.
+    """The exchange of orders and answers with the members, which it starts.
 
     Args:
         ray: the module `ray`, connected to the cluster.
@@ -205,7 +205,7 @@ class Courier:
     def _give_order(self, member: Member) -> None:
         counters = self._shared.counters
         own = 0 if member.kind == EVALUATOR else int(counters.steps[member.number])
-        # an actor may wait long for a place on the cluster: it is allowed steps only once it has begun
+        # an actor may wait long for free processors of the cluster: it is allowed steps only once it has begun
         member.limit = self._limit(member, own) if member.node else own
         waiting = 0
         if isinstance(self._shared.memory, Rollouts) and member.kind != EVALUATOR:
@@ -218,7 +218,7 @@ class Courier:
     def _limit(self, member: Member, own: int) -> int:
         """Returns the agent steps that a sampler may reach, given ``own`` so far.
 
-        It is its share of the steps that are allowed and not yet promised to other samplers.
+        They include its share of the steps that are allowed and not yet granted to other samplers.
         """
         counters, samplers = self._shared.counters, self._config.samplers
         promised = sum(
@@ -326,12 +326,12 @@ def _first_line(error: Exception) -> str:
 
 
 def work(config: Config, shared: Shared, life: int) -> None:
-    """The main function of the courier's process."""
+    """Runs the courier; the main function of its process."""
     torch.set_num_threads(1)
     code = Code.of(vars(config))
     cpus = config.samplers * (config.num_threads or 1)
     with connected(config.ray, cpus) as ray:
-        # Ray's handler of SIGTERM would end this process; the learner, which receives it as well, stops it instead
+        # Ray's handler of SIGTERM would end this process; the learner, which also receives the signal, is to stop it
         signal.signal(signal.SIGTERM, lambda *_: None)
         shared.status.connected[0] = 1
         courier = Courier(ray, config, shared, code)

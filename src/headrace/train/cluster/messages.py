@@ -79,7 +79,7 @@ class Beginning:
         kind: ``"rows"``, ``"rollouts"`` or ``"evaluator"``.
         settings: a function that makes the run's settings, and its arguments, of which the first is values by name.
         code: the user's own files.
-        number, life: the sampler's number, and how often it was started before.
+        number, life: the sampler's number, and the number of times that it was started before.
         begun, steps: agent steps of the run before it was resumed, and of this sampler so far.
         version: the learner's version of Headrace.
         layout: the layout of the ring, for a sampler of rows.
@@ -104,10 +104,10 @@ class Order:
 
     Attributes:
         others: agent steps of the run's other samplers.
-        limit: agent steps that this sampler may reach, those of earlier actors included.
+        limit: agent steps that this sampler may reach, including the steps of its earlier actors.
         waiting: the number of its rollouts that the learner has not read.
-        least: seconds before which it does not answer, as answers would be many and small.
-        patience: seconds after which it answers with what there is.
+        least: the minimum time before an answer, in seconds, so that answers are not many and small.
+        patience: the maximum time before an answer, even if nothing has been collected, in seconds.
     """
 
     others: int
@@ -124,12 +124,12 @@ class Answer:
     Attributes:
         node: the name of the actor's node.
         version: the version of the weights that it has.
-        steps: the sampler's agent steps, those of earlier actors included.
+        steps: the sampler's agent steps, including those of its earlier actors.
         seconds: this actor's seconds in each of `headrace.train.processes.counters.PARTS`, float64[4].
-        rests: how often this actor has slept while it waited.
+        rests: the number of times that this actor has slept while it waited.
         episodes: the episodes that ended since the last answer.
-        block: the rows or the rollout collected since the last answer; None for none.
-        found: weights that were evaluated since the last answer, with the results as extras; None for none.
+        block: the rows or the rollout collected since the last answer; None if there are none.
+        found: weights that were evaluated since the last answer, with the results as extras; None if there are none.
         played: the number of episodes that this actor has played as evaluator.
         failure: the exception that ended the sampler; None while it runs.
     """

@@ -1,4 +1,4 @@
-"""One acting step: encode, forward, mask, sample. Rollouts, samplers and agents that play share it."""
+"""One acting step: encode, forward, mask, sample. It is shared by rollouts, samplers and agents that play."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def act(
         inputs: buffer for the encoded observations, [B, *encoder.shape]; None where observations are inputs already.
         noise: noise to sample actions with, float32[B, noise_size]; None for the most likely actions.
         memory: a recurrent network's memory before the step, float32[B, H]; None for other networks.
-        forbidden: actions that must not be taken, bool[B, logits]; None if all may be.
+        forbidden: actions that must not be taken, bool[B, logits]; None if all are allowed.
     """
     seen = observations if inputs is None else policy.encoder(observations, inputs)
     if memory is None:

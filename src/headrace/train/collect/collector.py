@@ -45,12 +45,12 @@ class Collector(ABC):
         terminated, truncated: bool[T, N].
         present: agents in the game before the next step, bool[N, agents], or bool[N] for one agent.
         acted: agents in the game before each step of the last rollout, bool[T, N, agents]; None for one agent.
-        taken: steps of the last rollout that were taken, bool[T, N]; None if all were. With next-step autoreset an
+        taken: steps of the last rollout that were taken, bool[T, N]; None if all were. With next-step autoreset, an
             environment begins its next episode in place of a step.
         experiences: each policy's part of the rollout.
         seconds: time spent in ``env``, in ``inference``, and in ``learning`` (advantages, statistics). Where a whole
-            rollout is one CUDA graph, they are those of an earlier rollout that was run step by step, and only their
-            proportions count.
+            rollout is one CUDA graph, these are the times of an earlier rollout that was run step by step, and only
+            their proportions are meaningful.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Collector(ABC):
         return torch.zeros(*shape, dtype=dtype, device=self.storage, pin_memory=pinned)
 
     def _row(self, t: int) -> dict[str, Tensor]:
-        """Returns the memory of step t's results by the names of a batch's arrays, without final observations."""
+        """Returns the tensors for step t's results by the names of a batch's arrays, without final observations."""
         row = {name: tensor[t + 1] for name, tensor in (self.observations | self.masks).items()}
         row |= {"reward": self.rewards[t], "terminated": self.terminated[t], "truncated": self.truncated[t]}
         for name, tensor in self._info.items():
@@ -127,8 +127,8 @@ class Collector(ABC):
         """Takes T steps in every environment; `draw` must be called before.
 
         Returns:
-            What each policy learns from, see `Experience.learnable`. It lies in the rollout's memory, and is valid
-            until the next call.
+            The data that each policy learns from, see `Experience.learnable`. They are views of the rollout's memory,
+            valid until the next call.
         """
         for tensor in (*self.observations.values(), *self.masks.values()):
             tensor[0].copy_(tensor[-1])
@@ -171,7 +171,7 @@ class Collector(ABC):
         return present, ~torch.where(done, final, alive)
 
     def _cut_early(self) -> Tensor | None:
-        """Returns which agents a step truncated while the episode went on, bool[T, N, agents]; None if none does."""
+        """Returns which agents a step truncated while the episode continued, bool[T, N, agents]; None for none."""
         if TRUNCATIONS not in self._info:
             return None
         return self._info[TRUNCATIONS][0] & ~(self.terminated | self.truncated).unsqueeze(-1)
@@ -179,19 +179,19 @@ class Collector(ABC):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors that a checkpoint needs to continue: the last observations, and who is in the game."""
+        """Returns the tensors for a checkpoint: the last observations, and which agents are in the game."""
         state = {_key(name): tensor[-1] for name, tensor in (self.observations | self.masks).items()}
         return state | ({"present": self.present} if self.spec.agents else {})
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         for name, tensor in self.state().items():
             tensor.copy_(saved[name])
 
     # -- for reporting ---------------------------------------------------------------------------
 
     def scores(self, agent_group: AgentGroup) -> Tensor:
-        """Returns the mean reward of an agent group's agents, float32[T, N]; for one agent the game's own rewards."""
+        """Returns the mean reward of an agent group's agents, float32[T, N]; for one agent, the game's own rewards."""
         if agent_group.agents is not None:
             return self.rewards[:, :, agent_group.agents].mean(-1)
         return self._game("reward", self.rewards)
@@ -212,7 +212,7 @@ class Collector(ABC):
 
     @property
     def ends(self) -> Tensor:
-        """Returns where the game itself ended or was truncated, bool[T, N]."""
+        """Whether the game itself ended or was truncated with each step, bool[T, N]."""
         return self._game("terminated", self.terminated).bool() | self.truncated
 
     def _game(self, name: str, otherwise: Tensor) -> Tensor:
@@ -238,7 +238,7 @@ def observation_name(agent_group: AgentGroup) -> str:
 
 
 def columns_of(agent_group: AgentGroup, envs: Tensor) -> Tensor:
-    """Returns the columns, int64[k · width], of environments, int64[k]."""
+    """Returns the columns of an agent group, int64[k · width], in environments with the numbers ``envs``, int64[k]."""
     if agent_group.agents is None:
         return envs
     return (envs.unsqueeze(1) * agent_group.width + torch.arange(agent_group.width, device=envs.device)).flatten()

@@ -22,7 +22,7 @@ def options_at(config: Config, step: int) -> dict[str, Any]:
 
 
 def words_of(config: Config, options: dict[str, Any]) -> str:
-    """Returns in words the values of the options that the curriculum changes."""
+    """Returns the values of the options that the curriculum changes, as text."""
     return ", ".join(f"{name}={options[name]!r}" for name in config.curriculum if name in options)
 
 
@@ -30,7 +30,7 @@ def check_curriculum(config: Config) -> None:
     """Checks all options of a curriculum before the run begins.
 
     Raises:
-        OptionError: an option is unknown or a value wrong, or the task then has other observations, actions or agents.
+        OptionError: an option is unknown or its value invalid, or it changes the spaces or the agents of the task.
     """
     base = build_task(config.task, **config.env_options).spec
     for step in sorted({since for points in config.curriculum.values() for since, _ in points}):

@@ -28,7 +28,7 @@ from headrace.train.modules.policy_mapping import AgentGroup
 
 
 class DeviceCollector(Collector):
-    """Steps a `TorchPool`, on a CPU or a GPU.
+    """A collector that steps a `TorchPool`, on a CPU or a GPU.
 
     Args:
         static: whether shapes must not depend on the data, as in a CUDA graph; by default on a GPU.
@@ -55,7 +55,7 @@ class DeviceCollector(Collector):
         self._ended = (
             FinalObservationSlots(self._truncations, self._final, self.steps) if self.static else FinalObservationList()
         )
-        # on the CPU, NumPy finds out faster than torch whether any element is true
+        # on the CPU, NumPy tests faster than torch whether any element is true
         self._flags = None if self.static or device.type != "cpu" else list(self.truncated.numpy())
         self._rollouts = 0
         self._recurrent = any(experience.starts is not None for experience in self.experiences)
@@ -106,7 +106,7 @@ class DeviceCollector(Collector):
         return noted.dtype == own.dtype and first.distribution.to_env(noted) is noted
 
     def _act(self, t: int) -> None:
-        """Lets all policies choose actions, and puts them where the environments read them."""
+        """Computes the actions of all policies, and writes them to the memory that the environments read."""
         for experience in self.experiences:
             chosen = experience.act(t, EVERYWHERE)
             if not self._in_place:

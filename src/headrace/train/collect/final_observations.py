@@ -11,13 +11,13 @@ from headrace.train.modules.policy_mapping import AgentGroup
 
 
 class FinalObservationList:
-    """Final observations in a list, which grows with the truncated episodes; not for CUDA graphs."""
+    """Final observations in a list, whose length depends on the truncated episodes; not for CUDA graphs."""
 
     def __init__(self) -> None:
         self._found: list[tuple[int, Tensor, dict[str, Tensor]]] = []
 
     def clear(self) -> None:
-        """Removes all, before a rollout."""
+        """Removes all final observations, before a rollout."""
         self._found.clear()
 
     def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
@@ -37,7 +37,7 @@ class FinalObservationList:
         self._found.append((t, envs, finals))
 
     def of(self, agent_group: AgentGroup, name: str) -> FinalObservations | None:
-        """Returns those of an agent group, whose observations are in array ``name``; None if there are none."""
+        """Returns the final observations of an agent group from array ``name``; None if there are none."""
         if not self._found:
             return None
         columns = [columns_of(agent_group, envs) for _, envs, _ in self._found]
@@ -50,7 +50,7 @@ class FinalObservationSlots:
     """Final observations in memory of fixed shape, for CUDA graphs.
 
     Args:
-        slots: how often one environment can be truncated within a rollout, see `slots_needed`.
+        slots: the number of times that one environment can be truncated within a rollout, see `slots_needed`.
         finals: array name → final observations [N, …] of a step.
         steps: steps of a rollout, T.
     """
@@ -63,12 +63,12 @@ class FinalObservationSlots:
         self._never = steps
 
     def clear(self) -> None:
-        """Removes all, before a rollout."""
+        """Removes all final observations, before a rollout."""
         self._t.fill_(self._never)
         self._used.zero_()
 
     def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
-        """As `FinalObservationList.note`."""
+        """Keeps the final observations of the episodes that step t truncated, as `FinalObservationList.note`."""
         for slot, times in enumerate(self._t):
             here = truncated & (self._used == slot)
             times.masked_fill_(here, t)
@@ -78,7 +78,7 @@ class FinalObservationSlots:
         self._used += truncated
 
     def of(self, agent_group: AgentGroup, name: str) -> FinalObservations:
-        """Returns those of an agent group, whose observations are in array ``name``; unused slots have ``t`` = T."""
+        """Returns the final observations of an agent group from array ``name``; unused slots have ``t`` = T."""
         slots, envs = self._t.shape
         columns = columns_of(agent_group, torch.arange(envs, device=self._t.device)).repeat(slots)
         times = self._t.repeat_interleave(agent_group.width, 1) if agent_group.agents is not None else self._t
@@ -86,5 +86,5 @@ class FinalObservationSlots:
 
 
 def slots_needed(steps: int, longest: int) -> int:
-    """Returns how often one environment can be truncated within `steps` steps."""
+    """Returns the number of times that one environment can be truncated within `steps` steps."""
     return 0 if longest == 0 else 1 + (steps - 1) // longest

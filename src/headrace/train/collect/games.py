@@ -15,9 +15,9 @@ def of_the_game(info: Mapping[str, Any], name: str, over: np.ndarray, otherwise:
         info: the info of the step, whose arrays have N rows.
         name: the name of the value: ``"reward"`` or ``"terminated"``.
         over: where an episode has ended, bool[N].
-        otherwise: the pool's value, [N], which is returned if the info has none.
+        otherwise: the pool's value, [N], which is returned if ``info`` has no such value.
     """
-    # after an autoreset, info is the new episode's, and final_info that of the step that ended the old one
+    # after an autoreset, info belongs to the new episode, and final_info to the step that ended the previous one
     final = info.get("final_info", {})
     return np.where(over, final[name], info[name]) if name in final else info.get(name, otherwise)
 

@@ -1,4 +1,4 @@
-"""Collects rollouts from a pool on the host, which writes every step straight into the rollout buffer.
+"""Collects rollouts from a pool on the host, which writes every step directly into the rollout buffer.
 
 The buffer's rows are bound to the pool once, so that a step costs neither a copy nor an allocation. Where a pool's
 ``batch_size`` is smaller than ``num_envs``, groups of that size take turns: while one group steps, the policies choose
@@ -29,7 +29,7 @@ HOST = torch.device("cpu")
 
 
 class HostCollector(Collector):
-    """Steps a `Pool`, whatever its executor."""
+    """A collector that steps a `Pool` with any executor."""
 
     def __init__(self, config: Config, pool: Pool, policies: Sequence[Policy], device: torch.device):
         super().__init__(config, pool.spec, policies, HOST, device)
@@ -40,7 +40,7 @@ class HostCollector(Collector):
             for name, (dtype, shape) in action_fields(pool.spec.action).items()
         }
         self._rows = [{name: tensor.numpy() for name, tensor in self._row(t).items()} for t in range(self.steps)]
-        # all steps share one array for final observations, from which they are copied when an episode is truncated
+        # all steps share one array for final observations, which are copied from it when an episode is truncated
         self._final = {FINAL + name: np.zeros_like(self._rows[0][name]) for name in self.observations}
         self._batches = [] if pool.is_async else [pool.make_batch({**row, **self._final}) for row in self._rows]
 
@@ -100,7 +100,7 @@ class HostCollector(Collector):
         self.seconds["env"] += clock() - now
 
     def _act(self, t: int, envs: slice) -> Any:
-        """Returns the actions of all policies in a slice of environments, as the pool takes them."""
+        """Returns the actions of all policies in a slice of environments, in the form that the pool takes."""
         if not self.spec.agents:
             return self.experiences[0].act(t, envs).cpu().numpy()
         actions = {name: array[envs] for name, array in self._actions.items()}

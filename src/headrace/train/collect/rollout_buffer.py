@@ -1,4 +1,4 @@
-"""The rollout buffer of one policy: what it observes and does in a rollout, and the samples that follow from it."""
+"""The rollout buffer of one policy: its observations and actions in a rollout, and the samples computed from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FinalObservations:
     Attributes:
         t: time step at which each was truncated, int64[K]; T, the rollout's length, marks an unused entry.
         columns: column of each in the rollout buffer, int64[K].
-        observations: [K, …], from the agent group's observation array.
+        observations: [K, …], in the dtype of the agent group's observation array.
     """
 
     t: Tensor
@@ -43,8 +43,8 @@ class Outcome:
         rewards: float32[T, columns].
         terminated: bool[T, columns]; the episode terminated, or the agent left it.
         truncated: bool[T, columns]; the episode was truncated, or the agent alone was.
-        present: bool[T, columns], whether the agent was in the game before the step; None if all were.
-        final_observations: those of truncated episodes; None if none was truncated.
+        present: bool[T, columns], whether the agent was in the game before the step; None if all agents were.
+        final_observations: final observations of truncated episodes; None if no episode was truncated.
     """
 
     rewards: Tensor
@@ -55,7 +55,7 @@ class Outcome:
 
 
 class Row(NamedTuple):
-    """Views of one step of the rollout buffer, made once, as making them takes as long as a small network does.
+    """Views of one step of the rollout buffer, made once, as making them takes as long as a pass of a small network.
 
     ``params`` is None where the algorithm does not need the distributions' parameters.
     """
@@ -83,7 +83,7 @@ class Experience:
         device: the policy's device.
         static: whether shapes must not depend on the data, as in a CUDA graph.
         masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K]; None if the policy uses none.
-        heads: what `headrace.train.modules.action_masks.masked_heads` returns; empty without masks.
+        heads: the number of actions of each masked head; empty without masks.
 
     Attributes:
         memory: a recurrent network's memory before each step, float32[T + 1, columns, H]; None for other networks.
@@ -171,7 +171,13 @@ class Experience:
         return self.distribution.to_env(row.actions)
 
     def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor) -> None:
-        """Marks which episodes of some environments ended with step t, bool[k]; recurrent memory is reset there."""
+        """Marks where an episode ended with step t, as a recurrent network's memory is reset there.
+
+        Args:
+            t: the time step.
+            envs: some environments: numbers int64[k], or a slice.
+            ends: whether an episode of each ended, bool[k].
+        """
         if self.starts is not None:
             width = self.agent_group.width
             self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)
@@ -183,7 +189,7 @@ class Experience:
             self.starts[0].copy_(self.starts[-1])
 
     def learnable(self, outcome: Outcome) -> Samples | Recorded | None:
-        """Returns what the policy learns from: samples, or transitions for a replay; None for a frozen policy."""
+        """Returns the policy's training data: samples, or transitions for a replay; None for a frozen policy."""
         if self.config.frozen:
             return None
         if not self.policy.capabilities.replay:
@@ -266,7 +272,7 @@ class Experience:
         )
 
     def update_statistics(self, outcome: Outcome) -> None:
-        """Updates the statistics of observations and rewards by a rollout that goes into a replay."""
+        """Updates the statistics of observations and rewards with a rollout that is written into a replay."""
         if self.reward_scaler is not None:
             self.reward_scaler.update(outcome.rewards, outcome.terminated | outcome.truncated, outcome.present)
         self._update_normaliser(*self._counted(outcome.present))
@@ -281,14 +287,14 @@ class Experience:
         return checkpoints.prefixed(self.policy.prefix("memory"), kept)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         if self.memory is not None and self.starts is not None:
             kept = checkpoints.group(self.policy.prefix("memory"), saved)
             self.memory[-1].copy_(kept["memory"])
             self.starts[-1].copy_(kept["starts"])
 
     def begin_anew(self) -> None:
-        """Resets what belongs to unfinished episodes, after new ones have begun in all environments."""
+        """Resets the state of unfinished episodes, after new ones have begun in all environments."""
         if self.reward_scaler is not None:
             self.reward_scaler.running.zero_()
         if self.starts is not None:
@@ -297,7 +303,7 @@ class Experience:
     # -- helpers ---------------------------------------------------------------------------------
 
     def _counted(self, present: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Returns which rows count: their numbers, int64[K], or where shapes are fixed a weight of each, float32[M].
+        """Returns which rows count: indices, int64[K], or weights, float32[M], for fixed shapes or a recurrent network.
 
         Both are None if all rows count.
         """
@@ -351,8 +357,8 @@ class Experience:
     def _final_values(self, outcome: Outcome) -> Tensor:
         """Returns the values to bootstrap from after each step, float32[T, columns].
 
-        They are values of final observations where episodes were truncated, and of the next observations elsewhere. An
-        agent that alone was truncated has its final observation as the next one.
+        They are values of final observations where episodes were truncated, and of the next observations elsewhere.
+        Where an agent was truncated but its episode was not, the next observation is its final one.
         """
         result = self.values.roll(-1, 0)
         finals = outcome.final_observations

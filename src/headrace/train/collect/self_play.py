@@ -2,7 +2,7 @@
 
 A policy that plays only against its present self can learn in circles, and forget how to beat earlier versions. Past
 versions as opponents prevent that (Bansal et al. 2018, arXiv:1710.03748, who also draw them uniformly). They are stored
-beside the network, and copied into the network that plays them, so that every rollout runs the same program, or CUDA
+beside the network, and copied into the network that plays them, so that every rollout runs the same program or CUDA
 graph, whichever version is drawn.
 """
 
@@ -24,8 +24,8 @@ class OpponentPool:
     """Past versions of a policy.
 
     When the pool is full, the version whose two neighbours are closest to each other in time is removed; the first and
-    the newest stay. The versions thus cover the whole run: with four or more, the largest gap is at most 1.7 times that
-    of an even spread.
+    the newest stay. The versions therefore cover the whole run: with four or more, the largest gap is at most 1.7 times
+    that of an even spread.
 
     Args:
         live: the policy's tensors, of which versions are copies.
@@ -69,7 +69,7 @@ class OpponentPool:
         return {"steps": torch.tensor(steps), **self._versions}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self.steps = [step for step in state["steps"].tolist() if step >= 0]
         for name, versions in self._versions.items():
             versions.copy_(state[name])
@@ -79,7 +79,7 @@ class SelfPlay:
     """The policies that act with past versions of others.
 
     Args:
-        experiences: those of all policies of the run.
+        experiences: the rollout buffers of all policies of the run.
 
     Attributes:
         pools: name of a copied policy → its versions.
@@ -120,7 +120,7 @@ class SelfPlay:
         return state | checkpoints.prefixed("drawn", self._drawn)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         for name, pool in self.pools.items():
             pool.load(checkpoints.group(f"versions.{name}", saved))
         self._drawn = checkpoints.group("drawn", saved)
@@ -140,7 +140,7 @@ def check_copies(config: Config, groups: Mapping[str, AgentGroup]) -> None:
 
 
 def _superfluous(steps: Sequence[int]) -> int:
-    """Returns the one of increasing steps whose neighbours are closest; the oldest of equals, the first of two."""
+    """Returns which of increasing ``steps`` has the closest neighbours: the oldest of equals, the first of two."""
     gaps = [steps[i + 1] - steps[i - 1] for i in range(1, len(steps) - 1)]
     return steps[1 + gaps.index(min(gaps))] if gaps else steps[0]
 

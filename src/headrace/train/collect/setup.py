@@ -1,4 +1,4 @@
-"""Makes the pool, the collector and the policies of a configuration, and checks that the task allows them."""
+"""Makes the pool, the collector and the policies of a configuration, and checks that they fit the task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
 
-MANY_ROWS = 1024  # rows of network inputs from which on it is faster to share a matrix product among cores
+MANY_ROWS = 1024  # rows of network inputs from which on matrix products are faster on several cores
 
 
 def make_pool(config: Config, **changes: Any) -> Pool:
@@ -59,7 +59,7 @@ def training_pool(config: Config) -> Pool | TorchPool:
 
 
 def rewarded(config: Config, pool: Any) -> Any:
-    """Returns the pool, with rewards changed by the function that the setting ``reward`` names."""
+    """Returns the pool; if the setting ``reward`` names a function, wrapped to change rewards by it."""
     return pool if config.reward is None else TransformReward(pool, reward_function(config.reward))
 
 
@@ -107,7 +107,7 @@ def make_collector(
         device: the device of the policies.
 
     Raises:
-        OptionError: the rollout's observations need more memory than is free.
+        OptionError: the rollout's observations need more memory than the device has free.
     """
     there = isinstance(unwrapped(pool), TorchPool)
     check_room(config, pool.spec, device if there else torch.device("cpu"))
@@ -153,7 +153,7 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
         agent_group: the agents.
 
     Raises:
-        OptionError: it cannot; the message names algorithms that can.
+        OptionError: the algorithm cannot play them; the message names algorithms that can.
     """
     algo, can = config.algo, find_algorithm(config.algo).capabilities
     kind = "continuous" if isinstance(agent_group.action, gym.spaces.Box) else "discrete"
@@ -172,7 +172,7 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
 
 
 def _check_network(config: Config, space: gym.Space, actions: str) -> None:
-    """Checks that an algorithm has the kind of network that the settings ask for, or that images need.
+    """Checks that an algorithm has the kind of network that the settings request, or that images need.
 
     Args:
         config: the policy's settings.
@@ -180,7 +180,7 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
         actions: the kind of actions, ``"discrete"`` or ``"continuous"``.
 
     Raises:
-        OptionError: it has not; the message names algorithms that have.
+        OptionError: it does not have one; the message names algorithms that have.
     """
     can, images = find_algorithm(config.algo).capabilities, uses_images(config, space)
     network = config.network if config.network in ("cnn", "gru") else network_kind(config, space)
@@ -203,7 +203,11 @@ def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
 
 
 def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
-    """Returns policy name → its settings and kind of network, which decide what it uses; raises as `agent_groups`."""
+    """Returns policy name → its settings and kind of network, which determine the settings in use.
+
+    Raises:
+        OptionError: as for `agent_groups`.
+    """
     setups = {}
     for name, agent_group in agent_groups(config, spec).items():
         own = config.of_policy(name)
@@ -214,7 +218,16 @@ def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
 
 
 def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
-    """Calls `prepare`, and returns the policies of a run, with networks initialised from the configuration's seed."""
+    """Calls `prepare`, and returns the policies of a run, with networks initialised from the configuration's seed.
+
+    Args:
+        config: the settings of the run.
+        pool: the pool, or a wrapper of one, whose spec describes the agents.
+        device: the device of the policies.
+
+    Raises:
+        OptionError: as for `agent_groups`, or a policy cannot be made with its settings.
+    """
     groups = agent_groups(config, pool.spec)
     prepare(config, groups.values())
     there = isinstance(unwrapped(pool), TorchPool)
@@ -225,7 +238,7 @@ def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) 
 
 
 def prepare(config: Config, groups: Iterable[AgentGroup]) -> None:
-    """Sets up this process for learning: torch's threads, precision and seed, and an allocator that keeps memory."""
+    """Configures this process for learning: torch's threads, precision and seed, and an allocator that keeps memory."""
     keep_freed_memory()
     # before anything is computed, as sums depend on the number of threads
     torch.set_num_threads(config.torch_threads or _torch_threads(config, list(groups)))
@@ -237,7 +250,14 @@ def prepare(config: Config, groups: Iterable[AgentGroup]) -> None:
 
 
 def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
-    """Returns the policy of one agent group, an object of its algorithm's class."""
+    """Returns the policy of one agent group, an object of its algorithm's class.
+
+    Args:
+        name: the policy's name; empty for a single policy.
+        config: the policy's settings.
+        agent_group: the agents that it controls.
+        device: the policy's device.
+    """
     algorithm: Any = find_algorithm(config.algo, whole=True)
     return algorithm(name, config, agent_group, device)
 
@@ -249,7 +269,7 @@ def _torch_threads(config: Config, groups: Sequence[AgentGroup]) -> int:
 
 
 def find_device(name: str) -> torch.device:
-    """Returns the device of this name; raises `OptionError` where there is none."""
+    """Returns the device of this name; raises `OptionError` if it is not available."""
     try:
         device = torch.device(name)
     except RuntimeError:

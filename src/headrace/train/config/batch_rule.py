@@ -24,9 +24,9 @@ LARGEST = 1 << 15
 
 
 def follow_batch(config: Config, minibatch_size: int) -> Config:
-    """Returns the settings with another minibatch, k times their own, and the settings that follow it.
+    """Returns the settings with another minibatch, k times their own, and with other settings scaled for it.
 
-    The settings' method ``followed`` scales them, for k up to `TIMES`, and as for `TIMES` beyond. Only the replay
+    The settings' method ``followed`` scales them, for k up to `TIMES`, and for larger k as for `TIMES`. Only the replay
     ratio, and the number of updates between two copies of a target, are divided by any k.
     """
     times = minibatch_size / config.minibatch_size

@@ -52,7 +52,7 @@ def check_devices(devices: tuple[str, ...]) -> None:
 
 
 def check_points(name: str, points: Any) -> None:
-    """Raises `OptionError` unless these are points (step, value) of a schedule, with growing steps."""
+    """Raises `OptionError` unless ``points`` are (step, value) of a schedule, with increasing steps."""
     numbers = _are_pairs(points) and all(isinstance(v, int | float) for pair in points for v in pair)
     if not (numbers and _grow(points)):
         raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
@@ -61,7 +61,7 @@ def check_points(name: str, points: Any) -> None:
 
 
 def check_stages(name: str, points: Any) -> None:
-    """Raises `OptionError` unless these are [(step, value), …] with growing steps, and values that a file can hold."""
+    """Raises `OptionError` unless ``points`` are [(step, value), …] with increasing steps and values for JSON."""
     whole = _are_pairs(points) and all(type(step) is int and step >= 0 for step, _ in points)
     if not (whole and _grow(points)):
         raise OptionError(f"the curriculum of {name} must be [(step, value), …] with growing steps, not {points!r}")
@@ -84,13 +84,13 @@ def _grow(points: Sequence[tuple[float, Any]]) -> bool:
 
 
 def as_lists(points: Any) -> Any:
-    """Returns points as lists of lists; other values unchanged, for which `check_points` raises an error."""
+    """Returns points as lists of lists, and other values, for which `check_points` raises an error, unchanged."""
     pairs = isinstance(points, list | tuple) and all(isinstance(point, list | tuple) for point in points)
     return [list(point) for point in points] if pairs else points
 
 
 def interpolated(points: Sequence[tuple[int, float]], step: int) -> float:
-    """Returns the value at a step: linear between points, constant before the first and after the last."""
+    """Returns the value at agent step ``step``: linear between points, constant before the first and after the last."""
     if step <= points[0][0]:
         return points[0][1]
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
@@ -117,7 +117,7 @@ def matches(value: object, hint: Any) -> bool:
 
 
 def describe(hint: Any) -> str:
-    """Returns the type of a setting in words."""
+    """Returns the type of a setting as text."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, get_args(hint)))
     return getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)

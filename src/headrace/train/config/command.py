@@ -1,4 +1,4 @@
-"""Settings as words of a command line, and the command that trains with them."""
+"""Settings as options of a command line, and the command that trains with them."""
 
 from __future__ import annotations
 

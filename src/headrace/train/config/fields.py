@@ -13,9 +13,9 @@ from typing import Any
 from headrace.train.config.checks import require
 
 IN_TURN, WORKERS = "samplers=0", "samplers"
-"""the two ways of training: sampling and learning in turn, in one process for each device, or with workers"""
+"""the two ways of training: collecting and learning alternately, in one process for each device, or with workers"""
 KINDS = ("mlp", "cnn", "gru", "own")
-"""kinds of networks; ``own`` is a user's"""
+"""kinds of networks; ``own`` is a user's network"""
 REQUIRED = dataclasses.MISSING
 """the default of a required setting"""
 
@@ -47,8 +47,9 @@ class Setting:
 
     Attributes:
         help: its meaning.
-        low, above, high: bounds: at least, more than, at most; None for no bound. The value None is within all bounds.
-        group: its heading in the help; None for that of the class which adds it.
+        low, above, high: inclusive lower, exclusive lower and inclusive upper bound; None for no bound. The value None
+            is within all bounds.
+        group: its heading in the help; None for the heading of the class that adds it.
         uses: the cases in which it is used.
         shared: whether all policies of a run have the same value.
         scheduled: whether ``schedules`` may change it during a run.
@@ -69,7 +70,7 @@ class Setting:
     speed: bool = False
 
     def check(self, name: str, value: Any) -> None:
-        """Raises `OptionError` where a value, or one of several, is out of bounds."""
+        """Raises `OptionError` where a value, or an element of a sequence of values, is out of bounds."""
         low, above, high = self.low, self.above, self.high
         if value is None or (low, above, high) == (None, None, None):
             return
@@ -111,7 +112,7 @@ def setting(
 
 @cache
 def settings_of(cls: type[Any]) -> dict[str, Setting]:
-    """Returns the metadata of each field of a dataclass, in order; an empty `Setting` for fields made otherwise."""
+    """Returns field name → `Setting` of a dataclass, in order; an empty `Setting` for a field not made by `setting`."""
     return {
         field.name: _in_its_group(cls, field.name, field.metadata.get("setting", Setting()))
         for field in dataclasses.fields(cls)

@@ -1,8 +1,8 @@
 """Objects that a program passes in place of names: a network, a reward function.
 
-The settings, and so ``config.json``, hold a name in their place, ``<given>:NAME``. The object itself is registered
-under that name during the call that it was passed to, also in the processes that the call starts, as it is pickled with
-the settings.
+The settings, and therefore ``config.json``, hold a name in place of an object, ``<given>:NAME``. The object itself is
+registered under that name during the call that it was passed to. It is pickled with the settings, so that it is also
+registered in the processes that the call starts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def find(setting: str, name: str) -> Any:
     """Returns the object that a setting's value names.
 
     Raises:
-        OptionError: it is not registered, since it was passed to another call.
+        OptionError: the object is not registered, since it was passed to another call.
     """
     try:
         return _held.get()[setting]
@@ -79,7 +79,7 @@ def packed(settings: Mapping[str, Any]) -> bytes | None:
     """Returns the objects that settings name, pickled by value; None if there are none.
 
     Raises:
-        OptionError: one cannot be pickled.
+        OptionError: an object cannot be pickled.
     """
     if not any(is_given(settings.get(name)) for name in NAMES):
         return None
@@ -94,6 +94,6 @@ def packed(settings: Mapping[str, Any]) -> bytes | None:
 
 
 def unpack(objects: bytes | None) -> None:
-    """Registers the objects that `packed` returned in this process."""
+    """Registers in this process the objects that `packed` has pickled."""
     if objects is not None:
         _held.set(pickle.loads(objects))

@@ -1,6 +1,6 @@
 """Makes the settings of a run from presets of its algorithm, the user's values, and those of each policy.
 
-The dataclasses of settings are arguments here, as the one that all derive from is defined in a module above this one.
+The dataclasses of settings are arguments here, as the base class of all is defined in a module that imports this one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ REMOVED = {"viewer_share"}
 
 
 def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tuple[type[Any], dict[str, Any]]:
-    """Returns the type of a run's settings and their values; see `headrace.train.config.settings.make_config`."""
+    """Returns the type of a run's settings and their values; see `headrace.train.config.settings.make_config`.
+
+    Args:
+        task: name of the task.
+        defaults: whether to begin with presets.
+        given: settings by name, which replace those of the presets.
+
+    Raises:
+        OptionError: a setting is unknown, belongs to another algorithm, or has a value of another type.
+    """
     algo, network = given.get("algo", "ppo"), given.get("network", "auto")
     preset = given.get("preset", DEFAULT_PRESET)
     settings, values = find_algorithm(algo).settings, {}
@@ -57,7 +66,7 @@ def check_preset(algo: str, preset: str) -> None:
 
 
 def beginning(algo: str, task: str, network: str, preset: str) -> dict[str, Any]:
-    """Returns a preset's settings, name → value; those of the default preset if the algorithm has no such one."""
+    """Returns a preset's settings, name → value; those of the default preset if the algorithm has none of this name."""
     algorithm = find_algorithm(algo)
     known = preset in algorithm.capabilities.presets
     return algorithm.presets(task, network, preset if known else DEFAULT_PRESET)
@@ -83,8 +92,7 @@ def brought(
 
 
 def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values, name → value, without `REMOVED` settings, nor those of registered algorithms that the run has
-    not."""
+    """Returns the values, name → value, without `REMOVED` settings and those of other registered algorithms."""
     values = {name: value for name, value in values.items() if name not in REMOVED}
     used = _of_policies(values).union(find_algorithm(values.get("algo", "ppo")).settings.__dataclass_fields__)
     if used.issuperset(values):
@@ -94,7 +102,7 @@ def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_policies(values: Mapping[str, Any]) -> set[str]:
-    """Returns the names of the settings that a policy may have of its own."""
+    """Returns the names of the settings that may differ between policies."""
     return set().union(*(settings_of(each).keys() - shared(each) for each in record_types(values)))
 
 
@@ -112,7 +120,7 @@ def algorithms_of(values: Mapping[str, Any]) -> list[str]:
 
 
 def only(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns those values, name → value, whose names are settings of this type."""
+    """Returns the values, name → value, whose names are settings of this type."""
     return {name: value for name, value in values.items() if name in settings.__dataclass_fields__}
 
 
@@ -125,7 +133,7 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
     """Returns a value converted to the type of a setting.
 
     Raises:
-        OptionError: it is of another type, or there is no such setting.
+        OptionError: the value is of another type, or there is no such setting.
     """
     if name not in settings.__dataclass_fields__:
         raise OptionError(f"{settings.__name__} has no setting {name!r}")

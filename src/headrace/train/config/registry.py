@@ -1,8 +1,8 @@
-"""Algorithms by name, imported only when they are asked for.
+"""Algorithms by name, imported only when they are needed.
 
-An algorithm is a class with its settings, presets and capabilities (see `Algorithm`), where the rest of training reads
-them. Headrace's own inherit these from a class in `headrace.train.config.algorithms`, so that help and checks do not
-import torch.
+An algorithm is a class whose attributes include its settings, presets and capabilities (see `Algorithm`). Headrace's
+own algorithms inherit these from a class in `headrace.train.config.algorithms`, so that help and checks do not import
+torch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from headrace.pool.sources import module_of, split
 from headrace.train.config.fields import IN_TURN, KINDS, Use, settings_of
 
 DEFAULT_PRESET = "default"
-"""the preset that every algorithm has; its values are for few steps"""
+"""the preset that every algorithm has; its values are for learning from few steps"""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an algorithm can do.
+    """The capabilities of an algorithm.
 
     Attributes:
         replay: it learns from a replay instead of rollouts.
@@ -35,7 +35,7 @@ class Capabilities:
         masks: it supports action masks.
         workers: it can learn from samplers in other processes.
         graphs: on CUDA, its rollouts and updates can be captured as graphs.
-        presets: names of its presets.
+        presets: names of the algorithm's presets.
     """
 
     replay: bool = False
@@ -48,7 +48,7 @@ class Capabilities:
     presets: tuple[str, ...] = (DEFAULT_PRESET,)
 
     def admit(self, use: Use) -> bool:
-        """Returns whether the algorithm can be in the case that a `Use` of a setting describes."""
+        """Returns whether the case that a `Use` of a setting describes can occur with the algorithm."""
         return (
             use.replay in (None, self.replay)
             and bool({*use.networks} & {*self.networks})
@@ -62,7 +62,7 @@ class Algorithm(Protocol):
 
     Attributes:
         settings: the dataclass of its settings, derived from `headrace.train.config.settings.Config`.
-        capabilities: what it can do.
+        capabilities: the capabilities of the algorithm.
     """
 
     settings: ClassVar[type[Any]]
@@ -84,14 +84,14 @@ _with_workers: set[str] = set()
 
 
 def register_algorithm(name: str, where: str, *, declaration: str = "", workers: bool = False) -> None:
-    """Makes an algorithm known by a name.
+    """Registers an algorithm under a name.
 
     Args:
-        name: such as ``"ppo"``.
-        where: its class, as ``"package.module:Class"``.
-        declaration: the class from which it inherits its settings, presets and capabilities, if that can be imported
-            faster.
-        workers: whether its runs have workers by default. The process that workers are forked from is then started
+        name: the name, such as ``"ppo"``.
+        where: the algorithm's class, as ``"package.module:Class"``.
+        declaration: the class from which it inherits its settings, presets and capabilities, if that class is faster to
+            import.
+        workers: whether its runs have workers by default. The process from which workers are forked is then started
             before the class is imported.
     """
     _algorithms[name] = where
@@ -115,10 +115,10 @@ def find_algorithm(name: str, *, whole: bool = False) -> type[Algorithm]:
 
     Args:
         name: a registered name; or a class, as ``"file.py:Class"`` or ``"package.module:Class"``.
-        whole: whether to return the class itself, which imports torch; otherwise its declaration, if it has one.
+        whole: whether to return the class itself, whose module imports torch; otherwise its declaration, if any.
 
     Raises:
-        OptionError: there is no such class, or it is no algorithm.
+        OptionError: there is no such class, or it is not an algorithm.
     """
     if name in _algorithms:
         module, _, attribute = (_algorithms if whole else _declarations)[name].partition(":")
@@ -138,7 +138,7 @@ def find_algorithm(name: str, *, whole: bool = False) -> type[Algorithm]:
 
 
 def who_uses(name: str) -> str:
-    """Returns in words which registered algorithms use a setting, and in which cases; empty if none has it."""
+    """Returns a text on which registered algorithms use a setting, and in which cases; empty if none has it."""
     users: dict[Use, list[str]] = {}
     for algo in algorithms():
         found = find_algorithm(algo)
@@ -162,7 +162,7 @@ def _words(use: Use, names: list[str]) -> str:
 
 
 def unknown(name: str, value: Any, algo: str, settings: Iterable[str]) -> str:
-    """Returns in words that an algorithm with these settings has no such setting, and which algorithms have it."""
+    """Returns a message that an algorithm with these settings has no such setting, and which algorithms have it."""
     if users := who_uses(name):
         return f"{name}={value!r} would not be used by {algo}: it is for {users}"
     near = difflib.get_close_matches(name, settings, n=3, cutoff=0.4)

@@ -78,12 +78,12 @@ class ReplayConfig(Config):
 
     @property
     def first_update(self) -> int:
-        """Agent steps before the first update."""
+        """The number of agent steps before the first update."""
         return self.learning_starts
 
     @property
     def apart(self) -> bool:
-        """Whether the actor learns in a process of its own."""
+        """Whether the actor learns in a separate process."""
         return False
 
     @property
@@ -92,10 +92,10 @@ class ReplayConfig(Config):
         return None
 
     def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """Returns the settings that follow a minibatch ``times`` as large, see `headrace.train.config.batch_rule`.
+        """Returns the settings for a minibatch ``times`` as large, see `headrace.train.config.batch_rule`.
 
-        Learning rates are multiplied by √``limited``, those of a schedule included, ``target_rate`` becomes
-        1 - (1 - target_rate)^``limited``, and ``replay_ratio`` is divided by ``times``; a free one, None, stays so.
+        Learning rates, also in schedules, are multiplied by √``limited``, ``target_rate`` becomes
+        1 - (1 - target_rate)^``limited``, and ``replay_ratio`` is divided by ``times``, unless it is None.
         """
         further, schedules = math.sqrt(limited), dict(self.schedules)
         if "learning_rate" in schedules:
@@ -146,7 +146,7 @@ class ActorCriticConfig(ReplayConfig):
 
     @property
     def apart(self) -> bool:
-        """Whether the actor learns in a process of its own."""
+        """Whether the actor learns in a separate process."""
         return self.actor_device not in ("", "auto")
 
     def _check_deterministic(self) -> None:
@@ -155,6 +155,6 @@ class ActorCriticConfig(ReplayConfig):
             self._refuse_with_deterministic("actor_device")
 
     def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """As `ReplayConfig.followed`; ``critic_learning_rate`` follows as ``learning_rate`` does."""
+        """Returns the settings of `ReplayConfig.followed`, and ``critic_learning_rate`` scaled as ``learning_rate``."""
         rate = self.critic_learning_rate * math.sqrt(limited)
         return super().followed(times, limited) | {"critic_learning_rate": rate}

@@ -13,7 +13,7 @@ _IN_TURN = Use(ways=(IN_TURN,))
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Settings of a run and its environments, whatever learns there."""
+    """Settings of a run and its environments, whatever the algorithm."""
 
     task: str = setting(
         REQUIRED, "Name of the task, as `headrace envs` lists it.", group="run", shared=True, speed=True

@@ -1,7 +1,8 @@
 """The settings of a training run: their checks, those of each policy, and how they are made and written.
 
-One flat frozen record: the same names are the command line's, the keyword arguments of `headrace.train.train`'s and
-``config.json``'s. Its fields are in `headrace.train.config.common`. An algorithm derives its own record from it:
+The settings are one flat, frozen dataclass. The names of its fields are also the options of the command line, the
+keyword arguments of `headrace.train.train`, and the keys of ``config.json``. The fields are in
+`headrace.train.config.common`. An algorithm derives its own dataclass from it by way of
 `headrace.train.config.rollout.RolloutConfig` or `headrace.train.config.replay.ReplayConfig`.
 """
 
@@ -90,7 +91,7 @@ class Config(CommonConfig):
                     dataclasses.replace(self, **{name: value}, schedules={})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # the process that unpickles it imports a user's algorithm by its name
+        # the process that unpickles the settings imports a user's algorithm by its name
         return _unpickled, (vars(self), given.packed(vars(self)))
 
     @property
@@ -100,7 +101,7 @@ class Config(CommonConfig):
 
     @property
     def first_update(self) -> int:
-        """Agent steps before the first update."""
+        """The number of agent steps before the first update."""
         return self.num_envs * self.num_steps
 
     def at(self, step: int) -> Config:
@@ -115,10 +116,11 @@ class Config(CommonConfig):
         return now
 
     def of_policy(self, name: str) -> Config:
-        """Returns the settings of one policy: these, replaced by its own; a copy has those of the copied policy.
+        """Returns the settings of one policy: the run's, replaced by its own; a copy has those of the copied policy.
 
         Raises:
-            OptionError: it has a setting that policies share, or that is wrong, or copies what cannot be copied.
+            OptionError: one of its settings is shared by all policies or invalid, or it copies a policy that cannot be
+                copied.
         """
         own = self._own(name)
         if "copies" in own:
@@ -157,15 +159,14 @@ class Config(CommonConfig):
 
     @staticmethod
     def from_json(text: str) -> Config:
-        """Returns the settings that `to_json` wrote, as `from_values` does."""
+        """Returns the settings from the text that `to_json` returned; missing settings have their defaults."""
         return Config.from_values(json.loads(text))
 
     @staticmethod
     def from_values(values: dict[str, Any]) -> Config:
-        """Returns the settings of these values, name → value; those that are missing have their defaults.
+        """Returns the settings with these values, name → value; missing settings have their defaults.
 
-        Where settings of all algorithms are among them, as in the files of earlier versions, those of algorithms that
-        the run has not are left out.
+        Settings of algorithms that the run does not use, as in the files of earlier versions, are left out.
         """
         return make_config(defaults=False, **make.of_these_algorithms(values))
 
@@ -174,8 +175,8 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
     """Returns the settings of a run: the presets of its algorithm for a task, with ``overrides`` applied.
 
     ``env_options`` in the overrides are merged into the preset's. A policy with an ``algo`` or a ``network`` of its own
-    has the presets for that, except for settings that it or ``overrides`` gives. Settings of the run that only the
-    algorithms of some policies have are given to those policies.
+    has the presets for that, except for settings that it or ``overrides`` specifies. Settings of the run that only the
+    algorithms of some policies have are passed to those policies.
 
     Args:
         task: name of the task.
@@ -183,7 +184,7 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
         overrides: settings by name.
 
     Raises:
-        OptionError: the task is no name, or an override has an unknown name, belongs to another algorithm, or has a
+        OptionError: the task is not a name, or an override has an unknown name, belongs to another algorithm, or has a
             value of the wrong type or out of range.
     """
     check_task(task)

@@ -1,1 +1,1 @@
-"""Several runs at once, each in a process of its own."""
+"""Several runs at once, each in a separate process."""

@@ -2,7 +2,7 @@
 
 It reads a request as one line of JSON from its standard input, trains, and writes the result as one line of JSON to its
 standard output. All other output goes to its standard error. When its standard input ends, because the process that
-started it has ended, it stops as after Ctrl-C: with a checkpoint.
+started it has ended, it writes a checkpoint and stops, as after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.errors import HeadraceError, OptionError
 
 
 def main() -> int:
-    """Trains as the request on standard input says; returns 0, or 1 if the run failed."""
+    """Trains according to the request on standard input; returns 0, or 1 if the run failed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with SIGINT ignored
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _trained(request: dict[str, Any]) -> dict[str, Any]:
-    """Trains, and returns how the run ended: reason, steps, seconds and return; or the error."""
+    """Trains, and returns the reason, steps, seconds and return at the run's end; or the error."""
     if request["share"] is not None:
         from headrace.train.processes.start import take_cores
 
@@ -54,7 +54,7 @@ def _trained(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stop_at_end() -> None:
-    # of the descriptor: a thread that waits in sys.stdin holds its lock, without which the interpreter cannot end
+    # reads the descriptor: a thread that waits in sys.stdin holds its lock, without which the interpreter cannot end
     while os.read(0, 1):
         pass
     os.kill(os.getpid(), signal.SIGINT)

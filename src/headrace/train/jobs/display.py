@@ -1,4 +1,4 @@
-"""Shows the progress of several runs: one table in a terminal, plain lines elsewhere."""
+"""Display of the progress of several runs: one table in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rich.table import Table
 from headrace.train.jobs.processes import Job
 from headrace.train.logging.dashboard import console_of
 
-INTERVAL = 0.5  # seconds between two tables
-LINES = 10.0  # seconds between two lines of a run elsewhere
+INTERVAL = 0.5  # seconds between two tables in a terminal
+LINES = 10.0  # seconds between two lines of a run elsewhere than in a terminal
 
 
 class Display:
-    """The progress of runs; a context.
+    """The progress of runs; a context manager.
 
     Args:
         total: agent steps of each run.
@@ -44,11 +44,11 @@ class Display:
             self._live.stop()
 
     def say(self, words: str) -> None:
-        """Prints a line, above the table where there is one."""
+        """Prints a line, above the table if there is one."""
         self.console.print(words, soft_wrap=True)
 
     def update(self, running: Sequence[Job], summary: str) -> None:
-        """Shows the progress of runs, unless it was shown a moment ago.
+        """Shows the progress of runs, unless the last update was less than `INTERVAL` (or `LINES`) seconds ago.
 
         Args:
             running: the runs.
@@ -90,7 +90,7 @@ class Display:
 
 
 def ending_words(job: Job) -> str:
-    """Returns in words how a run ended, and with which return."""
+    """Returns a text with the reason why a run ended, and its return."""
     told = job.ending or {}
     if "error" in told:
         return f"failed: {told['error']}"
@@ -98,12 +98,12 @@ def ending_words(job: Job) -> str:
 
 
 def shown(value: float | None) -> str:
-    """Returns a return as text."""
+    """Returns a mean return as text."""
     return "-" if value is None else f"{value:.1f}"
 
 
 def rate(job: Job) -> str:
-    """Returns the agent steps a second over the last few lines of metrics, as text."""
+    """Returns the agent steps per second over the last few lines of metrics, as text."""
     lines = [
         (line["step"], line["time"]["seconds"]) for line in job.metrics.lines[-5:] if "seconds" in line.get("time", {})
     ]

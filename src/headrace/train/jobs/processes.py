@@ -1,4 +1,4 @@
-"""Runs several trainings at once, each in a process of its own; follows their metrics, and stops them."""
+"""Several trainings at once, each in a separate process, whose metrics are read until they end or are stopped."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import cause_of_death
 from headrace.train.runs.writing import writing
 
-PATIENCE = 60.0  # the longest wait for a run's last checkpoint after it was asked to stop, in seconds
+PATIENCE = 60.0  # maximum wait for a run's last checkpoint after it was told to stop, in seconds
 PAUSE = 0.1  # seconds between two checks of the runs
-FILES = 4  # open files of a process that is followed
+FILES = 4  # open files for each running process
 DONE = ("solved", "finished")
 """reasons after which a run is complete"""
 
@@ -31,7 +31,7 @@ DONE = ("solved", "finished")
 class MetricsTail:
     """The lines of a ``metrics.jsonl`` that were written since the last call of `new`.
 
-    A run that goes on from an earlier checkpoint truncates its file; it is then read from the beginning.
+    A run that continues from an earlier checkpoint truncates its file, which is then read from the beginning.
     """
 
     def __init__(self, file: Path):
@@ -74,10 +74,10 @@ class Job:
         log: the file with the output of the process.
         metrics: the lines of metrics so far.
         process: the process.
-        place: which share of the cores it uses, from 0.
-        began: when it was started, by ``time.monotonic``.
+        place: the index of its share of the cores, from 0.
+        began: the time at which it was started, by ``time.monotonic``.
         ending: reason, steps, seconds and return at its end, or the error; None before.
-        stopping: whether it was asked to stop.
+        stopping: whether it was told to stop.
     """
 
     name: str
@@ -106,14 +106,14 @@ class Job:
         return next((line["return"] for line in reversed(self.metrics.lines) if line.get("return") is not None), None)
 
     def stop(self) -> None:
-        """Asks the run to write a checkpoint and end, as Ctrl-C does."""
+        """Tells the run to write a checkpoint and end, as Ctrl-C does."""
         if not self.stopping and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         self.stopping = True
 
 
 class Processes:
-    """Runs up to ``jobs`` trainings at once; a context manager that stops those that still run at its end.
+    """Up to ``jobs`` trainings at once; a context manager that stops unfinished ones at its end.
 
     Args:
         jobs: the largest number at once; each may use an equal share of the cores.
@@ -135,12 +135,12 @@ class Processes:
         return len(self.running) >= self.jobs
 
     def start(self, name: str, task: str, run_dir: Path, settings: dict[str, Any]) -> Job:
-        """Begins a run, or goes on with the one that the folder holds.
+        """Begins a run, or continues the one that the folder holds.
 
         Args:
             name: name of the job.
             task: name of the task.
-            run_dir: the run folder; the output of the process goes into a file beside it.
+            run_dir: the run folder; the output of the process is written to a file next to it.
             settings: keyword arguments of `headrace.train.train` that JSON can represent.
 
         Raises:
@@ -173,7 +173,7 @@ class Processes:
         return job
 
     def ended(self) -> list[Job]:
-        """Reads the metrics of all runs; returns those that have ended since the last call."""
+        """Reads the metrics of all runs; returns the runs that have ended since the last call."""
         done = []
         for job in self.running:
             job.metrics.new()
@@ -184,10 +184,10 @@ class Processes:
         return done
 
     def follow(self, interrupt: Interrupt, start: Callable[[], bool]) -> Iterator[list[Job]]:
-        """Starts runs as others end, until all have ended; stops those in progress once Ctrl-C is pressed.
+        """Starts runs as others end, until all have ended; stops the running ones once Ctrl-C is pressed.
 
         Args:
-            interrupt: whether Ctrl-C was pressed.
+            interrupt: is true once Ctrl-C was pressed.
             start: starts the next run with `start`; returns False if there is none.
 
         Yields:
@@ -203,7 +203,7 @@ class Processes:
             time.sleep(PAUSE)
 
     def close(self) -> None:
-        """Stops all that still run, and waits for their checkpoints; kills those that take longer than `PATIENCE`."""
+        """Stops all running jobs, and waits for their checkpoints; kills those that take longer than `PATIENCE`."""
         for job in self.running:
             job.stop()
         until = time.monotonic() + PATIENCE
@@ -223,7 +223,7 @@ class Processes:
 
 
 def _ending(job: Job) -> dict[str, Any]:
-    """Returns the result that a process has written before it ended, or an error."""
+    """Returns the result that a process wrote before it ended, or an error."""
     process = job.process
     assert process.stdin is not None and process.stdout is not None
     with contextlib.suppress(OSError):
@@ -238,7 +238,7 @@ def _ending(job: Job) -> dict[str, Any]:
 
 
 def jobs_for(setups: dict[str, PolicySetup], light: bool) -> int:
-    """Returns how many runs the cores of this machine can train side by side.
+    """Returns the number of runs that the cores of this machine can train at once.
 
     Args:
         setups: the policies of one run, as `headrace.train.collect.setup.policy_setups` returns them.

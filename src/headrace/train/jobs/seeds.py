@@ -1,6 +1,6 @@
 """Training with several seeds, each a run of its own in one folder.
 
-``seeds.json`` in that folder holds the task, the settings and the seeds, and ``results.jsonl`` how each seed ended.
+``seeds.json`` in that folder holds the task, the settings and the seeds, and ``results.jsonl`` the result of each seed.
 Training can be continued from these files and the checkpoints of the runs, however it was ended.
 """
 
@@ -26,7 +26,7 @@ MOST_SEEDS = 1000
 
 @dataclass(frozen=True)
 class SeedResult:
-    """How the run of one seed ended.
+    """The result of the run of one seed.
 
     Attributes:
         seed: the seed.
@@ -139,7 +139,7 @@ def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool =
         quiet: show no progress.
 
     Returns:
-        How each seed ended, in their order. One that fails does not end the others.
+        The result of each seed, in the order of the seeds. A run that fails does not end the others.
     """
     known = _results(folder, plan)
     waiting = [seed for seed in plan.seeds if known.get(seed, SeedResult(seed, folder)).reason not in DONE]
@@ -168,8 +168,13 @@ def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool =
 def changed_plan(plan: Plan, changes: Mapping[str, Any], allowed: Iterable[str]) -> Plan:
     """Returns a plan with changed settings.
 
+    Args:
+        plan: the plan.
+        changes: the new values by name.
+        allowed: names of settings that can change in the middle of a run.
+
     Raises:
-        OptionError: one of them cannot change in the middle of a run.
+        OptionError: a setting cannot change in the middle of a run.
     """
     different = {name: value for name, value in changes.items() if plan.settings.get(name) != value}
     fixed = sorted(set(different) - set(allowed))

@@ -1,1 +1,1 @@
-"""Seconds and steps to a return, for a list of tasks: trained here, and written into a table that anyone can redo."""
+"""Measurements of the seconds and steps until a return is reached, for a list of tasks, and a table of them."""

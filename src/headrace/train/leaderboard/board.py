@@ -20,9 +20,9 @@ from headrace.train.config.command import train_command
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
-GAMES = 20  # episodes that a trained agent plays, unless a row says otherwise
+GAMES = 20  # number of episodes that a trained agent plays, unless a row has another number
 NEEDED = ("name", "task", "goals", "total_steps", "minutes")
-# settings of a row that is judged by games: a checkpoint every ten seconds, all of which are kept
+# settings of a row that is judged by games: a checkpoint every ten seconds, all of them kept
 CHECKPOINTS = {"checkpoint_seconds": 10.0, "keep_checkpoints": 1000}
 OWN = ("task", "goals", "minutes", "algo", "judge")
 ENDS = {"total_steps": "total_steps", "stop_at_return": "goals", "stop_episodes": "games"}
@@ -43,10 +43,10 @@ class Published:
     """A published result of another system.
 
     Attributes:
-        who: the system or paper.
+        who: the name of the system or paper.
         goal: the return that was reached.
         source: where the result was published.
-        seconds, steps: seconds and agent steps until then; None if the source does not say.
+        seconds, steps: seconds and agent steps until then; None if the source does not report them.
         hardware: the machine.
     """
 
@@ -65,7 +65,7 @@ class Peer:
     Attributes:
         who: the library, one of `headrace.train.leaderboard.peers.PROGRAMS`.
         algo: the library's name of the algorithm.
-        source: where the settings come from.
+        source: the source of the settings.
         task: the library's name of the task; by default the row's.
         num_envs: environments of its vector environment.
         settings: keyword arguments of its algorithm.
@@ -84,7 +84,7 @@ class Row:
     """One row of a leaderboard.
 
     Attributes:
-        name: the row's name, and that of its folder: lower-case letters, digits, dots and hyphens.
+        name: the name of the row and of its folder: lower-case letters, digits, dots and hyphens.
         task: the name of the task.
         goals: increasing mean returns, for each of which the time is measured; a run ends at the last.
         total_steps: agent steps after which a run ends.
@@ -152,7 +152,7 @@ def read_board(file: str | Path = DEFAULT) -> list[Row]:
     """Returns the rows in a file.
 
     Raises:
-        OptionError: the file cannot be read, or a row is wrong; the message names it.
+        OptionError: the file cannot be read, or a row is invalid; the message names the row.
     """
     try:
         values = tomllib.loads(Path(file).read_text())
@@ -172,7 +172,7 @@ def chosen_rows(rows: list[Row], names: tuple[str, ...]) -> list[Row]:
     """Returns the rows of these names; all rows if no name is given.
 
     Raises:
-        OptionError: there is no row of a name.
+        OptionError: no row has one of the names.
     """
     known = {row.name: row for row in rows}
     for name in names:

@@ -28,7 +28,7 @@ def is_installed(who: str) -> bool:
 
 
 def main() -> int:
-    """Trains as the request on standard input says; returns the exit status."""
+    """Trains according to the request on standard input; returns the exit status."""
     request: Request = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_input, daemon=True).start()
     PROGRAMS[request["who"]](request)
@@ -37,7 +37,7 @@ def main() -> int:
 
 def _end_with_input() -> None:
     """Ends this process when standard input ends, as the process that started it has ended."""
-    while os.read(0, 1):  # not of sys.stdin, whose lock the end of the interpreter waits for
+    while os.read(0, 1):  # reads the descriptor, as the interpreter's shutdown waits for the lock of sys.stdin
         pass
     os._exit(1)
 
@@ -73,7 +73,7 @@ def train_sb3(request: Request) -> None:
         return VecFrameStack(make_atari_env(task, count, seed=request["seed"], env_kwargs=options), 4)
 
     class Metrics(BaseCallback):
-        """Writes lines of metrics, and ends training at the goal or after ``minutes``."""
+        """A callback that writes lines of metrics, and ends training at the goal or after ``minutes``."""
 
         def __init__(self, file: Path):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Writes a leaderboard as JSON and as a single HTML file, which loads nothing else."""
+"""A leaderboard as JSON and as a single HTML file, which loads no other files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Entry:
 
 
 def machine() -> dict[str, Any]:
-    """Returns processor, number of cores, and versions of packages, for the JSON."""
+    """Returns the processor, the number of cores, and the versions of packages, for the JSON."""
     versions = {"headrace": __version__}
     for package in VERSIONS:
         try:
@@ -59,7 +59,7 @@ def machine() -> dict[str, Any]:
 
 
 def write(folder: Path, entries: Sequence[Entry]) -> None:
-    """Writes the JSON and the page into a folder; raises `StorageError` if it cannot be written."""
+    """Writes the JSON and the page into a folder; raises `StorageError` if the folder cannot be written."""
     values = {"machine": machine(), "rows": [_values(entry) for entry in entries]}
     replace(folder / JSON, json.dumps(values, indent=1) + "\n")
     replace(folder / PAGE, page(values["machine"], entries))
@@ -80,7 +80,7 @@ def _values(entry: Entry) -> dict[str, Any]:
 def summary(row: Row, seeds: Sequence[Measured]) -> list[tuple[float, int, float | None, float | None, float | None]]:
     """Returns for each goal: the goal, how many seeds reached it, and the medians of seconds, core seconds and steps.
 
-    A median is None if most seeds did not reach the goal, and that of core seconds also if they were not measured.
+    A median is None if most seeds did not reach the goal; the median of core seconds also if they were not measured.
     """
     found = []
     for number, goal in enumerate(row.goals):
@@ -98,7 +98,7 @@ def counted(reached: int, seeds: Sequence[Measured]) -> str:
 
 
 def in_time(seconds: float | None) -> str:
-    """Returns seconds as text, in minutes and seconds from a minute on; a dash for None."""
+    """Returns seconds as text, in minutes and seconds from 60 s on; a dash for None."""
     if seconds is None:
         return "–"
     if seconds < MINUTE:
@@ -125,7 +125,7 @@ def page(where: dict[str, Any], entries: Sequence[Entry]) -> str:
     """Returns the leaderboard as one HTML file.
 
     Args:
-        where: as `machine` returns.
+        where: the machine, as `machine` returns it.
         entries: the rows, in the order of the page.
     """
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
@@ -160,7 +160,7 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
 
 
 def _judge(row: Row) -> str:
-    """Returns as text how a row's goals are reached, if not by training; else an empty text."""
+    """Returns as text how a row's goals are judged, if not by training; otherwise an empty text."""
     return ", judged by games without exploration" if row.judge == "games" else ""
 
 

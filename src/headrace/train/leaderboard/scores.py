@@ -17,14 +17,14 @@ from headrace.train.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class Reached:
-    """When a run first reached a return.
+    """The steps and times at which a run first reached a return.
 
     Attributes:
         goal: the return.
         steps: agent steps until then; None if it was not reached.
         seconds: seconds of training until then; None if it was not reached.
-        core_seconds: processor seconds of the run until then, which do not depend on other programs as seconds do; None
-            if it was not reached, or they were not measured.
+        core_seconds: processor seconds of the run until then, which depend less on other programs than seconds; None if
+            it was not reached, or they were not measured.
     """
 
     goal: float
@@ -70,11 +70,11 @@ class Measured:
 
 
 def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float]) -> tuple[Reached, ...]:
-    """Returns when each goal was first reached.
+    """Returns the steps and times at which each goal was first reached.
 
     Args:
         points: agent steps, seconds and mean return, in the order of the steps.
-        goals: returns.
+        goals: the returns to reach.
     """
     known = list(points)
     found = []
@@ -121,7 +121,7 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
 def core_seconds(lines: Iterable[Mapping[str, Any]], until: float | None) -> float | None:
     """Returns the processor seconds that a run had used after some seconds of training, from its metrics.
 
-    A line without the cores in use, as a run's first may be, counts with those of its neighbour.
+    A line without the number of cores in use takes that of the line before, or, as a run's first line, of the next.
 
     Args:
         lines: the lines of the metrics, in their order.
@@ -174,7 +174,7 @@ def failed(seed: int, goals: Sequence[float], words: str) -> Measured:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """Returns the upper median, where None is larger than all numbers; None if that is the median, or for no values."""
+    """Returns the upper median, None counting as larger than all numbers; None also for no values."""
     ordered = sorted(float("inf") if value is None else value for value in values)
     if not ordered:
         return None
@@ -183,7 +183,7 @@ def median(values: Iterable[float | None]) -> float | None:
 
 
 def try_measure(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge: str = "training") -> Measured:
-    """Returns the scores of a run, as `measured`; or those of a failed run, if they cannot be determined."""
+    """Returns the scores of a run, as `measured`; the scores of a failed run if they cannot be determined."""
     try:
         return measured(run_dir, seed, goals, games, judge)
     except HeadraceError as error:

@@ -1,1 +1,1 @@
-"""Reports of a run: metrics, the dashboard, plots, and the measurements behind them."""
+"""Reports of a run: metrics, the dashboard, loggers, and the measurements that they show."""

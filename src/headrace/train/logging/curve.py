@@ -1,4 +1,4 @@
-"""Draws a curve with Braille dots, and marks on it, in the characters of a terminal."""
+"""Curves of Braille dots, with marks on them, in the characters of a terminal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def draw_curve(points: Points, width: int, height: int, marks: Points = ()) -> l
     """Returns the lines of a curve in Braille dots (2 x 4 per character), with its extreme values at the left edge.
 
     Args:
-        points: (x, y) with growing x.
-        width, height: of the drawing in characters, without the labels.
-        marks: (x, y) of single points, each drawn as a character over the curve.
+        points: the curve's points (x, y), with increasing x.
+        width, height: size of the drawing in characters, without the labels.
+        marks: single points (x, y), each drawn as a character over the curve.
     """
     both = [*points, *marks]
     first, last = min((x for x, _ in both), default=0), max((x for x, _ in both), default=0)
@@ -53,7 +53,7 @@ def draw_curve(points: Points, width: int, height: int, marks: Points = ()) -> l
 
 
 def _line(label: float | None, cells: list[int], marked: set[int]) -> Text:
-    """One line of the drawing: a label, and the characters of the cells."""
+    """Returns one line of the drawing: a label, and the characters of the cells."""
     text = Text(" " * LABEL if label is None else f"{label:8.1f} ", style=CURVE_STYLE)
     for column, dots in enumerate(cells):
         if column in marked:

@@ -28,9 +28,9 @@ PARTS = {
     "waiting": ("samplers wait", "grey50"),
     "idle": ("learner waits", "grey30"),
 }
-"""label and colour of each part of the time; ``paced``, waiting for the replay ratio, is not shown"""
+"""label and colour of each part of the time; ``paced``, the time of waiting for the replay ratio, is not shown"""
 HEADLINE = ("training", "sampling")
-"""names of speeds; the first that a run has is the headline"""
+"""names of speeds; the first that a run has is shown as its speed"""
 MORE = {
     "stepping": "{} steps/s of the environments alone",
     "inference": "{} with choosing actions",
@@ -44,11 +44,11 @@ FIRST_ESTIMATE = 1.0  # seconds before the first estimate of the time left
 
 
 class Dashboard:
-    """Shows a run's progress; a context manager around training.
+    """The display of a run's progress; a context manager around training.
 
     Args:
-        file: where to print; a terminal shows the live dashboard, any other file receives a line every few seconds.
-        quiet: print nothing at all.
+        file: the output; a terminal shows the live dashboard, any other file receives a line every few seconds.
+        quiet: whether to print nothing.
     """
 
     def __init__(self, file: TextIO | None = None, quiet: bool = False):
@@ -74,7 +74,12 @@ class Dashboard:
             self._live = None
 
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
-        """Shows the run's progress if the last update was long enough ago; ``progress`` is called only then."""
+        """Shows the run's progress, unless the last update was too recent.
+
+        Args:
+            progress: returns the progress; called only if it is shown.
+            force: whether to show it in any case.
+        """
         now = time.monotonic()
         if self.quiet or (now - self._shown < self.interval and not force):
             return
@@ -160,7 +165,13 @@ class Dashboard:
 
 
 def console_of(file: TextIO, *, highlight: bool = True, quiet: bool = False) -> Console:
-    """Returns a console for a file; notebooks, whose kernels claim to be terminals, get plain lines."""
+    """Returns a console for a file; a notebook receives plain lines.
+
+    Args:
+        file: the output.
+        highlight: whether numbers and names are coloured in a terminal.
+        quiet: whether to print nothing.
+    """
     is_terminal = file.isatty()
     return Console(file=file, force_terminal=is_terminal, force_jupyter=False, highlight=highlight, quiet=quiet)
 
@@ -179,7 +190,7 @@ def _returns(run: Progress) -> list[tuple[str, str]]:
 
 
 def _evaluated(run: Progress) -> str:
-    """Returns the evaluator's last result, if there is one."""
+    """Returns the evaluator's last result as text; empty if there is none."""
     return f"   evaluated {run.evaluation['return']:.1f}" if run.evaluation else ""
 
 
@@ -211,7 +222,7 @@ def _split_bar(run: Progress, width: int) -> Text:
 
 
 def _headline(run: Progress) -> str:
-    """Returns the agent steps a second, as text."""
+    """Returns the agent steps per second, as text."""
     (speed,) = (run.speeds[name] for name in HEADLINE if name in run.speeds)
     return "-" if speed is None else f"{speed:,.0f}"
 

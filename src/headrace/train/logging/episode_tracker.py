@@ -1,7 +1,7 @@
 """Returns and lengths of finished episodes, computed on the device of the rollouts.
 
-A whole rollout is processed together, by sums over its columns: no step waits for it, and on a GPU only the means are
-copied to the host, when they are read.
+A whole rollout is processed at once, by sums over its columns. On a GPU only the means are copied to the host, when
+they are read.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ class EpisodeTracker:
     """The last ``window`` finished episodes of ``num_envs`` environments.
 
     Args:
-        num_envs, window: how many.
-        device: where it counts.
-        types: names of agent types of which each is told apart, beside all agents together.
+        num_envs: number of environments.
+        window: number of episodes over which means are computed.
+        device: device of the tensors.
+        types: names of agent types, for each of which means are also computed separately.
 
     Attributes:
-        everywhere: the sum of `totals` over several processes, which is then what is shown; None for one alone.
+        everywhere: the sum of `totals` over several processes, from which means are computed; None for one process.
     """
 
     def __init__(self, num_envs: int, window: int, device: torch.device | str = "cpu", types: Sequence[str] = ()):
         self.window, self.types = window, tuple(types)
-        # return and length, of all agents and then of each type; one place more: what is counted nowhere goes there
+        # return and length, of all agents and then of each type; an additional column receives values that are not kept
         rows = 2 * (1 + len(types))
         self._measured = torch.zeros(rows, window + 1, dtype=torch.float64, device=device)
         self._count = torch.zeros((), dtype=torch.int64, device=device)
@@ -53,10 +54,10 @@ class EpisodeTracker:
         """Adds a rollout, on any device.
 
         Args:
-            rewards: [T, N].
-            ends: where episodes ended, bool[T, N].
+            rewards: rewards of the steps, [T, N].
+            ends: whether an episode ended with each step, bool[T, N].
             by_type: for each type, its rewards and the step's contribution to its episodes' lengths, [T, N] each.
-            taken: which of the steps were taken, and count for the lengths, bool[T, N]; None if all were.
+            taken: whether each step was taken, and counts for the lengths, bool[T, N]; None if all steps were.
         """
         self._summary = self.everywhere = None
         lengths = torch.ones_like(rewards) if taken is None else taken.to(rewards)
@@ -69,7 +70,7 @@ class EpisodeTracker:
         before = torch.cat([torch.full_like(last[:1], -1), last[:-1]])
 
         def until(end: Tensor) -> Tensor:
-            """``total`` at the end of an episode, 0 if there was none."""
+            """Returns ``total`` at the end of an episode; 0 if there was none."""
             return torch.where(end >= 0, total.gather(1, end.clamp(min=0).expand(len(total), -1, -1)), 0)
 
         number = ends.flatten().cumsum(0)  # of the episodes in this rollout
@@ -80,7 +81,7 @@ class EpisodeTracker:
         self._running.copy_(total[:, -1] - until(last[-1:])[:, 0])
 
     def add(self, returns: Tensor, lengths: Tensor) -> None:
-        """Adds episodes that another process finished: returns and lengths [K], in the order in which they ended."""
+        """Adds episodes that ended in another process: returns and lengths [K], in the order of their ends."""
         self._summary = self.everywhere = None
         measured = torch.stack((returns.double(), lengths.double()))[:, -self.window :].to(self._count.device)
         skipped = len(returns) - measured.shape[1]
@@ -113,7 +114,7 @@ class EpisodeTracker:
         return {name: pair if self.episodes else (None, None) for name, pair in zip(self.types, pairs, strict=True)}
 
     def last(self) -> tuple[list[float], list[float]]:
-        """Gives the returns and lengths in the window, the oldest first."""
+        """Returns the returns and lengths in the window, the oldest first."""
         count = self.episodes
         first = count % self.window if count > self.window else 0
         order = [(first + i) % self.window for i in range(min(count, self.window))]
@@ -121,7 +122,7 @@ class EpisodeTracker:
         return [returns[i] for i in order], [lengths[i] for i in order]
 
     def totals(self) -> Tensor:
-        """Returns a vector: number of episodes; and of the window its size, its count, and the sums of all values."""
+        """Returns float64[3 + 2 (1 + types)]: number of episodes, the window's size and count, sums of its values."""
         known = torch.arange(self.window, device=self._count.device) < self._count
         counts = torch.stack([self._count, self._count.new_full((), self.window), known.sum()])
         return torch.cat([counts.double(), (self._measured[:, :-1] * known).sum(1)])
@@ -131,7 +132,7 @@ class EpisodeTracker:
         self.everywhere, self._summary = everywhere, None
 
     def _read(self) -> _Summary:
-        """Everything that is copied to the host, once per update."""
+        """Returns the summary, which is copied to the host once per update."""
         if self._summary is None:
             totals = self.totals() if self.everywhere is None else self.everywhere
             episodes, size, known, *sums = totals.tolist()
@@ -139,7 +140,7 @@ class EpisodeTracker:
         return self._summary
 
     def begin_anew(self) -> None:
-        """Drops the unfinished episodes, because all environments have been reset."""
+        """Drops the unfinished episodes, after all environments have been reset."""
         self._running.zero_()
 
     def state(self) -> dict[str, Tensor]:
@@ -147,7 +148,7 @@ class EpisodeTracker:
         return {"measured": self._measured, "count": self._count, "running": self._running}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self._summary = self.everywhere = None
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
@@ -156,7 +157,7 @@ class EpisodeTracker:
 def dealt(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
     """Distributes the last episodes of some trackers among ``size`` trackers; returns their states.
 
-    Unfinished episodes are dropped. Where episodes are missing to fill a window, the mean of all takes their place.
+    Unfinished episodes are dropped. A window with too few episodes is filled with the mean of all episodes.
 
     Args:
         states: the states of the trackers, from `EpisodeTracker.state`.

@@ -1,4 +1,4 @@
-"""Checks for NaN and infinite values, which end a run where they arise, since one such reward ruins all weights.
+"""Checks for NaN and infinite values, which end a run at once, since a single such reward makes all weights NaN.
 
 Only values on the host are checked, so that nothing waits for a GPU.
 """
@@ -35,7 +35,12 @@ def check_rewards(rewards: Tensor, when: str) -> None:
 
 
 def check_observations(arrays: Mapping[str, Tensor], when: str) -> None:
-    """Like `check_rewards`, for observations: array name → [T, N, …]."""
+    """Raises `NotFiniteError`, which names the environment, unless all observations are finite.
+
+    Args:
+        arrays: array name → observations, [T, N, …].
+        when: as for `check_rewards`.
+    """
     for seen in arrays.values():
         if seen.dtype.is_floating_point and not all_finite(seen):
             (step, env, *place), value = _first(seen)
@@ -52,7 +57,7 @@ def check_statistics(statistics: Mapping[str, float], policy: str, when: str) ->
 
 @contextmanager
 def naming_what_is_kept(folder: Path) -> Iterator[None]:
-    """A `NotFiniteError` raised within this context names the run's last checkpoint from before."""
+    """Adds the run's last checkpoint to the message of a `NotFiniteError` that is raised within this context."""
     try:
         yield
     except NotFiniteError as error:

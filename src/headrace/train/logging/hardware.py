@@ -1,6 +1,6 @@
 """Measures how much of the machine a run uses: cores of all its processes, and the GPU.
 
-A measurement reads a few files of the system, and is made so seldom that it costs a run nothing.
+A measurement reads a few files of the system, and is made so seldom that its cost is negligible.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class HardwareUse:
     """The use of the machine by a process and those that it has started in the same session.
 
     Args:
-        device: the device that learns.
-        root: id of the process; by default this one.
+        device: the learner's device.
+        root: id of the process; by default that of the calling process.
     """
 
     def __init__(self, device: torch.device, root: int | None = None):
@@ -32,7 +32,7 @@ class HardwareUse:
         self._known: dict[str, float] = {}
 
     def read(self) -> dict[str, float]:
-        """Returns ``cores``, the mean in use since the last measurement, and ``gpu``, the share in use, if known."""
+        """Returns ``cores``, the mean number in use since the last call, and ``gpu``, the share in use; if known."""
         began = time.monotonic()
         if began >= self._due:
             spent = {pid: seconds for pid in family_of(self._root) if (seconds := processor_seconds([pid])) is not None}
@@ -47,7 +47,7 @@ class HardwareUse:
 
 
 def family_of(root: int) -> list[int]:
-    """Returns the ids of a process and its descendants in the same session; only its own where that is unknown."""
+    """Returns the ids of a process and its descendants in the same session; only its own if these are unknown."""
     found, session = [root], _session(root)
     for pid in found:
         found += [child for child in _children(pid) if _session(child) == session]
@@ -77,7 +77,7 @@ class _Machine:
 
 
 def idle_cores() -> float:
-    """Returns how many of the machine's cores were idle during the last second or more; 0.0 where unknown."""
+    """Returns the number of the machine's cores that were idle during the last second or more; 0.0 where unknown."""
     now = time.monotonic()
     if now - _Machine.at >= LEAST:
         try:
@@ -112,7 +112,7 @@ def _session(pid: int) -> str | None:
 
 
 def _stat(pid: int) -> list[str]:
-    """Returns the fields of ``/proc/PID/stat`` after the name; empty where there is no such file."""
+    """Returns the fields of ``/proc/PID/stat`` after the name; an empty list if there is no such file."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

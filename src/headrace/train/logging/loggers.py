@@ -1,6 +1,6 @@
 """Loggers that receive a run's metrics beside ``metrics.jsonl``: TensorBoard, Weights & Biases, trackio.
 
-A logger receives the numbers of each line by name. Its library is imported only if the settings ask for it.
+A logger receives the numbers of each line by name. Its library is imported only if the settings name it.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Logger(Protocol):
         ...
 
     def close(self) -> None:
-        """Called at the end of the run."""
+        """Closes the log at the end of the run."""
         ...
 
 
 class Wandb:
     """Weights & Biases: a run of the folder's name in the project ``$WANDB_PROJECT``.
 
-    ``WANDB_MODE=offline`` keeps everything in the run folder, ``wandb sync`` sends it later. A run that is resumed goes
-    on with its curves.
+    With ``WANDB_MODE=offline`` all data stay in the run folder, from which ``wandb sync`` sends them later. A resumed
+    run continues its curves.
 
     Raises:
-        OptionError: the run cannot begin, as without a key.
+        OptionError: the run cannot begin, for instance because there is no API key.
     """
 
     def __init__(self, config: Config, run: RunFolder):
@@ -65,11 +65,11 @@ class Wandb:
         self._run.define_metric("*", step_metric="train/step")
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """See `Logger.write`."""
+        """Sends numbers by name at an agent step, as `Logger.write`."""
         self._run.log({**dict(numbers), "train/step": step})
 
     def close(self) -> None:
-        """See `Logger.close`."""
+        """Closes the log, as `Logger.close`."""
         self._run.finish()
 
 
@@ -97,16 +97,16 @@ class Trackio:
             raise OptionError(f"log=trackio: {error}") from error
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """See `Logger.write`."""
+        """Sends numbers by name at an agent step, as `Logger.write`."""
         self._run.log(dict(numbers), step=step)
 
     def close(self) -> None:
-        """See `Logger.close`."""
+        """Closes the log, as `Logger.close`."""
         self._run.finish()
 
 
 def check_loggers(names: Iterable[str]) -> None:
-    """Raises `OptionError` where one of the loggers that a run asks for is not installed."""
+    """Raises `OptionError` unless all loggers that a run's settings name are installed."""
     for name in names:
         if importlib.util.find_spec(name) is None:
             extra = "train" if name == "tensorboard" else name
@@ -114,12 +114,12 @@ def check_loggers(names: Iterable[str]) -> None:
 
 
 def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
-    """Returns the loggers that a run's settings ask for.
+    """Returns the loggers that a run's settings name.
 
     Args:
         config: the settings; ``tensorboard`` adds TensorBoard where it is installed.
         run: the run folder.
-        step: the agent step from which a resumed run goes on.
+        step: the agent step from which a resumed run continues.
     """
     loggers: list[Logger] = []
     if "tensorboard" in config.log or (config.tensorboard and tensorboard.available()):
@@ -130,7 +130,7 @@ def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
 
 
 def _identity(file: Path) -> str:
-    """Returns the run's identity at Weights & Biases, which a resumed run needs again."""
+    """Returns the run's id at Weights & Biases, read from the file, so that a resumed run has the same."""
     if not file.exists():
         replace(file, uuid.uuid4().hex[:8])
     return file.read_text().strip()

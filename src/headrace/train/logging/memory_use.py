@@ -1,4 +1,4 @@
-"""Measures free and used memory: a GPU's own, or the machine's and this process's."""
+"""Measures free and used memory: of a GPU, or of the machine and this process."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from headrace.machine import KIB, free_memory, sizes_in
 
 
 def in_use(device: torch.device) -> dict[str, int]:
-    """Returns bytes in use by kind: on a GPU allocated and reserved by torch, on a CPU this process's pages."""
+    """Returns kind → bytes in use: on a GPU allocated and reserved by torch, on a CPU resident in this process."""
     if device.type == "cuda":
         return {"allocated": torch.cuda.memory_allocated(device), "reserved": torch.cuda.memory_reserved(device)}
     return {"resident": _status("VmRSS", _most())}
 
 
 def peak(device: torch.device, free_at_first: int) -> int:
-    """Returns the most bytes that this process has used; on a GPU, relative to ``free_at_first`` free bytes."""
+    """Returns the peak memory of this process in bytes; on a GPU, computed from ``free_at_first`` free bytes before."""
     if device.type == "cuda":
         return max(0, free_at_first - free(device))  # torch does not return memory
-    # not the resource module's figure, which starts at that of the parent process
+    # not the peak from the resource module, which begins with that of the parent process
     return _status("VmHWM", _most())
 
 
 def free(device: torch.device) -> int:
-    """Returns the free bytes of a device, or of the machine."""
+    """Returns the free memory of a GPU, or for the CPU of the machine, in bytes."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return free_memory()
 
 
 def limit(device: torch.device, bytes_more: int) -> None:
-    """Limits this process to ``bytes_more`` further bytes: larger allocations raise an error."""
+    """Limits this process to ``bytes_more`` further bytes of memory; allocations beyond raise an error."""
     if device.type == "cuda":
         total = torch.cuda.mem_get_info(device)[1]
         held = torch.cuda.memory_reserved(device)
@@ -49,7 +49,7 @@ def limit(device: torch.device, bytes_more: int) -> None:
 
 @contextmanager
 def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
-    """`limit` within this context."""
+    """Limits this process to ``bytes_more`` further bytes of memory within this context, as `limit`."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     limit(device, bytes_more)
     try:

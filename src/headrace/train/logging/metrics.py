@@ -1,7 +1,7 @@
 """Writes and reads the metrics of a run.
 
-``metrics.jsonl`` is the source of truth: one JSON object per line. In a deterministic run everything in it except the
-``time`` object follows from configuration and seed, so that two runs can be compared line by line.
+``metrics.jsonl`` holds one JSON object per line. In a deterministic run everything in it except the ``time`` object is
+determined by configuration and seed, so that two runs can be compared line by line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.train.runs.writing import write_all, writing
 
 
 class MetricsWriter:
-    """Appends lines to ``metrics.jsonl``, and gives the same numbers to loggers.
+    """A writer of lines of ``metrics.jsonl``, which passes the same numbers to loggers.
 
     Args:
         file: the JSON lines file; it is truncated to ``offset`` bytes, since a run that was killed may have written
@@ -29,7 +29,7 @@ class MetricsWriter:
     def __init__(self, file: Path, offset: int = 0, loggers: Sequence[Logger] = ()):
         # unbuffered: data that a full disk refuses must not be written again when the file is closed
         self._path, self._file = file, file.open("ab", buffering=0)
-        if self._file.tell() > offset:  # otherwise its modification time stays
+        if self._file.tell() > offset:  # only then, so that otherwise the modification time stays
             self._file.seek(self._file.truncate(offset))
         self._loggers = loggers
 
@@ -37,7 +37,7 @@ class MetricsWriter:
         """Appends one line; numbers in nested objects become ``outer/inner`` for loggers, others ``train/name``.
 
         Raises:
-            StorageError: it cannot be written, as on a full disk.
+            StorageError: the line cannot be written, for instance because the disk is full.
         """
         line = json.dumps(metrics).encode() + b"\n"
         with writing(self._path):
@@ -59,7 +59,7 @@ class MetricsWriter:
 
 
 def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Returns all numbers by their paths, such as ``outer/inner``."""
+    """Yields all numbers by their paths, such as ``outer/inner``."""
     for name, value in metrics.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}/")
@@ -71,7 +71,7 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
     """Returns all complete lines of a ``metrics.jsonl``, without an incomplete last one.
 
     Raises:
-        StateError: the file cannot be read, or a line is no measurement; the message names it.
+        StateError: the file cannot be read, or a line is not an object of metrics; the message names the line.
     """
     try:
         lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []

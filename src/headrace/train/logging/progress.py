@@ -1,4 +1,4 @@
-"""A record of a run's progress, from which the dashboard displays it without knowledge of the runner."""
+"""A record of a run's progress, which the dashboard displays without knowledge of the runner."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class PolicyProgress:
 
     Attributes:
         name: as in ``config.policies``; empty for a single policy.
-        mean_return, mean_length: over its last episodes; None before any has ended.
+        mean_return, mean_length: means over its last episodes; None before an episode has ended.
         types: agent type → the same two numbers, if several types share the policy.
-        losses: the last update's statistics by name; empty before it.
+        losses: the last update's statistics by name; empty before the first update.
     """
 
     name: str
@@ -29,7 +29,7 @@ class PolicyProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run at one time.
+    """The state of a run at a point in time.
 
     Attributes:
         config: its settings.
@@ -40,9 +40,9 @@ class Progress:
         policies: one record for each policy; the first one's returns are the run's.
         evaluation: the evaluator's last result, with ``return``; empty without one.
         split: part of the work → seconds spent on it.
-        speeds: name → rate per second; None before it is known.
+        speeds: name → rate per second; None before the rate is known.
         memory: kind → bytes in use, from `headrace.train.logging.memory_use.in_use`.
-        hardware: ``cores`` in use, and ``gpu``, the share of it in use; those that are known.
+        hardware: ``cores``, the number in use, and ``gpu``, the share in use, as far as known.
         address: the URL of the run's page; None without one.
         remarks: messages about events during training.
     """

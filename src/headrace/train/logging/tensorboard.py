@@ -1,6 +1,7 @@
 """Writes TensorBoard's event files in the calling thread.
 
-TensorBoard's own writer uses a thread, which prints a traceback on a full disk; a few numbers per second need none.
+TensorBoard's own writer uses a thread, which prints a traceback if the disk is full; a few numbers per second need no
+thread.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def available() -> bool:
 
 
 class EventsFile:
-    """A file of scalars in a folder, both made by the first write.
+    """A file of scalars in a folder, both of which the first write makes.
 
     Args:
         folder: TensorBoard's log folder.
@@ -41,7 +42,7 @@ class EventsFile:
         """Writes scalars by name for one step.
 
         Raises:
-            StorageError: they cannot be written, as on a full disk.
+            StorageError: the scalars cannot be written, for instance because the disk is full.
         """
         from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
         from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]

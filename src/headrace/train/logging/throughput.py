@@ -1,4 +1,4 @@
-"""Rates of a run's counts, such as steps and updates a second, over the recent past."""
+"""Rates of a run's counts, such as steps and updates per second, over the recent past."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 
 
 class Throughput:
-    """Growth of some counts a second, over the recent past.
+    """The increase of some counts per second, over the recent past.
 
     Args:
         window: length of the recent past in seconds.
@@ -30,7 +30,7 @@ class Throughput:
             self._seen.popleft()
 
     def per_second(self, least: float = 0.0) -> tuple[float, ...] | None:
-        """Returns the growth of each count a second; None unless more than ``least`` seconds were seen."""
+        """Returns the increase of each count per second; None unless more than ``least`` seconds were recorded."""
         if not self._seen:
             return None
         (then, before), (now, after) = self._seen[0], self._seen[-1]

@@ -13,7 +13,7 @@ import torch
 
 
 class Timer:
-    """Accumulates seconds by part.
+    """A clock that accumulates seconds by part.
 
     Args:
         device: the device whose time is measured.

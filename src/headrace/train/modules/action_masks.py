@@ -1,9 +1,9 @@
 """Action masks, with which an environment restricts the actions that policies may choose.
 
-A mask comes in ``info["action_mask"]``, with the observation from which the next action is chosen: int8 or bool, 0 for
-forbidden actions, [N, K] (or [N, agents, K] with several agents), where K is the number of actions. The masks of
-several heads are concatenated; if agent types have different numbers of actions, K is the largest, and the masks of
-the others fill its first columns.
+``info["action_mask"]`` holds the masks that belong to an observation, from which the next action is chosen: int8 or
+bool, 0 for forbidden actions, [N, K] (or [N, agents, K] with several agents), where K is the number of actions. The
+masks of several heads are concatenated; if agent types have different numbers of actions, K is the largest number, and
+the masks of the other types fill the first columns.
 
 Logits of forbidden actions are lowered so far that their probability is exactly 0, but not to -inf, so that p · log p
 is 0, too. The result is the softmax over the allowed actions, with its gradients (Huang and Ontañón 2022,
@@ -28,7 +28,12 @@ NEVER = -1e9
 def masked_heads(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> tuple[int, ...]:
     """Returns the number of actions of each masked head of a policy; empty if the policy has no masks.
 
-    Policies with continuous actions have none, also in an environment whose other agents have masks.
+    Policies with continuous actions have no masks, even in an environment whose other agents have some.
+
+    Args:
+        config: the policy's settings.
+        spec: the task.
+        agent_group: the policy's agents.
 
     Raises:
         OptionError: the environment's masks do not fit its actions.
@@ -56,7 +61,7 @@ def masked(logits: Tensor, forbidden: Tensor) -> Tensor:
 
 
 def masked_to_draw(logits: Tensor, forbidden: Tensor) -> Tensor:
-    """Like `masked`, in float64, for sampling.
+    """Returns logits [B, K] as `masked`, in float64, for sampling.
 
     In float32 the cumulative probabilities may end below the noise; the last action would then be drawn even if it is
     forbidden.

@@ -29,7 +29,7 @@ class ActorCritic(nn.Module):
         self.actor, self.critic = actor, critic
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns action parameters for inputs, and zeros as values, which collecting does not need."""
+        """Returns action parameters [B, …] for inputs [B, D], and zeros [B] as values, as collection needs none."""
         return self.actor(x), x.new_zeros(x.shape[0])
 
 
@@ -73,7 +73,8 @@ def make_actor_critic(
         twin: whether there are two critics, or any number of a user's; otherwise there is one.
 
     Raises:
-        OptionError: there is no network for the space, or the user's own has not the right interface.
+        OptionError: there is no network for the space, or the user's own does not have the interface that
+            `own_actor_critic` describes.
     """
     if ":" in config.network:
         return own_actor_critic(config.network, space, outputs, actions, squash, None if twin else 1)
@@ -94,7 +95,7 @@ def own_actor_critic(
 
     Args:
         squash: whether a tanh bounds the actor's outputs.
-        critics: how many there must be, K; None for any number.
+        critics: the required number of critics, K; None for any number.
 
     Raises:
         OptionError: the module does not have this interface.

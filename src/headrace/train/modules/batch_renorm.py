@@ -1,13 +1,13 @@
 """Perceptrons whose inputs and hidden layers are normalised by the statistics of a batch.
 
-Networks have two methods. The call, for acting and for critics' values of new actions, uses running statistics, so that
-a row's output does not depend on other rows. ``of_batch``, for learning, uses those of the batch, and updates the
-running ones.
+Networks have two methods. ``forward``, for acting and for critics' values of new actions, uses running statistics, so
+that a row's output does not depend on other rows. ``of_batch``, for learning, uses the batch's statistics, and updates
+the running ones.
 
-Running statistics are parameters without gradients. They are thus in the vector of a network's parameters
+Running statistics are parameters without gradients. They are therefore in the vector of a network's parameters
 (`headrace.train.algorithms.optimiser.flatten`), and are published, copied and saved with it.
 
-Sources: Ioffe & Szegedy 2015 (arXiv:1502.03167); Ioffe 2017 (arXiv:1702.03275) for what follows ``warm_up``.
+Sources: Ioffe & Szegedy 2015 (arXiv:1502.03167); Ioffe 2017 (arXiv:1702.03275) for batches after ``warm_up``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Renorm:
 
 
 class BatchRenorm(nn.Module):
-    """Standardises the columns of a batch [B, D], then scales and shifts them by parameters that are learnt.
+    """A layer that standardises the columns of a batch [B, D], and scales and shifts them by learnt parameters.
 
     Attributes:
         mean, variance: running statistics, float32[D].
@@ -71,7 +71,7 @@ class BatchRenorm(nn.Module):
 
     def of_batch(self, x: Tensor) -> Tensor:
         """Returns [B, D], by this batch's statistics, which update the running ones."""
-        # also returns the mean and 1 / the deviation, from which only constants are computed here
+        # the mean and 1 / the deviation, which are returned as well, are constants for autograd
         standardised, mean, inverse = torch.native_batch_norm(x, None, None, None, None, True, 0.0, EPSILON)
         with torch.no_grad():
             scale, shift = self._corrections(mean, inverse)

@@ -31,7 +31,7 @@ class CategoricalCritics(nn.Module):
 
     Attributes:
         size: the estimated size of returns, by which they are divided, float32[].
-        moments: estimated mean of rewards and of their squares, and the weight of both, float32[3].
+        moments: decayed sums of batches' mean rewards, of their mean squared rewards, and of the weights, float32[3].
     """
 
     def __init__(self, critics: Iterable[nn.Module], atoms: int = 101, bound: float = 5.0):

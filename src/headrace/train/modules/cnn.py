@@ -1,4 +1,4 @@
-"""Convolutional networks for images: trunks that compute features, and actor-critics over them."""
+"""Convolutional networks for images: trunks that compute features, and actor-critics on top of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from headrace.errors import OptionError
 from headrace.train.config.settings import Config
 from headrace.train.modules.layers import gradient_of, initialised, is_exporting, through_activation, with_log_std
 
-SMALL_SIDE = 8  # least side of an image for a CNN
-NATURE_SIDE = 36  # least side for which the Nature-CNN's three layers have an output
+SMALL_SIDE = 8  # minimum height and width of an image for a CNN
+NATURE_SIDE = 36  # minimum height and width for which the Nature-CNN's three layers have an output
 BLOCK = 4  # stride of the Nature-CNN's first filters, in pixels
 STRIDES = 1, 2, 1  # of its layers, the first over blocks
 
@@ -36,7 +36,7 @@ class NatureTrunk(nn.Module):
     weights, and images are channels-last, the layout for which CPU kernels of convolutions are fastest.
 
     Args:
-        channels, height, width: of the images.
+        channels, height, width: shape of the images.
         bf16: whether products are computed in bfloat16; parameters and features stay float32.
         outputs: number of units of the last layer.
     """
@@ -57,14 +57,14 @@ class NatureTrunk(nn.Module):
         return self._exported(x) if is_exporting() else self.forward_saving(x)[0]
 
     def _exported(self, x: Tensor) -> Tensor:
-        """As `forward`, in float32 and with standard layers, for exports."""
+        """Returns the features, as `forward`, computed in float32 with standard layers, for exports."""
         x = x.float() * (1 / 255)
         for layer in self._convolutions():
             x = F.relu(layer(x))
         return F.relu(self.dense(x.flatten(1)))
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
-        """As `forward`, and what `backward_into_gradients` needs."""
+        """Returns the features, as `forward`, and the results that `backward_into_gradients` needs."""
         dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
         filters = (self.conv1.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
         weights = [filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3), self.conv2.weight, self.conv3.weight]
@@ -81,7 +81,7 @@ class NatureTrunk(nn.Module):
         return x.float(), Saved(weights, saved)
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
         weights, (*seen, flat, features) = saved
         d = through_activation(d.to(features.dtype), features, relu=True)
         d = _dense_backward(self.dense, flat, weights[-1], d)
@@ -119,14 +119,14 @@ class SmallTrunk(nn.Module):
         return self.forward_saving(x)[0]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
-        """As `forward`, and what `backward_into_gradients` needs."""
+        """Returns the features, as `forward`, and the results that `backward_into_gradients` needs."""
         pixels, filters = x.float(), self.conv.weight * self.scale
         found = F.conv2d(pixels, filters, self.conv.bias).relu_()
         features = F.linear(found.flatten(1), self.dense.weight, self.dense.bias).relu_()
         return features, Saved([filters, self.dense.weight], [pixels, found, features])
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
         weights, (pixels, found, features) = saved
         d = through_activation(d, features, relu=True)
         d = _dense_backward(self.dense, found.flatten(1), weights[1], d).view(found.shape)
@@ -137,18 +137,19 @@ class SmallTrunk(nn.Module):
 class StridedTrunk(nn.Module):
     """A few convolutions with large strides over images uint8[B, C, H, W], and a dense layer.
 
-    Filters of 6 x 6 pixels with stride 3, then of 3 x 3 with stride 2 until no side is longer than 8: several times
-    cheaper than the Nature-CNN. Each pixel is standardised by its own mean and deviation, which `fit` sets once. They
-    are parameters without a gradient, so that they are published and saved with the weights.
+    Filters of 6 x 6 pixels with stride 3 are followed by filters of 3 x 3 with stride 2, until no side is longer than
+    8. The network is several times cheaper than the Nature-CNN. Each pixel is standardised by its own mean and
+    deviation, which `fit` sets once. They are parameters without a gradient, so that they are published and saved with
+    the weights.
 
     Args:
-        channels, height, width: of the images.
+        channels, height, width: shape of the images.
         bf16: whether products are computed in bfloat16; parameters and features stay float32.
         outputs: number of units of the last layer.
     """
 
     FLOOR = 8.0
-    """least deviation of a pixel, in levels: pixels that hardly ever change must not be blown up"""
+    """least deviation of a pixel, in grey levels, so that changes of nearly constant pixels are not amplified"""
 
     def __init__(self, channels: int, height: int, width: int, bf16: bool = False, outputs: int = 256):
         super().__init__()
@@ -176,7 +177,7 @@ class StridedTrunk(nn.Module):
         return self.forward_saving(x)[0]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
-        """As `forward`, and what `backward_into_gradients` needs."""
+        """Returns the features, as `forward`, and the results that `backward_into_gradients` needs."""
         dtype = self.dtype if (x.is_cuda or cpu_has_bf16()) and not is_exporting() else torch.float32
         x = ((x.float() - self.mean) * self.scale).to(dtype, memory_format=torch.channels_last)
         weights, saved = [layer.weight.to(dtype) for layer in self._layers()], [x]
@@ -189,7 +190,7 @@ class StridedTrunk(nn.Module):
         return x.float(), Saved(weights, saved)
 
     def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the features, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
         weights, (*seen, flat, features) = saved
         d = through_activation(d.to(features.dtype), features, relu=True)
         d = _dense_backward(self.dense, flat, weights[-1], d)
@@ -213,7 +214,7 @@ Trunk = NatureTrunk | SmallTrunk | StridedTrunk
 
 
 class ImageActorCritic(nn.Module):
-    """A policy and a value head over the features of a trunk."""
+    """A policy head and a value head on the features of a trunk."""
 
     def __init__(self, trunk: Trunk, outputs: int, log_std: nn.Parameter | None):
         super().__init__()
@@ -235,7 +236,12 @@ def cpu_has_bf16() -> bool:
 
 
 def trunk_for(config: Config, space: gym.Space, streams: int = 1) -> Trunk:
-    """Returns the trunk for images of this size; its last layer has ``streams`` times the usual number of units.
+    """Returns the trunk for images of a space.
+
+    Args:
+        config: the settings that describe it: ``trunk`` and ``bf16``.
+        space: the space of images, uint8[C, H, W].
+        streams: factor of the number of units of the last layer.
 
     Raises:
         OptionError: the images are too small for the trunk of the settings.
@@ -253,9 +259,13 @@ def trunk_for(config: Config, space: gym.Space, streams: int = 1) -> Trunk:
 
 
 def blocks(images: Tensor) -> Tensor:
-    """Returns blocks of 4 x 4 pixels as channels: uint8[B, C, H, W] to uint8[B, 16·C, H // 4, W // 4], channels last.
+    """Returns images with blocks of 4 x 4 pixels as channels, copied as words of four pixels.
 
-    Four pixels of a row are moved as one word.
+    Args:
+        images: uint8[B, C, H, W].
+
+    Returns:
+        uint8[B, 16·C, H // 4, W // 4], channels last.
     """
     count, channels, height, width = images.shape
     rows, columns = height // BLOCK, width // BLOCK
@@ -275,7 +285,7 @@ def is_image(space: gym.Space) -> bool:
 
 
 def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
-    """Overwrites a layer's gradients, and returns that of its input, given that of its output."""
+    """Overwrites the gradients of a layer's parameters; returns that of its input ``x``, given ``d`` of its output."""
     if x.dtype == torch.float32:
         torch.mm(d.t(), x, out=gradient_of(layer.weight))
     else:
@@ -287,7 +297,7 @@ def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
 def _conv_backward(
     layer: Any, x: Tensor, weight: Tensor, d: Tensor, stride: int, further: bool
 ) -> tuple[Tensor, Tensor]:
-    """Overwrites the gradient of a layer's biases; returns those of its input, if ``further``, and of its filters."""
+    """Overwrites the gradient of a layer's biases; returns the gradients of its input, if ``further``, and filters."""
     below, filters, bias = torch.ops.aten.convolution_backward(
         d, x, weight, [len(weight)], [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [further, True, True]
     )

@@ -1,11 +1,12 @@
 """Action distributions of algorithms that learn from rollouts: functions of a parameter matrix, with their gradients.
 
-`torch.distributions` builds and validates an object for every minibatch, and autograd then visits a dozen small nodes.
+`torch.distributions` makes and validates an object for every minibatch, and autograd then visits a dozen small nodes.
 A PPO loss needs only log-probability, entropy and their gradients for each sample, which are written out here;
 autograd, or a network's own backward pass, handles the network only.
 
-Every distribution maps ``params`` float32[B, size] to actions; noise is drawn beforehand for a whole rollout, so that
-sampling is one or two operations. `headrace.train.modules.exploration` has those of algorithms with a replay.
+Every distribution maps ``params`` float32[B, size] to actions. Noise is drawn in advance for a whole rollout, so that
+sampling is one or two operations. `headrace.train.modules.exploration` has the distributions of algorithms with a
+replay.
 """
 
 from __future__ import annotations
@@ -44,23 +45,34 @@ class Distribution(Protocol):
         ...
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions [B, *action_shape] drawn with noise [B, noise_size]."""
+        """Returns actions [B, *action_shape], drawn for params float32[B, size] with noise float32[B, noise_size]."""
         ...
 
     def mode(self, params: Tensor) -> Tensor:
-        """Returns the most likely actions [B, *action_shape]."""
+        """Returns the most likely actions [B, *action_shape] for params float32[B, size]."""
         ...
 
     def to_env(self, actions: Tensor) -> Tensor:
-        """Returns stored actions in the environment's units and dtype."""
+        """Returns stored actions [B, *action_shape] in the environment's units and dtype."""
         ...
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probability [B], entropy [B], and what `gradient` needs."""
+        """Returns log-probabilities float32[B], entropies float32[B], and data for `gradient`.
+
+        Args:
+            params: parameters of the distributions, float32[B, size].
+            actions: stored actions, [B, *action_shape].
+        """
         ...
 
     def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
-        """Returns the gradient [B, size] for params, given d loss/d log_prob [B] and d loss/d entropy, one or [B]."""
+        """Returns the gradient of a loss for params, float32[B, size].
+
+        Args:
+            saved: the data that `evaluate` returned.
+            d_log_prob: d loss/d log-probability, float32[B].
+            d_entropy: d loss/d entropy, a number or float32[B].
+        """
         ...
 
 
@@ -98,7 +110,7 @@ class Categorical:
         return actions + self.start if self.start else actions
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probabilities [B], entropies [B], and what `gradient` needs, for actions int64[B]."""
+        """Returns log-probabilities [B], entropies [B], and data for `gradient`, for actions int64[B]."""
         log_p = torch.log_softmax(params.t().contiguous(), 0)
         p = log_p.exp()
         entropy = (p * log_p).sum(0).neg_()
@@ -117,7 +129,7 @@ class Categorical:
 
 
 class MultiCategorical:
-    """Independent choices; params are their concatenated logits."""
+    """Several independent choices; params are their concatenated logits."""
 
     def __init__(self, sizes: tuple[int, ...], starts: tuple[int, ...], device: torch.device | str = "cpu"):
         self.sizes = sizes
@@ -147,7 +159,7 @@ class MultiCategorical:
         return actions if self.starts is None else actions + self.starts
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns the sums over choices of log-probabilities [B] and entropies [B], and what `gradient` needs."""
+        """Returns the sums over choices of log-probabilities [B] and entropies [B], and data for `gradient`."""
         columns = zip(self.parts, params.split(self.sizes, -1), actions.unbind(-1), strict=True)
         log_probs, entropies, saved = zip(*(part.evaluate(p, a) for part, p, a in columns), strict=True)
         return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0), saved
@@ -169,7 +181,7 @@ class BoxActions:
         self.action_dtype = torch.float32
         self.outputs = self.noise_size = int(np.prod(low.shape))
         bounded = np.isfinite(low) & np.isfinite(high)
-        least, most = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)  # inf - inf is a warning
+        least, most = np.where(bounded, low, -1.0), np.where(bounded, high, 1.0)  # as inf - inf causes a warning
         numbers = (
             np.where(bounded, 1.0, np.inf),
             (most - least) / 2,
@@ -198,7 +210,7 @@ class BoxActions:
 
 
 class DiagonalGaussian(BoxActions):
-    """Independent normals; params are the means, then the log standard deviations.
+    """Independent normal distributions; params are the means, followed by the log standard deviations.
 
     Actions are stored unbounded; `to_env` clips them.
     """
@@ -217,7 +229,7 @@ class DiagonalGaussian(BoxActions):
         return params[:, : self.noise_size].reshape(-1, *self.action_shape)
 
     def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probabilities [B], entropies [B], and what `gradient` needs, for actions [B, *action_shape]."""
+        """Returns log-probabilities [B], entropies [B], and data for `gradient`, for actions [B, *action_shape]."""
         mean, log_std = params.chunk(2, -1)
         inverse_std = torch.exp(-log_std)
         z = (actions.flatten(1) - mean) * inverse_std

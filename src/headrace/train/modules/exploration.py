@@ -1,8 +1,8 @@
 """How algorithms that learn action values explore: ε-greedy choices, and distributions over bounded actions.
 
-Each has the first half of the interface of `headrace.train.modules.distributions.Distribution`: what it takes to act.
-No algorithm that uses them asks for the entropy or the log-probability of a stored action, so they have no
-``evaluate``. ``explore`` of the bounded ones says whether actions are to cover the whole range, as before learning.
+Each class has those methods of `headrace.train.modules.distributions.Distribution` that acting needs. It has no
+``evaluate``, as no algorithm that uses it needs the entropy or the log-probability of a stored action. ``explore`` of
+the classes for bounded actions sets whether actions are drawn from the whole range, as before learning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.train.modules.distributions import BoxActions
 
 @dataclass
 class EpsilonGreedy:
-    """The action of the greatest value, or with probability ``epsilon`` a random one; params are action values.
+    """The action with the greatest value, or with probability ``epsilon`` a random one; params are action values.
 
     Attributes:
         epsilon: a number, or a tensor that changes during a run: 0-d, or one for each row.
@@ -42,7 +42,7 @@ class EpsilonGreedy:
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions int64[B] for noise [B, 2]: the first column decides whether, the second how to explore."""
+        """Returns actions int64[B] for noise [B, 2], whose columns decide whether to explore, and with which action."""
         explore, which = noise.unbind(-1)
         # rounding may turn the largest noise into an action beyond the last
         other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
@@ -53,7 +53,7 @@ class EpsilonGreedy:
         return torch.randint(self.size, (rows,), generator=generator, device=generator.device)
 
     def mode(self, params: Tensor) -> Tensor:
-        """Returns the actions int64[B] of the greatest value."""
+        """Returns the actions int64[B] with the greatest values."""
         return torch.max(params, -1)[1]
 
     def to_env(self, actions: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class BoundedActions(BoxActions):
         super().__init__(space.low, space.high, np.dtype(space.dtype), device)
 
     def explore(self, widely: bool) -> None:
-        """Explores over the whole range if ``widely``, else as usual; does nothing for stochastic policies."""
+        """Explores the whole range if ``widely``, otherwise as in learning; does nothing for stochastic policies."""
 
 
 class Deterministic(BoundedActions):
@@ -104,9 +104,9 @@ class Deterministic(BoundedActions):
 
 
 class SquashedGaussian(BoundedActions):
-    """The tanh of independent normals; params are their means, then their log standard deviations.
+    """The tanh of independent normal variables; params are their means, followed by their log standard deviations.
 
-    The latter are clamped to `LOG_STD`, as in the authors' code.
+    The log standard deviations are clamped to `LOG_STD`, as in the authors' code.
 
     Source: Haarnoja et al. 2018 (arXiv:1812.05905), appendix C.
     """
@@ -127,7 +127,7 @@ class SquashedGaussian(BoundedActions):
         return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
 
     def rsample(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns actions [B, A] and their log-probability [B], as `sample_with_log_prob`, for autograd."""
+        """Returns actions [B, A] and their log-probabilities [B], as `sample_with_log_prob`, for autograd."""
         mean, log_std = params.chunk(2, -1)
         log_std = log_std.clamp(*self.LOG_STD)
         u = mean + log_std.exp() * noise
@@ -136,7 +136,7 @@ class SquashedGaussian(BoundedActions):
         return torch.tanh(u), (normal - squashing).sum(1)
 
     def sample_with_log_prob(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns actions [B, A], their log-probability [B], and what `gradient` needs.
+        """Returns actions [B, A], their log-probabilities [B], and data for `gradient`.
 
         With ``u`` before the tanh, ``log(1 - tanh²u) = 2 (log 2 - u - softplus(-2u))``, which is finite for all ``u``.
         """
@@ -151,7 +151,13 @@ class SquashedGaussian(BoundedActions):
         return actions, log_prob, (params, spread, actions)
 
     def gradient(self, saved: Any, d_actions: Tensor, d_log_prob: Tensor) -> Tensor:
-        """Returns the gradient [B, 2A] for params, from d loss/d actions [B, A] and d loss/d log_prob 0-d or [B, 1]."""
+        """Returns the gradient of a loss for params, float32[B, 2A].
+
+        Args:
+            saved: the data that `sample_with_log_prob` returned.
+            d_actions: d loss/d actions, float32[B, A].
+            d_log_prob: d loss/d log-probability, 0-d or float32[B, 1].
+        """
         # da/du = 1 - a²;   d log p/du = 2a;   d log p/d log_std = spread · 2a - 1
         params, spread, actions = saved
         d_u = torch.ops.aten.tanh_backward.default(d_actions, actions).add_(actions * d_log_prob, alpha=2.0)
@@ -162,7 +168,7 @@ class SquashedGaussian(BoundedActions):
 
 
 class WideGaussian(SquashedGaussian):
-    """A `SquashedGaussian` that draws actions uniformly while it is to explore widely, whatever the params are."""
+    """A `SquashedGaussian` that draws actions uniformly, whatever the params, while it explores widely."""
 
     def __init__(self, space: gym.Space, device: torch.device | str = "cpu"):
         super().__init__(space, device)
@@ -172,6 +178,6 @@ class WideGaussian(SquashedGaussian):
         self.widely.fill_(widely)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """As `SquashedGaussian.sample`; of standard normal noise ``erf(noise / √2)`` is uniform in (-1, 1)."""
+        """Returns actions as `SquashedGaussian.sample`, or uniform ones: ``erf(noise / √2)`` of normal noise."""
         uniform = torch.erf(noise * math.sqrt(0.5)).view(-1, *self.action_shape)
         return torch.where(self.widely, uniform, super().sample(params, noise))

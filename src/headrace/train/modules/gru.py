@@ -1,4 +1,4 @@
-"""A recurrent actor-critic, for tasks that do not show all of their state."""
+"""A recurrent actor-critic, for partially observable tasks."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class GRU(nn.Module):
 
         Args:
             x: inputs float32[T·B, D], step by step.
-            memory: before the first step, [B, H].
-            starts: bool[T·B], whether a step is the first of an episode, before which the memory is set to zero.
+            memory: the memory before the first step, float32[B, H].
+            starts: whether a step is the first of an episode, before which the memory is set to zero, bool[T·B].
         """
         columns = len(memory)
         kept = (~starts).float().view(-1, columns, 1)
@@ -57,7 +57,7 @@ class GRU(nn.Module):
         return self._heads(torch.cat(memories))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns action parameters and values of the first step of an episode, with zero memory."""
+        """Returns action parameters [B, size] and values [B] of the first step of an episode, with zero memory."""
         return self.step(x, x.new_zeros(x.shape[0], self.memory_size))[:2]
 
     def _heads(self, memory: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 def orthogonal(rows: int, columns: int, gain: float = math.sqrt(2)) -> Tensor:
-    """Returns a random matrix with orthogonal rows or columns (Saxe et al. 2014, arXiv:1312.6120)."""
+    """Returns float32[rows, columns], random, with orthogonal rows or columns (Saxe et al. 2014, arXiv:1312.6120)."""
     return nn.init.orthogonal_(torch.empty(rows, columns), gain)
 
 
@@ -23,21 +23,21 @@ def initialised(layer: Any, gain: float = math.sqrt(2)) -> Any:
 
 
 def with_log_std(params: Tensor, log_std: Tensor | None) -> Tensor:
-    """Returns means [B, n] and log standard deviations concatenated, [B, 2n]; ``params`` itself if there are none."""
+    """Returns means [B, n] and log standard deviations [n] concatenated, [B, 2n]; only the means if there are none."""
     return params if log_std is None else torch.cat((params, log_std.expand_as(params)), -1)
 
 
 NARROW = 64
-"""columns up to which rounding a product's factors for matrix units takes longer than it saves"""
+"""columns up to which full precision is faster, as rounding a product's factors takes longer than it saves"""
 
 
 def narrow(columns: int) -> AbstractContextManager[object]:
-    """Returns a context for products with a factor of ``columns`` columns: in full precision if these are few."""
+    """Returns a context for products with a factor of ``columns`` columns: in full precision for few columns."""
     return FullPrecision() if not is_exporting() and columns <= NARROW else nullcontext()
 
 
 def is_exporting() -> bool:
-    """Returns whether a network is being exported, and must then use standard layers and allow any number of rows."""
+    """Returns whether a network is being exported; it must then use standard layers and allow any number of rows."""
     return torch.compiler.is_exporting() or torch._C._is_tracing()
 
 
@@ -73,14 +73,14 @@ _MINUS_ONE = torch.tensor(-1.0)
 
 
 def through_activation(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """Returns the gradient before a ReLU, or a tanh, given the gradient after it and its output."""
+    """Returns the gradient for the input of a ReLU, or of a tanh, given the gradient for its output and the output."""
     if relu:
         return torch.ops.aten.threshold_backward.default(d, output, 0.0)
     return torch.ops.aten.tanh_backward.default(d, output)
 
 
 def pass_activation_(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """Like `through_activation`, in place."""
+    """Computes `through_activation` in place, and returns ``d``."""
     if relu:
         return torch.ops.aten.threshold_backward.grad_input(d, output, 0.0, grad_input=d)
     return torch.ops.aten.tanh_backward.grad_input(d, output, grad_input=d)

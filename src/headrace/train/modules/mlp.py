@@ -21,7 +21,7 @@ class MLP(nn.Module):
     """Actor and critic perceptrons of equal shape, evaluated together; or one perceptron with both heads.
 
     Parameters hold all K perceptrons: the first layer maps [B, D] to [B, K·H], all later ones are batched
-    [K, H, H']. Of two, the first is the actor and the second the critic; a shared one is both.
+    [K, H, H']. The first of two is the actor, the second the critic; a shared one is both.
     Orthogonal initialisation with gain √2, 0.01 for the policy head and 1 for the value head
     (Andrychowicz et al. 2021, Huang et al. 2022).
     """
@@ -57,7 +57,7 @@ class MLP(nn.Module):
         return self.forward_saving(x)[:2]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Like `forward`, and also returns the activations [x, h1, h2, …] for `backward_into_gradients`."""
+        """Returns the results of `forward`, and the activations [x, h1, h2, …] for `backward_into_gradients`."""
         act = torch.relu_ if self.relu else tanh_
         own: dict[str, Any] = self._parameters  # attribute lookup in nn.Module takes as long as a small product
         h = act(F.linear(x, own["first_weight"], own["first_bias"]))  # [B, K·H]
@@ -75,7 +75,14 @@ class MLP(nn.Module):
     def backward_into_gradients(
         self, saved: list[Tensor], d_params: Tensor, d_value: Tensor, add: bool = False
     ) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given those of the outputs, or ``add``s to it."""
+        """Overwrites every parameter's ``.grad`` with the gradient of a loss.
+
+        Args:
+            saved: the activations that `forward_saving` returned.
+            d_params: d loss/d action parameters, including log standard deviations, float32[B, size].
+            d_value: d loss/d values, float32[B].
+            add: whether to add to ``.grad`` instead.
+        """
         h = saved[-1]  # [K, B, H]
         own: dict[str, Any] = self._parameters
         if self.log_std is not None:
@@ -104,7 +111,7 @@ class MLP(nn.Module):
 
 
 def _product(a: Tensor, b: Tensor, into: Tensor, add: bool) -> None:
-    """``a @ b`` of matrices, or of batches of them."""
+    """Writes ``a @ b`` of matrices, or of batches of matrices, to ``into``; or ``add``s it."""
     if a.dim() == 2:
         into.addmm_(a, b) if add else torch.mm(a, b, out=into)
     else:
@@ -112,7 +119,7 @@ def _product(a: Tensor, b: Tensor, into: Tensor, add: bool) -> None:
 
 
 def _sum(d: Tensor, into: Tensor, add: bool) -> None:
-    """Over the rows: the first axis of [B, H], the second of [K, B, H]."""
+    """Writes the sum over rows, the first axis of [B, H] or the second of [K, B, H], to ``into``; or ``add``s it."""
     batched = d.dim() == 3
     if add:
         into.add_(d.sum(int(batched), keepdim=batched))

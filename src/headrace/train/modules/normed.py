@@ -1,6 +1,7 @@
 """Networks of action values with layer normalisation after each hidden layer, which need no target networks.
 
-Ba et al. 2016 (arXiv:1607.06450); why it makes temporal differences stable: Gallici et al. 2024 (arXiv:2407.04811).
+Sources: Ba et al. 2016 (arXiv:1607.06450); Gallici et al. 2024 (arXiv:2407.04811) for the stability of temporal
+differences with it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class GreedyQNetwork(QNetwork):
 
 
 class NormedPerceptron(nn.Sequential):
-    """Linear layers, each followed by a normalisation and a nonlinearity, and action values."""
+    """Linear layers, each followed by a normalisation and a nonlinearity, and a linear layer of action values."""
 
     def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str):
         layers: list[nn.Module] = []
@@ -41,10 +42,10 @@ class NormedPerceptron(nn.Sequential):
 
 
 class NormedConvolutions(nn.Module):
-    """Convolutions and a dense layer, each followed by a normalisation and a ReLU, and action values.
+    """Convolutions and a dense layer, each followed by a normalisation and a ReLU, and a layer of action values.
 
-    The layers are those of the trunk that other algorithms would have (`trunk_for`). Features of an image are
-    normalised together, with a scale and a shift for each channel.
+    The layers are those of `trunk_for`. Features of an image are normalised together, with a scale and a shift for each
+    channel.
     """
 
     def __init__(self, config: Config, space: gym.spaces.Box, actions: int):
@@ -82,7 +83,7 @@ def make_normed_q_network(config: Config, space: gym.Space, actions: int) -> Gre
     """Returns the network for an observation space, on the CPU, initialised from torch's global generator.
 
     Raises:
-        OptionError: no network fits the space, or the user's own does not have the right interface.
+        OptionError: no network fits the space, or a user's network does not have the required interface.
     """
     if ":" in config.network:
         return GreedyQNetwork(OwnQ(config.network, space, actions))

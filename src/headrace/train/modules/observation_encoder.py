@@ -1,4 +1,4 @@
-"""Encodes observations as network inputs."""
+"""Encoding of observations as network inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.train.modules.normalisation import ObservationNormaliser
 
 
 class InputEncoder:
-    """Turns observations into network inputs: images unchanged, others flattened to float32[B, D], and normalised."""
+    """A function from observations to inputs: images unchanged, others flattened to float32[B, D] and normalised."""
 
     def __init__(self, config: Config, space: gym.Space, device: torch.device):
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
@@ -30,13 +30,13 @@ class InputEncoder:
         self.is_identity = (self.image or plain) and self.normaliser is None
 
     def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Encodes observations [B, …] into ``out`` [B, *shape]."""
+        """Encodes observations [B, …] into ``out`` [B, *shape], and returns the inputs."""
         if self.normaliser is None:
             return self.plain(observations, out)
         return self.normaliser(observations.to(out.device, torch.float32).view(out.shape), out)
 
     def plain(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Like the call, without normalisation."""
+        """Encodes observations [B, …] into ``out`` [B, *shape] without normalisation, and returns the inputs."""
         if self.categories:
             rows = observations.to(out.device, torch.int64).unsqueeze(1) - self.first
             return out.zero_().scatter_(1, rows, 1.0)

@@ -16,7 +16,7 @@ class Layers(nn.Module):
     """A stack of linear layers with activations between them, and its backward passes.
 
     Args:
-        weights, biases: of each layer, [H', H] and [H'].
+        weights, biases: weights [H', H] and biases [H'] of each layer.
         activation: ``"relu"`` or ``"tanh"``, of all layers but the last.
         ending: the activation of the last layer; empty for none.
     """
@@ -42,7 +42,7 @@ class Layers(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the outputs, float32[B, outputs]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the outputs, float32[B, outputs]."""
         if (ending := self._relus[-1]) is not None:
             d = through_activation(d, saved[-1], ending)
         for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):

@@ -1,6 +1,6 @@
-"""Maps the agents of an environment to policies.
+"""Mapping of the agents of an environment to policies.
 
-An `AgentGroup` describes the agents that one policy plays: their numbers, and the places of their observations and
+An `AgentGroup` describes the agents that one policy controls: their numbers, and the places of their observations and
 actions in a pool's arrays. The agents of a group in all environments are the columns of its policy's rollout,
 environment by environment; an environment with one agent has one group, whose columns are the environments.
 """
@@ -23,7 +23,7 @@ from headrace.pool.spec import TaskSpec
 AGENTS = "agents"
 
 Agents = slice | np.ndarray | Tensor | None
-"""some agents: all of a range, or those numbered"""
+"""some agents: a slice or the indices of all agents"""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Place:
     """The place of some agents in a pool's arrays [.., N, A, …].
 
     Attributes:
-        key: the name of the array of their type if types have separate arrays, else None.
-        among: their positions on its agent axis; None if there is no such axis.
-        whole: whether they are all agents of the axis, in order, so that columns are a view.
+        key: the name of the array of the agents' type if types have separate arrays; otherwise None.
+        among: the agents' positions on the array's agent axis; None if there is no such axis.
+        whole: whether the agents are all those of the axis, in order, so that columns are a view.
     """
 
     key: str | None = None
@@ -43,14 +43,14 @@ class Place:
 
 @dataclass(frozen=True)
 class AgentGroup:
-    """The agents that one policy plays.
+    """The agents that one policy controls.
 
     Attributes:
         observation, action: spaces of one agent.
         sees, acts: the places of the agents' observations and actions.
-        agents: their numbers among all agents of an environment; None for an environment with one agent.
+        agents: the agents' numbers among all agents of an environment; None for an environment with one agent.
         width: number of agents.
-        types: type → its agents' numbers, if the group has several types; otherwise empty.
+        types: agent type → the numbers of its agents, if the group has several types; otherwise empty.
     """
 
     observation: gym.Space
@@ -62,7 +62,7 @@ class AgentGroup:
     types: Mapping[str, Agents] = field(default_factory=dict)
 
     def on(self, device: torch.device) -> AgentGroup:
-        """Returns the same group with its numbers as tensors on a device, so that indexing needs no copy."""
+        """Returns the same group with its agents' numbers as tensors on a device, so that indexing needs no copy."""
 
         def there(agents: Agents) -> Agents:
             return torch.from_numpy(agents).to(device) if isinstance(agents, np.ndarray) else agents
@@ -72,7 +72,7 @@ class AgentGroup:
         return replace(self, sees=sees, acts=acts, agents=there(self.agents), types=types)
 
     def columns(self, envs: slice) -> slice:
-        """Returns the columns of some environments."""
+        """Returns the columns of a slice of environments."""
         if envs == slice(None):
             return envs
         return slice(envs.start * self.width, envs.stop * self.width)
@@ -84,14 +84,19 @@ class AgentGroup:
         return values[(slice(None),) * (axis + 1) + (self.agents,)].flatten(axis, axis + 1)
 
     def seen(self, observations: Any) -> Any:
-        """Returns its agents' observations as columns, from [N, A, …], or [N, …] where there is one agent."""
+        """Returns the observations of the group's agents as columns, from [N, A, …], or [N, …] for one agent."""
         if self.agents is None:
             return observations
         some = observations[:, self.sees.among]
         return some.reshape(-1, *some.shape[2:])
 
     def put(self, chosen: Any, actions: Mapping[str, Any]) -> None:
-        """Writes the actions of its columns, a tensor or an array, where environments take them, by array name."""
+        """Writes the actions of the group's columns into the arrays that environments read.
+
+        Args:
+            chosen: a tensor or an array of actions, [columns, …].
+            actions: array name → actions of all agents, [N, …] or [N, A, …].
+        """
         into = actions[ACTION if self.acts.key is None else self.acts.key]
         if self.agents is None:
             into[:] = chosen
@@ -100,12 +105,17 @@ class AgentGroup:
         into[:, self.acts.among] = chosen.to(into.dtype) if isinstance(chosen, Tensor) else chosen
 
     def of_each(self, values: Tensor) -> Tensor:
-        """Returns values of environments [T, N] as columns, repeated for each agent of the group."""
+        """Returns values of environments [T, N] as columns [T, N · width], repeated for each agent of the group."""
         return values if self.agents is None else values.repeat_interleave(self.width, 1)
 
 
 def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) -> dict[str, AgentGroup]:
-    """Returns policy name → agents. Without ``policies``, each agent type has a policy; a single agent's is ``""``.
+    """Returns policy name → agents.
+
+    Args:
+        spec: the task.
+        policies: policy name → its settings, of which ``agents`` are names of agent types or agents' numbers. By
+            default each agent type has a policy of its name; the policy of a single agent has the name ``""``.
 
     Raises:
         OptionError: an agent is unknown, in two groups or in none, or agents of one group have different spaces.
@@ -124,7 +134,7 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.ndarray:
-    """Returns the agents named by type or number."""
+    """Returns the numbers of the agents that are named by type or number, int64[k]."""
     starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
     ranges = {kind.name: np.arange(a, a + kind.count) for kind, a in zip(spec.agents, starts, strict=False)}
     numbers: list[int] = []

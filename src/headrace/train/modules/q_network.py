@@ -28,16 +28,16 @@ class QNetwork(nn.Module):
         self.q = q
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps inputs [B, …] to action values float32[B, A], and zeros as values, which collecting does not need."""
+        """Maps inputs [B, …] to action values float32[B, A], and zeros [B] as values, as collection needs none."""
         q = self.q(x)
         return q, q.new_zeros(q.shape[0])
 
 
 class Head(nn.Module):
-    """Action values from features float32[B, H]; dueling ones (Wang et al. 2016, arXiv:1511.06581) from [B, 2·H].
+    """A layer of action values from features float32[B, H]; a dueling one from features float32[B, 2·H].
 
-    Dueling: half of the features give a state's value V, the other half the advantages A of its actions, and
-    ``Q = V + A - mean(A)``.
+    In a dueling layer (Wang et al. 2016, arXiv:1511.06581) half of the features determine a state's value V, the other
+    half the advantages A of its actions, and ``Q = V + A - mean(A)``.
     """
 
     def __init__(self, features: int, actions: int, dueling: bool):
@@ -55,7 +55,7 @@ class Head(nn.Module):
         return advantage + (self.value(h[:, self.width :]) - advantage.mean(1, keepdim=True))
 
     def backward_into_gradients(self, h: Tensor, d: Tensor) -> Tensor:
-        """Overwrites every parameter's ``.grad``, given the gradient of the action values; returns that of ``h``."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of action values; returns that of ``h``."""
         below = torch.empty_like(h)
         if self.dueling:
             total = d.sum(1, keepdim=True)
@@ -66,7 +66,7 @@ class Head(nn.Module):
 
 
 class PerceptronQ(Layers):
-    """A perceptron with a `Head`; where that is dueling, the last hidden layer is there twice, once for each stream."""
+    """A perceptron with a `Head`; with a dueling one, the last hidden layer has two copies, one for each stream."""
 
     def __init__(self, inputs: int, actions: int, hidden: tuple[int, ...], activation: str, dueling: bool):
         widths = (inputs, *hidden[:-1], hidden[-1] * (2 if dueling else 1))
@@ -79,18 +79,18 @@ class PerceptronQ(Layers):
         return self.forward_saving(x)[0]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """As `forward`, and the activations [x, h1, …] for `backward_into_gradients`."""
+        """Returns the action values, as `forward`, and the activations [x, h1, …] for `backward_into_gradients`."""
         saved = self.activations(x)
         return self.head(saved[-1]), saved
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the action values, float32[B, A]."""
         super().backward_into_gradients(saved, self.head.backward_into_gradients(saved[-1], d))
 
 
 class ImageQ(nn.Module):
-    """A trunk of convolutions with a `Head`; where that is dueling, the last layer is twice as wide."""
+    """A trunk of convolutions with a `Head`; with a dueling one, the trunk's last layer is twice as wide."""
 
     def __init__(self, config: Config, space: gym.Space, actions: int, dueling: bool):
         super().__init__()
@@ -102,13 +102,13 @@ class ImageQ(nn.Module):
         return self.head(self.trunk(x))
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Saved]]:
-        """As `forward`, and what `backward_into_gradients` needs."""
+        """Returns the action values, as `forward`, and the results that `backward_into_gradients` needs."""
         features, saved = self.trunk.forward_saving(x)
         return self.head(features), (features, saved)
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: tuple[Tensor, Saved], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the action values, float32[B, A]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the action values, float32[B, A]."""
         features, trunk = saved
         self.trunk.backward_into_gradients(trunk, self.head.backward_into_gradients(features, d))
 
@@ -125,7 +125,7 @@ class OwnQ(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps inputs to action values float32[B, A]."""
+        """Maps inputs [B, …] to action values float32[B, A]."""
         return self.own(x)[0]
 
 
@@ -133,7 +133,7 @@ def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
     """Returns the network for an observation space, on the CPU, initialised from torch's global generator.
 
     Raises:
-        OptionError: no network fits the space, or the user's own does not have the right interface.
+        OptionError: no network fits the space, or a user's network does not have the required interface.
     """
     q: Any
     if ":" in config.network:
@@ -150,7 +150,7 @@ def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
 
 
 def _linear_backward(layer: Any, x: Tensor, d: Tensor, below: Tensor) -> None:
-    """Overwrites a layer's gradients, and in ``below`` that of its input, given that of its output."""
+    """Overwrites the gradients of a layer's parameters, and ``below``, that of its input, given ``d`` of its output."""
     torch.mm(d.t(), x, out=gradient_of(layer.weight))
     torch.sum(d, 0, out=gradient_of(layer.bias))
     torch.mm(d, layer.weight, out=below)

@@ -1,6 +1,6 @@
 """Noise that is kept for several steps, so that exploration reaches farther than with new noise in each step.
 
-It is kept for n steps with a probability in proportion to n⁻², up to a limit: mostly for one, sometimes for many.
+Noise is kept for n steps with a probability proportional to n⁻², up to a limit: mostly for one, sometimes for many.
 
 Source: Dabney et al. 2021 (arXiv:2006.01782) for the zeta distribution; Kim et al. 2026 (arXiv:2604.04539) for noise in
 place of actions, all environments together.
@@ -15,7 +15,7 @@ EXPONENT = 2.0
 
 
 class RepeatedNoise:
-    """Draws standard normal noise, the same for several consecutive steps.
+    """A source of standard normal noise that stays the same for several consecutive steps.
 
     Args:
         longest: the largest number of steps; 1 for new noise in each.
@@ -31,8 +31,8 @@ class RepeatedNoise:
         """Fills noise in place, and returns it.
 
         Args:
-            noise: float32[T, B, A], the steps of a rollout, which begins with new noise; or float32[B, A], one step,
-                which keeps the last call's noise if that is for more steps and has as many rows.
+            noise: float32[T, B, A] for the steps of a rollout, which begins with new noise; or float32[B, A] for one
+                step, which keeps the last call's noise if that lasts for more steps and has as many rows.
         """
         return self._rollout(noise, generator) if noise.dim() == 3 else self._step(noise, generator)
 

@@ -1,4 +1,4 @@
-"""Residual networks whose weights, features and gradients keep their size during training.
+"""Residual networks whose weights, features and gradients keep their norms during training.
 
 Each block widens its input fourfold and narrows it again, with batch normalisation after both. The last block's output
 is scaled to a root mean square of 1 in each row. After each update every unit's weights are normalised to length 1
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from headrace.train.modules.batch_renorm import BatchRenorm, Renorm
 
 WIDER = 4
-"""how much wider a block is inside"""
+"""the factor by which a block widens its input"""
 LEAST = 1e-8
 LOG_STD = (-10.0, 2.0)
 """range of the log standard deviations of a `ResidualActor`"""
 
 
 class ResidualBlock(nn.Module):
-    """``x + act(norm(narrow(act(norm(widen(x))))))``, of [B, D]."""
+    """A module that computes ``x + act(norm(narrow(act(norm(widen(x))))))`` of x [B, D]."""
 
     def __init__(self, width: int, activation: str, how: Renorm):
         super().__init__()
@@ -102,7 +102,7 @@ def _bounded(params: Tensor) -> Tensor:
 
 @torch.no_grad()
 def normalise_units(module: nn.Module) -> None:
-    """Normalises the parameters of a module's `ResidualNetwork`\\ s to their lengths, in place; not the last biases."""
+    """Scales parameters of a module's `ResidualNetwork`\\ s to fixed lengths, in place, but for the last biases."""
     for each in module.modules():
         if isinstance(each, nn.Linear):
             each.weight.div_(each.weight.norm(dim=1, keepdim=True).clamp(min=LEAST))

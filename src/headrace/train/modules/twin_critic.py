@@ -1,8 +1,8 @@
 """Several critics of equal shape, evaluated as one batched product, with hand-written backward passes.
 
-An update of small critics is a hundred small operations, whose overhead takes longer than their products. So the
-critics are one batch; the first layer's biases are a row of its weights, multiplied by a column of ones in the inputs;
-and each backward pass computes only what is needed: gradients of all parameters, or of some of the inputs.
+An update of small critics is a hundred small operations, whose overhead takes longer than their products. The critics
+are therefore one batch; the first layer's biases are a row of its weights, multiplied by a column of ones in the
+inputs; and each backward pass computes only the required gradients: of all parameters, or of some of the inputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.train.modules.layers import gradient_of, is_exporting, narrow, pas
 class TwinCritic(nn.Module):
     """K perceptrons with one output each: weights [K, inputs, outputs], biases [K, 1, outputs].
 
-    The first layer's biases are its weights' last row. Initialised as torch's `nn.Linear`, layer by layer.
+    The first layer's biases are the last row of its weights. Layers are initialised as torch's `nn.Linear`.
 
     Args:
         inputs: columns, D.
@@ -62,14 +62,14 @@ class TwinCritic(nn.Module):
             h = act(torch.bmm(x.expand(len(first), *x.shape), first))  # [K, B, H]
         saved = [x, h]
         for weight, bias in layers:
-            h = act(torch.bmm(h, weight).add_(bias))  # baddbmm costs a pass more
+            h = act(torch.bmm(h, weight).add_(bias))  # baddbmm needs one more pass over the memory
             saved.append(h)
         with narrow(1):
             values = torch.bmm(last, h.mT)
         return values.squeeze(1).add_(last_bias), saved
 
     def _of(self, critics: int | None) -> tuple[Tensor, tuple[tuple[Tensor, Tensor], ...], Tensor, Tensor]:
-        """Returns the parameters of the first ``critics`` critics; of all for None."""
+        """Returns the parameters of the first ``critics`` critics, or of all critics if that is None."""
         if critics is None or critics == self.critics:
             return self._layers
         first, layers, last, last_bias = self._layers
@@ -82,7 +82,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def fit_into_gradients(self, x: Tensor, wanted: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Overwrites every parameter's ``.grad`` with that of the loss ``½ Σ mean(weights · (values - wanted)²)``.
+        """Overwrites every parameter's ``.grad`` for the loss ``½ Σ mean(weights · (values - wanted)²)``.
 
         Args:
             x: `joined` inputs, [B, D + 1].
@@ -100,7 +100,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad`` with the gradient, given that of the values of all critics, [K, B]."""
+        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the values of all critics, [K, B]."""
         first, layers, last, last_bias = self._layers
         x, h = saved[0], saved[-1]
         with narrow(1):
@@ -119,7 +119,7 @@ class TwinCritic(nn.Module):
 
     @torch.inference_mode()
     def input_gradient(self, saved: list[Tensor], d: Tensor, begin: int) -> Tensor:
-        """Returns the gradient of the inputs from column ``begin`` on, [B, D - begin], given that of values [K, B].
+        """Returns the gradient of the inputs from column ``begin`` on, [B, D - begin], given ``d`` of values [K, B].
 
         K is the number of critics that `forward_saving` evaluated.
         """

@@ -29,7 +29,7 @@ from headrace.train.runs.folder import RunFolder
 
 
 class Agent:
-    """The policies of a checkpoint, on the CPU, which choose the actions of all agents of an environment.
+    """The policies of a checkpoint, on the CPU, which choose the actions of all agents of environments.
 
     Args:
         config: the run's configuration.
@@ -56,7 +56,7 @@ class Agent:
 
     @property
     def policy(self) -> PolicyModule:
-        """The policy as a `torch.nn.Module`; of several policies the first, see `policy_named`."""
+        """The policy as a `torch.nn.Module`; the first of several policies, see `policy_named`."""
         return self._played[0].module
 
     def policy_named(self, name: str) -> PolicyModule:
@@ -64,7 +64,7 @@ class Agent:
         return self.played_policy(name).module
 
     def played_policy(self, name: str) -> PlayedPolicy:
-        """Returns one of several policies with its agents; raises `OptionError` where there is none of this name."""
+        """Returns one of several policies with its agents; raises `OptionError` if there is none of this name."""
         for played in self._played:
             if played.policy.name == name:
                 return played
@@ -73,23 +73,23 @@ class Agent:
 
     @torch.inference_mode()
     def act(self, observations: Any, deterministic: bool = True, action_mask: Any = None) -> Any:
-        """Returns actions for observations of one environment or of several: the most likely ones, or a sample.
+        """Returns actions for observations of one environment or of several: the most likely ones, or samples.
 
-        Recurrent policies keep a memory for each row until `reset` is called, and see the same rows in every call.
+        Recurrent policies keep a memory for each row until `reset` is called; the rows must be the same in every call.
 
         Args:
-            observations: of one environment, as its ``reset`` and ``step`` return them; or a batch as a pool does, with
-                one more dimension in front. Multi-agent tasks have all agents' observations in it, as in a pool.
-            deterministic: whether to take the most likely actions.
+            observations: observations of one environment, as its ``reset`` and ``step`` return them; or a batch, as a
+                pool returns it, with one more dimension in front. They include all agents of a multi-agent task.
+            deterministic: whether to take the most likely actions, instead of sampling.
             action_mask: the ``info["action_mask"]`` of the same result, [B, K] or [B, agents, K], without B for one
                 environment; None without masks.
 
         Returns:
-            Actions of the environment's own dtypes and layout, for one environment or [B, …], as ``observations`` are.
+            Actions in the environment's dtypes and layout, for one environment or [B, …], as ``observations``.
 
         Raises:
-            OptionError: observations or masks have a wrong shape or dtype, there are other rows than in the call before
-                and the policy has a memory of those, or the agent was trained with action masks and none is given.
+            OptionError: observations or masks have a wrong shape or dtype; a recurrent policy gets another number of
+                rows than in the call before; or the agent was trained with action masks and none is given.
             NotFiniteError: an observation holds NaN or infinity.
         """
         generator = None if deterministic else self._generator
@@ -99,7 +99,7 @@ class Agent:
         return mapped(lambda array: array[0], actions) if single else actions
 
     def _act(self, observations: Any, generator: torch.Generator | None, mask: np.ndarray | None) -> Any:
-        """As `act`, for a batch."""
+        """Returns the actions for a batch, as `act`; the most likely ones without a generator."""
         fields = action_fields(self.spec.action)
         if not self.spec.agents:
             return self._played[0].act(observations, generator, mask).astype(fields[ACTION][0], copy=False)
@@ -113,7 +113,7 @@ class Agent:
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
 
     def load(self, model: Mapping[str, torch.Tensor]) -> None:
-        """Loads other networks of the same run, such as newer ones; raises `StateError` where they do not fit."""
+        """Loads other weights of the same run, such as newer ones; raises `StateError` if they do not fit."""
         for played in self._played:
             played.policy.load_model(model)
 
@@ -122,12 +122,12 @@ class Agent:
         """Returns the network's outputs for the last observation of the first policy's first agent.
 
         Args:
-            row: the environment.
+            row: the index of the environment in the batch.
         """
         return self._played[0].insight(row)
 
     def reset(self, ends: Any = None) -> None:
-        """Begins new episodes: resets the memory of recurrent policies. Others need no reset.
+        """Begins new episodes: resets the memory of recurrent policies. Other policies need no reset.
 
         Args:
             ends: bool[B], the rows whose episodes ended; by default all, and the next call may have other rows.
@@ -148,13 +148,13 @@ class PlayedPolicy:
     """One policy of a checkpoint.
 
     Attributes:
-        agent_group: the agents that it plays.
+        agent_group: the agents that the policy controls.
         policy: the policy of the run.
-        module: the same as a `torch.nn.Module`.
+        module: the policy as a `torch.nn.Module`.
     """
 
     def __init__(self, config: Config, name: str, spec: TaskSpec, agent_group: AgentGroup, point: Checkpoint):
-        # frozen: no optimiser is needed
+        # a frozen policy needs no optimiser
         config = dataclasses.replace(config, compile=False, frozen=True)
         policy = make_policy(name, config, agent_group, torch.device("cpu"))
         policy.load_model(point.model)
@@ -166,7 +166,13 @@ class PlayedPolicy:
         self._acted: Acted | None = None
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
-        """Returns actions [B, …] of its agents: samples, or without a generator the most likely ones."""
+        """Returns actions [B, …] of the policy's agents, in the environment's dtype.
+
+        Args:
+            observations: observations of the agents, [B, …].
+            generator: the source of samples; None for the most likely actions.
+            mask: the action masks, [B, K]; None without masks.
+        """
         seen = torch.from_numpy(np.ascontiguousarray(observations))
         if self.policy.memory_size:
             self._remember(len(seen))
@@ -182,7 +188,7 @@ class PlayedPolicy:
         return self.distribution.to_env(acted.actions).numpy()
 
     def insight(self, row: int) -> Insight:
-        """As `Agent.insight`."""
+        """Returns the network's outputs for the last observation of a row, as `Agent.insight`."""
         if self._acted is None or self._inputs is None:
             raise StateError("the agent has not acted yet")
         column = slice(row * self.agent_group.width, row * self.agent_group.width + 1)
@@ -209,7 +215,7 @@ class PlayedPolicy:
 
     @torch.inference_mode()
     def reset(self, ends: np.ndarray | None) -> None:
-        """As `Agent.reset`."""
+        """Resets the memory of a recurrent policy, as `Agent.reset`."""
         if ends is None:
             self.memory = None
         elif self.memory is not None:
@@ -226,8 +232,8 @@ def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint
     """Returns the ``"best"`` or ``"newest"`` checkpoint of a run, or the one of a name such as ``"step-000000040960"``.
 
     Raises:
-        OptionError: the run has none yet, or none of that name.
-        StateError: it is damaged.
+        OptionError: the run has no checkpoint yet, or none of that name.
+        StateError: the checkpoint is damaged.
     """
     kept = {path.name: path for path in run.checkpoints.glob("step-*")}
     if which not in (checkpoints.BEST, "newest", *kept):

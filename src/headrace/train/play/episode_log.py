@@ -1,4 +1,4 @@
-"""Logs one episode of one environment as arrays: its state, actions and rewards, step by step."""
+"""One episode of one environment as arrays: its state, actions and rewards, step by step."""
 
 from __future__ import annotations
 
@@ -27,14 +27,19 @@ def played_episode(
     seed: int = 1000,
     deterministic: bool = True,
 ) -> dict[str, np.ndarray]:
-    """Returns an episode of a checkpoint's agent in environment ``env_id``; see `headrace.train.log_episode`.
+    """Returns an episode of a checkpoint's agent as arrays by name; see `headrace.train.log_episode`.
+
+    Args:
+        config: the run's settings.
+        point: the checkpoint.
+        names, env_id, seed, deterministic: as for `headrace.train.log_episode`.
 
     Raises:
         OptionError: there is no such state array, or ``env_id`` is negative.
     """
     if env_id < 0:
         raise OptionError(f"env_id={env_id} must be at least 0")
-    # an environment's randomness depends on its seed only, the pool's seed plus its number; without autoreset its
+    # an environment's random numbers depend only on its seed, the pool's seed plus its number; without autoreset its
     # final state can still be read
     with playing_pool(config, num_envs=1, seed=[seed + env_id], autoreset="disabled") as pool:
         return _episode(Agent(config, pool.spec, point), pool, names, deterministic)

@@ -1,4 +1,4 @@
-"""Evaluates an agent: whole episodes, the game's own score, no exploration."""
+"""Evaluation of an agent in whole episodes, with the game's own rewards and without exploration."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.runs.folder import RunFolder
 
-MOST_ENVS = 16  # most environments of an evaluation
-MOST_STEPS = 100_000  # agent steps of one episode; Atari's longest have 27,000
+MOST_ENVS = 16  # maximum number of environments of an evaluation
+MOST_STEPS = 100_000  # maximum number of agent steps of an episode; Atari's longest episodes have 27,000
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Returns and lengths of the episodes played, in no particular order.
+    """The results of the episodes that were played.
 
     Attributes:
-        stopped: number of episodes stopped at the step limit; their returns up to there count.
+        returns, lengths: return, and number of agent steps, of each episode, in the order in which they ended.
+        stopped: number of episodes stopped at the step limit; their returns are those until then.
     """
 
     returns: list[float]
@@ -57,18 +58,18 @@ def evaluate(
 ) -> Evaluation:
     """Plays episodes with the agent of a run, and returns their returns and lengths.
 
-    The number of episodes of each environment is fixed beforehand, since taking the episodes that end first would
-    favour short ones. An episode that is not over after ``max_steps`` agent steps is stopped: some tasks have no limit,
-    and some agents never end them.
+    The number of episodes of each environment is fixed in advance, since taking the episodes that end first would
+    favour short ones. An episode that is not over after ``max_steps`` agent steps is stopped, as some tasks have no
+    limit, and some agents never end an episode.
 
     Args:
         run_dir: the run folder.
         episodes: number of episodes.
         deterministic: whether to take the most likely actions, instead of sampling them as in training.
-        seed: of the environments.
+        seed: the environments' seed.
         which: the ``"best"`` or the ``"newest"`` checkpoint, or the name of its folder, such as
             ``"step-000000040960"``.
-        max_steps: of one episode.
+        max_steps: maximum number of agent steps of one episode.
         trust: as in `headrace.train.resume`.
         ended: called with the number of finished episodes whenever one ends.
 
@@ -89,14 +90,14 @@ def evaluate(
 
 
 def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> headrace.Pool:
-    """Returns a pool with the game's own rewards: for Atari, not clipped.
+    """Returns a pool on the host with the game's own rewards, which for Atari are not clipped.
 
     Args:
-        config: of the run.
-        lives: whether lost lives end episodes as they did in training, as `play_episodes` can do with. Each life then
-            begins as the agent knows it, with FIRE pressed: one that never had to press it would wait for ever.
+        config: the run's settings.
+        lives: whether lost lives end episodes as they did in training, which `play_episodes` supports. Each life then
+            begins as in training, with FIRE pressed; an agent that never had to press it would wait for ever.
             Otherwise an episode is a whole game.
-        changes: arguments of `headrace.make` in place of the run's.
+        changes: arguments of `headrace.make` that replace the run's.
     """
     options = {"reward_clip": False} if config.task in atari.TASKS else {}
     if options and not lives:
@@ -113,9 +114,19 @@ def play_episodes(
     stop: Callable[[], bool] = lambda: False,
     ended: Callable[[int], None] = lambda episodes: None,
 ) -> Evaluation | None:
-    """Plays ``each`` episodes in each environment, see `evaluate`; None if ``stop()`` became true before their end.
+    """Plays episodes in each environment of a pool, and returns their returns and lengths; see `evaluate`.
 
-    Where lost lives end the pool's episodes, whole games count.
+    Where lost lives end the pool's episodes, an episode of the result is a whole game.
+
+    Args:
+        agent: the agent.
+        pool: the pool, which must have autoreset.
+        each: number of episodes of each environment: one number, or int64[N].
+        deterministic, max_steps, ended: as for `evaluate`.
+        stop: called before each step; playing stops once it returns True.
+
+    Returns:
+        The evaluation; None if it was stopped.
     """
     left = np.broadcast_to(each, pool.num_envs).copy()
     earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
@@ -147,12 +158,12 @@ def play_episodes(
 
 
 def _restart(pool: headrace.Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
-    """Begins new episodes in some environments, and puts their first observations into their rows."""
+    """Begins new episodes in some environments, and writes their first observations into their rows."""
     for whole, part in zip(_seen(obs, info), _seen(*pool.reset(envs)), strict=True):
         whole[envs] = part
 
 
 def _seen(obs: Any, info: dict[str, Any]) -> list[np.ndarray]:
-    """Returns the arrays from which actions are chosen."""
+    """Returns the arrays from which actions are chosen: observations, and the action mask if there is one."""
     observed = list(obs.values()) if isinstance(obs, dict) else [obs]
     return observed + ([info[MASK]] if MASK in info else [])

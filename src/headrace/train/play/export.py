@@ -1,7 +1,8 @@
-"""Writes a trained policy to a file that runs without Headrace: ONNX, or TorchScript.
+"""Export of a trained policy to a file that runs without Headrace: ONNX, or TorchScript.
 
-The exported policy takes observations as environments return them, and returns actions that environments take.
-Encoding, normalisation and units are part of it. The metadata describe its inputs and outputs.
+The exported policy takes observations as environments return them, and returns actions as environments take them. It
+includes the encoding and normalisation of observations and the conversion of actions. The metadata describe its inputs
+and outputs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ METADATA = "headrace"
 """name of the metadata entry of an ONNX file, or the extra file of a TorchScript file, that describes it in JSON"""
 KINDS = (".onnx", ".pt")
 CLOSE = 1e-5
-ROWS = 7  # rows of the observations with which a file is checked
+ROWS = 7  # rows of the observations with which a file is compared with the agent
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Array:
     Attributes:
         name, dtype: name and dtype of the array.
         shape: shape of one row; arrays have one more dimension in front, of any length.
-        meaning: its meaning in words.
+        meaning: a description of the array.
     """
 
     name: str
@@ -57,8 +58,8 @@ class Exported:
     Attributes:
         path: the file.
         inputs, outputs: its arrays in order.
-        difference: the largest difference between its outputs in onnxruntime and those of the agent; None if
-            onnxruntime is not installed, and nothing was compared.
+        difference: the largest difference between its outputs in onnxruntime and those of the agent; None if they were
+            not compared, as onnxruntime is not installed.
     """
 
     path: Path
@@ -91,11 +92,11 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     Args:
         agent: the agent, from `headrace.load`.
         path: the file.
-        policy: name of one of several policies; each row of its inputs is then one of its agents.
+        policy: name of one of several policies; each row of the inputs then belongs to one of its agents.
 
     Raises:
-        OptionError: there is no such policy, or several and none is named; the file has another suffix; a package for
-            exports is not installed; or a user's network cannot be exported.
+        OptionError: there is no such policy, or there are several and none is named; the file has another suffix; a
+            package for exports is not installed; or a user's network cannot be exported.
         StorageError: the file cannot be written.
         ArithmeticError: the outputs of the file differ from those of the agent by more than 1e-5.
     """
@@ -243,7 +244,10 @@ def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
 
 
 def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -> float:
-    """Returns the largest difference between outputs, relative where they exceed 1, ties between actions excepted."""
+    """Returns the largest difference between outputs, relative where they exceed 1.
+
+    Actions are compared with the mode of the exported parameters, so that ties between actions make no difference.
+    """
     found, own = exported(*examples), deployed(*examples)
     worst = 0.0
     for theirs, ours in zip(found[1:], own[1:], strict=True):
@@ -256,7 +260,7 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 
 @contextmanager
 def _in_float32(module: nn.Module) -> Iterator[None]:
-    """A context with products in float32, also for runs with ``bf16``, which files do not support."""
+    """Computes products in float32 within this context, also for runs with ``bf16``, which files do not support."""
     trunks = [part for part in module.modules() if isinstance(part, NatureTrunk)]
     dtypes = [trunk.dtype for trunk in trunks]
     for trunk in trunks:
@@ -270,7 +274,7 @@ def _in_float32(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A context without the exporters' warnings that do not concern users of a file."""
+    """Suppresses the exporters' warnings within this context, as they do not concern users of a file."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

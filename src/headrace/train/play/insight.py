@@ -1,4 +1,4 @@
-"""What an agent's network computes for an observation: probabilities or values of actions, and the expected return."""
+"""The outputs of an agent's network for an observation: probabilities or values of actions, and the expected return."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Insight:
     """The outputs of one agent's network for its last observation.
 
     Attributes:
-        value: expected discounted return, in the rewards that it learns from; None if the network has no values.
+        value: expected discounted return, in units of the rewards of training; None if the network has no values.
         probabilities: probabilities of the actions, one list for each discrete choice; None for other actions.
-        action_values: value of each action, where the algorithm learns action values (DQN); else None.
-        actions: the chosen action: index of each discrete choice, or the numbers that the environment received.
+        action_values: value of each action, if the algorithm learns action values (DQN, PQN); otherwise None.
+        actions: the chosen action: the index of each discrete choice, or the numbers that the environment received.
     """
 
     value: float | None

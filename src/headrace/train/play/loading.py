@@ -1,4 +1,4 @@
-"""Starts a run from the network of another run, given by the setting ``load``."""
+"""Initialisation of a policy with the network of another run, which the setting ``load`` names."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def check_loads(config: Config, spec: TaskSpec, setups: Mapping[str, PolicySetup
 
     Args:
         config: the run's settings.
-        spec: its task.
-        setups: its policies by name; ``""`` for the one of a single agent.
+        spec: the run's task.
+        setups: the run's policies by name; ``""`` for the policy of a single agent.
 
     Raises:
-        OptionError: the run that ``load`` names has no checkpoint, observations or actions of other sizes, or not this
-            run's ``normalise_observations``, ``normalise_values`` or ``activation``, where the network has one.
+        OptionError: the run that ``load`` names has no checkpoint, has observations or actions of other sizes, or
+            differs in ``normalise_observations``, ``normalise_values`` or, for a network that has one, ``activation``.
     """
     groups = policy_mapping(spec, config.policies)
     for name, setup in setups.items():
@@ -46,7 +46,7 @@ def check_loads(config: Config, spec: TaskSpec, setups: Mapping[str, PolicySetup
         there = theirs.of_policy(name)
         unseen = ["normalise_observations", *(["activation"] if setup.uses("activation") else [])]
         unseen += ["normalise_values"] if hasattr(own, "normalise_values") else []
-        for setting in unseen:  # in the shapes of what is loaded
+        for setting in unseen:  # settings that do not show in the shapes of the loaded tensors
             ours, learnt = getattr(own, setting), getattr(there, setting, False)
             if ours != learnt:
                 raise OptionError(
@@ -56,9 +56,10 @@ def check_loads(config: Config, spec: TaskSpec, setups: Mapping[str, PolicySetup
 
 
 def _check_sizes(own: Config, name: str, group: AgentGroup, theirs: Config) -> None:
-    """Raises `OptionError` where the run that ``load`` names learnt observations or actions of other sizes.
+    """Raises `OptionError` if the run that ``load`` names has observations or actions of other sizes.
 
-    A task that only code named by a run folder defines is not made here; the shapes of the network are compared later.
+    A task that is defined by unknown code, which only the run folder names, is not made here; the shapes of the network
+    are compared later.
     """
     if not all(map(trust.is_known, trust.sources([theirs.task]))):
         return
@@ -75,18 +76,18 @@ def _check_sizes(own: Config, name: str, group: AgentGroup, theirs: Config) -> N
 
 
 def _size(space: gym.Space) -> tuple[Any, ...]:
-    """Returns the part of a space that a network's sizes depend on: a shape, or numbers of choices."""
+    """Returns the part of a space on which a network's sizes depend: a shape, or numbers of choices."""
     return space.shape, getattr(space, "n", None), tuple(np.ravel(getattr(space, "nvec", ())))
 
 
 def begin_with_network(policy: Policy) -> None:
-    """Loads the network that a policy's settings name, and its observation statistics, if they name one.
+    """Loads the network, with its observation statistics, that a policy's setting ``load`` names, if any.
 
     Args:
         policy: the policy.
 
     Raises:
-        OptionError: as in `check_loads`; or the network has another shape, or the run has no policy of this name.
+        OptionError: as for `check_loads`; or the network has another shape, or the run has no policy of this name.
     """
     source = policy.config.load
     if source is None:

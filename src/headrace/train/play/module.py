@@ -1,4 +1,4 @@
-"""A trained policy as a plain `torch.nn.Module`, from observations of environments to action parameters and values."""
+"""A trained policy as a `torch.nn.Module`, from observations of environments to action parameters and values."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class PolicyModule(nn.Module):
         network: the network itself.
         distribution: the action distribution: ``mode(params)`` and ``sample(params, noise)`` choose actions, and
             ``to_env(actions)`` converts them for environments.
-        memory_size: columns of a recurrent network's memory, which is zero at the start of an episode; 0 for others.
-        heads: as in the arguments.
+        memory_size: columns of a recurrent network's memory, which is zero at the start of an episode; 0 for other
+            networks.
+        heads: the number of actions of each masked head.
     """
 
     def __init__(self, policy: Policy, heads: tuple[int, ...] = ()):
@@ -47,14 +48,15 @@ class PolicyModule(nn.Module):
         """Returns action parameters [B, size], values float32[B], and a recurrent network's new memory [B, H].
 
         Args:
-            observations: [B, *shape], each of one agent, as environments return them.
+            observations: observations of B agents, [B, *shape], as environments return them.
             memory: a recurrent network's memory before the step, float32[B, H]; zeros by default.
             action_mask: ``info["action_mask"]``, [B, K]; 0 for forbidden actions, whose probability becomes 0.
 
         Returns:
-            Parameters are logits (or, for DQN, values) of discrete actions; of continuous ones means, with their log
-            standard deviations where the policy has some. Values are expected returns: the value of an actor-critic,
-            that of the best action for DQN, the smallest of the critics' for SAC, TD3 and DDPG.
+            Parameters are logits (or, for DQN and PQN, values) of discrete actions, or means of continuous ones,
+            followed by their log standard deviations if the policy has some. Values are expected returns: the value of
+            an actor-critic, the value of the best action for DQN and PQN, the smallest of the critics' values for SAC
+            and the other algorithms with critics of actions.
         """
         inputs = self.inputs(observations)
         after: Sequence[Tensor] = ()
@@ -68,7 +70,7 @@ class PolicyModule(nn.Module):
         return params, self._worth(inputs, params, values), *after
 
     def inputs(self, observations: Tensor) -> Tensor:
-        """Returns the network's inputs: images unchanged, others as float32[B, D], normalised if the policy does so."""
+        """Returns the network's inputs: images unchanged, others as float32[B, D], normalised as by the policy."""
         if self._image:
             return observations
         if self._categories:

@@ -1,4 +1,4 @@
-"""Checks observations of one environment or of several against a task's space, and converts them to batches."""
+"""Conversion of observations of one environment or of several to batches, after checks against a task's space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OBSERVATION = "observation"
 
 
 def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
-    """Returns observations as a batch of arrays of the space's dtypes, and whether they are those of one environment.
+    """Returns observations as a batch of arrays of the space's dtypes, and whether they are of one environment.
 
     Args:
         observations: arrays, or values that NumPy converts to arrays, nested like the space. Their shapes are those of

@@ -12,23 +12,23 @@ from headrace.pool.registry import build_task
 from headrace.train.config.settings import Config
 
 SMALLEST_HEIGHT = 240  # smaller frames (Atari's are 210 x 160) are enlarged by a whole factor
-PIXELS = 240  # width and height, of tasks with this option: software rendering of a robot takes long for each pixel
+PIXELS = 240  # width and height for tasks with these options, as software rendering takes long for each pixel
 EFFECTS = "render_effects"
 SIDES = ("render_width", "render_height")
-SMALL = 320  # pixels of a side up to which several environments are shown side by side
-TILES = 4  # environments side by side
-GAP = 2  # pixels around each
-QUALITY = 85  # of JPEGs
+SMALL = 320  # maximum width and height, in pixels, with which several environments are shown side by side
+TILES = 4  # number of environments side by side
+GAP = 2  # pixels around each frame
+QUALITY = 85  # quality of JPEGs
 
 
 def plain(config: Config) -> dict[str, Any]:
-    """Returns the option that turns off shadows and reflections, most of a CPU's rendering time, unless it is set."""
+    """Returns the option that turns off shadows and reflections, which take most of a CPU's time, unless it is set."""
     options = build_task(config.task, **config.env_options).spec.options
     return {} if EFFECTS not in options or EFFECTS in config.env_options else {EFFECTS: False}
 
 
 def small(config: Config) -> dict[str, Any]:
-    """Returns options of the run's task that make its pictures small and plain, but for those that the run sets."""
+    """Returns options of the run's task that make its pictures small and plain, without those that the run sets."""
     chosen = plain(config)
     if not config.env_options.keys() & {*SIDES, "width", "height"}:
         options = build_task(config.task, **config.env_options).spec.options
@@ -43,7 +43,7 @@ def enlarged(frame: np.ndarray) -> np.ndarray:
 
 
 def side_by_side(frames: np.ndarray) -> np.ndarray:
-    """Returns frames uint8[k, height, width, 3] as one, in about as many rows as columns, with black gaps between."""
+    """Returns frames uint8[k, height, width, 3] as one, in about as many rows as columns, with black gaps."""
     if len(frames) > 1:
         frames = np.pad(frames, ((0, 0), (GAP, GAP), (GAP, GAP), (0, 0)))
     columns = math.ceil(math.sqrt(len(frames)))

@@ -1,4 +1,4 @@
-"""Records episodes of an agent as videos."""
+"""Recording of episodes of an agent as videos."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from headrace.train.runs.episodes import KeptEpisode, Kind, file_name, keep, kep
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import is_newer, replacing
 
-MOST_PICTURES = 30.0  # a second
-MOST_STEPS = 1500  # agent steps of a video
+MOST_PICTURES = 30.0  # maximum number of frames per second
+MOST_STEPS = 1500  # maximum number of agent steps of a video
 
 
 def record(
@@ -35,12 +35,12 @@ def record(
     trust: bool = False,
     shown: Callable[[int], None] = lambda steps: None,
 ) -> Path:
-    """Plays one episode (at most ``max_steps`` steps) in real time, and keeps it in the run's ``episodes/``.
+    """Plays one episode, and writes it as a video at real-time speed into the run's ``episodes/``.
 
     Args:
         run_dir: the run folder.
-        max_steps: agent steps.
-        seed: of the environment.
+        max_steps: maximum number of agent steps.
+        seed: the environment's seed.
         which: the ``"best"`` or the ``"newest"`` checkpoint.
         trust: as in `headrace.train.resume`.
         shown: called with the number of each recorded agent step.
@@ -71,15 +71,15 @@ def film(
     shown: Callable[[int], None] = lambda steps: None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Plays one episode, and keeps it in the run's ``episodes/``; returns the video's path.
+    """Plays one episode, and writes it as a video into the run's ``episodes/``; returns the video's path.
 
     Args:
-        run: the run.
+        run: the run folder.
         agent: the agent that plays.
         pool: a pool of one environment.
         step: agent steps of the run when the agent's weights were learnt.
-        kind: as in `KeptEpisode`.
-        max_steps: the largest number of agent steps.
+        kind: the kind of the episode, as in `KeptEpisode`.
+        max_steps: maximum number of agent steps.
         shown: called with the number of each recorded agent step.
         enough: called at each step; the video ends once it returns True.
 
@@ -97,7 +97,7 @@ def film(
 
 
 def best_film(run: RunFolder) -> Path | None:
-    """Returns the video of a run's best checkpoint, if there is one newer than it; else None."""
+    """Returns the video of a run's best checkpoint; None if there is none newer than the checkpoint."""
     best = checkpoints.best(run.checkpoints)
     if best is None:
         return None
@@ -107,7 +107,16 @@ def best_film(run: RunFolder) -> Path | None:
 
 
 def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> None:
-    """Encodes frames uint8[height, width, 3] as H.264 in an MP4 file that browsers play, written atomically."""
+    """Writes frames as a video, H.264 in an MP4 file that browsers can play, atomically.
+
+    Args:
+        path: the file.
+        frames: the frames, uint8[height, width, 3] each, of equal size.
+        fps: frames per second.
+
+    Raises:
+        ImportError: PyAV is not installed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         _encode(temporary, frames, fps)
@@ -120,7 +129,7 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
         stream = None
         for frame in map(enlarged, frames):
             if stream is None:
-                # rounded to a thousandth, as time steps are floats
+                # with a denominator of at most 1000, as time steps are floats
                 stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1000))
                 # 4:2:0 needs even sides
                 stream.height, stream.width = (side // 2 * 2 for side in frame.shape[:2])
@@ -150,7 +159,7 @@ def _frames(
     enough: Callable[[], bool],
     played: _Played,
 ) -> Iterator[np.ndarray]:
-    """Yields frames of an episode, one for every ``every`` steps, and the last one; whole games, as `play_episodes`."""
+    """Yields frames of a whole game, as in `play_episodes`: one for every ``every`` steps, and the last one."""
     obs, info = pool.reset()
     yield pool.render()[0]
     while played.steps < max_steps and not played.over and not enough():
@@ -158,7 +167,7 @@ def _frames(
         played.steps += 1
         played.earned += float(agent.score(reward)[0])
         played.over = bool(game_over(terminated, truncated, info)[0])
-        agent.reset(terminated)  # of a life that is lost
+        agent.reset(terminated)  # also after a lost life
         if played.over or played.steps % every == 0:
             yield pool.render()[0]
             shown(played.steps)

@@ -1,1 +1,1 @@
-"""Plots of runs: one run's own curve, and several runs with bands over their seeds."""
+"""Plots of runs: the curve of one run, and several runs with bands over their seeds."""

@@ -2,7 +2,7 @@
 
 The interquartile mean, and confidence intervals by bootstrap over runs, are those of Agarwal, Schwarzer, Castro,
 Courville and Bellemare, "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (NeurIPS 2021): with
-few seeds, a single lucky run dominates the mean, and the median ignores most runs.
+few seeds, a single outlier dominates the mean, and the median ignores most runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COVERAGE = 0.95
 
 @dataclass(frozen=True)
 class Band:
-    """The middle of several curves, and its interval; all float64 [M].
+    """The mean of several curves, and its confidence interval; all float64 [M].
 
     Attributes:
         x: agent steps or seconds.
@@ -38,7 +38,7 @@ class Band:
 def interquartile_mean(values: np.ndarray) -> np.ndarray:
     """Returns the mean of the middle half along the last axis, [..., K] → [...].
 
-    Where K is no multiple of 4, the values at the quartiles have fractional weights, so that half of the total weight
+    If K is not a multiple of 4, the values at the quartiles have fractional weights, so that half of the total weight
     is always in the middle.
     """
     count = values.shape[-1]
@@ -55,27 +55,27 @@ MIDDLES: dict[Mean, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def band(curves: Sequence[tuple[np.ndarray, np.ndarray]], mean: Mean = "iqm", smooth: float = 0.0) -> Band | None:
-    """Returns the middle of curves over the part of x that all of them have; None where there is no such part.
+    """Returns the mean of curves over the part of x that all of them have; None if there is no such part.
 
-    Whole curves are resampled, so that points of one run stay together. In a plot with a panel for each task this
-    is the stratified bootstrap: runs are drawn within their task.
+    Whole curves are resampled, so that points of one run stay together. In a plot with a panel for each task, this is
+    the stratified bootstrap: runs are drawn within their task.
 
     Args:
-        curves: (x, y) of each seed, float64 [M_i], x growing.
+        curves: (x, y) of each seed, float64 [M_i], with increasing x.
         mean: the kind of mean over seeds.
         smooth: the share of `smoothed`, for each curve.
     """
     begin, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     if begin > end:
         return None
-    # a single curve keeps its own points
+    # the points of a single curve are kept
     x = curves[0][0] if len(curves) == 1 else np.linspace(begin, end, POINTS if end > begin else 1)
     values = np.stack([np.interp(x, own, smoothed(own, y, smooth)) for own, y in curves], axis=-1)  # [M, K]
     middle_of = MIDDLES[mean]
     middle = middle_of(values)
     if len(curves) == 1:
         return Band(x, middle, middle, middle)
-    rng = np.random.default_rng(0)  # the same runs give the same plot
+    rng = np.random.default_rng(0)  # so that the same runs result in the same plot
     drawn = rng.integers(len(curves), size=(RESAMPLES, len(curves)))
     tails = (50 * (1 - COVERAGE), 50 * (1 + COVERAGE))
     intervals = [np.percentile(middle_of(row[drawn]), tails) for row in values]
@@ -84,11 +84,11 @@ def band(curves: Sequence[tuple[np.ndarray, np.ndarray]], mean: Mean = "iqm", sm
 
 
 def smoothed(x: np.ndarray, y: np.ndarray, share: float) -> np.ndarray:
-    """Returns the mean of each point and the earlier ones within a share of the whole length of x.
+    """Returns the mean of each point and the earlier points within a window, float64 [M].
 
     Args:
-        x, y: float64 [M], x growing.
-        share: length of the mean as a share of ``x[-1] - x[0]``; 0 leaves y unchanged.
+        x, y: float64 [M], with increasing x.
+        share: length of the window as a share of ``x[-1] - x[0]``; 0 leaves y unchanged.
     """
     if share <= 0 or len(x) < 2:
         return y

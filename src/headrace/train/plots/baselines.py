@@ -1,4 +1,4 @@
-"""Reads published or other results from a CSV file, to be drawn beside runs."""
+"""Published or other results from a CSV file, for comparison with runs in plots."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NEEDED = ("name", "return")
 
 @dataclass(frozen=True)
 class Baseline:
-    """A result to compare with: a curve, or one return as a level.
+    """A result for comparison: a curve, or a single return as a horizontal line.
 
     Attributes:
-        name: its name in the legend.
-        task: the task that it is for; empty for all.
-        steps, seconds, returns, low, high: float64 [M]; nan where the file has no value. A level has one row without
-            step.
+        name: the name in the legend.
+        task: the task of the result; empty for all tasks.
+        steps, seconds, returns, low, high: float64 [M]; nan where the file has no value. A horizontal line has one row
+            without a step.
     """
 
     name: str
@@ -36,17 +36,18 @@ class Baseline:
 
     @property
     def is_level(self) -> bool:
-        """Whether it is a single return without a step."""
+        """Whether the result is a single return without a step."""
         return len(self.steps) == 1 and math.isnan(self.steps[0]) and math.isnan(self.seconds[0])
 
 
 def read_baselines(file: str | Path) -> list[Baseline]:
     """Returns the baselines of a CSV file with the columns name, step, return and optionally low, high, seconds, task.
 
-    Rows of one name (and task) are a curve, in the order of their steps; a single row without a step is a level.
+    Rows of one name (and task) are a curve, in the order of their steps; a single row without a step is a horizontal
+    line.
 
     Raises:
-        OptionError: the file cannot be read, lacks a column, or has a value that is no number.
+        OptionError: the file cannot be read, lacks a column, or has a value that is not a number.
     """
     try:
         with Path(file).open(newline="", encoding="utf-8-sig") as lines:

@@ -1,4 +1,4 @@
-"""Reads the curves of runs, and groups runs that differ only in their seed.
+"""The curves of runs, and groups of runs that differ only in their seed.
 
 A plot shows each group as one line with a band. The grouping is defined here for the command and for all plots.
 """
@@ -23,8 +23,8 @@ from headrace.train.runs.folder import RunFolder
 
 Source = Literal["training", "evaluation"]
 """the source of returns: episodes of training, or evaluations, which have no exploration"""
-DEPTH = 3  # levels of folders that are searched for runs below a named one
-MOST_NAMED = 3  # settings in a label
+DEPTH = 3  # levels of folders below a given one that are searched for runs
+MOST_NAMED = 3  # maximum number of settings in a label
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Curve:
     """The returns of one run.
 
     Attributes:
-        path: its folder.
-        config: its settings.
-        steps, seconds, returns: float64 [M]: agent steps, seconds of training, mean returns; without gaps.
+        path: the run folder.
+        config: the run's settings.
+        steps, seconds, returns: agent steps, seconds of training and mean returns, float64 [M], without nan.
     """
 
     path: Path
@@ -49,8 +49,8 @@ class Group:
     """Runs that differ only in their seed.
 
     Attributes:
-        label: the settings in which it differs from the other groups of its task.
-        curves: the curves of its runs, by seed.
+        label: the settings in which the group differs from the other groups of its task.
+        curves: the curves of its runs, sorted by seed.
     """
 
     label: str
@@ -58,15 +58,15 @@ class Group:
 
     @property
     def task(self) -> str:
-        """The task of its runs."""
+        """The task of the runs."""
         return self.curves[0].config.task
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """Returns the run folders among these paths and in them, each once, in the order of their names.
+    """Returns the run folders among some paths and in them, each once, in the order of their names.
 
     Raises:
-        OptionError: a path is no folder, or there is no run in it.
+        OptionError: a path is not a folder, or there is no run in it.
     """
     found: dict[Path, None] = {}
     for path in map(Path, paths):
@@ -82,7 +82,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _by_number(path: Path) -> list[tuple[bool, int, str]]:
-    """Returns a key by which ``seed-10`` comes after ``seed-9``."""
+    """Returns a sort key with which ``seed-10`` comes after ``seed-9``."""
     words = "".join(each if each.isdigit() else f" {each} " for each in str(path)).split()
     return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words]
 
@@ -90,7 +90,7 @@ def _by_number(path: Path) -> list[tuple[bool, int, str]]:
 def read_curves(
     runs: Iterable[Path], source: Source = "training", skipped: Callable[[str], object] = print
 ) -> list[Curve]:
-    """Returns the curves of runs, without those that cannot be read or have no returns.
+    """Returns the curves of runs, without runs that cannot be read or have no returns.
 
     Args:
         runs: run folders.
@@ -114,9 +114,13 @@ def read_curves(
 def read_curve(path: str | Path, source: Source = "training") -> Curve:
     """Returns the curve of a run, possibly of length 0.
 
+    Args:
+        path: the run folder.
+        source: the source of returns.
+
     Raises:
         OptionError: there is no run in this folder.
-        StateError: its settings or metrics are damaged.
+        StateError: the run's settings or metrics are damaged.
     """
     run, config = RunFolder.read(path)
     lines = read_metrics(run.metrics_file)
@@ -127,7 +131,7 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
 
 
 def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Yields step, first line and result of each evaluation."""
+    """Returns the step, the first line and the result of each evaluation."""
     found: dict[Any, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
     for line in lines:
         known = line.get("evaluation")
@@ -151,14 +155,14 @@ def _finite(number: Any) -> bool:
 
 
 def grouped(curves: Iterable[Curve], labels: Sequence[str] = ()) -> dict[str, list[Group]]:
-    """Returns task → its groups, in the order of their first runs.
+    """Returns task → groups of its runs, in the order of their first runs.
 
     Args:
         curves: the curves of the runs.
-        labels: labels of the groups of each task, in their order; by default they are derived from the settings.
+        labels: labels of the groups of each task, in their order; derived from the settings by default.
 
     Raises:
-        OptionError: there are not as many labels as a task has groups.
+        OptionError: the number of labels differs from the number of a task's groups.
     """
     tasks: dict[str, dict[str, list[Curve]]] = {}
     for curve in curves:
@@ -168,7 +172,7 @@ def grouped(curves: Iterable[Curve], labels: Sequence[str] = ()) -> dict[str, li
 
 
 def deciding(config: Config) -> dict[str, Any]:
-    """Returns the settings that affect what a run learns and how fast: all but the seed, and those of its output."""
+    """Returns the settings that affect a run's learning or its speed: all but the seed and those of its output."""
     known = settings_of(type(config))
     values = dataclasses.asdict(config)
     return {
@@ -190,9 +194,9 @@ def _labelled(groups: list[list[Curve]], labels: Sequence[str]) -> list[Group]:
 
 
 def labels_of(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns a label for each of several runs' settings: the algorithm, and differences from others with the same.
+    """Returns a label for each of several runs' settings: the algorithm, and differences from other runs with it.
 
-    Settings that follow from another algorithm are not named.
+    Differences that follow from another algorithm are left out.
     """
     labels = []
     for own in settings:

@@ -1,7 +1,7 @@
-"""Draws return curves: of one run into its folder, and of many runs for a page or a paper.
+"""Plots of return curves: of one run into its folder, and of many runs for a page or a paper.
 
-Colours are those of Okabe and Ito ("Color Universal Design", 2008), which colour-blind people tell apart; fonts of PDFs
-are embedded as outlines that can be searched, those of SVGs are drawn.
+Colours are those of Okabe and Ito ("Color Universal Design", 2008), which colour-blind people can distinguish. PDFs
+embed their fonts, so that text can be searched; SVGs contain text as paths.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headrace.train.runs.writing import writing
 Axis = Literal["steps", "seconds"]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREYS = ("#555555", "#999999")  # for baselines
-STYLES = ("-", "--", "-.", ":")  # the next one is used when all colours are used
+STYLES = ("-", "--", "-.", ":")  # line styles; the next one is taken after all colours have been used
 STYLE: dict[str, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -44,8 +44,8 @@ STYLE: dict[str, Any] = {
     "svg.fonttype": "path",
     "savefig.dpi": 200,
 }
-FEW = 60  # most points of a curve whose points are marked
-SEEDS_SHOWN = 8  # most seeds that are drawn one by one beside their band
+FEW = 60  # maximum number of points of a curve that has markers
+SEEDS_SHOWN = 8  # maximum number of seeds whose curves are drawn beside their band
 PANEL = (3.6, 2.7)  # inches
 MOST_COLUMNS = 3
 FORMATS = (".png", ".svg", ".pdf")
@@ -60,8 +60,8 @@ class Look:
     Attributes:
         mean: the kind of mean over seeds.
         source: the source of returns.
-        axes: the horizontal axes, with one panel of a task for each.
-        smooth: see `headrace.train.plots.bands.smoothed`.
+        axes: the horizontal axes; each task has a panel for each.
+        smooth: length of the mean, see `headrace.train.plots.bands.smoothed`.
     """
 
     mean: Mean = "iqm"
@@ -71,7 +71,7 @@ class Look:
 
 
 def check_format(path: Path) -> None:
-    """Raises `OptionError` if a plot's file name does not have the ending of a supported format."""
+    """Raises `OptionError` unless a plot's file name has the suffix of a supported format."""
     if path.suffix.lower() not in FORMATS:
         raise OptionError(f"{path} must end in {', '.join(FORMATS)}: which kind of file is it to be?")
 
@@ -83,13 +83,13 @@ def plot_groups(
 
     Args:
         tasks: task → groups, as `headrace.train.plots.curves.grouped` returns.
-        out: the file; its ending selects the format.
+        out: the file; its suffix selects the format.
         look: the options of the plot.
-        baselines: results to compare with; one with a task is drawn in the task's panels, others in all.
+        baselines: results for comparison; one with a task is drawn in the task's panels, others in all panels.
 
     Raises:
         ImportError: matplotlib is not installed.
-        OptionError: the file's ending is none of `FORMATS`.
+        OptionError: the file's suffix is none of `FORMATS`.
         StorageError: the file cannot be written.
     """
     check_format(out)
@@ -122,7 +122,7 @@ def plot_groups(
 def plot_returns(run_dir: str | Path) -> Path:
     """Plots a run's mean return over agent steps, and over seconds, into its ``curve.png``; returns the path.
 
-    Returns of evaluations, which are played without exploration, are a second curve.
+    The returns of evaluations, which have no exploration, are a second curve.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -163,7 +163,7 @@ def _style() -> AbstractContextManager[None]:
 
 
 def _looks(tasks: Mapping[str, Sequence[Group]], baselines: Sequence[Baseline]) -> dict[str, dict[str, str]]:
-    """Returns label or baseline's name → its colour and style, the same in all panels."""
+    """Returns the label of a group or the name of a baseline → colour and style, which are the same in all panels."""
     labels = dict.fromkeys(group.label for groups in tasks.values() for group in groups)
     styles = [{"color": colour, "linestyle": style} for style in STYLES for colour in COLOURS]
     looks = dict(zip(labels, cycle(styles), strict=False))
@@ -172,14 +172,14 @@ def _looks(tasks: Mapping[str, Sequence[Group]], baselines: Sequence[Baseline]) 
 
 
 def _points(curve: Curve, axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    """Returns x and y where x is known."""
+    """Returns x and y, float64 [M], of the points with a known x."""
     x = curve.steps if axis == "steps" else curve.seconds
     known = np.isfinite(x)
     return x[known], curve.returns[known]
 
 
 def _draw_group(ax: Any, group: Group, axis: Axis, look: Look, style: dict[str, str]) -> None:
-    """Draws the mean, its band, and each seed faintly if they are few."""
+    """Draws the mean and its band, and, if there are few seeds, the curve of each in a faint colour."""
     curves = [points for curve in group.curves if len((points := _points(curve, axis))[0])]
     if not curves:
         return
@@ -199,7 +199,7 @@ def _draw_group(ax: Any, group: Group, axis: Axis, look: Look, style: dict[str, 
 
 
 def _draw_curve(ax: Any, curve: Curve, axis: Axis, **style: Any) -> None:
-    """Draws a run's points, with markers if they are few, so that a single one is visible."""
+    """Draws a run's curve, with markers if it has few points, so that a single point is visible."""
     x, y = _points(curve, axis)
     if len(x):
         ax.plot(x, y, marker="o" if len(x) <= FEW else None, markersize=3, **style)
@@ -244,7 +244,7 @@ def _legend(figure: Any) -> None:
 
 
 def _metadata(out: Path) -> dict[str, Any]:
-    """Returns the file's metadata, without a date, so that the same runs make the same file."""
+    """Returns the file's metadata, without a date, so that the same runs result in the same file."""
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None, "ModDate": None}}
     return dates.get(out.suffix.lower(), {})
 

@@ -1,7 +1,7 @@
-"""Writes files in a background thread, so that training does not wait for the disk.
+"""Writing of files in a background thread, so that training does not wait for the disk.
 
-The data are copied before, or may be read while others write to them, as a replay. A single thread runs one job after
-the other. Errors are raised in the thread that calls `check` or `wait`.
+The data are copied before, or may be read while they are written to, as those of a replay. A single thread runs one job
+after the other. Errors are raised in the thread that calls `check` or `wait`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Writing:
             return self._thread is not None
 
     def start(self, name: str, job: Callable[[], object]) -> None:
-        """Runs ``job`` after all earlier ones; it replaces a job of the same name that has not begun."""
+        """Runs ``job`` after all earlier jobs; it replaces a job of the same name that has not begun."""
         with self._lock:
             self._jobs[name] = job
             if self._thread is None:
@@ -34,7 +34,7 @@ class Writing:
                 self._thread.start()
 
     def check(self) -> None:
-        """Raises the exception of a job, once; the jobs after it were not begun."""
+        """Raises the exception of a job, once; the jobs after it have not been run."""
         error, self._error = self._error, None
         if error is not None:
             raise error

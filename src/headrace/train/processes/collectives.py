@@ -22,7 +22,7 @@ class Collectives(Protocol):
         """
 
     def all_reduce(self, values: Tensor) -> None:
-        """Replaces values by their sum over all processes, in place; the same in each, bit for bit."""
+        """Replaces values by their sum over all processes, in place; the result is bitwise the same in all of them."""
 
     def all_gather(self, values: Tensor) -> Tensor:
         """Returns the vectors [n] of all processes, by rank, as [processes, n]."""

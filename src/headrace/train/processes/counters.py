@@ -1,7 +1,7 @@
 """Numbers that all workers of a run share: their progress, the steps allowed, and whether to stop.
 
-Every number has a single writer and is one machine word: no lock is needed, and a worker that dies leaves nothing
-half-written behind.
+Every number has a single writer and is one machine word. Therefore no lock is needed, and a worker that dies leaves no
+partly written number.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 
 from headrace.pool.executors.processes.shared import SharedArrays
 
-FREE = 2**62  # steps allowed without a limit
-KEPT = 4096  # finished episodes that a sampler keeps until they are read
+FREE = 2**62  # the number of allowed steps if there is no limit
+KEPT = 4096  # maximum number of finished episodes that a sampler keeps until they are read
 PARTS = ("inference", "env", "paced", "waiting")
-"""the parts of a sampler's time: ``paced`` is waiting for the replay ratio, ``waiting`` for the learner"""
+"""the parts of a sampler's time; ``paced`` is spent waiting for the replay ratio, ``waiting`` for the learner"""
 PACED, WAITING = PARTS.index("paced"), PARTS.index("waiting")
 
 
@@ -33,9 +33,9 @@ class Counters:
         steps: agent steps of each sampler, including its earlier processes, int64[S].
         seconds: time that each sampler has spent on each of `PARTS`, float64[S, 4].
         begun: agent steps of the run before it was resumed, int64[1].
-        rests: polls of each waiting sampler, and last of a waiting actor learner, int64[S + 1]; a process whose work
-            and polls both stand still does not run.
-        allowed: steps that all samplers together may take, int64[1].
+        rests: number of polls of each sampler while it waits, and, as the last element, of the actor learner,
+            int64[S + 1]. A process that neither works nor polls does not run.
+        allowed: agent steps that all samplers together may reach, int64[1].
         updates: updates of the learner, int64[1].
         actor_updates: updates of the actor learner, int64[1].
         played: episodes that the evaluator has played, int64[1].
@@ -71,7 +71,7 @@ class Counters:
 
     @property
     def stopped(self) -> bool:
-        """Whether all workers are to stop."""
+        """Whether `stop` was called."""
         return bool(self._stop[0])
 
     def begin(self, steps: int) -> None:
@@ -79,7 +79,7 @@ class Counters:
         self.begun[0] = self.steps[0] = steps
 
     def total_steps(self) -> int:
-        """Total agent steps of the run."""
+        """Returns the total number of agent steps of the run."""
         return int(self.steps.sum())
 
     def note_episodes(self, sampler: int, returns: np.ndarray, lengths: np.ndarray) -> None:

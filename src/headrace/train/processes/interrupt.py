@@ -1,4 +1,4 @@
-"""Turns Ctrl-C, and TERM, into a request to stop at the next suitable point, instead of an exception at any point."""
+"""Handling of Ctrl-C and TERM as a request to stop at the next suitable point, instead of an exception at any point."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ LAUNCHERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupt:
-    """Within ``with Interrupt() as interrupt:`` the first Ctrl-C or TERM makes ``interrupt`` true; a second one raises.
+    """A context manager that is true after the first Ctrl-C or TERM; a second one raises KeyboardInterrupt.
 
-    TERM is what ``kill``, containers and job queues send before they kill. A program that handles it itself keeps its
-    handler, unless that is the one which ``ray.init`` installs unasked, and which exits at once. Outside of the main
-    thread, where Python handles no signals, ``interrupt`` stays false.
+    ``kill``, containers and job queues send TERM before they kill a process. A program's own handler of TERM is kept,
+    unless it is the one that ``ray.init`` installs, which exits at once. Outside of the main thread, where Python
+    handles no signals, the object stays false.
 
     Args:
-        launched: whether a launcher ends this process: then it is any of `LAUNCHERS`, and none ever raises, since a
-            launcher sends them again, and kills who takes too long.
+        launched: whether a launcher ends this process: then it becomes true after any of `LAUNCHERS`, and no further
+            signal raises an exception, since a launcher sends several, and kills a process that takes too long.
     """
 
     def __init__(self, launched: bool = False) -> None:
@@ -49,5 +49,5 @@ class Interrupt:
 
 
 def _is_own(handler: Any) -> bool:
-    """Returns whether a program has asked for this handler of TERM: it is neither the system's, nor Ray's."""
+    """Returns whether a handler of TERM is the program's own: neither the default one nor Ray's."""
     return handler is not signal.SIG_DFL and not getattr(handler, "__module__", "").startswith("ray.")

@@ -1,7 +1,8 @@
-"""Serves a run's page on demand: a thread waits at a socket until a browser connects.
+"""A run's page, served on demand: a thread waits at a socket until a browser connects.
 
-The first connection starts the page's server as a process of its own, which takes over the socket. A run that is not
-watched thus needs no server. The address is in ``viewer.json``. A server outlives the run as long as a page is open.
+The first connection starts the page's server as a separate process, which takes over the socket. A run whose page is
+not open therefore needs no server. The address is in ``viewer.json``. A server outlives the run as long as a page is
+open.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Page:
         self._announce()
 
     def close(self) -> None:
-        """Closes the socket; a server that runs continues as long as a page is open."""
+        """Closes the socket; a running server continues as long as a page is open."""
         os.close(self._woken)
         self._thread.join()
         os.close(self._wake)
@@ -66,7 +67,7 @@ class Page:
         self._withdraw()
 
     def _wait(self) -> None:
-        """The thread's function: starts a server when a browser connects, and again after it has ended."""
+        """Starts a server when a browser connects, and again after it has ended; the thread's function."""
         while True:
             come, _, _ = select.select([self._socket, self._wake], [], [])
             if self._wake in come or self._serve():
@@ -104,7 +105,7 @@ class Page:
 
     def _announce(self) -> None:
         port = self._socket.getsockname()[1]
-        with contextlib.suppress(StorageError):  # a full disk; the address is also printed
+        with contextlib.suppress(StorageError):  # the address is also printed
             text = json.dumps({"url": self.address, "port": port, "pid": os.getpid()})
             replace(self._run.viewer_file, text + "\n")
 
@@ -115,7 +116,7 @@ class Page:
 
 @contextmanager
 def page_of(run: RunFolder, wanted: bool) -> Iterator[str | None]:
-    """Serves a run's page within this context, if the settings ask for it; its value is the address, or None."""
+    """Serves a run's page within this context, if it is ``wanted``; yields the address, or None without a page."""
     page = None
     if wanted:
         with contextlib.suppress(OSError):  # without a port, the run trains without a page
@@ -144,7 +145,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def _started(run: Path, door: socket.socket) -> subprocess.Popen[bytes]:
-    """Starts the server with the socket, in a session without Ctrl-C and with the lowest priority."""
+    """Starts the server with the socket, in a session that Ctrl-C does not reach, with the lowest priority."""
     descriptor = door.fileno()
     nothing, command = subprocess.DEVNULL, [*SERVER, str(run.resolve()), "--fd", str(descriptor)]
     server = subprocess.Popen(
@@ -156,7 +157,7 @@ def _started(run: Path, door: socket.socket) -> subprocess.Popen[bytes]:
 
 
 def _port(run: RunFolder) -> int:
-    """Returns the port of a page that a killed run has left; 0 for none."""
+    """Returns the port that a killed run has left in its folder; 0 if there is none."""
     return (_read(run) or {}).get("port", 0)
 
 

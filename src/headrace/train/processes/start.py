@@ -1,7 +1,7 @@
 """Startup and shutdown that all worker processes of training share.
 
-A worker is stopped by the process that started it, never by Ctrl-C; it reports how it ended, and it ends when that
-process is gone.
+A worker is stopped by its parent process, never by Ctrl-C. At its end it sends a report, and it ends when its parent
+process has ended.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ UNGUARDED = 79  # exit status of a worker whose import of the user's script star
 
 
 def guard_main() -> None:
-    """Ends this process if it is a worker that imports the user's script, so that it does not train again.
+    """Ends this process if it is a worker that imports the user's script, so that the script does not train again.
 
-    Every worker imports the script that trains, to know the tasks that it registers; code that is not under
-    ``if __name__ == "__main__":`` then runs again. The parent recognises the exit status and explains it.
+    Every worker imports the script that trains, as it may register tasks; code that is not under
+    ``if __name__ == "__main__":`` then runs again. The parent process recognises the exit status and explains it.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(UNGUARDED)
 
 
 def worker_context() -> Any:
-    """Returns the `multiprocessing` context of workers, which forks them from a server that has imported everything.
+    """Returns the `multiprocessing` context of workers, which forks them from a server that has imported all modules.
 
-    A worker then starts within some 10 ms. The first call starts the server, and does not wait for it.
+    A worker then starts within about 10 ms. The first call starts the server, and does not wait for it.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([PRELOADED])
@@ -53,9 +53,9 @@ def worker_context() -> Any:
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """Processes started within this context ignore Ctrl-C, and import this program's script only if it is a file.
+    """Makes processes started within this context ignore Ctrl-C, and import this program's script only if it is a file.
 
-    Of a program from standard input there is none, whatever its ``__file__`` says.
+    A program from standard input has no such file, whatever its ``__file__``.
     """
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
@@ -81,16 +81,16 @@ class Report:
 
     @classmethod
     def of(cls, error: BaseException) -> Report:
-        """Returns the report of an exception that is being handled; it holds the exception itself if it can be sent."""
+        """Returns the report of an exception that is being handled, with the exception itself if it can be pickled."""
         known = error if isinstance(error, HeadraceError) and _can_travel(error) else None
         return cls(error=known, trace=traceback.format_exc(), at=time.monotonic())
 
     def told(self, who: str) -> WorkerError:
-        """Returns the error that quotes the traceback of process ``who``."""
+        """Returns a `WorkerError` that quotes the traceback of the process that ``who`` names."""
         return WorkerError(f"{who} raised:\n{self.trace}")
 
     def raise_as(self, who: str) -> NoReturn:
-        """Raises the exception of process ``who`` in this process."""
+        """Raises the exception of the process that ``who`` names in this process."""
         if self.error is not None:
             raise self.error from self.told(who)
         raise self.told(who)
@@ -105,7 +105,7 @@ def end_with_parent() -> None:
 
 
 def take_cores(rank: int, size: int) -> None:
-    """Restricts this process to an equal share of the cores, so that environments and torch use as many threads."""
+    """Restricts this process to its share, one of ``size``, of the cores, so that it uses no more threads."""
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         each = len(cores) // size

@@ -1,8 +1,8 @@
-"""Starts, monitors and ends a run's worker processes.
+"""The start, monitoring and end of a run's worker processes.
 
-A worker that dies is started again without affecting the others: the memory that they share exists before it and
-after it. A worker that fails repeatedly before it has made any progress ends the run with its last exception. One that
-is alive but makes no progress for a while is reported. All end with the process that started them, however that ends.
+A worker that dies is started again without affecting the others, as it owns none of the memory that they share. A
+worker that fails repeatedly before it has made any progress ends the run with its last exception. A worker that is
+alive but makes no progress for a while is reported. All workers end with their parent process, however it ends.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from headrace.train.processes.start import (
     worker_context,
 )
 
-MOST_RAISED = 2  # consecutive starts of a worker that may end with an exception or by itself, without progress
+MOST_RAISED = 2  # consecutive starts of a worker that may end with an exception or by themselves, without progress
 MOST_KILLED = 20  # consecutive starts of a worker that may be killed without progress
-PATIENCE = 3.0  # the longest wait in seconds for workers to end after they were asked to stop
+PATIENCE = 3.0  # maximum wait for workers to end after they were told to stop, in seconds
 STARTS = 5  # attempts to start a process
 PAUSE = 0.1  # seconds between two attempts
 UNKNOWN = 255  # the exit status of a process whose server was killed
@@ -45,9 +45,9 @@ class _Worker:
     """One worker, over all starts of its process.
 
     Attributes:
-        progress: returns a number that grows with the worker's work.
+        progress: returns a number that increases with the worker's work.
         pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
-        felt, moved: the pulse when it last changed, and the time of that change; 0 before the start.
+        felt, moved: the last known value of the pulse, and the time at which it changed; 0 before the start.
         still: whether it has been reported that the pulse does not change.
     """
 
@@ -68,11 +68,11 @@ class _Worker:
 
 
 class Supervisor:
-    """The worker processes of a run; a context manager that leaves none behind.
+    """The worker processes of a run; a context manager at whose end all of them have ended.
 
     Args:
-        tell: called once to ask the workers to stop; sets the flag that their loops read.
-        patience: the longest wait in seconds until they have ended.
+        tell: called once to tell the workers to stop; sets the flag that their loops read.
+        patience: maximum wait until they have ended, in seconds.
 
     Attributes:
         restarts: number of restarts of workers.
@@ -92,17 +92,17 @@ class Supervisor:
         progress: Callable[[], int] = lambda: 0,
         pulse: Callable[[], int] | None = None,
     ) -> None:
-        """Starts ``target(*arguments, life)`` in its own process; ``life`` counts the earlier starts.
+        """Starts ``target(*arguments, life)`` in its own process; ``life`` is the number of earlier starts.
 
         Args:
             name: the worker's name, for messages.
             target, arguments: the function and its arguments.
-            progress: returns a number that grows with the worker's work.
+            progress: returns a number that increases with the worker's work.
             pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
 
         Raises:
             LimitError: the process has too many open files.
-            WorkerError: the system starts no more processes.
+            WorkerError: the system cannot start more processes.
         """
         worker = _Worker(name, target, arguments, progress, pulse)
         self._begin(worker)
@@ -113,11 +113,11 @@ class Supervisor:
         return {worker.name: worker.process.pid for worker in self._workers}
 
     def check(self) -> list[str]:
-        """Restarts dead workers; returns messages about these, and about workers without a pulse.
+        """Restarts dead workers; returns messages about them, and about workers whose pulse has stopped.
 
         Raises:
             WorkerError: a worker fails at every start; the message holds its traceback.
-            HeadraceError: a worker raised it, for example for a wrong setting of the run.
+            HeadraceError: the exception of a worker, for example for an invalid setting of the run.
         """
         words = [_felt(worker) if worker.process.is_alive() else self._again(worker) for worker in self._workers]
         return [each for each in words if each]
@@ -212,7 +212,10 @@ def _felt(worker: _Worker) -> str | None:
 
 
 def _make_sure(worker: _Worker) -> None:
-    """Ends a process that is reported as dead but may be alive, as after its server was killed: only one may write."""
+    """Kills a process that is reported as dead but may be alive, as after its server was killed.
+
+    Only one process of a worker may write to the shared memory.
+    """
     if worker.process.exitcode == UNKNOWN:
         with contextlib.suppress(EOFError, OSError):
             os.kill(worker.process.pid, signal.SIGKILL)
@@ -229,7 +232,7 @@ def _heard(pipe: connection.Connection) -> Report | None:
 
 
 def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], life: int) -> None:
-    """The main function of a worker process."""
+    """Runs a worker, and sends the report of its end; the main function of its process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:

@@ -1,7 +1,7 @@
-"""The place of this process among those that torchrun has started, read from the environment.
+"""The place of this process among the processes that torchrun has started, read from the environment.
 
-torchrun runs the same command on every machine, in one process for each learner. Environment variables tell each
-process its rank and the number of processes. Any other launcher that sets the same variables can be used.
+torchrun runs the same command on every machine, in one process for each learner. Environment variables hold the rank
+of each process and the number of processes. Any other launcher that sets the same variables can be used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.errors import OptionError
 from headrace.train.processes.start import take_cores
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""environment variables of a process that torchrun has started; ``LOCAL_RANK`` and others come with them"""
+"""environment variables that every process of torchrun has; it also sets ``LOCAL_RANK`` and others"""
 SIOCGIFADDR = 0x8915  # asks the system for an interface's address (netdevice(7))
 LOOPBACK = "lo"
 
@@ -28,10 +28,10 @@ class Place:
     """The place of this process.
 
     Attributes:
-        rank: its number among all processes; 0 is the first.
-        size: number of processes.
-        local_rank, local_size: the same on this machine.
-        address, port: address of the store through which they connect.
+        rank: its number among all processes, from 0.
+        size: the number of processes.
+        local_rank, local_size: rank and size among the processes on this machine.
+        address, port: the address of the store through which the processes connect.
     """
 
     rank: int
@@ -52,7 +52,7 @@ class Place:
         return self.local_size == self.size
 
     def device(self, asked: str) -> str:
-        """Returns this process's device, given that of the settings.
+        """Returns this process's device, given the settings' device.
 
         Raises:
             OptionError: the settings name a single GPU.
@@ -66,7 +66,7 @@ class Place:
         return asked if kind == "cpu" or index else f"{kind}:{self.local_rank}"
 
     def take_share_of_cores(self) -> None:
-        """Restricts this process to its share of the machine's cores, unless its launcher has restricted it already."""
+        """Restricts this process to its share of the machine's cores, unless its launcher has already restricted it."""
         if not hasattr(os, "sched_getaffinity"):
             return
         with suppress(OSError):
@@ -75,18 +75,20 @@ class Place:
         take_cores(self.local_rank, self.local_size)
 
     def name_interface(self) -> None:
-        """Tells gloo which network interface to use, unless the user has: it would look this machine's name up, which
-        often has no address, or only that of the machine itself."""
+        """Sets the network interface that gloo uses, unless the user has set it.
+
+        By default gloo resolves this machine's name, which often has no address, or only a local one.
+        """
         found = LOOPBACK if self.is_on_one_machine else interface_to(self.address, self.port)
         if found is not None and (found != LOOPBACK or self.is_on_one_machine):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", found)
 
 
 def place(environment: Mapping[str, str] = os.environ) -> Place | None:
-    """Returns the place of this process; None if it was started alone.
+    """Returns the place of this process; None if torchrun has not started it.
 
     Raises:
-        OptionError: the variables contradict each other.
+        OptionError: the environment variables contradict each other.
     """
     if not all(environment.get(name) for name in NEEDED):
         return None
@@ -108,7 +110,7 @@ def refuse(what: str) -> None:
 
 
 def interface_to(address: str, port: int) -> str | None:
-    """Returns the network interface with which this machine reaches an IPv4 address; None if that cannot be found."""
+    """Returns the network interface with which this machine reaches an IPv4 address; None if it is unknown."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((address, port))  # a datagram socket sends nothing here
         own = probe.getsockname()[0]

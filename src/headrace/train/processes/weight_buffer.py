@@ -1,8 +1,8 @@
-"""Publishes weights from one process to many without locks and without partial reads.
+"""Publication of weights from one process to many without locks and without partial reads.
 
-Versions alternate between two places, so that the last complete one stays intact during a write. Each place carries
-its version, or a mark while it is being written; a reader compares that before and after its copy, and discards a copy
-that a write overlapped.
+Versions alternate between two places, so that the last complete one stays intact during a write. Each place has the
+number of its version, or a mark while it is being written. A reader compares the numbers before and after its copy, and
+discards a copy that overlaps with a write.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class WeightSource(Protocol):
 
     @property
     def version(self) -> int:
-        """The newest version; 0 before the first, and growing with each."""
+        """The number of the newest version, which increases with each; 0 before the first."""
         ...
 
     def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
-        """As `WeightBuffer.read`."""
+        """Copies the newest vector and its extras; returns the version, or None, as `WeightBuffer.read`."""
         ...
 
 
@@ -62,18 +62,18 @@ class WeightBuffer:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Numbers of elements of the vector and of its extras."""
+        """The numbers of elements of the vector and of its extras."""
         return self._copies[0].numel(), self._copies[1].numel()
 
     @property
     def version(self) -> int:
-        """The newest version; 0 before the first, then one more with each."""
+        """The number of the newest version, which increases by 1 with each; 0 before the first."""
         return int(self._versions[2])
 
     def publish(self, vector: Tensor, extras: Tensor | None = None) -> int:
         """Publishes a vector, float32[P] on any device, with its extras, float64[E]; returns its version.
 
-        A writer that is killed meanwhile leaves the previous version intact, from which its successor continues.
+        A writer that is killed in this method leaves the previous version intact, from which its successor continues.
         """
         version = self.version + 1
         place = version % 2
@@ -90,8 +90,8 @@ class WeightBuffer:
     def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
         """Copies the newest vector into ``into``, float32[P], and its extras into ``extras``; returns its version.
 
-        Returns None, and writes nothing, if this object has read that version before, if there is none yet, or if the
-        writer overlapped with every attempt.
+        Returns None, and copies nothing, if this object has read that version before, if there is none yet, or if a
+        write overlapped with every attempt.
         """
         for _ in range(ATTEMPTS):
             version = self.version
@@ -113,9 +113,9 @@ class WeightBuffer:
         return None
 
     def close(self) -> None:
-        """Lets go of the memory."""
+        """Releases the shared memory."""
         nothing = self._copies[0][:0]
-        self._vectors, self._extras = nothing, nothing  # which would hold it
+        self._vectors, self._extras = nothing, nothing  # as views would keep it mapped
         self._versions = np.zeros(3, np.int64)
         self._arrays.close()
 

@@ -1,1 +1,1 @@
-"""The loops that train: in turn, with workers, and in several processes."""
+"""The training loops: collecting and learning in turn, with workers, and in several processes."""

@@ -1,8 +1,8 @@
 """Runs whose samplers, learner and evaluator work at the same time.
 
-The learner runs in the process that was asked to train. A few times a second, between updates, that process checks the
-workers, reads the episodes that ended and the evaluator's results, and writes a line of metrics or a checkpoint if one
-is due. Subclasses define the memory between samplers and learner: `headrace.train.runners.off_policy`,
+The learner runs in the main process. A few times a second, between updates, that process checks the workers, reads the
+episodes that have ended and the evaluator's results, and writes a line of metrics or a checkpoint if one is due.
+Subclasses define the memory between samplers and learner: `headrace.train.runners.off_policy`,
 `headrace.train.runners.on_policy`.
 """
 
@@ -46,8 +46,8 @@ from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
 
 POLL = 0.1  # seconds between checks of the workers
-LOG_SECONDS = 2.0  # the longest time between two lines of metrics
-LAST_EVALUATION = 60.0  # the longest wait at the end for the evaluation of the last weights, in seconds
+LOG_SECONDS = 2.0  # maximum time between two lines of metrics, in seconds
+LAST_EVALUATION = 60.0  # maximum wait at the end for the evaluation of the last weights, in seconds
 
 
 class AsyncTrainer(Runner):
@@ -56,11 +56,11 @@ class AsyncTrainer(Runner):
     Args:
         config: the settings of the run; ``samplers`` is at least 1.
         run: the run folder.
-        resume: the checkpoint to go on from.
+        resume: the checkpoint to continue from; None for a new run.
 
     Attributes:
-        updates: the learner's updates so far.
-        restarts: number of workers that died and were started again.
+        updates: the number of the learner's updates so far.
+        restarts: the number of times that a worker died and was started again.
 
     Raises:
         OptionError: the task or a setting does not allow workers.
@@ -96,7 +96,7 @@ class AsyncTrainer(Runner):
         self._interrupt = Interrupt()
 
     def _extras(self) -> int:
-        """Returns how many numbers are published with the weights."""
+        """Returns the number of elements that are published with the weights."""
         return 0
 
     @abstractmethod
@@ -105,7 +105,7 @@ class AsyncTrainer(Runner):
 
     @abstractmethod
     def _sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        """Returns the function that a sampler's process calls, and its arguments but for the last, the restarts."""
+        """Returns a sampler's main function, and its arguments but for the last, the number of earlier starts."""
 
     @abstractmethod
     def _memory(self) -> StepReplay | Rollouts:
@@ -113,15 +113,15 @@ class AsyncTrainer(Runner):
 
     @abstractmethod
     def _update(self) -> bool:
-        """Makes one update if one is due; returns whether it was."""
+        """Makes one update if one is due; returns whether it did."""
 
     @contextmanager
     def _running(self) -> Iterator[Interrupt]:
-        """Returns the context of the loop: workers end with it, and a checkpoint is saved even if a worker fails."""
+        """Provides the context of the loop: workers end with it, and a checkpoint is saved even if a worker fails."""
         try:
             with self.supervisor, self._interrupt:
                 if not checkpoints.newest(self.run.checkpoints):
-                    self._save_meanwhile()  # there is always a checkpoint to go back to
+                    self._save_meanwhile()  # so that there is always a checkpoint to continue from
                 self._start()
                 self._throughput.note(self.step, self.updates)
                 yield self._interrupt
@@ -134,7 +134,7 @@ class AsyncTrainer(Runner):
                 self._save_meanwhile()
             except NotFiniteError as found:  # samplers that act with such weights fail as well
                 cause = error if isinstance(error, NotFiniteError) else found
-            with suppress(HeadraceError, OSError):  # the first error is the one to report
+            with suppress(HeadraceError, OSError):  # only the first error is reported
                 self.writing.wait()
             if cause is not error:
                 raise cause from error
@@ -149,7 +149,7 @@ class AsyncTrainer(Runner):
         return stop, save and not self.writing.busy
 
     def set_rates(self, values: Mapping[str, float]) -> None:
-        """As `Runner.set_rates`."""
+        """Sets settings that may have a schedule, as `Runner.set_rates`."""
         if getattr(self.config, "apart", False):
             raise OptionError(
                 f"{min(values, default='')} cannot change while the actor learns in a process of its own: "
@@ -174,7 +174,7 @@ class AsyncTrainer(Runner):
         self._log()
 
     def _end_workers(self) -> None:
-        """Those that have begun may end by themselves; who still waits for a cluster has nothing to finish."""
+        """Ends the workers; those that have begun may finish, but not those that still wait for a cluster."""
         waits = self.cluster is not None and not self.cluster.connected
         self.supervisor.close(0.0 if waits else None)
 
@@ -227,7 +227,7 @@ class AsyncTrainer(Runner):
             self._log()
 
     def _watch_workers(self) -> None:
-        """Restarts workers that died, and adds a remark for each."""
+        """Restarts workers that have died, and adds a remark for each."""
         words, self.restarts = self.supervisor.check(), self.supervisor.restarts
         if self.cluster is not None:
             words += self.cluster.new_messages()
@@ -254,22 +254,19 @@ class AsyncTrainer(Runner):
             self.save_best()
 
     def _evaluation_is_due(self) -> bool:
-        """Returns whether all steps are done, but the last weights have not been evaluated."""
+        """Returns whether all steps are done, but the last weights have not been evaluated yet."""
         known = self.evaluation.get("version", 0) == self.weights.version
         return bool(self.config.evaluate_episodes) and self.finished() and not known
 
     # -- for reporting ---------------------------------------------------------------------------
 
     def split(self) -> dict[str, float]:
-        """Returns the seconds of all samplers, and of the learner, by what they were spent on."""
+        """Returns the kind of work → seconds that all samplers together, and the learner, have spent on it."""
         parts = dict(zip(PARTS, self.counters.seconds.sum(0).tolist(), strict=True))
         return parts | {"learning": max(0.0, self._throughput.seconds - self._lost), "idle": self._lost}
 
     def speeds(self) -> dict[str, float | None]:
-        """Returns recent rates a second.
-
-        They are agent steps (``sampling``), ``updates``, and samples that updates learnt from (``update_frames``).
-        """
+        """Returns recent rates per second: ``sampling`` (agent steps), ``updates``, and ``update_frames`` (samples)."""
         sampled, updated = self._throughput.per_second() or (None, None)
         frames = None if updated is None else updated * self.config.minibatch_size
         return {"sampling": sampled, "updates": updated, "update_frames": frames}
@@ -290,12 +287,12 @@ class AsyncTrainer(Runner):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Writes a checkpoint, and waits until it is there; raises as `Runner.save`."""
+        """Writes a checkpoint, and waits until it is written; raises the errors of `Runner.save`."""
         self._save_meanwhile()
         self.writing.wait()
 
     def _save_meanwhile(self) -> None:
-        """Copies the present state, and writes it as a checkpoint while training goes on."""
+        """Copies the present state, and writes it as a checkpoint while training continues."""
         name, point = checkpoints.step_name(self.step), self.checkpoint().copied()
         for part, values in point.model.items():
             if values.is_floating_point() and not all_finite(values):
@@ -316,19 +313,19 @@ class AsyncTrainer(Runner):
         self.policy_copy.take(*learning)
 
     def _save_solved(self) -> None:
-        """Saves the weights that solved the task as the best, unless evaluated ones were better."""
+        """Saves the weights that solved the task as the best ones, unless evaluated ones were better."""
         mean = self.tracker.mean_return()
         if mean is not None and mean > self.best_return:
             self.best_return = mean
             self._save_point(checkpoints.BEST, Checkpoint(self.policy.model(), {}, {}, self._counters()))
 
     def _state(self) -> dict[str, Tensor]:
-        """Returns the state of this process; samplers begin new episodes after a resumption."""
+        """Returns the state of this process; samplers begin new episodes when the run is resumed."""
         state: dict[str, Tensor] = {"generator": self.learner.generator.get_state()}
         return state | checkpoints.prefixed("episodes", self.tracker.state())
 
     def load(self, point: Checkpoint) -> int:
-        """As `Runner.load`; samplers begin with the same weights."""
+        """Continues from a checkpoint, as `Runner.load`, and publishes its weights to samplers."""
         metrics_bytes = super().load(point)
         self.counters.begin(self.step)
         self.learner.publish()
@@ -340,9 +337,9 @@ class AsyncTrainer(Runner):
         self.tracker.load(checkpoints.group("episodes", point.state))
 
     def close(self) -> None:
-        """Ends all workers, and frees what they shared."""
+        """Ends all workers, and frees the memory that they share."""
         self._end_workers()
-        with suppress(HeadraceError, OSError):  # it was raised before, or follows from another error
+        with suppress(HeadraceError, OSError):  # an error was raised before, or follows from another one
             self.writing.wait()
         super().close()
         for shared in (self.weights, self.evaluations, self.counters, *([self.cluster] if self.cluster else [])):

@@ -1,4 +1,4 @@
-"""Callbacks: a user's code that is called at known moments of a run, and the interface to the run that it gets."""
+"""Callbacks: a user's code that is called at certain points of a run, and the interface to the run that it receives."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ class Training:
 
     @property
     def step(self) -> int:
-        """Agent steps so far, all environments together."""
+        """The number of agent steps so far, in all environments together."""
         return self._runner.step
 
     @property
     def seconds(self) -> float:
-        """Seconds spent training so far, resumed parts included."""
+        """The seconds spent on training so far, including those before a resumption."""
         return self._runner.seconds
 
     @property
     def episodes(self) -> int:
-        """Episodes that have ended."""
+        """The number of episodes that have ended."""
         return self._runner.tracker.episodes
 
     @property
     def updates(self) -> int:
-        """Gradient steps of the first policy so far; reading it waits for the device."""
+        """The number of gradient steps of the first policy so far; reading it waits for the device."""
         return self._runner.policies[0].updates
 
     @property
     def mean_return(self) -> float | None:
-        """Mean return of the last ``stop_episodes`` episodes of the first policy; None before one has ended."""
+        """The mean return of the last ``stop_episodes`` episodes of the first policy; None before one has ended."""
         return self._runner.tracker.mean_return()
 
     @property
     def mean_length(self) -> float | None:
-        """Mean length of the same episodes, in steps; None before one has ended."""
+        """The mean length of the same episodes, in agent steps; None before one has ended."""
         return self._runner.tracker.mean_length()
 
     @property
     def losses(self) -> Mapping[str, float]:
-        """Statistics of the first policy's last updates by name; reading them waits for the device."""
+        """The statistics of the first policy's last updates by name; reading them waits for the device."""
         return self._runner.policies[0].last_losses()
 
     @property
@@ -80,10 +80,10 @@ class Training:
         return self._runner.evaluation
 
     def log(self, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
-        """Adds numbers by name to the object ``own`` of the next line of metrics; of equal names the last counts.
+        """Adds numbers by name to the object ``own`` of the next line of metrics; a later value replaces an earlier.
 
         Raises:
-            OptionError: a value is no finite number.
+            OptionError: a value is not a finite number.
         """
         for name, value in {**(metrics or {}), **more}.items():
             self._callbacks.own[name] = _number(name, value)
@@ -92,15 +92,15 @@ class Training:
         """Changes settings that may have a schedule, such as ``learning_rate``, from the next update on.
 
         A change replaces a schedule, and lasts until the next change or the end of the run. ``config.json`` keeps the
-        settings with which the run began, and a resumed run begins with those.
+        settings with which the run began, and a resumed run begins with these.
 
         Raises:
-            OptionError: a setting can have no schedule, or its value is out of bounds.
+            OptionError: a setting cannot have a schedule, or its value is out of bounds.
         """
         self._runner.set_rates(values)
 
     def stop(self) -> None:
-        """Ends the run as Ctrl-C does, once the callback has returned: it is saved, and can be resumed."""
+        """Ends the run as Ctrl-C does, once the callback has returned: with a checkpoint, so that it can be resumed."""
         self._callbacks.stopped = True
 
     def save(self) -> None:
@@ -113,10 +113,10 @@ class Training:
 
 
 class Callback:
-    """Base of callbacks; a subclass overrides the methods that it needs.
+    """The base class of callbacks; a subclass overrides the methods that it needs.
 
-    All are called in the process and thread that learns, one callback after the other. An exception in one ends the
-    run, after a checkpoint is saved.
+    All callbacks are called in the process and thread that learns, one after the other. An exception in one of them
+    ends the run, after a checkpoint is saved.
 
     Example:
         >>> class Patience(headrace.train.Callback):
@@ -126,21 +126,21 @@ class Callback:
     """
 
     def on_start(self, training: Training) -> None:
-        """Called before the first step, also of a resumed run, where ``training.step`` is above 0."""
+        """Called before the first step; also when a run is resumed, with ``training.step`` above 0."""
 
     def on_update(self, training: Training) -> None:
-        """Called after the updates from one rollout; with workers a few times a second. It should take little time."""
+        """Called after the updates from a rollout; with workers a few times a second. It should take little time."""
 
     def on_log(self, training: Training, line: Mapping[str, Any]) -> None:
         """Called before a line of metrics is written; numbers that `Training.log` adds are in this line.
 
         Args:
             training: the run.
-            line: the line: ``step``, ``episodes``, ``return``, ``length``, ``loss``, ``time`` …
+            line: the entries of the line, such as ``step``, ``episodes``, ``return``, ``length``, ``loss``, ``time``.
         """
 
     def on_checkpoint(self, training: Training, path: Path) -> None:
-        """Called after a checkpoint was written; with workers a fraction of a second later."""
+        """Called after a checkpoint is written; with workers a fraction of a second later."""
 
     def on_end(self, training: Training, reason: Reason) -> None:
         """Called after the last checkpoint, unless the run failed."""
@@ -174,10 +174,10 @@ class Callbacks:
 
     Args:
         given: the user's callbacks.
-        runner: the run.
+        runner: the runner of the run.
 
     Attributes:
-        own: metrics of callbacks for the next line.
+        own: metrics of callbacks for the next line of metrics.
         stopped: whether a callback has called `Training.stop`.
     """
 
@@ -204,7 +204,7 @@ class Callbacks:
             line[OWN], self.own = self.own, {}
 
     def note_checkpoint(self, path: Path) -> None:
-        """Stores the path of a checkpoint for the next `update`; may be called in any thread."""
+        """Stores the path of a checkpoint until the next `update`; may be called in any thread."""
         if self._each:
             self._written.append(path)
 
@@ -216,7 +216,7 @@ class Callbacks:
     def _tell_of_checkpoints(self) -> None:
         while self._written:
             path = self._written.popleft()
-            if not path.exists():  # it was removed in favour of newer ones
+            if not path.exists():  # removed, as there are newer ones
                 continue
             self._call(lambda each, path=path: each.on_checkpoint(self._training, path))
 
@@ -226,7 +226,7 @@ class Callbacks:
                 moment(each)
         except Exception:
             if save:
-                with suppress(HeadraceError):  # the callback's error is what counts
+                with suppress(HeadraceError):  # only the callback's error is reported
                     self._runner.save()
             raise
 
@@ -242,7 +242,7 @@ class _Function(Callback):
 
 
 def callbacks_of(given: object) -> tuple[Callback, ...]:
-    """Returns the argument ``callback=`` of `headrace.train.train`, one, several or None, as a tuple.
+    """Returns the argument ``callback`` of `headrace.train.train`, one callback, several or None, as a tuple.
 
     Raises:
         OptionError: one of them is neither a `Callback` nor a function.

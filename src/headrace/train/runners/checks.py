@@ -1,4 +1,4 @@
-"""What no run with workers can do, whatever the algorithm."""
+"""Checks of settings that apply to all runs with workers, whatever the algorithm."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from headrace.train.config.uses import check_asked_for
 
 
 def check_workers(config: Config) -> None:
-    """Refuses what no run with workers can do.
+    """Checks that a run with workers supports the task and the settings.
 
     Raises:
-        OptionError: the settings ask for it.
+        OptionError: it does not; the message names the reason.
     """
     spec = build_task(config.task, **config.env_options).spec
     if spec.agents:

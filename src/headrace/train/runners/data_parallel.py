@@ -1,8 +1,8 @@
-"""Starts and supervises the processes of data-parallel training on one machine.
+"""The start and supervision of the processes of data-parallel training on one machine.
 
-Their collective operations are in `headrace.train.runners.process_group`. The process that was asked to train only
-supervises: if a worker raises or dies, it ends the others and raises an error that names the worker. If it is killed
-itself, its workers end as well.
+Their collective operations are in `headrace.train.runners.process_group`. The main process only supervises: if a worker
+raises an exception or dies, it ends the others and raises an error that names the worker. If the main process is
+killed, its workers end as well.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.status import last_line
 
-GRACE = 1.0  # seconds to wait for further reports after the first failure
+GRACE = 1.0  # wait for further reports after the first failure, in seconds
 POLL = 0.1  # seconds between checks whether Ctrl-C was pressed
 HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class _Worker:
-    """One process, and the pipe on which it reports how it ended."""
+    """One process, and the pipe on which it sends the report of its end."""
 
     rank: int
     device: str
@@ -62,11 +62,11 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     Args:
         config: the run's settings.
         run_dir: an existing run folder.
-        saved: the checkpoint to go on from.
+        saved: the checkpoint to continue from; None for a new run.
         quiet: show no progress.
 
     Raises:
-        HeadraceError: a process raised it; all kinds are raised again as they were.
+        HeadraceError: a process raised this error; subclasses are raised again unchanged.
         WorkerError: a process raised another exception, or died.
     """
     context = worker_context()
@@ -121,7 +121,7 @@ def _reached(run: RunFolder) -> tuple[int, float]:
 
 
 def _listen(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
-    """Receives reports for up to `POLL` seconds; returns the processes that ended without one."""
+    """Receives reports for up to `POLL` seconds; returns the processes that ended without a report."""
     ended = [
         worker for worker in workers if not worker.process.is_alive()
     ]  # their reports, if any, can be received by now
@@ -135,7 +135,7 @@ def _listen(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]
 
 
 def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Report]) -> NoReturn:
-    """Raises the first failure; the lost connections of other processes follow from it."""
+    """Raises the error of the first failure, from which the lost connections of other processes follow."""
     raised = sorted((report.at, rank) for rank, report in reports.items() if report.result is None)
     first = workers[raised[0][1]] if raised else None
     if dead:
@@ -150,7 +150,7 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
 
 
 def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool):
-    """Runs in each process: trains, and reports the result or the error."""
+    """Trains, and reports the result or the error; the main function of each process."""
     rank, size, port, stop, pipe = place
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
@@ -159,7 +159,7 @@ def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, 
         report = Report.of(error)
     pipe.send(report)
     sys.stdout.flush()
-    if dist.is_initialized():  # after the report, since the others fail once a connection is lost
+    if dist.is_initialized():  # after the report, since the other processes fail once a connection is lost
         dist.destroy_process_group()
 
 
@@ -171,7 +171,7 @@ def _train(
     take_cores(rank, size)
     device = find_device(config.devices[rank])
     if sys.platform == "linux":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else gloo resolves the host name, which may have no address
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # by default gloo resolves the host name, which may fail
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
     group = ProcessGroup(rank, size, stop.is_set, lambda _: config.devices[rank], watched=True)
@@ -179,7 +179,7 @@ def _train(
 
 
 def _store(port: int = 0) -> Any:
-    """Returns the store through which processes find each other; without a port a new one, local to this machine."""
+    """Returns the store through which processes connect; without a port a new one, local to this machine."""
     if port:
         return dist.TCPStore(HERE, port, is_master=False, wait_for_workers=False)  # type: ignore[reportPrivateImportUsage]
     # without a listener of its own, TCPStore would accept connections from the whole network

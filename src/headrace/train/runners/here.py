@@ -1,4 +1,4 @@
-"""Training in this process: makes the runner that the settings ask for, and runs it."""
+"""Training in this process, by the runner that the settings require."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def train_here(
     Args:
         config: the settings of the run.
         run: an existing run folder.
-        saved: the checkpoint to go on from; None to begin.
+        saved: the checkpoint to continue from; None for a new run.
         quiet: show no progress.
-        group: the processes that train together; by default this one alone.
-        callbacks: called at known moments of the run.
+        group: the processes that train together; by default only this one.
+        callbacks: the user's callbacks.
     """
     from headrace.train.logging.dashboard import Dashboard
     from headrace.train.runners.process_group import ProcessGroup
@@ -61,7 +61,7 @@ def train_here(
 
 
 def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup) -> Runner:
-    """Returns the runner for these settings."""
+    """Returns the runner that the settings require."""
     from headrace.train.collect.steps import replays_steps
     from headrace.train.runners.off_policy import OffPolicyTrainer
     from headrace.train.runners.on_policy import OnPolicyTrainer

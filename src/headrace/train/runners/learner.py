@@ -1,4 +1,4 @@
-"""The interface of a learner, as a run with workers calls it.
+"""The interface of a learner for a run with workers.
 
 `headrace.train.workers.replay_learner.ReplayLearner` learns from a replay,
 `headrace.train.workers.rollout_learner.RolloutLearner` from rollouts.
@@ -15,12 +15,12 @@ from headrace.train.config.settings import Config
 
 
 class Learner(Protocol):
-    """What learns in the process that was asked to train.
+    """The part of a run with workers that learns, in the main process.
 
     Attributes:
-        updates: gradient steps so far, those before a resumption included.
-        config: the run's settings; the scheduled ones are read before each update.
-        generator: the source of all randomness in learning.
+        updates: number of gradient steps so far, including those before a resumption.
+        config: the run's settings; scheduled ones are read before each update.
+        generator: the source of all random numbers in learning.
     """
 
     updates: int
@@ -28,7 +28,7 @@ class Learner(Protocol):
     config: Config
 
     def publish(self) -> None:
-        """Gives samplers the present weights."""
+        """Publishes the present weights to samplers."""
         ...
 
     def statistics(self) -> Tensor | None:
@@ -36,9 +36,9 @@ class Learner(Protocol):
         ...
 
     def settle(self) -> None:
-        """Reads everything that another process has learnt."""
+        """Reads the newest weights and optimiser state of another process that learns, if there is one."""
         ...
 
     def staleness(self) -> dict[str, float]:
-        """Returns by name how old the data of the last update was."""
+        """Returns measures of the age of the last update's data, by name."""
         ...

@@ -1,7 +1,7 @@
-"""Connects the processes that torchrun has started, also after a restart.
+"""Connections between the processes that torchrun has started, also after a restart.
 
 After a restart, torch's ``env://`` reads the addresses of the killed processes from the store of torchrun's agents, and
-gloo waits for them in vain. Here each start of the processes uses keys with a random prefix of its own. The first
+gloo waits for them until a timeout. Here each start of the processes uses keys with its own random prefix. The first
 process draws the prefix, and confirms it once all others have answered.
 """
 
@@ -21,9 +21,9 @@ from headrace.errors import WorkerError
 from headrace.train.processes.torchrun import Place
 from headrace.train.runners.process_group import ProcessGroup
 
-START = timedelta(minutes=5)  # the longest wait for all processes to start
-BEHIND = timedelta(minutes=10)  # the longest wait of a collective operation for the slowest process
-POLL = 0.02  # seconds
+START = timedelta(minutes=5)  # maximum wait for all processes to start
+BEHIND = timedelta(minutes=10)  # maximum wait of a collective operation for the slowest process
+POLL = 0.02  # seconds between two checks of the store
 PREFIX = "headrace/prefix"
 
 
@@ -31,7 +31,7 @@ def store_of(place: Place) -> Any:
     """Returns the key-value store of torchrun's agents, or one that the first process opens.
 
     Raises:
-        WorkerError: it cannot be reached.
+        WorkerError: the store cannot be reached.
     """
     try:
         store, _, _ = next(rendezvous("env://", timeout=START))
@@ -42,16 +42,16 @@ def store_of(place: Place) -> Any:
 
 
 def meet(place: Place, store: Any, stop: Callable[[], bool]) -> ProcessGroup:
-    """Waits for all other processes and connects with them; returns their group.
+    """Waits for all other processes and connects to them; returns their group.
 
     Args:
-        place: which of the processes this is.
+        place: the place of this process.
         store: the store that `store_of` returned.
-        stop: returns whether this process was asked to end.
+        stop: returns whether this process was told to end.
 
     Raises:
         WorkerError: a process has not started in time.
-        KeyboardInterrupt: this process was asked to end while it waited.
+        KeyboardInterrupt: this process was told to end while it waited.
     """
     if place.size > 1:
         prefix = _agreed_prefix(place, store, stop)
@@ -69,7 +69,7 @@ def leave() -> None:
 
 
 def _agreed_prefix(place: Place, store: Any, stop: Callable[[], bool]) -> str:
-    """Returns a prefix that all processes of this start have agreed on; raises as `meet`."""
+    """Returns a prefix that all processes of this start have agreed on; raises the errors of `meet`."""
     own, until = uuid.uuid4().hex, time.monotonic() + START.total_seconds()
 
     def wait() -> None:
@@ -90,7 +90,7 @@ def _agreed_prefix(place: Place, store: Any, stop: Callable[[], bool]) -> str:
     answered = ""
     while True:
         prefix = store.get(PREFIX).decode() if store.check([PREFIX]) else ""
-        if prefix != answered:  # it may be that of an earlier start, which is not confirmed any more
+        if prefix != answered:  # it may be of an earlier start, and is then never confirmed
             store.set(f"{prefix}/{place.rank}", own)
             answered = prefix
         if prefix and store.check([f"{prefix}/all"]) and own in store.get(f"{prefix}/all").decode().split():

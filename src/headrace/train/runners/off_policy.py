@@ -1,4 +1,4 @@
-"""Runs whose learner draws from a replay that samplers fill; with a free replay ratio neither waits for the other."""
+"""Runs whose learner draws from a replay that samplers fill; with a free replay ratio, neither waits for the other."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from headrace.train.workers.actor_learner import Exchange, extras_of
 from headrace.train.workers.rate_limiter import RateLimiter
 from headrace.train.workers.replay_learner import ReplayLearner
 
-HEAD_START = 100  # updates of the critics while the process that learns the actor starts
+HEAD_START = 100  # maximum number of updates of the critics before the process that learns the actor has started
 
 
 class OffPolicyTrainer(AsyncTrainer):
-    """A run with workers, of an algorithm with a replay.
+    """A run with workers of an algorithm with a replay.
 
     Attributes:
-        replay: the replay that samplers write and `learner` reads.
+        replay: the replay that samplers write to and `learner` reads from.
         rate_limiter: decides which updates are due, and which steps are allowed.
-        emptied: agent steps and updates of the run when its replay was last empty, from which the limiter counts.
+        emptied: agent steps and updates of the run when its replay was last empty, from which the limiter counts both.
         exchange: the weights that the processes of an actor and of its critics send each other.
     """
 
@@ -78,7 +78,7 @@ class OffPolicyTrainer(AsyncTrainer):
         if learner.updates >= limiter.due(self.counters.total_steps()) or not self.replay.held:
             return False
         if self.config.apart and not self.counters.actor_updates[0] and learner.updates > HEAD_START:
-            return False  # the critics would only learn the value of the initial actor
+            return False  # further updates would fit the critics to the initial actor
         learner.update()
         limiter.note(learner.updates)
         return True
@@ -88,29 +88,29 @@ class OffPolicyTrainer(AsyncTrainer):
         self.learner.set_rates(self.step)
 
     def set_rates(self, values: Mapping[str, float]) -> None:
-        """As `Runner.set_rates`."""
+        """Sets settings that may have a schedule, as `Runner.set_rates`."""
         super().set_rates(values)
         self.learner.set_rates(self.step)
 
     def finished(self) -> bool:
-        """Returns whether all steps, and all updates that the replay ratio asks for, are done."""
+        """Returns whether all steps, and all updates that the replay ratio requires, are done."""
         steps = self.counters.total_steps()
         if steps < self.config.total_steps:
             return False
         return self.config.replay_ratio is None or self.learner.updates >= self.rate_limiter.due(steps)
 
     def _load(self, point: Checkpoint) -> None:
-        """As `AsyncTrainer._load`; the replay is empty if it was not saved or does not fit any more."""
+        """Restores a checkpoint; the replay stays empty if it was not saved or does not fit any more."""
         super()._load(point)
         self.policy.caveat = self._load_replay(point.counters.get("replay"))
         self.emptied = self.step, self.updates
-        if self.policy.caveat is None:  # a checkpoint of format 1 does not say: its replay was empty at the start
+        if self.policy.caveat is None:  # a checkpoint of format 1 lacks the entry; its replay was empty at the start
             self.emptied = tuple(point.counters.get("emptied", (0, 0)))
         assert isinstance(self.policy, OffPolicy)
         self.counters.actor_updates[0] = self.updates // self.policy.actor_every
 
     def _load_replay(self, written: list[int] | None) -> str | None:
-        """Restores the replay, which had `written` rows; returns in words why that failed, or None."""
+        """Restores the replay, which had `written` rows; returns a message if that failed, or None."""
         steps = self.config.learning_starts
         if written is None:
             return self._files.without("save_replay=False left it out", steps)
@@ -120,7 +120,7 @@ class OffPolicyTrainer(AsyncTrainer):
         return super()._counters() | {"emptied": self.emptied}
 
     def checkpoint(self) -> Checkpoint:
-        """As `AsyncTrainer.checkpoint`, with what an actor that learns apart has learnt."""
+        """Returns the checkpoint of `Runner.checkpoint`, with the newest actor if another process learns it."""
         self.learner.settle()
         point = super().checkpoint()
         if self.config.save_replay:
@@ -137,6 +137,6 @@ class OffPolicyTrainer(AsyncTrainer):
         super()._write(name, point)
 
     def close(self) -> None:
-        """As `AsyncTrainer.close`."""
+        """Ends all workers, and frees the memory that they share, as `AsyncTrainer.close`."""
         super().close()
         self.exchange.close()

@@ -1,4 +1,4 @@
-"""Runs whose learner takes whole rollouts from samplers, whose policy is a few updates older: PPO with V-trace."""
+"""Runs whose learner takes whole rollouts from samplers that act with slightly older policies: PPO with V-trace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OnPolicyTrainer(AsyncTrainer):
     """A run of PPO with workers.
 
     Attributes:
-        rollouts: the rollouts that samplers write and `learner` reads.
+        rollouts: the slots of rollouts that samplers write to and `learner` reads from.
     """
 
     learner: RolloutLearner
@@ -36,7 +36,7 @@ class OnPolicyTrainer(AsyncTrainer):
     def __init__(self, config: Config, run: RunFolder, resume: Checkpoint | None = None):
         check(config)
         super().__init__(config, run, resume)
-        # the updates from a rollout may take longer than a user should wait after Ctrl-C
+        # all updates from a rollout may take too long after Ctrl-C
         self.policy.interrupted = lambda: bool(self._interrupt)
 
     def _make_learner(self) -> RolloutLearner:
@@ -59,11 +59,11 @@ class OnPolicyTrainer(AsyncTrainer):
         return not self.finished() and self.learner.learn()
 
     def finished(self) -> bool:
-        """Returns whether `total_steps` agent steps were learnt from."""
+        """Returns whether the learner has used `total_steps` agent steps."""
         return self.learner.steps >= self.config.total_steps
 
     def speeds(self) -> dict[str, float | None]:
-        """As `AsyncTrainer.speeds`; a rollout may be smaller than a minibatch."""
+        """Returns recent rates per second, as `AsyncTrainer.speeds`; a rollout may be smaller than a minibatch."""
         speeds, rows = super().speeds(), self.config.num_steps * self.config.num_envs
         updates = speeds["updates"]
         size = min(rows, self.config.minibatch_size)
@@ -72,7 +72,7 @@ class OnPolicyTrainer(AsyncTrainer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> dict[str, Tensor]:
-        """As `AsyncTrainer._state`; rollouts that wait for the learner are not saved."""
+        """Returns the state of this process; rollouts that wait for the learner are not saved."""
         return super()._state() | self.learner.state()
 
     def _counters(self) -> dict[str, Any]:
@@ -84,16 +84,16 @@ class OnPolicyTrainer(AsyncTrainer):
         self.learner.steps = point.counters["learnt"]
 
     def close(self) -> None:
-        """As `AsyncTrainer.close`; also frees the rollouts."""
+        """Ends all workers, and frees the memory that they share, including the rollouts."""
         super().close()
         self.rollouts.close()
 
 
 def check(config: Config) -> None:
-    """Checks that a run with these settings can have workers, and that its algorithm learns from rollouts of others.
+    """Checks that a run with these settings can have workers, and that its algorithm can learn from their rollouts.
 
     Raises:
-        OptionError: it cannot; the message says which setting is in the way.
+        OptionError: one of these is not the case; the message names the setting.
     """
     if not find_algorithm(config.algo).capabilities.workers:
         raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")

@@ -1,4 +1,4 @@
-"""How a run ended."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Literal
 
 Reason = Literal["solved", "finished", "interrupted"]
-"""why a run ended: it reached ``stop_at_return``, took all its steps, or was stopped by Ctrl-C or TERM"""
+"""the reason for a run's end: it reached ``stop_at_return``, took all its steps, or was stopped by Ctrl-C or TERM"""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
         run_dir: the run folder.
-        reason: why it ended.
-        steps: agent steps, all environments together.
-        seconds: time spent training.
-        mean_return: of the last ``stop_episodes`` episodes; None if none has ended.
+        reason: the reason for its end.
+        steps: number of agent steps, in all environments together.
+        seconds: seconds spent on training.
+        mean_return: mean return of the last ``stop_episodes`` episodes; None if none has ended.
         video, plot: files made at the end, if any.
     """
 

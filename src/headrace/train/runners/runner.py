@@ -1,6 +1,6 @@
 """The base of all runs: the training loop, metrics and checkpoints.
 
-`headrace.train.runners.synchronous` collects and learns in turn; in `headrace.train.runners.asynchronous` workers
+`headrace.train.runners.synchronous` collects and learns in turn; in `headrace.train.runners.asynchronous`, workers
 sample, learn and evaluate at the same time.
 """
 
@@ -39,7 +39,7 @@ from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights
 
-REMARKS = 3  # remarks on the dashboard: the newest ones
+REMARKS = 3  # number of remarks on the dashboard, the newest ones
 
 
 class Runner(ABC):
@@ -48,16 +48,16 @@ class Runner(ABC):
     Args:
         config: the settings of the run.
         run: the run folder.
-        device: the device that learns.
+        device: the learner's device.
 
     Attributes:
         policies: all policies of the run; the returns of the run are those of the first policy.
         writer: writes the metrics; None in a process that does not write them.
-        step: agent steps so far, all environments together.
+        step: number of agent steps so far, in all environments together.
         best_return: the highest mean return so far for which a checkpoint was kept.
-        evaluation: the evaluator's last result; empty before the first, or without an evaluator.
+        evaluation: the evaluator's last result; empty before the first result, or without an evaluator.
         remarks: warnings and other events, as lines for the dashboard.
-        resumed: whether the run goes on from a checkpoint.
+        resumed: whether the run continues from a checkpoint.
     """
 
     SPEEDS: ClassVar[str]
@@ -84,7 +84,7 @@ class Runner(ABC):
     # -- the loop --------------------------------------------------------------------------------
 
     def train(self, dashboard: Dashboard) -> Reason:
-        """Trains to the end, and returns why the run ended."""
+        """Trains to the end of the run, and returns the reason for the end."""
         if self.over():
             return self._note_end()
         self._since = saved = time.monotonic()
@@ -112,7 +112,7 @@ class Runner(ABC):
         return reason
 
     def _note_end(self) -> Reason:
-        """Returns why the run ended, and logs it as an event unless the last event says so already."""
+        """Returns the reason for the run's end, and logs it as an event unless it is the last event already."""
         reason, events = self._reason(), read_events(self.run.events.file)
         if not events or events[-1].kind != reason:
             self.note(reason, self._ended(reason))
@@ -129,7 +129,7 @@ class Runner(ABC):
                 self.note("warning", policy.caveat)
 
     def _ended(self, reason: Reason) -> str:
-        """Returns in words why the run ended."""
+        """Returns a text on the reason for the run's end."""
         if reason == "solved":
             return f"mean return {self.tracker.mean_return():.1f} reached the goal of {self.config.stop_at_return:g}"
         if reason == "finished":
@@ -140,7 +140,7 @@ class Runner(ABC):
     def _running(self) -> AbstractContextManager[Any]:
         """Returns the context of the loop, which saves a first checkpoint, and starts and ends the workers.
 
-        Its value is true once the run is asked to end.
+        The context's value becomes true once the run is told to end.
         """
 
     @abstractmethod
@@ -148,24 +148,24 @@ class Runner(ABC):
         """Samples, learns, and writes a line of metrics if one is due."""
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
-        """Returns whether all processes of the run stop and save, given whether this one would."""
+        """Returns whether all processes of the run stop, and whether they save, given the same of this process."""
         return stop, save
 
     @abstractmethod
     def _finish(self) -> None:
-        """Called between the loop and the last checkpoint."""
+        """Completes the run between the loop and the last checkpoint."""
 
     @abstractmethod
     def finished(self) -> bool:
         """Returns whether all steps, and all updates from them, are done."""
 
     def solved(self) -> bool:
-        """Returns whether the mean return of the last episodes reached ``stop_at_return``."""
+        """Returns whether the mean return of the last episodes has reached ``stop_at_return``."""
         goal, mean = self.config.stop_at_return, self.tracker.mean_return()
         return goal is not None and mean is not None and self.tracker.full and mean >= goal
 
     def over(self) -> bool:
-        """Returns whether a resumed run had ended already, its last line of metrics included."""
+        """Returns whether a resumed run had already ended, and written its last line of metrics."""
         return 0 < self.step == self._logged and self._at_end()
 
     def _at_end(self) -> bool:
@@ -175,20 +175,20 @@ class Runner(ABC):
         return "solved" if self.solved() else "finished" if self.finished() else "interrupted"
 
     def close(self) -> None:
-        """Ends all workers, and frees what the run holds."""
+        """Ends all workers, and frees the run's resources."""
         if self.writer is not None:
             self.writer.close()
             self._live.close()
 
     @property
     def _root(self) -> int:
-        """The id of the process that all processes of the run descend from."""
+        """The id of the process from which all processes of the run descend."""
         return os.getpid()
 
     # -- for reporting ---------------------------------------------------------------------------
 
     def note(self, kind: Kind, text: str) -> None:
-        """Logs an event of the run, in the process that writes the metrics."""
+        """Logs an event of the run with this text, if this process writes the metrics."""
         if self.writer is not None:
             self.run.events.note(kind, text, self.step, self.seconds)
 
@@ -199,21 +199,21 @@ class Runner(ABC):
 
     @property
     def seconds(self) -> float:
-        """Seconds spent training so far, resumed parts included."""
+        """The seconds spent on training so far, including those before a resumption."""
         return self._trained + (0.0 if self._since is None else time.monotonic() - self._since)
 
     @property
     def tracker(self) -> EpisodeTracker:
-        """Returns and lengths of the first policy's episodes."""
+        """The returns and lengths of the first policy's episodes."""
         return self.policies[0].tracker
 
     @abstractmethod
     def split(self) -> dict[str, float]:
-        """Returns the seconds since this process began to train, by what they were spent on."""
+        """Returns the kind of work → seconds that this process has spent on it since training began."""
 
     @abstractmethod
     def speeds(self) -> dict[str, float | None]:
-        """Returns rates a second by name; None before they are known."""
+        """Returns name → rate per second; None before the rate is known."""
 
     def progress(self) -> Progress:
         """Returns the state of the run for the dashboard."""
@@ -235,7 +235,7 @@ class Runner(ABC):
         )
 
     def _log(self) -> None:
-        """Writes a line of metrics; raises `NotFiniteError` where something in it is not finite."""
+        """Writes a line of metrics; raises `NotFiniteError` if a loss or a mean return in it is not finite."""
         self._logged, self._logged_at = self.step, self.seconds
         self._check_reported()
         if self.writer is None:
@@ -256,38 +256,38 @@ class Runner(ABC):
 
     @abstractmethod
     def _counts(self) -> dict[str, int]:
-        """Returns what is counted beside agent steps, such as updates."""
+        """Returns further counts of the run beside agent steps, such as updates."""
 
     def _details(self) -> dict[str, Any]:
         """Returns further entries of a line of metrics."""
         return {}
 
     def _time(self) -> dict[str, Any]:
-        """Returns the part of a line of metrics that differs between equal runs: time, speeds, memory, cores."""
+        """Returns the entries of a line of metrics that differ between equal runs: time, speeds, memory, cores."""
         speeds = {name: None if speed is None else round(speed) for name, speed in self.speeds().items()}
         split = {name: round(seconds, 3) for name, seconds in self.split().items()}
         clock = {"seconds": round(self.seconds, 3), "unix": round(time.time(), 3)}
         return {**clock, **split, self.SPEEDS: speeds, "memory": in_use(self.device), **self._hardware.read()}
 
     def _check_reported(self) -> None:
-        """Raises `NotFiniteError` where a loss or a mean return is not finite."""
+        """Raises `NotFiniteError` if a loss or a mean return is not finite."""
         for policy in self.policies:
             mean = policy.tracker.mean_return()
             self._check(policy, policy.last_losses() | ({} if mean is None else {"return": mean}))
 
     def _check(self, policy: Policy, statistics: Mapping[str, float]) -> None:
-        """Raises `NotFiniteError` where one of a policy's statistics is not finite."""
+        """Raises `NotFiniteError` if one of a policy's statistics is not finite."""
         check_statistics(statistics, policy.name, self._when())
 
     @abstractmethod
     def _when(self) -> str:
-        """Returns in words when the last updates were made."""
+        """Returns a text on the time of the last updates."""
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     @abstractmethod
     def save(self) -> object:
-        """Writes a checkpoint, and waits until it is there.
+        """Writes a checkpoint, and waits until it is written.
 
         Raises:
             NotFiniteError: a loss or a mean return is not finite.
@@ -326,20 +326,20 @@ class Runner(ABC):
         self.run.events.note("checkpoint", name, known["step"], known["seconds"])
 
     def checkpoint(self) -> Checkpoint:
-        """Returns everything that the rest of the run depends on, as far as this process has it."""
+        """Returns all data of this process that continuing the run requires."""
         optimisers = {name: tensor for policy in self.policies for name, tensor in policy.optimisers().items()}
         return Checkpoint(self._model(), optimisers, self._state(), self._counters())
 
     @abstractmethod
     def _state(self) -> dict[str, Tensor]:
-        """Returns what the rest of the run depends on beside networks and optimisers."""
+        """Returns the tensors, beside networks and optimisers, that continuing the run requires."""
 
     def _actor_model(self) -> dict[str, Tensor]:
-        """Returns the newest `_model`, for a page that shows the run."""
+        """Returns the newest tensors of `_model`, for a page that shows the run."""
         return self._model()
 
     def _model(self) -> dict[str, Tensor]:
-        """Returns all tensors that playing needs."""
+        """Returns the tensors of all policies that acting requires."""
         return {name: tensor for policy in self.policies for name, tensor in policy.model().items()}
 
     def _counters(self) -> dict[str, Any]:
@@ -378,4 +378,4 @@ class Runner(ABC):
 
     @abstractmethod
     def _load(self, point: Checkpoint) -> None:
-        """Restores what `_state` and `_counts` returned."""
+        """Restores the results of `_state` and `_counts` from a checkpoint."""

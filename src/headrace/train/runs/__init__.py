@@ -1,1 +1,1 @@
-"""A run on disk: its folder, its checkpoints, its lock, and trust in the code that it names."""
+"""The files of a run: its folder, checkpoints and lock, and checks of the code that it names."""

@@ -1,6 +1,7 @@
-"""Caches results of measurements on this machine, in files of the user's cache.
+"""A cache of results of measurements on this machine, in files of the user's cache.
 
-A result belongs to a key: the machine, and everything else that it depends on. Unreadable files count as missing.
+The key of a result is the machine, and everything else on which the result depends. Unreadable files are treated as
+missing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class MeasurementCache(Generic[T]):
     Attributes:
         name: name of the file.
         encode: converts a result to a dict that JSON can represent.
-        decode: converts that dict, as keywords, back; raises TypeError or ValueError if they do not fit.
+        decode: converts that dict, as keyword arguments, to a result; raises TypeError or ValueError if it is invalid.
     """
 
     def __init__(self, name: str, encode: Callable[[T], dict[str, Any]], decode: Callable[..., T]):
@@ -42,12 +43,12 @@ class MeasurementCache(Generic[T]):
         return next((found for other, found in self._all() if other == plain(key)), None)
 
     def remember(self, key: Key, found: T) -> None:
-        """Stores a result for this key, replacing an earlier one; raises OSError if the file cannot be written."""
+        """Stores a result for this key in place of an earlier one; raises OSError if the file cannot be written."""
         key = plain(key)
         self._write([*((other, kept) for other, kept in self._all() if other != key), (key, found)])
 
     def forget(self, chosen: Callable[[Key], bool]) -> int:
-        """Removes the results whose keys are ``chosen``; returns their number."""
+        """Removes the results for whose keys ``chosen`` returns True; returns their number."""
         entries = self._all()
         kept = [entry for entry in entries if not chosen(entry[0])]
         if len(kept) < len(entries):
@@ -55,7 +56,7 @@ class MeasurementCache(Generic[T]):
         return len(entries) - len(kept)
 
     def _all(self) -> list[tuple[Key, T]]:
-        """Returns all keys and results; none where the file is missing or damaged."""
+        """Returns all keys and results; an empty list if the file is missing or damaged."""
         try:
             return [self._entry(**entry) for entry in json.loads(self.file.read_text())]
         except (OSError, ValueError, TypeError):
@@ -78,5 +79,5 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def plain(key: Key) -> Key:
-    """Returns a key as JSON reads it back, with lists in place of tuples."""
+    """Returns a key as JSON represents it, with lists in place of tuples."""
     return json.loads(json.dumps(key))

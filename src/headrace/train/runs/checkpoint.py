@@ -3,10 +3,13 @@
 A run may be killed at any moment, also during a write. A checkpoint is therefore written into a temporary folder,
 flushed to disk, and renamed: a checkpoint that exists is complete.
 
-``model.safetensors`` the network and its observation statistics (all that is needed to play) ·
-``optimizer.safetensors`` Adam's moments · ``state.safetensors`` environments, random generator, current
-observations, reward statistics, unfinished episodes · ``state.json`` counters · ``SHA256SUMS`` checksums of
-these files, in the format of ``sha256sum --check``.
+The files are:
+
+- ``model.safetensors``: the network and its observation statistics, all that acting requires
+- ``optimizer.safetensors``: Adam's moments
+- ``state.safetensors``: environments, random generator, current observations, reward statistics, unfinished episodes
+- ``state.json``: counters
+- ``SHA256SUMS``: checksums of these files, in the format of ``sha256sum --check``
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ class Checkpoint:
     counters: dict[str, Any]
 
     def copied(self) -> Checkpoint:
-        """Returns the same checkpoint on the CPU, in memory of its own."""
+        """Returns a copy of the checkpoint on the CPU."""
         model, optimizer, state = (
             {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
             for group in (self.model, self.optimizer, self.state)
@@ -59,7 +62,8 @@ def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
     """Writes ``folder/name`` atomically, replacing one of that name, and returns its path.
 
     Raises:
-        StorageError: it cannot be written, as on a full disk; an earlier checkpoint is still complete.
+        StorageError: the checkpoint cannot be written, for instance because the disk is full; an earlier checkpoint is
+            still complete.
     """
     target, temporary = folder / name, folder / f".{name}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -68,7 +72,7 @@ def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
             temporary.mkdir(parents=True)
             _write(temporary, checkpoint)
             if target.exists():
-                # a folder cannot be replaced in one call; a crash between the two leaves the older checkpoints
+                # a folder cannot be replaced in one call; a crash between the two calls leaves the older checkpoints
                 _discard(target)
             temporary.rename(target)
             flush(folder)
@@ -78,7 +82,7 @@ def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
 
 
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint's files, down to the disk."""
+    """Writes a checkpoint's files, and flushes them to the disk."""
     for group in GROUPS:
         tensors = {
             key: tensor.detach().cpu().contiguous().clone() for key, tensor in getattr(checkpoint, group).items()
@@ -93,10 +97,10 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """Reads what `save` wrote.
+    """Returns the checkpoint that `save` wrote.
 
     Raises:
-        StateError: a file is missing or damaged, or of another version; the message names it.
+        StateError: a file is missing, damaged, or of another version; the message names the file.
     """
     try:
         counters = json.loads((path / COUNTERS).read_text())
@@ -132,24 +136,24 @@ def _sum(file: Path) -> str:
 
 
 def step_name(step: int) -> str:
-    """Returns the name of the checkpoint after ``step`` agent steps; names sort by age."""
+    """Returns the name of the checkpoint after ``step`` agent steps; the order of names is that of steps."""
     return f"step-{step:012d}"
 
 
 def newest(folder: Path) -> Path | None:
-    """Returns the latest complete checkpoint of a run, or None."""
+    """Returns the latest complete checkpoint of a run; None if there is none."""
     return max(folder.glob("step-*"), default=None)
 
 
 def newest_learnt(folder: Path) -> Path | None:
-    """Returns the latest complete checkpoint; None also if it is that of step 0 and the run has no metrics."""
+    """Returns the latest complete checkpoint; None also if it is of step 0 and the run has no metrics."""
     path, metrics = newest(folder), folder.parent / "metrics.jsonl"
     began_only = path is not None and path.name == step_name(0) and not (metrics.exists() and metrics.stat().st_size)
     return None if began_only else path
 
 
 def best(folder: Path) -> Path | None:
-    """Returns the checkpoint with the highest mean return, or the newest if none is marked as best."""
+    """Returns the checkpoint with the highest mean return, or the newest if none is marked as best, or None."""
     path = folder / BEST
     return path if path.is_dir() else newest(folder)
 
@@ -163,7 +167,7 @@ def prune(folder: Path, keep: int) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Removes a checkpoint; a crash meanwhile never leaves a part of it under its own name."""
+    """Removes a checkpoint, so that a crash never leaves a part of it under its own name."""
     discarded = path.with_name(f".{path.name}.{os.getpid()}.old")
     shutil.rmtree(discarded, ignore_errors=True)
     path.rename(discarded)
@@ -171,7 +175,7 @@ def _discard(path: Path) -> None:
 
 
 def pack_blobs(blobs: list[bytes]) -> dict[str, Tensor]:
-    """Returns byte strings as two tensors, so that a thousand environments are one entry of a file."""
+    """Returns byte strings as two tensors, so that many environments are one entry of a file."""
     data = np.frombuffer(b"".join(blobs), np.uint8).copy()
     sizes = np.array([len(blob) for blob in blobs], np.int64)
     return {"environments": torch.from_numpy(data), "environment_sizes": torch.from_numpy(sizes)}

@@ -1,4 +1,4 @@
-"""The few episodes of a run that are kept as videos, in ``episodes/``, with a line each in ``episodes.jsonl``."""
+"""The episodes of a run that are kept as videos in ``episodes/``, with a line each in ``episodes.jsonl``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from headrace.train.runs.writing import replace
 
-MOST = 8  # episodes that are kept
+MOST = 8  # maximum number of episodes that are kept
 LIST = "episodes.jsonl"
 Kind = Literal["progress", "newest", "best"]
 
@@ -20,13 +20,13 @@ class KeptEpisode:
     """An episode that is kept.
 
     Attributes:
-        file: its video, in the folder of episodes.
+        file: name of its video in the folder of episodes.
         step: agent steps of the run when the agent's weights were learnt.
         return_: its return; ``return`` in the file.
         length: its number of agent steps.
-        time: when it was played, in seconds since 1970.
-        kind: ``"best"`` or ``"newest"`` for the agent of that checkpoint, ``"progress"`` on the way.
-        complete: whether it is shown to its end.
+        time: time at which it was played, in seconds since 1970.
+        kind: ``"best"`` or ``"newest"`` for the agent of that checkpoint, ``"progress"`` for one during training.
+        complete: whether the video includes the end of the episode.
     """
 
     file: str
@@ -44,7 +44,7 @@ def file_name(step: int) -> str:
 
 
 def kept(folder: Path) -> list[KeptEpisode]:
-    """Returns the episodes in a folder whose videos exist, by steps; damaged lines are left out."""
+    """Returns the episodes in a folder whose videos exist, sorted by steps, without damaged lines."""
     try:
         lines = (folder / LIST).read_bytes().splitlines()
     except OSError:
@@ -54,7 +54,9 @@ def kept(folder: Path) -> list[KeptEpisode]:
 
 
 def keep(folder: Path, episode: KeptEpisode) -> None:
-    """Adds an episode whose video was written to the list; of more than `MOST`, the least interesting is removed.
+    """Adds an episode, whose video has been written, to the list; removes others if there are more than `MOST`.
+
+    Removed are first episodes of kind ``"newest"``, then ``"progress"``, then ``"best"``; the oldest first.
 
     Raises:
         StorageError: the list cannot be written.

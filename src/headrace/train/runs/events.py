@@ -1,7 +1,7 @@
-"""The log of what happened to a run: ``events.jsonl``, one JSON object a line, appended to over all its resumptions.
+"""The log of a run's events: ``events.jsonl``, with one JSON object per line, to which resumed runs append.
 
-Each has ``time`` (seconds since 1970), ``step`` (agent steps so far), ``seconds`` (of training so far), ``kind`` and
-``text``; some have ``data``, numbers for programs. A run that was killed has no end.
+An event has ``time`` (seconds since 1970), ``step`` (agent steps so far), ``seconds`` (of training so far), ``kind``
+and ``text``; some events have ``data``, numbers for programs. The log of a run that was killed has no event of its end.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Kind = Literal[
 KINDS: tuple[str, ...] = get_args(Kind)
 BEGINNINGS = ("began", "resumed")
 ENDS = ("solved", "finished", "interrupted", "failed")
-LONGEST = 1000  # characters of a text
+LONGEST = 1000  # maximum number of characters of a text
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a run.
+    """An event of a run.
 
     Attributes:
-        time: when, in seconds since 1970.
-        step: agent steps of the run so far.
-        seconds: of training so far.
-        kind: one of `KINDS`, or of a later version's.
-        text: the event in words.
-        data: the event in numbers, for some kinds.
+        time: time of the event, in seconds since 1970.
+        step: agent steps of the run until then.
+        seconds: seconds of training until then.
+        kind: one of `KINDS`, or a kind of a later version.
+        text: description of the event.
+        data: numbers about the event, for some kinds.
     """
 
     time: float
@@ -50,10 +50,10 @@ class Event:
 
 
 class EventLog:
-    """Appends to a file of events.
+    """A writer that appends to a file of events.
 
-    An event that cannot be written, as on a full disk, is left out: metrics and checkpoints say so, and a run does not
-    end for its log.
+    An event that cannot be written, for instance because the disk is full, is left out without an error, as the metrics
+    and checkpoints then raise one.
 
     Args:
         file: the file, which the first event makes.
@@ -63,7 +63,11 @@ class EventLog:
         self.file = file
 
     def note(self, kind: Kind, text: str, step: int, seconds: float, data: Mapping[str, Any] | None = None) -> None:
-        """Appends one event; may be called by any thread."""
+        """Appends one event at the present time; may be called by any thread.
+
+        Args:
+            kind, text, step, seconds, data: the attributes of `Event`; only the first 1000 characters of ``text``.
+        """
         text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
         event = {"time": round(time.time(), 3), "step": step, "seconds": round(seconds, 3), "kind": kind, "text": text}
         line = json.dumps(event | ({"data": dict(data)} if data else {})).encode() + b"\n"
@@ -71,7 +75,7 @@ class EventLog:
             descriptor = os.open(self.file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
             try:
                 size = os.fstat(descriptor).st_size
-                if size and os.pread(descriptor, 1, size - 1) != b"\n":  # of a process that was killed as it wrote
+                if size and os.pread(descriptor, 1, size - 1) != b"\n":  # the writer of the last line was killed
                     line = b"\n" + line
                 os.write(descriptor, line)
             finally:
@@ -79,7 +83,7 @@ class EventLog:
 
     @contextmanager
     def failure_noted(self, reached: Callable[[], tuple[int, float]]) -> Iterator[None]:
-        """An exception raised within this context is noted as the run's end; ``reached()`` gives steps and seconds."""
+        """Logs an exception raised within this context as the run's end; ``reached()`` returns steps and seconds."""
         try:
             yield
         except KeyboardInterrupt:
@@ -91,7 +95,7 @@ class EventLog:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns an error as one line: the first of its message, or the last line of a traceback in it."""
+    """Returns an error as one line: the first line of its message, or the last line of a traceback in it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -100,7 +104,7 @@ def one_line(error: BaseException) -> str:
 
 
 def read_events(file: Path) -> list[Event]:
-    """Returns the events of a file, oldest first, without lines that are damaged; none if it cannot be read."""
+    """Returns the events of a file, oldest first, without damaged lines; an empty list if it cannot be read."""
     try:
         lines = file.read_bytes().splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""The newest weights of a run for pages that show it, in ``live.safetensors``.
+"""The newest weights of a run, in ``live.safetensors``, for pages that show the run.
 
 A page that shows the agent touches the file ``watched`` every second. The run writes its networks, at most once a
-second, only while that file is fresh; otherwise it only reads the file's time now and then.
+second, only while that file is recent; otherwise it only reads the file's time from time to time.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from headrace.errors import StateError
 from headrace.train.runs.writing import replacing
 
 POLL = 0.25  # seconds between checks whether a page shows the run
-FRESH = 5.0  # seconds that a touch of `watched` counts
-PAUSE = 1.0  # seconds between two writes, at least
+FRESH = 5.0  # seconds for which `watched` is recent after a touch
+PAUSE = 1.0  # minimum time between two writes, in seconds
 SHARE = 0.005  # the largest share of the time that writing may take
 STEP = "step"
 
 
 class LiveWeights:
-    """Writes a run's networks as long as they are watched; what cannot be written is left out.
+    """A writer of a run's networks while a page shows the run; errors of the file system are ignored.
 
     Args:
         file: the file for the networks.
-        watched: the file whose time of modification tells when a page last showed the run.
+        watched: the file whose modification time is the last time at which a page showed the run.
     """
 
     def __init__(self, file: Path, watched: Path):
@@ -39,7 +39,7 @@ class LiveWeights:
         self._look = self._due = 0.0
 
     def write_if_watched(self, model: Callable[[], Mapping[str, Tensor]], step: int) -> None:
-        """Writes the tensors that ``model()`` returns, and the agent steps, if a page shows the run and it is time."""
+        """Writes the tensors of ``model()``, and the agent steps, if a page shows the run and a write is due."""
         now = time.monotonic()
         if now < self._look:
             return
@@ -50,7 +50,7 @@ class LiveWeights:
             self._due = now + max(PAUSE, (wrote - now) / SHARE)
 
     def close(self) -> None:
-        """Removes the file, as checkpoints have the newest weights from now on."""
+        """Removes the file, as the last checkpoint has the newest weights."""
         self.file.unlink(missing_ok=True)
 
     def _is_watched(self) -> bool:
@@ -61,7 +61,7 @@ class LiveWeights:
 
 
 def write_live(file: Path, model: Mapping[str, Tensor], step: int) -> None:
-    """Writes networks atomically; on a full disk the file stays as it was."""
+    """Writes networks atomically; if the disk is full, the file stays unchanged."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.items()}
     with contextlib.suppress(OSError, SafetensorError), replacing(file) as temporary:
         temporary.write_bytes(save(tensors, {STEP: str(step)}))
@@ -71,7 +71,7 @@ def read_live(file: Path) -> tuple[dict[str, Tensor], int] | None:
     """Returns the networks and the agent steps of a file; None if there is no file.
 
     Raises:
-        StateError: it is damaged.
+        StateError: the file is damaged.
     """
     try:
         content = file.read_bytes()

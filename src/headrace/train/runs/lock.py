@@ -1,7 +1,7 @@
-"""A lock that lets only one process at a time train into a folder.
+"""A lock with which only one process at a time can train into a folder.
 
-The process holds the system's lock on a small file there (``flock``), which the system releases when the process ends
-for any reason. The file's contents only name the process.
+The process holds the system's lock (``flock``) on a small file in the folder, which the system releases when the
+process ends for any reason. The file contains the name of the process.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from pathlib import Path
 
 from headrace.errors import OptionError
 
-LOOKS = 3  # attempts: a process that only tests the lock holds it for a moment, too
-REST = 0.02
+LOOKS = 3  # number of attempts, as a process that tests the lock holds it for a moment
+REST = 0.02  # seconds between two attempts
 
 
 @contextmanager
 def held(file: Path, patience: float = 0.0) -> Iterator[None]:
-    """Holds the lock of a file, which is made first and removed at the end; waits ``patience`` seconds for it.
+    """Holds the lock of a file within this context; the file is made at its start and removed at its end.
 
-    On a file system without such locks it does nothing.
+    On a file system without such locks this function does nothing.
+
+    Args:
+        file: the file.
+        patience: maximum wait for the lock, in seconds.
 
     Raises:
-        OptionError: another process, or another thread of this one, holds it.
+        OptionError: another process, or another thread of this one, holds the lock.
     """
     descriptor = _locked(file, patience)
     try:
@@ -42,7 +46,7 @@ def held(file: Path, patience: float = 0.0) -> Iterator[None]:
 
 
 def holder(file: Path) -> str | None:
-    """Returns a description of the process that holds the lock of a file; None if none does."""
+    """Returns a description of the process that holds the lock of a file; None if no process holds it."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except OSError:
@@ -75,7 +79,7 @@ def _locked(file: Path, patience: float) -> int:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), file.stat()):
                 return descriptor
-        os.close(descriptor)  # the process that held it has just removed this file
+        os.close(descriptor)  # the process that held the lock has just removed this file
     raise OptionError(
         f"{file.parent} is being trained by {_named(file)}: wait until that ends, or stop it (Ctrl-C there)"
     )

@@ -1,4 +1,4 @@
-"""What became of a run, read from its folder alone: also while it trains, after it was killed, and on a copy."""
+"""The status of a run, read from its folder alone: also while it trains, after it was killed, and from a copy."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ TAIL = 1 << 16  # bytes at the end of a file of metrics in which its last line i
 SIGNS = (
     "config.json", "metrics.jsonl", "events.jsonl", "live.safetensors", "checkpoints", "replay", "train.lock",
 )  # fmt: skip
-"""files that a run writes while it trains; others may be written by pages and commands"""
+"""files that a run writes while it trains; pages and commands may write others"""
 
 
 @dataclass(frozen=True)
 class Status:
-    """What became of a run.
+    """The status of a run.
 
     Attributes:
-        kind: ``"running"``; or how it ended; ``"killed"`` without an end; ``"damaged"`` if its settings are unreadable.
-        text: the same in words: the process that trains it, how it ended, or a line about the error.
-        when: the time of its end, in seconds since 1970, or without an end that of its last write.
-        resume: the command that goes on with it, for a run that was interrupted or killed after a checkpoint.
+        kind: ``"running"``; the kind of the event of its end; ``"killed"`` if there is no such event; ``"damaged"`` if
+            its settings are unreadable.
+        text: a description: the process that trains, the end of the run, or the error.
+        when: the time of its end, in seconds since 1970; of its last write if it has not ended.
+        resume: the command that continues it, if the run was interrupted or killed after a checkpoint.
     """
 
     kind: Kind
@@ -38,7 +39,7 @@ class Status:
 
 
 def read_status(path: str | Path) -> Status:
-    """Returns the status of the run in a folder; a folder that is damaged, or of an older version, has one, too."""
+    """Returns the status of the run in a folder; also for a folder that is damaged, or of an older version."""
     folder = Path(path)
     seen = last_seen(folder)
     if (holder := lock.holder(folder / "train.lock")) is not None:
@@ -53,12 +54,12 @@ def read_status(path: str | Path) -> Status:
 
 
 def last_seen(folder: Path) -> float:
-    """Returns when a run last wrote into its folder, in seconds since 1970; 0.0 if there is no folder."""
+    """Returns the time of a run's last write into its folder, in seconds since 1970; 0.0 if there is no folder."""
     return max((_modified(folder / name) for name in SIGNS), default=0.0) or _modified(folder)
 
 
 def resume_command(folder: Path) -> str | None:
-    """Returns the command that goes on with a run; None if it has no checkpoint."""
+    """Returns the command that continues a run; None if the run has no checkpoint."""
     has = any((folder / "checkpoints").glob("step-*"))
     return f"headrace train --resume {shlex.quote(str(folder))}" if has else None
 
@@ -72,7 +73,7 @@ def _ended(folder: Path, last: Event, seen: float) -> Status:
 
 def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) -> Status:
     """Returns the status of a run without events, from its last line of metrics."""
-    if (folder / "train.lock").exists():  # which a process that ends by itself removes
+    if (folder / "train.lock").exists():  # a process that ends by itself removes the file
         return Status("killed", "its process ended without a word", seen, resume_command(folder))
     line = last_line(folder / "metrics.jsonl") or {}
     goal, mean = _number(settings.get("stop_at_return")), _number(line.get("return"))
@@ -85,7 +86,7 @@ def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) ->
 
 
 def last_line(file: Path) -> dict[str, Any] | None:
-    """Returns the last whole line of a file of JSON objects that is one; None if there is none, or no file."""
+    """Returns the last complete line of a file that is a JSON object; None if there is none, or no file."""
     try:
         with file.open("rb") as content:
             content.seek(max(0, content.seek(0, 2) - TAIL))
@@ -103,7 +104,7 @@ def last_line(file: Path) -> dict[str, Any] | None:
 
 
 def _settings(file: Path) -> dict[str, Any] | str:
-    """Returns what ``config.json`` holds; or in words, why that is no settings."""
+    """Returns the contents of ``config.json``; or a message if they are not settings."""
     try:
         values = json.loads(file.read_text())
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Decides whether the code that a run folder names may be run.
+"""Checks of whether the code that a run folder names may be run.
 
 A run's settings may name code: a task, an algorithm, a network or a function of rewards in a file or a module. A run
-folder may come from an untrusted source, so this code is run only if it is known: part of an installed package, already
-loaded by this program, or named by the user before and unchanged since. Known code is recorded in the user's cache by
-path and contents, not in the run folder, which its sender wrote.
+folder may come from an untrusted source. Its code is therefore run only if it is known: part of an installed package,
+already loaded by this program, or named by the user before and unchanged since. Known code is recorded by path and
+contents in the user's cache, and not in the run folder, whose sender may have changed any of its files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.pool.sources import is_loaded, split
 
 
 def check(settings: Mapping[str, Any], where: Path) -> None:
-    """Raises `TrustError` if these settings, name → value, found in a folder, name code that is not known."""
+    """Raises `TrustError` if settings, name → value, from the folder ``where`` name code that is not known."""
     for source in sources(named(settings)):
         files = _files(source)
         if is_known(source):
@@ -38,7 +38,7 @@ def check(settings: Mapping[str, Any], where: Path) -> None:
 
 
 def admit(settings: Mapping[str, Any], where: Path, trust: bool) -> None:
-    """Remembers the code that settings name, name → value, if the user trusts it; else `check` that it is known."""
+    """Records the code that settings, name → value, name if ``trust``; otherwise calls `check`."""
     if trust:
         remember(named(settings))
     else:
@@ -55,7 +55,7 @@ def remember(names: Iterable[object]) -> None:
     """Records files of tasks, algorithms, networks and rewards that the user has named; ignores other values."""
     for source in sources(names):
         files = _files(source)
-        with suppress(OSError):  # a cache that cannot be written is none
+        with suppress(OSError):  # without a cache, code is not recorded
             if files and not all(map(is_installed, files)):
                 _remembered().remember(_key(files), _digest(files))
 
@@ -78,17 +78,17 @@ def sources(names: Iterable[object]) -> list[str]:
 
 
 def own_files(settings: Mapping[str, Any]) -> list[Path]:
-    """Returns the files of the code that settings, name → value, name, without those of installed packages."""
+    """Returns the files of the code that settings, name → value, name, without files of installed packages."""
     return [file for source in sources(named(settings)) for file in _files(source) if not is_installed(file)]
 
 
 def _files(source: str) -> list[Path]:
-    """Returns the files whose code runs when ``source`` is imported, without those that they import in turn."""
+    """Returns the files whose code runs when ``source`` is imported, without those that these files import."""
     if source.endswith(".py"):
         return [Path(source).resolve()] if Path(source).is_file() else []
     files, path = [], None
     for parts in itertools.accumulate(source.split("."), "{}.{}".format):
-        try:  # not find_spec for nested modules: it would import their packages
+        try:  # for nested modules importlib.util.find_spec would import their packages
             spec = importlib.util.find_spec(parts) if path is None else PathFinder.find_spec(parts, path)
         except (ImportError, ValueError):
             spec = None
@@ -125,6 +125,6 @@ def _words(files: Iterable[Path]) -> str:
 
 
 def _remembered() -> Any:
-    from headrace.train.runs.cache import MeasurementCache  # which brings torch
+    from headrace.train.runs.cache import MeasurementCache  # here, as it imports torch
 
     return MeasurementCache("trusted", lambda digest: {"sha256": digest}, lambda sha256: str(sha256))

@@ -1,4 +1,4 @@
-"""Writes the files of a run safely, also on disks that may be full."""
+"""Functions that write the files of a run safely, also if a disk is full."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.limits import refusal
 
 @contextmanager
 def writing(what: Path) -> Iterator[None]:
-    """Errors of the system within this context are raised as `StorageError`, which names the file or folder."""
+    """Raises errors of the system within this context as `StorageError`, which names the file or folder ``what``."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -25,13 +25,13 @@ def writing(what: Path) -> Iterator[None]:
 
 
 def write_all(file: BinaryIO, content: bytes) -> None:
-    """Writes all of ``content`` to an unbuffered file; raises OSError on a full disk, after writing what fits."""
+    """Writes all of ``content`` to an unbuffered file; raises OSError after a partial write if the disk is full."""
     while content:
         content = content[file.write(content) :]
 
 
 def flush(path: Path) -> None:
-    """Waits until a file, or a folder's entries, are on the disk."""
+    """Flushes a file, or a folder's entries, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -49,9 +49,9 @@ def is_newer(made: Path, *sources: Path) -> bool:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A context whose value is a temporary path; the file written there takes the place of ``path`` at its end.
+    """Yields a temporary path; the file written there replaces ``path`` at the end of this context.
 
-    An exception leaves ``path`` as it was. Nothing is flushed to the disk.
+    After an exception ``path`` is unchanged. Nothing is flushed to the disk.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -62,7 +62,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def replace(path: Path, text: str) -> None:
-    """Writes a text file atomically: at any time it has either its old or its new contents."""
+    """Writes a text file atomically: at any time the file has either its old or its new contents."""
     with writing(path), replacing(path) as temporary:
         temporary.write_text(text)
         flush(temporary)

@@ -1,7 +1,7 @@
 """Blocks of rows of a step replay, and rollouts, as arrays that are sent to another machine.
 
-A sampler on another machine fills a small ring, or a slot, of its own. New rows, or the rollout, are copied out as a
-block. A process beside the learner copies the block into the segment, or the slot, that the learner reads.
+A sampler on another machine fills its own small ring, or a slot. New rows, or the rollout, are copied as a block. A
+process on the learner's machine copies the block into the segment, or the slot, that the learner reads.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from headrace.train.storage.rollout_slots import Slot
 from headrace.train.storage.step_replay import MARGIN
 
 ROWS = ("record", "flags", "version", "frame", "age")
-"""the arrays of a replay that are sent; the others are computed where they arrive"""
+"""the arrays of a replay that are sent; the receiver computes the others"""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one segment, K of N environments: name → array [K, …], for those of `ROWS` that the layout has."""
+    """K rows of one segment, each of N environments: name → array [K, N, …], for the fields of `ROWS` in the layout."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -37,7 +37,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout: field of `Slot` → array; ``final_observations`` and ``places`` only as far as they are used."""
+    """One rollout: field of `Slot` → array; of ``final_observations`` and ``places`` only the elements in use."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -48,12 +48,12 @@ class Rollout:
 
 
 def ring_of(layout: StepLayout) -> dict[str, np.ndarray]:
-    """Returns the arrays of a replay in the memory of this process alone."""
+    """Returns new arrays of a replay, name → array, in memory that is not shared."""
     return {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.fields.items()}
 
 
 def take_rows(arrays: Mapping[str, np.ndarray], low: int, high: int) -> Rows:
-    """Returns copies of rows [low, high) of segment 0 of a ring; none of them may have been overwritten."""
+    """Returns copies of rows [low, high) of segment 0 of a ring; the rows must not have been overwritten."""
     places = np.arange(low, high) % arrays["flags"].shape[0]
     return Rows({name: arrays[name][places, 0] for name in ROWS if name in arrays})
 
@@ -61,7 +61,7 @@ def take_rows(arrays: Mapping[str, np.ndarray], low: int, high: int) -> Rows:
 def append_rows(layout: StepLayout, arrays: Mapping[str, np.ndarray], segment: int, rows: Rows, fence: Fence) -> None:
     """Appends rows to a segment, for the one process that writes it, and publishes them to readers.
 
-    The oldest rows are marked as overwritten before they are, a part of the ring at a time.
+    A part of the ring at a time, the oldest rows are marked as overwritten before new rows replace them.
     """
     most = max(1, layout.steps // (2 * MARGIN))
     for low in range(0, len(rows), most):
@@ -105,7 +105,7 @@ def take_rollout(slot: Slot) -> Rollout:
 
 
 def put_rollout(slot: Slot, rollout: Rollout) -> None:
-    """Fills a slot with a rollout."""
+    """Copies a rollout into a slot."""
     for name, array in rollout.arrays.items():
         into = getattr(slot, name)
         if name in ("final_observations", "places"):

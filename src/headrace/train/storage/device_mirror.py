@@ -1,8 +1,8 @@
-"""A copy of a step replay on a device, so that minibatches are assembled on the device that learns.
+"""A copy of a step replay on a device, so that minibatches are assembled on the learner's device.
 
 Every row is copied to the device once, when it is new, rather than each time it is drawn: through pinned memory and on
-its own stream, concurrently with updates. Nothing here waits for the device, except for a pinned buffer that the device
-is still reading two copies later.
+a separate stream, concurrently with updates. The host waits for the device only if the device is still reading a pinned
+buffer two copies later.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.step_replay import MARGIN, StepReplay
 
-STAGED = 16 << 20  # bytes of one copy
+STAGED = 16 << 20  # maximum size of one copy, in bytes
 
 
 class DeviceReplay(StepReplay):
-    """A step replay whose transitions are read on a device; it belongs to the process that learns.
+    """A step replay whose transitions are read on a device; only the process that learns uses it.
 
-    Numbers of transitions stay on the CPU. Drawing copies new rows first.
+    Numbers of transitions stay on the CPU. `draw` first copies new rows to the device.
 
     Args:
         replay: the replay that samplers write to.
@@ -54,18 +54,18 @@ class DeviceReplay(StepReplay):
                 return ranges
 
     def _whole(self, margin: int = 0) -> list[int]:
-        # drawing reads flags and counts in the shared memory, where the rows must still be
+        # drawing reads flags and counts from the shared memory, in which the rows must not have been overwritten
         return [max(low, begin) for low, begin in zip(super()._whole(margin), self._begin, strict=True)]
 
     def follow(self) -> bool:
         """Copies the rows written since the last call; returns whether a writer overwrote rows during the copy.
 
-        The copied rows of that segment are then invalid, and newer ones are waiting to be copied.
+        If so, the copied rows of that segment are invalid, and newer rows are not copied yet.
         """
         if self._stream is None:
             return self._take_over()
         current = torch.cuda.current_stream(self.device)
-        self._stream.wait_stream(current)  # it may still read rows that are about to be overwritten
+        self._stream.wait_stream(current)  # which may still read rows that are about to be overwritten
         with torch.cuda.stream(self._stream):
             overtaken = self._take_over()
         current.wait_stream(self._stream)
@@ -75,7 +75,7 @@ class DeviceReplay(StepReplay):
         steps, overtaken = self.layout.steps, False
         for segment, written in enumerate(self._written.tolist()):
             whole = super()._whole(steps // MARGIN)[segment]
-            if self._copied[segment] < whole:  # some were overwritten before they were copied
+            if self._copied[segment] < whole:  # some rows were overwritten before they were copied
                 self._pass_over(segment, whole)
             while self._copied[segment] < written:
                 low = self._copied[segment]
@@ -89,7 +89,7 @@ class DeviceReplay(StepReplay):
         return overtaken
 
     def _pass_over(self, segment: int, row: int) -> None:
-        """Lets the copy of a segment begin at ``row``; stacked inputs need the rows before it, too."""
+        """Makes the copy of a segment begin at ``row``; stacked inputs also need the rows before it."""
         self._copied[segment] = max(self._copied[segment], row)
         self._begin[segment] = self._copied[segment] + self.layout.frame_stack - 1
 

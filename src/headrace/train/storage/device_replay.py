@@ -1,8 +1,7 @@
 """The replay ring of off-policy learning on one device.
 
-It is written by index arithmetic only, so that neither filling it nor drawing from it waits for the device, and both
-can be part of a CUDA graph. A transition is one row: a rollout is written by one scatter, a minibatch read by one
-gather.
+It uses index arithmetic only, so that neither filling it nor drawing from it waits for the device, and both can be part
+of a CUDA graph. A transition is one row: a rollout is written by one scatter, and a minibatch is read by one gather.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Recorded(NamedTuple):
 
     Attributes:
         transitions: M transitions.
-        present: bool[M], whether the agent was in the game; None if all were.
+        present: whether the agent was in the game, bool[M]; None if all agents were.
     """
 
     transitions: Transitions
@@ -51,7 +50,7 @@ class Recorded(NamedTuple):
 
 
 class Replay:
-    """The last ``capacity`` transitions.
+    """A replay of the last ``capacity`` transitions.
 
     Args:
         capacity: number of transitions that it holds; at least as many as one `write` takes.
@@ -59,7 +58,7 @@ class Replay:
         device: the device of its memory.
 
     Attributes:
-        memory: float32[capacity + 1, 2·D + A + 2]; the last row receives transitions that are dropped.
+        memory: the transitions, float32[capacity + 1, 2·D + A + 2]; the last row receives those that are not kept.
         written: total number of transitions written, a 0-d int64 tensor.
     """
 
@@ -70,11 +69,11 @@ class Replay:
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
     def write(self, new: Transitions, present: Tensor | None = None) -> None:
-        """Writes transitions, replacing the oldest if full.
+        """Writes transitions, which replace the oldest if the replay is full.
 
         Args:
             new: M transitions.
-            present: bool[M], which of them to write; all by default.
+            present: which of them to write, bool[M]; all by default.
         """
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
         rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following), 1)
@@ -103,7 +102,7 @@ class Replay:
         return {"memory": self.memory[: min(int(self.written), self.capacity)], "written": self.written}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         self.memory[: len(state["memory"])] = state["memory"]
         self.written.copy_(state["written"])
 
@@ -111,7 +110,7 @@ class Replay:
 def dealt(states: Sequence[Mapping[str, Tensor]], size: int, capacity: int) -> list[dict[str, Tensor]]:
     """Distributes the transitions of some replays among ``size`` replays; returns their states.
 
-    If there is not room for all transitions, the newest are kept.
+    If the transitions exceed the capacity, the newest are kept.
 
     Args:
         states: the states of the replays, from `Replay.state`.

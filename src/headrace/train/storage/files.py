@@ -1,4 +1,4 @@
-"""A step replay on disk: each save adds the new rows, and a run that is killed loses nothing that was saved.
+"""A step replay on disk: each save adds the new rows, and a run that is killed keeps all rows that were saved.
 
 Rows are written to files that never change once they have their final name. A manifest lists the files and rows of the
 replay; it is replaced atomically, after all files in it are on the disk. Files of overwritten rows are removed one save
@@ -37,7 +37,7 @@ class Chunk:
 
 
 class ReplayFiles:
-    """The files of one replay, in a folder of their own; other files there are removed.
+    """The files of one replay, in their own folder; other files in it are removed.
 
     Args:
         replay: the replay, which may be written to while it is saved.
@@ -56,7 +56,8 @@ class ReplayFiles:
             rows: numbers of rows up to which to save; by default all rows written so far.
 
         Raises:
-            StorageError: a file cannot be written, as on a full disk; earlier saves are still complete.
+            StorageError: a file cannot be written, for instance because the disk is full; earlier saves are still
+                complete.
         """
         with writing(self.folder):
             return self._save(rows)
@@ -108,14 +109,14 @@ class ReplayFiles:
         self._saved = rows
 
     def load_or_say(self, written: Sequence[int], steps: int) -> str | None:
-        """As `load`, for a run that goes on in any case.
+        """Restores a replay as `load`, but returns a message instead of raising an error.
 
         Args:
             written: the result of `save`.
-            steps: how many steps come before the first update from an empty replay.
+            steps: number of steps before the first update from an empty replay.
 
         Returns:
-            In words, that the replay is empty, and why; None if it is restored.
+            A message that the replay is empty, with the reason; None if the replay is restored.
         """
         try:
             self.load(written)
@@ -125,7 +126,7 @@ class ReplayFiles:
 
     @staticmethod
     def without(reason: str, steps: int) -> str:
-        """Returns in words that a run goes on with an empty replay; arguments as above."""
+        """Returns a message that a run continues with an empty replay, with the ``reason``; ``steps`` is as above."""
         return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
 
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
@@ -136,7 +137,7 @@ class ReplayFiles:
                 low, high = max(chunk.low, end - steps), min(chunk.high, end)
                 if low >= high:
                     continue
-                if high != begins[segment]:  # rows between were overwritten before they were saved
+                if high != begins[segment]:  # the rows between them were overwritten before they were saved
                     break
                 places = np.arange(low, high) % steps
                 for name, rows in load_file(self.folder / chunk.name).items():
@@ -147,7 +148,7 @@ class ReplayFiles:
         return kept
 
     def _save_segment(self, segment: int, high: int) -> list[Chunk]:
-        """Writes the new rows of a segment, oldest first, ahead of the writer that will overwrite them."""
+        """Writes the new rows of a segment, oldest first, before their writer overwrites them."""
         steps, arrays = self.replay.layout.steps, self.replay.arrays
         names = [name for name, array in arrays.items() if array.ndim > 1]
         size = sum(arrays[name][0, segment].nbytes for name in names)
@@ -155,7 +156,7 @@ class ReplayFiles:
         low, chunks = self._saved[segment], []
         while low < high:
             if (whole := self.replay.whole_rows(steps // MARGIN)[segment]) > low:
-                low, chunks = whole, []  # the first save of a full ring, or long after the last one
+                low, chunks = whole, []  # this is the first save of a full ring, or long after the last save
                 continue
             chunk = self._name(segment, low, min(high, low + rows))
             places = np.arange(chunk.low, chunk.high) % steps
@@ -167,7 +168,7 @@ class ReplayFiles:
         return chunks
 
     def _name(self, segment: int, low: int, high: int) -> Chunk:
-        # a unique name: files in an older manifest must never change
+        # the name is unique, as files in an older manifest must never change
         return Chunk(segment, low, high, f"{segment:03d}-{low:012d}-{high:012d}-{secrets.token_hex(4)}.safetensors")
 
     def _replace(self, name: str, contents: bytes | dict[str, np.ndarray]) -> None:
@@ -181,7 +182,7 @@ class ReplayFiles:
         temporary.rename(self.folder / name)
 
     def _tidy(self) -> None:
-        """Removes files that no manifest lists: of overwritten rows, and of saves that were killed."""
+        """Removes files that no manifest lists: those of overwritten rows, and those of interrupted saves."""
         named = {MANIFEST, *(chunk.name for chunk in self._chunks)}
         for file in self.folder.iterdir():
             if file.name not in named:

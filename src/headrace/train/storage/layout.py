@@ -1,8 +1,9 @@
-"""The memory layout of a step replay, which its writers and readers share.
+"""The memory layout of a step replay for its writers and readers.
 
 Row t of a segment holds the observations of its N environments at time t and their actions. The rows t of all segments
-are adjacent, so that environment n of segment s at time t has the number ``(t · S + s) · N + n``, which grows without
-bound; modulo the size of the ring it is the index into every array, and the environment's next row is S · N further.
+are adjacent, so that environment n of segment s at time t has the number ``(t · S + s) · N + n``, which increases
+without bound. Modulo the size of the ring it is the index into every array, and the number of the environment's next
+row is greater by S · N.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from headrace.errors import OptionError
 from headrace.pool.executors.processes.shared import Fields
 
 TERMINATED, TRUNCATED = 1, 2
-"""flags of how the step from a row ended"""
+"""flags of a row from which the step ended an episode"""
 LAST = 4
 """flag of a row with an episode's last observation, from which no transition starts"""
 FIRST = 8
 """flag of a row with which an episode begins"""
 
-OLDEST = 255  # the greatest age, in rows since an episode's first
-WORDS = 4  # records are multiples of this number of words, 16 bytes
+OLDEST = 255  # the maximum age, in rows since an episode's first
+WORDS = 4  # the number of words of a record is a multiple of this number, 16 bytes
 
 
 @dataclass(frozen=True)
@@ -66,27 +67,27 @@ class StepLayout:
 
     @cached_property
     def stride(self) -> int:
-        """Distance between an environment's consecutive rows: S · N."""
+        """The distance between an environment's consecutive rows: S · N."""
         return self.segments * self.envs
 
     @cached_property
     def size(self) -> int:
-        """Total number of rows: T · S · N."""
+        """The total number of rows: T · S · N."""
         return self.steps * self.stride
 
     @cached_property
     def inputs(self) -> int:
-        """Words of a record that hold the observation; 0 for an image."""
+        """The number of words of a record that hold the observation; 0 for an image."""
         return 0 if self.images else max(1, math.prod(self.observation.shape or ()))
 
     @cached_property
     def actions(self) -> int:
-        """Words of a record that hold the action."""
+        """The number of words of a record that hold the action."""
         return max(1, math.prod(self.action.shape or ()))
 
     @cached_property
     def fields(self) -> Fields:
-        """Returns the arrays: name → (shape, dtype).
+        """The arrays: name → (shape, dtype).
 
         ``record``: observation, action, reward and 1 − terminated, words of 4 bytes in this order, so that a
         transition is two gathers; ``frame``: images; ``flags``; ``age``: rows since the episode's first; ``version``

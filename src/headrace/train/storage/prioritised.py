@@ -1,8 +1,8 @@
 """Prioritised experience replay over a step replay.
 
 Source: Schaul et al. 2016 (arXiv:1511.05952), the proportional variant: transition i is drawn with probability
-P(i) = pᵢ / Σp, where pᵢ = (|δᵢ| + ε)^α, and its update weighs (N · P(i))^(-β), divided by the minibatch's greatest.
-Unlike in the paper, the draws of a minibatch are independent of each other.
+P(i) = pᵢ / Σp, where pᵢ = (|δᵢ| + ε)^α. Its weight in the loss is (N · P(i))^(-β), divided by the greatest weight of
+the minibatch. Unlike in the paper, the draws of a minibatch are independent of each other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.sum_tree import SumTree
 
-LEAST = 1e-6  # ε, so that transitions without error are drawn as well
+LEAST = 1e-6  # ε, so that transitions with an error of 0 are also drawn
 
 
 class PrioritisedReplay(ReplayWrapper):
@@ -28,11 +28,11 @@ class PrioritisedReplay(ReplayWrapper):
 
     Args:
         replay: the replay to draw from.
-        exponent: α; 0 draws uniformly.
-        importance: the initial β.
+        exponent: the exponent α of priorities; 0 draws uniformly.
+        importance: the initial exponent β of importance weights.
 
     Attributes:
-        importance: β, the strength of the bias correction, which a run raises to 1.
+        importance: the exponent β of importance weights, which increases to 1 during a run.
     """
 
     def __init__(self, replay: StepReplay, exponent: float, importance: float = 1.0):
@@ -48,7 +48,7 @@ class PrioritisedReplay(ReplayWrapper):
         self._generator = generator
         self._follow()
         if not self._tree.total > 0:
-            return self.replay.draw(shape, generator)  # which raises for an empty replay
+            return self.replay.draw(shape, generator)  # raises an error if the replay is empty
         places = self._tree.draw(math.prod(shape), generator)
         return self._numbers(places).view(shape)
 
@@ -56,7 +56,7 @@ class PrioritisedReplay(ReplayWrapper):
         """Returns the transitions with these numbers, int64[B], and their weights; see `StepReplay.read`."""
         transitions = self.replay.read(numbers, self._again)
         priorities = self._tree.leaves.index_select(0, numbers.remainder(self.replay.layout.size))
-        # transitions about to be overwritten have no priority any more
+        # transitions that are about to be overwritten no longer have a priority
         priorities = priorities.where(priorities > 0, self._highest)
         weights = (priorities.min() / priorities).pow_(self.importance)
         return transitions._replace(weights=weights.float().to(transitions.rewards.device))
@@ -64,7 +64,7 @@ class PrioritisedReplay(ReplayWrapper):
     def update(self, numbers: Tensor, errors: Tensor) -> None:
         """Sets the priorities of transitions that were read, int64[B], from their errors, float32[B].
 
-        Errors on a GPU take effect with the next call, so that nothing waits for them.
+        Errors on a GPU take effect with the next call, so that the host does not wait for them.
         """
         ready = None
         if errors.is_cuda:
@@ -79,16 +79,16 @@ class PrioritisedReplay(ReplayWrapper):
             self._take(*self._to_come.pop(0))
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the priorities for a checkpoint: those of all places, float64, the highest, and whose they are.
+        """Returns the tensors of a checkpoint: all priorities, float64, the highest one, and the rows that have one.
 
-        Errors of updates that a GPU still computes are waited for.
+        This method waits for errors that a GPU still computes.
         """
         while self._to_come:
             self._take(*self._to_come.pop(0))
         return {"leaves": self._tree.leaves, "highest": self._highest, "known": torch.tensor(self._known)}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned, over a replay with the same rows."""
+        """Restores the tensors that `state` returned, over a replay with the same rows."""
         self._tree.leaves.copy_(state["leaves"])
         self._tree.add_up(torch.arange(len(self._tree.leaves)))
         self._highest = state["highest"].clone()
@@ -110,7 +110,7 @@ class PrioritisedReplay(ReplayWrapper):
         return self.draw((count,), self._generator)
 
     def _follow(self) -> None:
-        """Sets new transitions to the highest priority, and those that must no longer be drawn to 0."""
+        """Sets the priorities of new transitions to the highest one, and of those that must no longer be drawn to 0."""
         gone, come, ranges = [], [], self.replay.ranges()
         if ranges == self._known:
             return
@@ -121,7 +121,7 @@ class PrioritisedReplay(ReplayWrapper):
         size, leaves, new = self.replay.layout.size, self._tree.leaves, torch.cat(come)
         old, places = torch.cat(gone).remainder_(size), new.remainder(size)
         leaves[old] = 0.0
-        leaves[places] = self._highest * self.replay.leads_on(new)  # new rows may be in places of old ones
+        leaves[places] = self._highest * self.replay.leads_on(new)  # after the zeros, as places may coincide
         self._tree.add_up(torch.cat((old, places)))
 
     def _rows(self, segment: int, low: int, high: int) -> Tensor:
@@ -132,9 +132,9 @@ class PrioritisedReplay(ReplayWrapper):
         return (rows + torch.arange(first, first + layout.envs)).flatten()
 
     def _numbers(self, places: Tensor) -> Tensor:
-        """Returns the numbers of the rows that are at these places now."""
+        """Returns the numbers of the rows that are now at these places, int64[B]."""
         layout = self.replay.layout
         lows = torch.tensor([low for low, _ in self._known])
         oldest = lows.index_select(0, places.remainder(layout.stride).floor_divide_(layout.envs)) * layout.stride
-        # the only number of a row held that is in this place
+        # only one row of the replay is in a place, and this is its number
         return oldest + (places - oldest).remainder(layout.size)

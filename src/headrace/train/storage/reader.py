@@ -1,6 +1,7 @@
-"""Assembles transitions from the arrays of a step replay, on the arrays' device.
+"""Assembly of transitions from the arrays of a step replay, on the arrays' device.
 
-It uses few operations, into tensors that are reused: at a thousand minibatches a second, calls dominate the cost.
+It uses few operations, whose results are written to tensors that are reused, as at a thousand minibatches a second the
+overhead of operations dominates.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from headrace.train.storage.layout import FIRST, TERMINATED, StepLayout
 
 
 class StepReader:
-    """Reads transitions of n steps.
+    """A reader of transitions of n steps.
 
     Args:
         layout: the layout of the arrays.
@@ -37,10 +38,10 @@ class StepReader:
         self._buffers: dict[int, _Buffers] = {}
 
     def __call__(self, numbers: Tensor) -> Transitions:
-        """Returns the same as `StepReplay.read` for numbers on the same device, also for overwritten rows."""
+        """Returns transitions as `StepReplay.read`, for numbers on the arrays' device; also for overwritten rows."""
         to = self._buffers.get(len(numbers))
         if to is None:
-            with torch.inference_mode(False):  # the buffers may be used outside inference mode as well
+            with torch.inference_mode(False):  # as the buffers may also be used outside inference mode
                 to = self._buffers[len(numbers)] = _Buffers(self.layout, self.n_step, len(numbers), numbers.device)
         torch.add(numbers, self._ahead, out=to.rows).remainder_(self.layout.size)
         if self.n_step > 1:
@@ -57,7 +58,7 @@ class StepReader:
     def _span(self, to: _Buffers) -> None:
         """Accumulates rewards and discounts over n steps, and finds the rows of the following observations."""
         flags = self._flags.index_select(0, to.rows.view(-1)).view_as(to.rows)
-        # no transition starts in a row before a first one: it is the last of an episode, or of a killed writer
+        # no transition starts in a row before an episode's first: it is the last of an episode, or of a killed writer
         taken = (flags[1:] & FIRST == 0).to(torch.int64).cumprod(0)
         width, reward = self._records.shape[1], self.layout.inputs + self.layout.actions
         rewards = self._records.view(-1).take(to.rows[:-1] * width + reward)
@@ -70,7 +71,7 @@ class StepReader:
 
     def _stack(self, to: _Buffers) -> None:
         """Gathers stacked images; frames before an episode's first are copies of the first."""
-        if self.n_step == 1:  # the following stack is one image further: common images are gathered once
+        if self.n_step == 1:  # the following stack is one image later: common images are gathered once
             self._lag(to.ends[0], to.images[:, :-1])
             to.images[:, -1] = to.ends[1]
         else:
@@ -86,7 +87,7 @@ class StepReader:
 
 
 class _Buffers:
-    """The buffers of reads of B transitions: rows [n + 1, B], first and last rows, records, and images."""
+    """The buffers for reading B transitions: rows [n + 1, B], first and last rows, records, and images."""
 
     def __init__(self, layout: StepLayout, n_step: int, batch: int, device: torch.device):
         self.layout = layout

@@ -1,8 +1,8 @@
 """Rollouts that wait for the learner: each sampler has a few slots in shared memory, and each rollout is read once.
 
 A policy-gradient method must learn from recent rollouts, and from all of them: if some were dropped, fast samplers
-would count for more than slow ones. A sampler without a free slot therefore waits for the learner. Samplers of a replay
-(`headrace.train.storage.step_replay`) never wait.
+would contribute more than slow ones. A sampler without a free slot therefore waits for the learner. Samplers of a
+replay (`headrace.train.storage.step_replay`) never wait.
 
 A slot is published by incrementing one number after it is complete. A sampler that is killed before that publishes
 nothing, and its successor fills the same slot again, from new episodes.
@@ -24,13 +24,13 @@ class Slot:
 
     Attributes:
         observations: observations of the pool, [T + 1, N, …]; row T follows the last step.
-        actions: actions as the policy stores them, [T, N, …].
+        actions: actions in the form that the policy stores, [T, N, …].
         log_probs: log-probabilities of the actions, by the policy that acted, float32[T, N].
         rewards: float32[T, N].
         terminated, truncated: bool[T, N].
         versions: versions of the weights that acted, int64[T].
-        final_observations: the last observations of truncated episodes, [T · N, …], of which the first ``ended`` count.
-        places: for each of them, the step that truncated it, as t · N + n, int64[T · N].
+        final_observations: last observations of truncated episodes, [T · N, …], of which the first ``ended`` are used.
+        places: for each of them, t · N + n of the step t that truncated it in environment n, int64[T · N].
         ended: the number of truncated episodes, int64[].
         fresh: whether all episodes begin with this rollout, bool[].
     """
@@ -71,11 +71,12 @@ class Rollouts:
         steps, envs: steps of a rollout, T, and environments of a sampler, N.
 
     Attributes:
-        arrays: the slots' fields, [S, slots, …], and the numbers of slots ``filled`` and ``taken`` of each sampler.
-        of_one: the arguments with which to make the slots of one sampler.
+        arrays: the fields of the slots, [S, slots, …], and for each sampler the numbers of slots ``filled`` and
+            ``taken``.
+        of_one: the arguments of `Rollouts` for the slots of a single sampler.
 
     Raises:
-        SharedMemoryError: there is not enough memory.
+        SharedMemoryError: there is not enough shared memory.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Rollouts:
         return int((self.arrays["filled"] - self.arrays["taken"]).sum())
 
     def next(self) -> tuple[int, Slot] | None:
-        """Returns a sampler and its oldest published slot, taking samplers in turn; None if there is none."""
+        """Returns a sampler's number and its oldest published slot, samplers taking turns; None if there is none."""
         filled, taken = self.arrays["filled"], self.arrays["taken"]
         for turn in range(self._turn, self._turn + self.samplers):
             sampler = turn % self.samplers
@@ -138,7 +139,7 @@ class Rollouts:
         return None
 
     def release(self, sampler: int) -> None:
-        """Gives the slot that `next` returned back to its sampler."""
+        """Returns the slot that `next` returned to its sampler, which may then fill it again."""
         self._fence()
         self.arrays["taken"][sampler] += 1
 
@@ -148,5 +149,5 @@ class Rollouts:
 
     def _slot(self, sampler: int, number: int) -> Slot:
         where = sampler, number % self.slots
-        # 0-d arrays must stay arrays, to be written to
+        # 0-d arrays must remain arrays, so that they can be written to
         return Slot(**{name: self.arrays[name][(*where, ...)] for name in self._names})

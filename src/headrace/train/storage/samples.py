@@ -16,15 +16,15 @@ from headrace.train.processes.collectives import Collectives
 class Samples:
     """The samples of one rollout, flattened to M = T·N rows.
 
-    Rows of agents that had left the game are excluded: by ``rows`` where shapes may depend on the data, and otherwise,
-    in a CUDA graph or in sequences, by ``weights`` of 0.
+    Rows of agents that had left the game are excluded: by ``rows`` where shapes may depend on the data; otherwise, in a
+    CUDA graph or for sequences, by ``weights`` of 0.
 
     Attributes:
         inputs: network inputs [M, …].
         actions: [M, *action_shape].
-        log_probs: log-probabilities of the actions by the policy that took them, float32[M]; None if the policy has not
-            changed since, so that all ratios are 1.
-        advantages, returns, values: float32[M]; values are the critic's when the actions were taken.
+        log_probs: log-probabilities of the actions under the policy that took them, float32[M]; None if the policy has
+            not changed since, so that all ratios are 1.
+        advantages, returns, values: float32[M]; values are those of the critic when the actions were taken.
         rows: the rows to learn from, int64[K]; None for all.
         weights: 1 for rows to learn from, 0 for others, float32[M]; None for all.
         memory: the memory of a recurrent network before the first step, float32[N, H]; None for other networks.
@@ -58,11 +58,11 @@ def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator
 
     Args:
         samples: the samples of the rollout.
-        minibatch_size: the largest number of rows of a minibatch; at least one sequence.
+        minibatch_size: maximum number of rows of a minibatch, which however has at least one sequence.
         generator: the source of the permutation.
 
     Returns:
-        int64[minibatches, size]; rows that do not fill another minibatch are left out.
+        int64[minibatches, size]; remaining rows that do not fill a minibatch are left out.
     """
     device, drawn_on, total = samples.returns.device, generator.device, len(samples.returns)
     if samples.memory is None:
@@ -87,7 +87,7 @@ def minibatches(
         samples: the samples of the rollout.
         order: as `draw_order` returns it; None for one minibatch of all rows.
         normalise: whether the advantages of each minibatch get mean 0 and standard deviation 1.
-        process_group: the processes whose minibatches are normalised together with these; None for this one alone.
+        process_group: the processes whose minibatches are normalised together with these; None for this process alone.
     """
     if order is None:
         whole = samples if samples.rows is None else pick(samples, samples.rows)
@@ -96,7 +96,7 @@ def minibatches(
             gains = normalised(gains, whole.weights, process_group)
         yield replace(whole, advantages=gains)
         return
-    # one gather for the whole epoch, of which minibatches are views; but inputs, which may be images, one by one
+    # one gather for the whole epoch, of which minibatches are views; inputs, which may be images, per minibatch
     size = order.shape[1]
     picked = {
         name: column.index_select(0, order.view(-1)).view(-1, size, *column.shape[1:])
@@ -105,7 +105,7 @@ def minibatches(
     if normalise and (size > 1 or process_group):
         picked["advantages"] = normalised(picked["advantages"], picked.get("weights"), process_group)
     if samples.memory is not None:
-        # a piece's first rows are the first steps of its columns
+        # the first rows of a minibatch are the first steps of its columns
         picked["memory"] = samples.memory[order[:, : size * len(samples.memory) // len(samples.returns)]]
     names, columns = tuple(picked), tuple(column.unbind(0) for column in picked.values())
     for rows, *piece in zip(order, *columns, strict=True):
@@ -117,9 +117,9 @@ def normalised(gains: Tensor, weights: Tensor | None = None, process_group: Coll
     """Returns advantages with mean 0 and standard deviation 1.
 
     Args:
-        gains: advantages float32[…, size], normalised along the last axis.
-        weights: 1 for elements that count, 0 for others, of the same shape; None for all.
-        process_group: the processes whose rows are normalised together with these; None for this one alone.
+        gains: advantages, float32[…, size], normalised along the last axis.
+        weights: 1 for elements that count, 0 for others, of the same shape; None if all count.
+        process_group: the processes whose rows are normalised together with these; None for this process alone.
     """
     if process_group is not None:
         return _normalised_with(process_group, gains, weights)
@@ -133,7 +133,7 @@ def normalised(gains: Tensor, weights: Tensor | None = None, process_group: Coll
 
 
 def _normalised_with(process_group: Collectives, gains: Tensor, weights: Tensor | None) -> Tensor:
-    """As `normalised`, over all processes by one all-reduce; in float64, as large squares are subtracted."""
+    """Returns `normalised` over all processes, by one all-reduce; in float64, as large squares are subtracted."""
     exact = gains.double()
     counted = torch.ones_like(exact) if weights is None else weights.double()
     sums = torch.stack((counted.sum(-1), (exact * counted).sum(-1), (exact.square() * counted).sum(-1)), -1)
@@ -145,13 +145,13 @@ def _normalised_with(process_group: Collectives, gains: Tensor, weights: Tensor 
 
 
 def _columns(samples: Samples) -> list[tuple[str, Tensor]]:
-    """Returns the names and tensors of those fields, without the inputs, that have a value for each row."""
+    """Returns the names and tensors of the fields, except the inputs, that have a value for each row."""
     names = ("actions", "log_probs", "advantages", "returns", "values", "weights", "starts", "forbidden")
     return [(name, column) for name in names if (column := getattr(samples, name)) is not None]
 
 
 def pick(samples: Samples, rows: Tensor | slice) -> Samples:
-    """Returns some rows of the samples of a network without memory."""
+    """Returns the samples of some rows, int64[K] or a slice, for a network without memory."""
     columns: dict[str, Any] = {name: column[rows] for name, column in _columns(samples)}
     return replace(samples, inputs=samples.inputs[rows], rows=None, **columns)
 

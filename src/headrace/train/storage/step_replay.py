@@ -1,11 +1,12 @@
 """A replay of steps in the order in which they were taken, which many processes write and one reads in place.
 
 Samplers write rows of environments (`headrace.train.storage.writer`), each into its own segment of a ring, and
-never wait. The learner draws rows that begin a transition, all equally likely, and gathers them. The next observation
-of a transition is in the next row, so that each observation is stored once, and each image once for all of its stacks.
+never wait. The learner draws rows that begin a transition, all with equal probability, and gathers them. The next
+observation of a transition is in the next row, so that each observation is stored once, and each image once for all of
+its stacks.
 
 There are no locks. A row can be read once its segment's cursor has passed it. Rows that will soon be overwritten are
-not drawn, and the cursors are read again after the rows: those overwritten meanwhile are drawn again.
+not drawn. The cursors are read again after the rows, and rows that were overwritten meanwhile are replaced by others.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from headrace.train.storage.layout import FIRST, StepLayout
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.writer import StepWriter
 
-MARGIN = 32  # the oldest 1/MARGIN of the rows is not drawn any more
-SPARE = 16  # candidates drawn beyond the number that is expected to suffice
-ATTEMPTS = 20  # to find rows to draw: writers may overwrite them while this process is not scheduled
+MARGIN = 32  # the oldest 1/MARGIN of the rows is not drawn
+SPARE = 16  # number of candidates drawn beyond the number that is expected to suffice
+ATTEMPTS = 20  # attempts to find rows, as writers may overwrite them while this process is not scheduled
 
 
 class Staleness(NamedTuple):
     """The age of transitions that were read, int64[B] each.
 
     Attributes:
-        steps: number of rows that its segment has published since.
+        steps: number of rows that a transition's segment has published since.
         versions: number of versions between the weights that acted and the newest.
     """
 
@@ -50,12 +51,12 @@ class StepReplay:
     Args:
         observation, action: spaces of one environment: `Box` or `Discrete`.
         segments, steps, envs: S, T and N.
-        n_step: steps that a transition spans, fewer at an episode's end or where a segment was cut.
-        gamma: discount of a step.
+        n_step: number of steps of a transition; fewer at an episode's end or where a segment was cut.
+        gamma: discount per step.
         frame_stack: number of newest images in an input.
 
     Raises:
-        OptionError: T is too small for n steps of a stack, or a space is of another kind.
+        OptionError: T is too small for n steps with stacked images, or a space is of another kind.
     """
 
     def __init__(
@@ -96,11 +97,11 @@ class StepReplay:
         """Returns the writer of a segment, for the one process that writes it."""
         return StepWriter(self.layout, self.arrays, index)
 
-    # -- what it holds ---------------------------------------------------------------------------
+    # -- rows and transitions --------------------------------------------------------------------
 
     @property
     def steps(self) -> int:
-        """Number of environment steps published since the beginning."""
+        """The number of environment steps published since the beginning."""
         written = self._written.tolist()
         return sum(self._transitions(s, 0, w - 1) for s, w in enumerate(written) if w)
 
@@ -110,7 +111,7 @@ class StepReplay:
         return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self.ranges()))
 
     def _transitions(self, segment: int, low: int, high: int) -> int:
-        """Returns how many transitions start in rows [low, high) of a segment; row ``high`` is published."""
+        """Returns the number of transitions that start in rows [low, high) of a segment; row ``high`` is published."""
         if low == high:
             return 0
         gaps, steps = self._gaps, self.layout.steps
@@ -118,9 +119,9 @@ class StepReplay:
         return (high - low) * self.layout.envs - int(gaps[high % steps, segment]) + gone
 
     def whole_rows(self, margin: int = 0) -> list[int]:
-        """Returns for each segment the first row that stays whole while its writer publishes ``margin`` more rows.
+        """Returns for each segment the first row that stays intact while its writer publishes ``margin`` more rows.
 
-        The row after the newest is being written, and an observation may already be in the one after that.
+        The row after the newest is being written, and the row after that may already contain an observation.
         """
         arrays, spare = self.arrays, margin + 2 - self.layout.steps
         return [
@@ -129,11 +130,11 @@ class StepReplay:
         ]
 
     def _whole(self, margin: int = 0) -> list[int]:
-        """As `whole_rows`, for rows whose stacked images are whole as well."""
+        """Returns the first rows of `whole_rows`, but of rows whose stacked images are intact as well."""
         return [row and row + self.layout.frame_stack - 1 for row in self.whole_rows(margin)]
 
     def ranges(self) -> list[tuple[int, int]]:
-        """Returns the rows [low, high) of each segment that transitions may be drawn from."""
+        """Returns the rows [low, high) of each segment from which transitions may be drawn."""
         written = self._written.tolist()
         lows = self._whole(self.layout.steps // MARGIN)
         return [(low, max(low, rows - self.n_step)) for low, rows in zip(lows, written, strict=True)]
@@ -144,7 +145,7 @@ class StepReplay:
         """Returns numbers of transitions for `read`, int64 of this shape, drawn uniformly from those held.
 
         Raises:
-            SequenceError: there are none yet.
+            SequenceError: there are no transitions yet.
         """
         self._generator = generator
         for _ in range(ATTEMPTS):
@@ -157,7 +158,7 @@ class StepReplay:
         counts = [(high - low) * self.layout.envs for low, high in ranges]
         wanted, share = math.prod(shape), held / sum(counts)
         found: list[Tensor] = []
-        # rows in which no transition starts are rejected: the rest are still independent uniform draws
+        # rows in which no transition starts are rejected; the remaining ones are still independent uniform draws
         while wanted > 0:
             candidates = self._candidates(int(wanted / share * 1.05) + SPARE, ranges, counts, generator)
             good = candidates[self.leads_on(candidates)][:wanted]
@@ -168,16 +169,17 @@ class StepReplay:
     def leads_on(self, numbers: Tensor) -> Tensor:
         """Returns whether a transition starts in each of these rows, whose next rows are published; bool, same shape.
 
-        None starts in a row before a first one: it is the last of an episode, or of a writer that was killed.
+        No transition starts in a row before the first row of an episode: it is the last row of an episode, or of a
+        writer that was killed.
         """
         after = (numbers + self.layout.stride).remainder_(self.layout.size)
         return self._flags.index_select(0, after) & FIRST == 0
 
     def _candidates(self, count: int, ranges: list, counts: list[int], generator: torch.Generator) -> Tensor:
-        """Returns numbers of rows within some ranges, all equally likely."""
+        """Returns the numbers, int64[count], of rows within some ranges, all with equal probability."""
         envs, stride = self.layout.envs, self.layout.stride
         chance = torch.empty(count, dtype=torch.int64).random_(generator=generator).remainder_(sum(counts))
-        if len(counts) == 1:  # rows of one segment lie one after the other
+        if len(counts) == 1:  # rows of a single segment are contiguous
             return chance.add_(ranges[0][0] * envs)
         ends = torch.tensor(counts).cumsum(0)
         segments = torch.searchsorted(ends, chance, right=True)
@@ -191,17 +193,17 @@ class StepReplay:
     def read(self, numbers: Tensor, draw: Callable[[int], Tensor] | None = None) -> Transitions:
         """Returns the transitions with these numbers, int64[B].
 
-        Transitions that were overwritten since they were drawn are replaced by others, also in ``numbers``.
+        Transitions that have been overwritten since they were drawn are replaced by others, also in ``numbers``.
 
         Args:
             numbers: numbers that `draw` returned.
-            draw: returns as many further numbers; by default `draw` of this object.
+            draw: returns further numbers, as many as its argument; by default `draw` of this object.
 
         Returns:
-            Transitions in memory that the next `read` of as many overwrites:
-            inputs and following float32[B, D], int64[B] of a `Discrete`, or uint8[B, k · C, H, W]; actions
-            float32[B, A] or int64[B]; rewards, the n-step sums, and discounts, γ to the number of steps or 0 where
-            nothing followed, float32[B].
+            Transitions in memory that the next `read` of the same number overwrites: ``inputs`` and ``following``
+            float32[B, D], int64[B] for a `Discrete`, or uint8[B, k · C, H, W]; ``actions`` float32[B, A] or int64[B];
+            ``rewards``, the n-step sums, and ``discounts``, γ to the number of steps, or 0 after a termination,
+            float32[B].
         """
         while True:
             transitions = self._read_at(numbers)
@@ -218,13 +220,13 @@ class StepReplay:
         return self.draw((count,), self._generator)
 
     def staleness(self, numbers: Tensor, version: int) -> Staleness:
-        """Returns the age of transitions, by number, int64[B], where the newest weights have this version."""
+        """Returns the age of transitions with these numbers, int64[B], if the newest weights have this version."""
         segments, rows = self._segments(numbers), numbers // self.layout.stride
         versions = torch.from_numpy(self.arrays["version"])[rows % self.layout.steps, segments]
         return Staleness(self.rows_since(numbers), version - versions.to(torch.int64))
 
     def rows_since(self, numbers: Tensor) -> Tensor:
-        """Returns how many rows have been published since these, by number, int64[B]."""
+        """Returns the number of rows published since the rows with these numbers, int64[B]."""
         newest = torch.from_numpy(self._written.copy()).index_select(0, self._segments(numbers)) - 1
         return newest - numbers // self.layout.stride
 
@@ -232,7 +234,7 @@ class StepReplay:
         return numbers.remainder(self.layout.stride) // self.layout.envs
 
     def lost(self, numbers: Tensor) -> Tensor | None:
-        """Returns which of these numbers' rows have been overwritten, bool[B]; None if none has."""
+        """Returns whether the row of each of these numbers has been overwritten, bool[B]; None if none has."""
         stride, envs = self.layout.stride, self.layout.envs
         oldest = [row * stride for row in self._whole()]
         if not any(oldest):

@@ -1,7 +1,7 @@
-"""Draws numbers in proportion to their priorities, which change between draws; both happen in batches.
+"""Draws of numbers in proportion to their priorities, which change between draws; both happen in batches.
 
-A binary tree of sums needs twenty dependent steps for a million priorities, and each is several tensor operations. Two
-levels need two steps: sums of WIDTH priorities each, and the running total of these sums, which every draw computes
+A binary tree of sums needs twenty dependent steps for a million priorities, each of several tensor operations. Two
+levels need two steps: sums of WIDTH priorities each, and the cumulative sums of these sums, which every draw computes
 again. Sums are computed from their parts, never updated by differences, so that rounding errors do not accumulate.
 """
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 WIDTH = 64
-BELOW = 1 - 2**-50  # keeps rounding from selecting a number beyond the last with a priority above 0
+BELOW = 1 - 2**-50  # so that rounding does not select a number beyond the last one with a priority above 0
 
 
 class SumTree:

@@ -1,4 +1,4 @@
-"""The writing side of a step replay: one segment, filled by one process, row by row, in place.
+"""The writer of a step replay: one segment, filled by one process, row by row, in place.
 
 A row is published by incrementing one number, the cursor, after the row is complete. A writer that is killed therefore
 publishes nothing incomplete, and its successor continues at the cursor. The successor has new environments, so its
@@ -19,7 +19,7 @@ from headrace.errors import OptionError, SequenceError
 from headrace.pool.executors.processes.shared import Fence
 from headrace.train.storage.layout import FIRST, LAST, OLDEST, TERMINATED, TRUNCATED, StepLayout
 
-NEXT = np.zeros(256, np.uint8)  # the flags of a row that the flags of the row before decide
+NEXT = np.zeros(256, np.uint8)  # flags of a row → initial flags of the next row
 NEXT[[flags for flags in range(256) if flags & (TERMINATED | TRUNCATED)]] = LAST
 NEXT[[flags for flags in range(256) if flags & LAST]] = FIRST
 
@@ -28,8 +28,8 @@ class Row(NamedTuple):
     """Views of a row of N environments, to be filled in place.
 
     Attributes:
-        observation: float32[N, …], int32[N] of a `Discrete`, uint8[N, C, H, W] of images.
-        action: float32[N, A] or int32[N].
+        observation: float32[N, …], int32[N] for a `Discrete`, uint8[N, C, H, W] for images.
+        action: float32[N, A], or int32[N] for a `Discrete`.
         reward: reward of the step from this row, float32[N].
     """
 
@@ -41,9 +41,9 @@ class Row(NamedTuple):
 class StepWriter:
     """The single writer of a segment.
 
-    For each row: write the observation and the action to `row`, step the environments into the observation of
-    `following`, then `publish`. Pools run with ``autoreset="next_step"``: the step after an episode's end is a row
-    like any other, whose action and reward are ignored.
+    For each row, the observation and the action are written to `row`, the environments write the next observation to
+    `following`, and `publish` is called. Pools run with ``autoreset="next_step"``: the step after an episode's end is a
+    row whose action and reward are ignored.
     """
 
     def __init__(self, layout: StepLayout, arrays: Mapping[str, np.ndarray], index: int):
@@ -64,17 +64,17 @@ class StepWriter:
 
     @property
     def written(self) -> int:
-        """Rows published since the beginning, by this writer and its predecessors."""
+        """The number of rows published since the beginning, by this writer and its predecessors."""
         return int(self._arrays["written"][self.index])
 
     @property
     def row(self) -> Row:
-        """Returns views of the row that the next `publish` publishes."""
+        """Views of the row that the next `publish` publishes."""
         return self._at(self.written)
 
     @property
     def following(self) -> Row:
-        """Returns views of the row after `row`, which receives a step's observations."""
+        """Views of the row after `row`, which receives a step's observations."""
         return self._at(self.written + 1)
 
     def _at(self, t: int) -> Row:
@@ -82,9 +82,9 @@ class StepWriter:
         return Row(self._observation[where], self._action[where], self._reward[where])
 
     def begin(self) -> None:
-        """Marks `row` as holding the first observations of new episodes in all environments.
+        """Marks the observations of `row` as the first ones of new episodes in all environments.
 
-        Required before the first `publish` of this object, and after a reset of all environments.
+        This is required before the first `publish` of this object, and after a reset of all environments.
         """
         (self._next, self._ages), self._begun = self._first, True
 
@@ -92,8 +92,8 @@ class StepWriter:
         """Makes `row` visible to readers, and advances to the next.
 
         Args:
-            terminated, truncated: bool[N], how the step from this row ended.
-            version: version of the weights that chose its actions.
+            terminated, truncated: whether the step from this row terminated or truncated an episode, bool[N].
+            version: version of the weights that chose the actions of the row.
 
         Raises:
             SequenceError: `begin` was not called.
@@ -117,7 +117,7 @@ class StepWriter:
         self._ages = np.where(self._next == FIRST, 0, np.minimum(self._ages, OLDEST - 1) + 1).astype(np.uint8)
 
     def state(self) -> dict[str, Tensor]:
-        """Returns what a writer that goes on in the middle of episodes needs beside the published rows, as copies.
+        """Returns copies of the data that a writer needs to continue in the middle of episodes, beside published rows.
 
         They are the observations of `row`, float32, int32 or uint8 [N, …], and flags and ages, uint8[N] each.
         """
@@ -125,7 +125,7 @@ class StepWriter:
         return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned, in place of `begin`, after the same rows."""
+        """Restores the tensors of `state`, in place of a call of `begin`, after the same published rows."""
         self.row.observation[...] = state["observation"].numpy()
         self._next, self._ages = (state[name].numpy().copy() for name in ("flags", "ages"))
         self._begun = True

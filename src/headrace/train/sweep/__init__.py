@@ -1,1 +1,1 @@
-"""Searches for settings: many runs with different settings, of which poor ones are ended early."""
+"""Searches for settings, by many runs with different settings, of which poor ones are ended early."""

@@ -1,8 +1,8 @@
-"""Pruning: ends trials that are behind the others after the same number of steps.
+"""Pruning of trials whose returns are lower than those of other trials after the same number of steps.
 
-``median`` is the rule of Golovin et al., "Google Vizier" (KDD 2017): end below the median of the others. ``halving`` is
-asynchronous successive halving, Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020): of all
-trials that reach a rung, the best third continues.
+``median`` is the rule of Golovin et al., "Google Vizier" (KDD 2017): a trial ends if it is below the median of the
+others. ``halving`` is asynchronous successive halving, Li et al., "A System for Massively Parallel Hyperparameter
+Tuning" (MLSys 2020): of all trials that reach a rung, the best third continues.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SHARES: dict[Rule, tuple[float, ...]] = {
 }
 """fractions of a run after which trials are compared"""
 LEAST = {"median": 4, "halving": 3}
-"""the fewest other trials at a rung for a comparison"""
-ETA = 3  # one in ETA trials continues after a rung of halving
+"""the minimum number of other trials at a rung for a comparison"""
+ETA = 3  # with halving, one in ETA trials continues after a rung
 
 
 class Pruner:
-    """Compares trials at the same steps.
+    """A comparison of trials after the same numbers of steps.
 
     Args:
         rule: ``"median"`` or ``"halving"``.
@@ -37,14 +37,14 @@ class Pruner:
         self._scores: dict[int, dict[int, float]] = {int(share * total_steps): {} for share in SHARES[rule]}
 
     def note(self, number: int, lines: list[Line]) -> str:
-        """Compares a trial with the others at the rungs that it has reached.
+        """Compares a trial with other trials at the rungs that it has reached.
 
         Args:
             number: number of the trial.
-            lines: all lines of its metrics.
+            lines: all lines of the trial's metrics.
 
         Returns:
-            In words why it should end now; empty if it continues.
+            The reason, as text, why the trial should end now; empty if it continues.
         """
         for rung, scores in self._scores.items():
             if number in scores or not lines or lines[-1]["step"] < rung:

@@ -1,7 +1,7 @@
 """Choice of a trial's settings: at random, or by one of Optuna's samplers from earlier trials.
 
-Random search needs nothing else, and is the baseline that others have to beat (Bergstra and Bengio, "Random Search for
-Hyper-Parameter Optimization", JMLR 2012). Optuna's samplers get a study in memory, which is made for each call from
+Random search requires no other package, and is the usual baseline (Bergstra and Bengio, "Random Search for
+Hyper-Parameter Optimization", JMLR 2012). Optuna's samplers receive a study in memory, which is made for each call from
 the trials in the sweep's own files.
 """
 
@@ -20,7 +20,7 @@ Name = Literal["random", "tpe", "gp"]
 
 
 class Sampler(Protocol):
-    """Chooses the settings of trials."""
+    """The interface of a sampler, which chooses the settings of trials."""
 
     def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
         """Returns the settings of trial ``number``, name → value, given the earlier trials."""
@@ -28,23 +28,23 @@ class Sampler(Protocol):
 
 
 class RandomSampler:
-    """Draws the settings of each trial by its number alone."""
+    """A sampler that draws the settings of each trial at random, from its number alone."""
 
     def __init__(self, space: Space, seed: int):
         self._space, self._seed = space, seed
 
     def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
-        """Returns the settings of trial ``number``."""
+        """Returns the settings of trial ``number``, name → value."""
         rng = np.random.default_rng((self._seed, number))
         return {name: dimension.draw(rng) for name, dimension in self._space.items()}
 
 
 class OptunaSampler:
-    """Asks one of Optuna's samplers.
+    """A sampler that uses one of Optuna's.
 
     Args:
-        make: makes the sampler from a seed.
-        space: the settings that are varied; Optuna sees a choice as the indices of its values.
+        make: returns Optuna's sampler for a seed.
+        space: the settings that are varied; a choice is passed to Optuna as the indices of its values.
         seed: seed of the sweep, from which the seed of each trial is derived.
     """
 
@@ -52,7 +52,7 @@ class OptunaSampler:
         self._make, self._space, self._seed = make, space, seed
 
     def ask(self, number: int, trials: Sequence[Trial]) -> dict[str, Any]:
-        """Returns the settings of trial ``number``; the sampler avoids those of trials that still run."""
+        """Returns the settings of trial ``number``, name → value; the sampler takes running trials into account."""
         study = study_of(self._space, trials, self._make((self._seed + number) % 2**32))
         drawn = study.ask(distributions(self._space)).params
         return {name: _value(dimension, drawn[name]) for name, dimension in self._space.items()}
@@ -61,8 +61,13 @@ class OptunaSampler:
 def find_sampler(name: Name, space: Space, seed: int) -> Sampler:
     """Returns the sampler of this name.
 
+    Args:
+        name: name of the sampler.
+        space: the settings that are varied.
+        seed: seed of the sweep.
+
     Raises:
-        OptionError: it is one of Optuna's, and Optuna is not installed.
+        OptionError: the sampler is one of Optuna's, and Optuna is not installed.
     """
     if name == "random":
         return RandomSampler(space, seed)
@@ -80,7 +85,7 @@ def find_sampler(name: Name, space: Space, seed: int) -> Sampler:
 
 
 def study_of(space: Space, trials: Sequence[Trial], sampler: Any = None) -> Any:
-    """Returns an Optuna study in memory of some trials; a pruned trial has the value that it had reached.
+    """Returns an Optuna study in memory of some trials; the value of a pruned trial is the one that it had reached.
 
     Trials without a value are running trials in the study.
     """
@@ -113,7 +118,7 @@ def study_of(space: Space, trials: Sequence[Trial], sampler: Any = None) -> Any:
 
 
 def distributions(space: Space) -> dict[str, Any]:
-    """Returns a space as Optuna's distributions."""
+    """Returns a space as Optuna's distributions, by setting."""
     import optuna.distributions as kinds
 
     found: dict[str, Any] = {}

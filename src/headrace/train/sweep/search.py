@@ -1,4 +1,4 @@
-"""Runs the trials of a sweep, several at once; prunes poor ones, and continues an interrupted sweep."""
+"""The search of a sweep: runs several trials at once, prunes poor ones, and continues an interrupted sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.train.sweep.samplers import Sampler
 from headrace.train.sweep.trials import Plan, Trial, append, ended, mend, read_trials, value_of
 
 LOCK = "sweep.lock"
-GIVEN_UP = 3  # trials of which not a single one may fail before the sweep is ended
+GIVEN_UP = 3  # number of trials after which a sweep ends if all of them have failed
 
 
 class Sweep:
@@ -22,8 +22,8 @@ class Sweep:
 
     Args:
         folder: the folder with ``sweep.json``; trials are run folders in it.
-        plan: the settings to search for.
-        sampler: chooses the settings of trials.
+        plan: the plan of the sweep.
+        sampler: the sampler of settings.
     """
 
     def __init__(self, folder: Path, plan: Plan, sampler: Sampler):
@@ -31,10 +31,10 @@ class Sweep:
         self.trials = read_trials(folder, {*plan.space})
         rule: Rule = plan.pruner  # type: ignore[assignment]
         self._pruner = Pruner(rule, plan.total_steps)
-        self._why: dict[int, str] = {}  # number of a trial that is being ended → why
+        self._why: dict[int, str] = {}  # number of a trial that is being ended → the reason
 
     def run(self, jobs: int, quiet: bool = False) -> list[Trial]:
-        """Runs all trials that are not done; Ctrl-C stops those that run, with checkpoints to go on from.
+        """Runs all trials that are not done; Ctrl-C stops running ones with checkpoints, from which they can continue.
 
         Args:
             jobs: the number of trials at once.
@@ -77,12 +77,12 @@ class Sweep:
     def _new(self) -> Trial:
         number = len(self.trials)
         trial = Trial(number, self._sampler.ask(number, self.trials))
-        append(self.folder, trial)  # before it runs, so that its settings are on disk whenever it is killed
+        append(self.folder, trial)  # before the run, so that its settings are on disk even if it is killed
         self.trials.append(trial)
         return trial
 
     def _unfinished(self) -> list[Trial]:
-        """Returns the trials that were interrupted; the metrics of all others are given to the pruner."""
+        """Returns the trials that were interrupted; the metrics of all other trials are passed to the pruner."""
         for trial in self.trials:
             if trial.state != "running":
                 tail = MetricsTail(self.folder / trial.name / "metrics.jsonl")
@@ -90,7 +90,7 @@ class Sweep:
         return [trial for trial in self.trials if trial.state == "running"]
 
     def _judge(self, trial: Trial, job: Job) -> None:
-        """Ends a trial if the pruner says so."""
+        """Ends a trial if the pruner has a reason to."""
         why = self._pruner.note(trial.number, job.metrics.lines)
         if why and not job.stopping:
             self._why[trial.number] = why
@@ -105,7 +105,7 @@ class Sweep:
             trial = ended(trial, "complete", value, told["steps"], told["seconds"])
         elif trial.number in self._why:
             trial = ended(trial, "pruned", value, told["steps"] or job.step, job.seconds, self._why[trial.number])
-        else:  # interrupted: it goes on with the sweep
+        else:  # interrupted: it continues with the sweep
             return
         self.trials[trial.number] = trial
         append(self.folder, trial)

@@ -22,11 +22,12 @@ FIXED = ("task", "algo", "seed", "policies", "schedules", "env_options", "load",
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, both included.
+    """The numbers from ``low`` to ``high``, both included.
 
     Attributes:
-        log: whether their logarithms are drawn uniformly.
-        integer: whether they are integers.
+        low, high: the bounds.
+        log: whether the logarithms of the numbers are drawn uniformly.
+        integer: whether the numbers are integers.
     """
 
     low: float
@@ -35,7 +36,7 @@ class Range:
     integer: bool = False
 
     def draw(self, rng: np.random.Generator) -> float | int:
-        """Returns a value at random."""
+        """Returns a random value."""
         low, high = (self.low - 0.5, self.high + 0.5) if self.integer else (self.low, self.high)
         value = math.exp(rng.uniform(math.log(low), math.log(high))) if self.log else rng.uniform(low, high)
         value = min(max(value, self.low), self.high)
@@ -43,23 +44,23 @@ class Range:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """The values that are checked before the sweep; all values between them are valid if they are."""
+        """The values that are checked before the sweep; if they are valid, so are all values between them."""
         return (int(self.low), int(self.high)) if self.integer else (self.low, self.high)
 
     def plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Returns the representation in JSON, which `space_of` reads."""
         low, high = self.ends
         return {"low": low, "high": high, "log": self.log}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice among some values."""
+    """A choice among ``values``."""
 
     values: tuple[Any, ...]
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Returns a value at random."""
+        """Returns a random value."""
         return self.values[int(rng.integers(len(self.values)))]
 
     @property
@@ -68,7 +69,7 @@ class Choice:
         return self.values
 
     def plain(self) -> list[Any]:
-        """As JSON holds it."""
+        """Returns the representation in JSON, which `space_of` reads."""
         return list(self.values)
 
 
@@ -79,7 +80,8 @@ def read_space(words: Sequence[str], algo: str) -> Space:
     """Returns the space of ``--space``: ``name=low..high``, ``name=low..high:log``, ``name=a,b,c``, or a file.
 
     Raises:
-        OptionError: an argument is malformed, names a setting twice, or names none of the algorithm.
+        OptionError: an argument is malformed, names a setting twice, or names a setting that the algorithm does not
+            have.
     """
     space: Space = {}
     for word in words:
@@ -94,10 +96,14 @@ def read_space(words: Sequence[str], algo: str) -> Space:
 
 
 def space_of(values: Mapping[str, Any], algo: str) -> Space:
-    """Returns a space from what JSON or TOML hold: name → list of values, or ``{"low": …, "high": …, "log": …}``.
+    """Returns a space from its representation in JSON or TOML.
+
+    Args:
+        values: name of a setting → list of values, or ``{"low": …, "high": …, "log": …}``.
+        algo: the algorithm.
 
     Raises:
-        OptionError: as `read_space`.
+        OptionError: as for `read_space`.
     """
     space: Space = {}
     for name, value in values.items():
@@ -127,7 +133,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 
 def _type_of(name: str, algo: str) -> Any:
-    """Returns the type of a setting that may be varied."""
+    """Returns the type of a setting; raises `OptionError` if the setting cannot be varied."""
     settings = find_algorithm(algo).settings
     if name not in settings.__dataclass_fields__:
         raise OptionError(f"--space: {unknown(name, '…', algo, settings.__dataclass_fields__)}")
@@ -176,7 +182,7 @@ def _number(name: str, word: str) -> float:
 
 
 def _value(name: str, word: str, kind: Any) -> Any:
-    """Returns a word as a value of a setting's type; widths are as ``64x64``."""
+    """Returns a word as a value of a setting's type; widths have the form ``64x64``."""
     kinds = _kinds(kind)
     if word == "None" and type(None) in kinds:
         return None
@@ -197,12 +203,12 @@ def _value(name: str, word: str, kind: Any) -> Any:
 
 
 def plain_space(space: Space) -> dict[str, Any]:
-    """Returns a space as JSON holds it, which `space_of` reads."""
+    """Returns the representation of a space in JSON, which `space_of` reads."""
     return {name: dimension.plain() for name, dimension in space.items()}
 
 
 def candidates(space: Space) -> Iterable[dict[str, Any]]:
-    """Yields one setting at a time with each value that is to be checked."""
+    """Yields each value to be checked as a single setting, name → value."""
     for name, dimension in space.items():
         for value in dimension.ends:
             yield {name: value}

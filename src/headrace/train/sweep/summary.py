@@ -1,4 +1,4 @@
-"""The results of a sweep, for tables and pages, read from its folder without importing torch."""
+"""The results of a sweep for tables and pages, read from its folder without importing torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headrace.train.sweep.search import best_of
 from headrace.train.sweep.space import Choice, Range, Space, space_of
 from headrace.train.sweep.trials import FILE, Plan, Trial, read_trials, value_of
 
-LEAST = 4  # the fewest trials for importances
+LEAST = 4  # minimum number of trials for importances
 
 
 def is_sweep(folder: Path) -> bool:
@@ -24,13 +24,13 @@ def is_sweep(folder: Path) -> bool:
 
 
 def summary(folder: str | Path) -> dict[str, Any]:
-    """Returns a sweep as JSON can hold it.
+    """Returns the plan, trials and importances of a sweep, in types that JSON can represent.
 
     Returns:
         ``task``, ``algo``, ``metric``, ``sampler``, ``pruner``, ``total_steps``, ``planned`` (number of trials);
         ``space``: name → ``{"low", "high", "log"}`` or ``{"values"}``; ``trials``: dicts with the fields of `Trial` and
-        ``run``, the name of the run's folder; a trial that runs has the value that it has reached;
-        ``best``: number of the best trial, or None; ``importance``: ``{"measure": words, "values": name → share}``, or
+        ``run``, the name of the run's folder; the value of a running trial is the one that it has reached;
+        ``best``: number of the best trial, or None; ``importance``: ``{"measure": text, "values": name → share}``, or
         None for too few trials.
 
     Raises:
@@ -69,10 +69,10 @@ def _shown(folder: Path, plan: Plan, trial: Trial) -> dict[str, Any]:
 def importance(space: Space, trials: list[Trial]) -> dict[str, Any] | None:
     """Returns the importance of each setting for the values of complete trials; None for too few trials.
 
-    With Optuna it is PED-ANOVA (Watanabe, Bansal and Hutter, IJCAI 2023): how much the values that the best trials have
-    of a setting differ from those of all. Without, it is the square of Spearman's rank correlation with the value, or
-    for choices the correlation ratio of the ranks; unlike the former it sees no optimum between the ends. Shares add up
-    to 1.
+    With Optuna it is PED-ANOVA (Watanabe, Bansal and Hutter, IJCAI 2023), a measure of how much the values of a setting
+    in the best trials differ from its values in all trials. Without Optuna it is the square of Spearman's rank
+    correlation with the value, or for choices the correlation ratio of the ranks, which do not detect an optimum
+    between the ends of a range. Shares add up to 1.
     """
     known = [trial for trial in trials if trial.state == "complete" and trial.value is not None]
     if len(known) < LEAST or len({trial.value for trial in known}) == 1:
@@ -101,6 +101,6 @@ def _correlation(dimension: Range | Choice, name: str, trials: list[Trial]) -> f
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks, of equals their mean; float64 [M]."""
+    """Returns the ranks of values, and for equal values their mean rank, float64 [M]."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place]

@@ -1,4 +1,4 @@
-"""The files of a sweep: its plan in ``sweep.json``, and a line for each change of a trial's state.
+"""The files of a sweep: the plan in ``sweep.json``, and a file with a line for each change of a trial's state.
 
 An interrupted sweep continues from these files and the metrics of its runs, from which samplers and pruners are made.
 """
@@ -29,11 +29,11 @@ class Plan:
     Attributes:
         task: name of the task.
         settings: keyword arguments of `headrace.train.train` that all trials share.
-        space: name → values that are varied, as `headrace.train.sweep.space.plain_space` returns.
+        space: name → the values to choose from, as `headrace.train.sweep.space.plain_space` returns them.
         total_steps: agent steps of a trial that is not pruned.
         trials: number of trials.
         sampler, pruner: names of the sampler and the pruning rule.
-        metric: the value to maximise: ``final``, the last mean return, or ``area``, the mean return over all steps.
+        metric: the quantity to maximise: ``final``, the last mean return, or ``area``, the mean return over all steps.
         seed: seed of the sampler.
     """
 
@@ -49,7 +49,7 @@ class Plan:
 
     @property
     def algo(self) -> str:
-        """Name of the algorithm."""
+        """The name of the algorithm."""
         return self.settings["algo"]
 
     @classmethod
@@ -79,16 +79,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trial:
-    """A run with settings of its own.
+    """A trial of a sweep: a run with its own settings.
 
     Attributes:
         number: its number, from 0.
         settings: the settings that the sweep varies, name → value.
         state: ``"running"``, also if it was interrupted; ``"complete"``, ``"pruned"`` or ``"failed"``.
-        value: value of the metric at its end, also of a pruned trial; None if no episode ended.
-        steps: agent steps.
+        value: value of the metric at its end, also for a pruned trial; None if no episode ended.
+        steps: number of agent steps.
         seconds: seconds of training.
-        note: why it was pruned or failed.
+        note: the reason why it was pruned or failed.
     """
 
     number: int
@@ -101,7 +101,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Name of the trial and of its run folder."""
+        """The name of the trial and of its run folder."""
         return f"trial-{self.number}"
 
 
@@ -118,10 +118,10 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
 
     Args:
         folder: the folder of the sweep.
-        names: names of the settings that it varies.
+        names: names of the settings that the sweep varies.
 
     Raises:
-        StateError: another line is damaged.
+        StateError: the file cannot be read, or another line is damaged.
     """
     file = folder / TRIALS
     trials: dict[int, Trial] = {}
@@ -138,14 +138,14 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
                 raise ValueError(f"its value {trial.value!r} must be a number, or null")
             trials[int(trial.number)] = trial
         except (ValueError, TypeError, AttributeError) as error:
-            if number == len(lines):  # written when the sweep was killed; or nothing, after the last line's end
+            if number == len(lines):  # a line that was being written when the sweep was killed, or an empty one
                 break
             raise StateError(f"{file}, line {number}: no trial: {error}") from error
     return [trials[number] for number in sorted(trials)]
 
 
 def mend(folder: Path) -> None:
-    """Removes an incomplete last line, so that further ones can be appended."""
+    """Removes an incomplete last line, so that further lines can be appended."""
     file = folder / TRIALS
     if file.exists() and (text := file.read_bytes()) and not text.endswith(b"\n"):
         with writing.writing(file), file.open("r+b") as open_file:
@@ -153,11 +153,11 @@ def mend(folder: Path) -> None:
 
 
 def value_of(metric: str, lines: list[Line]) -> float | None:
-    """Returns the metric of a run from its lines; None where no episode has ended.
+    """Returns the metric of a run from its lines; None if no episode has ended.
 
     Args:
-        metric: ``final`` or ``area``, as `Plan` says.
-        lines: of its ``metrics.jsonl``.
+        metric: ``"final"`` or ``"area"``, as for `Plan`.
+        lines: the lines of the run's ``metrics.jsonl``.
     """
     known = [(line["step"], line["return"]) for line in lines if line.get("return") is not None]
     known = [(step, earned) for step, earned in known if math.isfinite(earned)]
@@ -170,5 +170,5 @@ def value_of(metric: str, lines: list[Line]) -> float | None:
 
 
 def ended(trial: Trial, state: str, value: float | None, steps: int, seconds: float, note: str = "") -> Trial:
-    """Returns a trial with its final state."""
+    """Returns a trial with its final state, whose attributes are the other arguments; see `Trial`."""
     return replace(trial, state=state, value=value, steps=steps, seconds=seconds, note=note)

@@ -1,1 +1,1 @@
-"""Measurements of a machine, and the settings that follow from them."""
+"""Measurements of the speed of training on a machine, and settings chosen by them."""

@@ -1,9 +1,9 @@
-"""Measures training for a few seconds: rates of sampling and updates, and use of cores and memory.
+"""Measurements of training for a few seconds: rates of sampling and updates, and use of cores and memory.
 
-A measurement is a real run, without waiting for a replay ratio and without evaluations, in a temporary folder. With
-workers, samplers run beside a learner in this process. A run that collects and learns in turn is measured in a process
-of its own, which frees all memory when it ends. Its memory is limited, so that a size that needs more fails by that
-limit and not by exhausting the device.
+A measurement is a real run in a temporary folder, without waiting for a replay ratio and without evaluations. With
+workers, samplers run beside a learner in this process. A run that collects and learns in turn is measured in a separate
+process, which frees all memory when it ends. Its memory is limited, so that a size that needs more memory fails because
+of the limit, before it exhausts the device's memory.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs.folder import RunFolder
 
-REPLAY = 100_000  # the largest replay of a probe, in steps: more are not collected in so short a time
-UPDATES = 3  # before the first window; on CUDA, those that capture graphs come on top
+REPLAY = 100_000  # maximum size of a probe's replay, in steps, as a probe does not collect more
+UPDATES = 3  # updates before the first window; on CUDA, in addition to those that capture graphs
 SETTLE = 0.1  # seconds between the warm-up and the first window
-WINDOWS = 2  # windows of one measurement
-APART = 0.1  # relative difference of two windows from which on there is a third
-PATIENCE = 20.0  # the longest warm-up in seconds
+WINDOWS = 2  # number of windows of one measurement
+APART = 0.1  # relative difference of two windows above which a third is measured
+PATIENCE = 20.0  # maximum duration of the warm-up, in seconds
 PATIENCE_ON_A_CLUSTER = 120.0
-MEMORY_SHARE = 0.8  # of the free memory, for the process that learns
+MEMORY_SHARE = 0.8  # share of the free memory that the process that learns may use
 LACK = "out of memory"
 
 
 @dataclass(frozen=True)
 class Size:
-    """The settings that are tried, by their names in `Config`; without samplers a run collects and learns in turn."""
+    """The settings that are varied, by their names in `Config`; without samplers a run collects and learns in turn."""
 
     samplers: int
     num_envs: int
@@ -69,7 +69,7 @@ class Size:
         return cls(config.samplers, config.num_envs, *threads, minibatch_of(config))
 
     def applied(self, config: Config) -> Config:
-        """Returns a configuration with this size, and as many groups of environments that take turns as before."""
+        """Returns a configuration with this size, and the same number of groups of environments that take turns."""
         batch = self.num_envs // groups(config) if config.batch_size else 0
         size = {name: value for name, value in asdict(self).items() if hasattr(config, name)}
         return dataclasses.replace(config, batch_size=batch, **size)
@@ -77,19 +77,19 @@ class Size:
 
 @dataclass(frozen=True)
 class Probe:
-    """A size, and what was measured with it.
+    """A measurement of a size.
 
     Attributes:
         size: the size.
-        sampling: agent steps a second of all samplers.
-        updates: updates a second; 0 where sampling and learning take turns.
-        cores: processor seconds a second of learner and workers; None where the system does not tell.
-        others: processor seconds a second of other programs; None where the system does not tell, or where this
-            process may use only some of the cores.
-        gpu: share of the time in which the GPU was busy; None without a GPU, or where it is unknown.
-        staleness: versions between the newest weights and those that acted, mean of the last minibatch.
-        memory, limit: peak memory of the measuring process, and its limit, in bytes; 0 if this process measured.
-        note: why there is no measurement; empty if there is one.
+        sampling: agent steps per second of all samplers.
+        updates: updates per second; 0 if the run collects and learns in turn.
+        cores: mean number of cores in use by learner and workers; None if unknown.
+        others: mean number of cores in use by other programs; None if unknown, or if this process may use only some of
+            the cores.
+        gpu: share of the time in which the GPU was busy; None without a GPU, or if unknown.
+        staleness: versions between the newest weights and those that acted, mean over the last minibatch.
+        memory, limit: peak memory of the measuring process, and its limit, in bytes; 0 if it was this process.
+        note: the reason why there is no measurement; empty if there is one.
     """
 
     size: Size
@@ -105,7 +105,7 @@ class Probe:
 
     @property
     def update_frames(self) -> float:
-        """Samples a second that updates learnt from."""
+        """The number of samples per second from which updates learn."""
         return self.updates * self.size.minibatch_size
 
     @classmethod
@@ -120,12 +120,12 @@ def groups(config: Config) -> int:
 
 
 def minibatch_of(config: Config) -> int:
-    """Returns the number of samples of one gradient step; a whole rollout where the algorithm has no minibatches."""
+    """Returns the number of samples of one gradient step; of a whole rollout if the algorithm has no minibatches."""
     return getattr(config, "minibatch_size", config.num_envs * config.num_steps)
 
 
 def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: float = MEMORY_SHARE) -> Probe:
-    """Trains with a size for some seconds, and returns what was measured.
+    """Trains with a size for some seconds, and returns the measurements.
 
     Args:
         config: all other settings.
@@ -134,7 +134,7 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
         memory_share: share of the free memory that the process that learns may use.
 
     Raises:
-        HeadraceError: the run raised it; a lack of memory is reported in the probe's note instead.
+        HeadraceError: the run raised this error; a lack of memory is reported in the probe's note instead.
     """
     at_once = {"learning_starts": 0} if hasattr(config, "learning_starts") else {}
     config = dataclasses.replace(
@@ -147,7 +147,7 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
         tensorboard=False,
         load=None,
     )
-    with tempfile.TemporaryDirectory(prefix="headrace-tune-") as folder:  # a process that is killed leaves it behind
+    with tempfile.TemporaryDirectory(prefix="headrace-tune-") as folder:  # not removed if the process is killed
         run_dir = Path(folder) / "run"
         if size.samplers < 1:
             return _apart(config, size, seconds, memory_share, run_dir)
@@ -157,18 +157,18 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
         except OptionError as error:
             if not config.ray or size.samplers == 1:
                 raise
-            return Probe(size, note=str(error))  # more samplers than the cluster has room for
+            return Probe(size, note=str(error))  # the cluster has too few processors for the samplers
         except (MemoryError, RuntimeError) as error:
             if not is_lack(error):
                 raise
             return Probe(size, note=str(error) if isinstance(error, HeadraceError) else LACK)
 
 
-# -- sampling and learning in turn, in a process of its own --------------------------------------
+# -- sampling and learning in turn, in a separate process ----------------------------------------
 
 
 def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
-    """Returns the probe of a run that is measured in a process of its own."""
+    """Returns the probe of a run that is measured in a separate process."""
     context = worker_context()
     pipe, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, config, size, seconds, share, run_dir), name="headrace-probe")
@@ -201,7 +201,7 @@ def _work(pipe: Any, config: Config, size: Size, seconds: float, share: float, r
 
 
 def _limited(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
-    """Measures within the allowed memory, in the process that was started for it."""
+    """Returns the probe of a run within the allowed memory, measured in this process."""
     device = device_of(config)
     at_first, (usable, allowed) = memory_use.free(device), allowance(config, share)
     if config.devices:
@@ -222,12 +222,12 @@ def _limited(config: Config, size: Size, seconds: float, share: float, run_dir: 
 
 
 def device_of(config: Config) -> torch.device:
-    """Returns the device to measure, the first of several."""
+    """Returns the device to measure, the first if there are several."""
     return find_device(config.devices[0] if config.devices else config.device)
 
 
 def allowance(config: Config, share: float) -> tuple[int, int]:
-    """Returns how many bytes a process may allocate in addition to what it has, and in total."""
+    """Returns the number of bytes that a process may allocate in addition to its present memory, and in total."""
     device = device_of(config)
     sharers = len(config.devices) if device.type == "cpu" else 0
     usable = int(share * memory_use.free(device) / (sharers or 1))
@@ -235,7 +235,7 @@ def allowance(config: Config, share: float) -> tuple[int, int]:
 
 
 def _rate(config: Config, device: torch.device, seconds: float, run_dir: Path) -> float:
-    """Returns agent steps a second in training, after a warm-up."""
+    """Returns agent steps per second of training, after a warm-up."""
     trainer: Any = runner_for(config, RunFolder.create(run_dir, config), None, ProcessGroup())
     try:
         for _ in range(EAGER_CALLS + 2 if device.type == "cuda" else 1):
@@ -260,7 +260,7 @@ def _wait(device: torch.device) -> None:
 
 
 def _with_workers(config: Config, seconds: float, share: float, run_dir: Path) -> dict[str, Any]:
-    """Returns the attributes of a `Probe` beside its size."""
+    """Returns the attributes of a `Probe` of a run with workers, except its size."""
     trainer = _Trial(config, RunFolder.create(run_dir, config))
     try:
         return trainer.rates(seconds, share)
@@ -271,7 +271,7 @@ def _with_workers(config: Config, seconds: float, share: float, run_dir: Path) -
 
 
 class _State(NamedTuple):
-    """The counts of a run at a moment: steps, updates, and processor seconds of the run and of all programs."""
+    """The counts of a run at a time: steps, updates, and processor seconds of the run and of all programs."""
 
     at: float
     steps: int
@@ -284,9 +284,9 @@ class _Trial(OffPolicyTrainer):
     """A run that ends once it has been measured."""
 
     def rates(self, seconds: float, share: float) -> dict[str, Any]:
-        """Measures some windows; returns the attributes of a `Probe` beside its size."""
+        """Measures some windows; returns the attributes of a `Probe`, except its size."""
         self._start()
-        # the workers were started before, so the limit is the learner's alone
+        # the workers have been started before, so that the limit applies only to the learner
         with memory_use.limited(self.device, int(share * memory_use.free(self.device))):
             self._warm_up()
             windows = [self._window(seconds / WINDOWS) for _ in range(WINDOWS)]
@@ -300,7 +300,7 @@ class _Trial(OffPolicyTrainer):
         return {**middle, "gpu": busy, "staleness": self.learner.staleness().get("versions")}
 
     def _warm_up(self) -> None:
-        """Trains until every sampler has stepped, and first updates have compiled and captured what they need."""
+        """Trains until every sampler has taken steps, and the first updates have compiled code and captured graphs."""
         least = UPDATES + (EAGER_CALLS if self.device.type == "cuda" else 0)
         until = time.monotonic() + (PATIENCE_ON_A_CLUSTER if self.config.ray else PATIENCE)
         while self.learner.updates < least or not (self.counters.steps > 0).all():
@@ -310,7 +310,7 @@ class _Trial(OffPolicyTrainer):
         self._learn_and_check(SETTLE)
 
     def _window(self, seconds: float) -> dict[str, float | None]:
-        """Returns rates over ``seconds``, prolonged to the end of the last update."""
+        """Returns rates over ``seconds``, extended to the end of the last update."""
         before = self._now()
         while time.perf_counter() - before.at < seconds:
             self._learn_and_check(before.at + seconds - time.perf_counter())

@@ -1,11 +1,11 @@
-"""Finds the number of environments and the minibatch with which a run that collects and learns in turn is fastest.
+"""Search for the number of environments and the minibatch with which a run that collects and learns in turn is fastest.
 
-The largest number of environments that fits into memory is rarely the fastest. So iterations of a real `Trainer` are
-timed: ``num_envs`` is doubled until the steps a second hardly grow, then ``minibatch_size``, and so on until neither
-helps. A size that is expected to need more than the allowed share of the memory is not tried. The result is cached for
-this machine, task and network.
+The largest number of environments that fits into memory is rarely the fastest. Iterations of a real `Trainer` are
+therefore timed: ``num_envs`` is doubled until steps per second hardly increase, then ``minibatch_size``, and so on
+until neither helps. A size that is expected to need more than the allowed share of the memory is not tried. The result
+is cached for this machine, task and network.
 
-The search is for speed, not for the best learning: larger batches mean fewer updates from as many steps.
+The search maximises speed, not learning: with larger batches there are fewer updates from the same number of steps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headrace.train.tuning.measure import MEMORY_SHARE, Probe, Size, allowance, 
 from headrace.train.tuning.size_search import Found, Search, change, growth, speed_settings
 
 FIRST_ENVS = 16
-FIRST_MINIBATCHES = 4  # minibatches of a rollout of the first size, so that larger ones can help
+FIRST_MINIBATCHES = 4  # number of minibatches of a rollout of the first size, so that larger ones can be tried
 MOST_ENVS = 1 << 20
 
 
@@ -56,15 +56,16 @@ def scale(
     """Returns the fastest ``num_envs`` and ``minibatch_size`` for a configuration.
 
     Args:
-        config: all settings; the search begins with its ``minibatch_size``. Of ``devices`` the first is measured.
+        config: all settings; the search begins with its ``minibatch_size``. The first of several ``devices`` is
+            measured.
         seconds: length of one measurement after its warm-up.
         memory_share: share of the free memory that training may use.
         most_envs: the largest ``num_envs``.
         again: measure even if the cache has a result within these limits.
-        show: called with every probe after it is made.
+        show: called with each probe.
 
     Raises:
-        OptionError: a setting is wrong, or not even the smallest size fits into the memory.
+        OptionError: a setting is invalid, or even the smallest size does not fit into the memory.
         WorkerError: the process that trained with the smallest size died.
     """
     if not (0 < memory_share <= 1 and 0 < seconds < math.inf and most_envs >= 1):
@@ -75,7 +76,7 @@ def scale(
         return known
     search = _Search(config, lambda size: measure(config, size, seconds, memory_share), most_envs, show)
     found = search.run()
-    with contextlib.suppress(OSError):  # the cache cannot be written: the next call measures again
+    with contextlib.suppress(OSError):  # without a cache, the next call measures again
         CACHE.remember(key, found)
     return found
 
@@ -104,7 +105,7 @@ class _Search(Search):
         self._rows = config.num_steps * max(agent_group.width for agent_group in agent_groups(config, spec).values())
 
     def run(self) -> Scale:
-        """Measures until neither number helps any more."""
+        """Measures until increasing neither number helps any more."""
         best = self._climb(self._probe(self._first()), ("num_envs", "minibatch_size"), self._is_faster)
         return Scale(best, tuple(self._probes), self._reasons())
 
@@ -127,7 +128,7 @@ class _Search(Search):
             return self.PLAIN
         if name == "num_envs" and value > self._most_envs:
             return f"{self._most_envs:,} are the most that were asked for"
-        # memory is a constant and a part that grows with the size
+        # memory is the sum of a constant and a part proportional to the size
         half = self._known.get(self._with(best.size, name, value // 4))
         expected = 2 * best.memory if half is None else best.memory + 2 * max(0, best.memory - half.memory)
         if expected > best.limit:
@@ -150,12 +151,12 @@ def cache_file() -> Path:
 
 
 def forget(task: str | None = None) -> int:
-    """Removes the cached results of a task, or all; returns how many they were."""
+    """Removes the cached results of a task, or all; returns their number."""
     return CACHE.forget(lambda key: task is None or key.get("task") == task)
 
 
 def _key(config: Config) -> Key:
-    """Returns the key of a result: this machine, and the settings that speed and memory depend on."""
+    """Returns the key of a result: this machine, and the settings on which speed and memory depend."""
     key = {"machine": machine(device_of(config)), "groups": groups(config)}
     return plain(key | speed_settings(config, {"num_envs", "minibatch_size"}))
 

@@ -1,8 +1,8 @@
-"""The base of searches for the size of a run: one number after the other is doubled, as long as that is faster.
+"""The base of searches for the size of a run: one number after the other is doubled, as long as training gets faster.
 
-Every size is measured by training with it (`headrace.train.tuning.measure`). Subclasses define what is faster, and the
-limits of each number: `headrace.train.tuning.tune` for runs with workers, `headrace.train.tuning.scale` for those that
-collect and learn in turn.
+Every size is measured by training with it (`headrace.train.tuning.measure`). Subclasses define the comparison of sizes
+and the limits of each number: `headrace.train.tuning.tune` for runs with workers, `headrace.train.tuning.scale` for
+runs that collect and learn in turn.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config
 from headrace.train.tuning.measure import Probe, Size
 
-GAIN = 1.05  # the smallest factor that counts as growth; a fall by less than 1 / GAIN counts as none
-NEAR = 1.2  # a size that misses the growth by less than this factor is measured again, as others use the machine
-MOST_MEASUREMENTS = 3  # of one size
+GAIN = 1.05  # minimum factor that counts as an increase; a decrease by less than this factor is ignored
+NEAR = 1.2  # a size that misses the increase by less than this factor is measured again, as other programs run
+MOST_MEASUREMENTS = 3  # maximum number of measurements of one size
 
 Better = Callable[[Probe, Probe, float], str]
-"""returns in words why the second probe is not better than the first by a factor; empty if it is"""
+"""returns the reason, as text, why the second probe is not better than the first by a factor; empty if it is"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Found:
     Attributes:
         best: the probe of the best size.
         probes: all probes in their order.
-        ended: why each number that was varied was not increased further.
+        ended: for each number that was varied, the reason why it was not increased further.
         remembered: whether the result is from the cache.
     """
 
@@ -47,17 +47,17 @@ class Found:
 
 
 class Search(ABC):
-    """Doubles one number after the other, as long as that is faster.
+    """A search that doubles one number after the other, as long as training gets faster.
 
     Args:
         measure: measures a size.
-        show: called with every probe after it is made.
+        show: called with each probe.
         keep: names of numbers that are not varied.
-        limit: seconds after which no further probe is begun.
+        limit: time after which no further probe is begun, in seconds.
     """
 
     FACTORS: ClassVar[Mapping[str, tuple[float, ...]]] = {}
-    """factors of a number, if not 2 alone; the second is tried where the first does not help"""
+    """the factors of a number, by default only 2; the second is tried if the first does not help"""
     WORDS: ClassVar[Mapping[str, str]]
     """descriptions of the numbers, with {} for the value"""
     PLAIN: ClassVar[str] = ""
@@ -76,27 +76,27 @@ class Search(ABC):
         self._taken: dict[Size, list[Probe]] = {}
         self._known: dict[Size, Probe] = {}
         self._ended: dict[str, str] = {}
-        self._over = ""  # why the whole search ends early
+        self._over = ""  # the reason why the whole search ends early
         self._began = time.monotonic()
 
     @abstractmethod
     def _forbidden(self, best: Probe, name: str, value: int) -> str:
-        """Returns in words why a number must not, or need not, be as large; empty if it may."""
+        """Returns the reason, as text, why a number must not, or need not, be as large; empty if it may."""
 
     @abstractmethod
     def _refuse(self, probe: Probe) -> None:
-        """Raises an error if the first size cannot be trained with."""
+        """Raises an error if training with the first size is impossible."""
 
     def _with(self, size: Size, name: str, value: int) -> Size:
         """Returns a size with one number replaced."""
         return dataclasses.replace(size, **{name: value})
 
     def _rival(self, best: Size, better: Better) -> Size:
-        """Returns the size with which one that misses the growth by little is measured in turns."""
+        """Returns the size that is measured in turns with one that narrowly misses the required increase."""
         return best
 
     def _climb(self, best: Probe, names: tuple[str, ...], better: Better) -> Probe:
-        """Varies these numbers in turn, until none of them helps."""
+        """Varies the numbers of these names in turn, until none of them helps; returns the best probe."""
         before = None
         while before != best:
             before = best
@@ -105,7 +105,7 @@ class Search(ABC):
         return best
 
     def _grow(self, best: Probe, name: str, better: Better) -> Probe:
-        """Multiplies a number by its `FACTORS`, or 2, as long as that is better."""
+        """Multiplies a number by its `FACTORS`, or 2, as long as the result is better; returns the best probe."""
         factors = self.FACTORS.get(name, (2.0,))
         tries = list(factors)
         while tries and not self._over and name not in self._kept:
@@ -126,10 +126,10 @@ class Search(ABC):
         return best
 
     def _measured(self, size: Size, best: Probe, better: Better, gain: float) -> Probe | None:
-        """Returns the medians of a size's measurements; None when the time is over.
+        """Returns the medians of a size's measurements; None if the time is over.
 
-        A size that misses the growth by little is measured again, in turns with the one that it is compared with: the
-        best of many measurements is likely to be one that was disturbed little.
+        A size that narrowly misses the required increase is measured again, in turns with the size that it is compared
+        with, as the best of many measurements is likely to be one with little disturbance by other programs.
         """
         if size in self._known:
             return self._known[size]
@@ -152,7 +152,7 @@ class Search(ABC):
         return time.monotonic() - self._began + self._took <= self.limit
 
     def _probe(self, size: Size) -> Probe:
-        """Measures a size once more, and returns its medians; errors become a note, except of the first size."""
+        """Measures a size once more, and returns its medians; errors become a note, except for the first size."""
         began = time.monotonic()
         try:
             probe = self._measure(size)
@@ -171,12 +171,12 @@ class Search(ABC):
         return known
 
     def _reasons(self) -> tuple[str, ...]:
-        """Returns why the search ended."""
+        """Returns the reasons why the search ended."""
         return (self._over,) if self._over else tuple(dict.fromkeys(self._ended.values()))
 
 
 def speed_settings(config: Config, without: Collection[str]) -> dict[str, Any]:
-    """Returns the settings that the speed of a run depends on, name → value, for the key of a cached result.
+    """Returns the settings on which the speed of a run depends, name → value, for the key of a cached result.
 
     Args:
         config: the settings of the run.
@@ -189,12 +189,12 @@ def speed_settings(config: Config, without: Collection[str]) -> dict[str, Any]:
 
 
 def growth(before: float, now: float) -> float:
-    """Returns the factor by which a rate has grown."""
+    """Returns the factor by which a rate has increased."""
     return now / before if before else float("inf") if now else 1.0
 
 
 def change(factor: float) -> str:
-    """Returns in words a factor of growth that is too small."""
+    """Returns a text on a factor by which a rate has increased too little."""
     return f"grow by {min(factor, 1000) - 1:.0%} only" if factor >= 1 else f"fall by {1 - factor:.0%}"
 
 

@@ -1,17 +1,18 @@
-"""Finds the numbers of samplers, environments and threads, and the minibatch, for a run with workers on this machine.
+"""Search for the numbers of samplers, environments and threads, and the minibatch, of a run with workers.
 
-The update frame rate is the number of samples a second that updates learn from. Of the sizes whose update frame rate is
-within 5 % of the highest, the best is the one that samples fastest. With a fixed replay ratio, sampling counts only as
-far as updates can use it. The search first doubles the minibatch and the learner's threads, as long as the update frame
-rate grows by 5 %; then environments, samplers and a pool's threads, as long as sampling grows and the update frame rate
-does not fall. Sizes are measured without waiting, also where the replay ratio is fixed.
+The update frame rate is the number of samples per second from which updates learn. Of the sizes whose update frame rate
+is within 5 % of the highest, the best is the one that samples fastest. With a fixed replay ratio, sampling counts only
+as far as updates can use it. The search first doubles the minibatch and the learner's threads, as long as the update
+frame rate increases by 5 %; then environments, samplers and a pool's threads, as long as sampling gets faster and the
+update frame rate does not decrease. Sizes are measured without waiting, even if the replay ratio is fixed.
 
-Two limits protect learning. Minibatches do not grow beyond what learning rates and replay ratio can follow
-(`headrace.train.config.batch_rule`). Environments do not grow beyond `STEPS_EACH` steps of the run for each, since an
-agent that sees only beginnings of episodes learns little.
+Two limits protect learning. The minibatch is no larger than one for which learning rates and replay ratio can be scaled
+(`headrace.train.config.batch_rule`). The number of environments leaves each at least `STEPS_EACH` steps of the run,
+since an agent that observes only beginnings of episodes learns little.
 
-A search with scope ``"speed"`` leaves the minibatch and the total number of environments, and so what is learnt, as
-they are. It varies threads, and how many samplers share the environments. Results then differ by rounding only.
+A search with scope ``"speed"`` does not change the minibatch and the total number of environments, and therefore not
+what is learnt. It varies threads, and the number of samplers that share the environments. Results then differ by
+rounding only.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, Size, measure
 from headrace.train.tuning.size_search import GAIN, Better, Found, Search, change, growth, speed_settings
 
-LIMIT = 50.0  # seconds after which a search begins no further probe
-LIMIT_ON_A_CLUSTER = 200.0  # the same on a cluster, where actors take seconds to start
-SHARE = 0.1  # of a run's expected time, for a brief search
-WORTHWHILE = 10.0  # seconds: a shorter search finds nothing
-STEPS_EACH = 1000  # the fewest steps of an environment in a run
-MOST_ENVS = 1 << 14  # environments of one sampler
+LIMIT = 50.0  # time after which a search begins no further probe, in seconds
+LIMIT_ON_A_CLUSTER = 200.0  # this time on a cluster, where actors take seconds to start
+SHARE = 0.1  # share of a run's expected time for a brief search
+WORTHWHILE = 10.0  # minimum duration of a brief search, in seconds
+STEPS_EACH = 1000  # minimum number of steps of each environment in a run
+MOST_ENVS = 1 << 14  # maximum number of environments of one sampler
 ENOUGH = "sampling is faster than the replay ratio can use"
 Scope = Literal["speed", "all"]
-"""what may be chosen: only settings that change nothing but speed, or also minibatch and environments"""
+"""the settings that may be chosen: only settings that affect nothing but speed, or also minibatch and environments"""
 BUSY = 0.15
 """share of the cores that other programs use, above which a measurement is not cached"""
 LEARNING = ("torch_threads", "minibatch_size")
@@ -59,9 +60,9 @@ class Tuning(Found):
     """The result for a run with workers.
 
     Attributes:
-        limits: the largest minibatch, and the most environments, that the search allowed.
+        limits: the largest minibatch, and the largest number of environments, that the search allowed.
         complete: whether the search ended for another reason than its time limit.
-        kept: whether the result is cached; those of a busy machine are not.
+        kept: whether the result is cached; a result of a busy machine is not.
     """
 
     limits: tuple[int, int]
@@ -70,7 +71,7 @@ class Tuning(Found):
 
     @property
     def disturbed(self) -> float:
-        """Cores that other programs used meanwhile, if more than `BUSY` of all; else 0."""
+        """The number of cores that other programs used meanwhile, if it is more than the share `BUSY`; otherwise 0."""
         others = [probe.others for probe in self.probes if probe.others is not None]
         taken = statistics.median(others) if others else 0.0
         return taken if taken > BUSY * usable_cores() else 0.0
@@ -83,7 +84,7 @@ class Tuning(Found):
         return {name: getattr(sized, name) for name in names if getattr(sized, name) != getattr(config, name)}
 
     def record(self) -> dict[str, Any]:
-        """Returns this as an event of a run: ``text``, and ``data`` with the sizes probed and which was best."""
+        """Returns the entries of a run's event: ``text``, and ``data`` with the probed sizes and the best one."""
         best, size = self.best, self.best.size
         text = (
             f"{size.samplers} x {size.num_envs:,} environments, threads {size.num_threads}+{size.torch_threads}, "
@@ -96,7 +97,7 @@ class Tuning(Found):
 
 
 def tunable(config: Config) -> bool:
-    """Returns whether the tuner is for this run: it has a replay and samplers, and its policy learns."""
+    """Returns whether a run can be tuned: it has a replay and samplers, and its policy learns."""
     return (
         find_algorithm(config.algo).capabilities.replay
         and config.samplers != 0
@@ -119,17 +120,18 @@ def tune(
 
     Args:
         config: all settings; the search begins with its minibatch and environments.
-        scope: ``"speed"`` leaves the minibatch and the number of environments, and so what is learnt, as they are.
+        scope: ``"speed"`` to keep the minibatch and the number of environments, and therefore what is learnt;
+            ``"all"`` to vary these as well.
         seconds: length of one measurement after its warm-up.
-        limit: seconds after which no further probe is begun.
+        limit: time after which no further probe is begun, in seconds.
         keep: names of settings that must not change, because the user chose them.
-        briefly: spend at most a tenth of the run's expected time, and nothing on short runs.
+        briefly: spend at most a tenth of the run's expected time, and none on short runs.
         again: measure even if the cache has a result.
-        show: called with every probe after it is made.
+        show: called with each probe.
 
     Raises:
-        OptionError: a setting is wrong, or the tuner is not for this run.
-        HeadraceError: the first size cannot be trained with; the message says why.
+        OptionError: a setting is invalid, or the run cannot be tuned.
+        HeadraceError: training with the first size is impossible; the message has the reason.
     """
     if not (0 < seconds < math.inf and limit > 0):
         raise OptionError(f"seconds={seconds} and limit={limit} must be above 0, and seconds finite")
@@ -147,20 +149,20 @@ def tune(
         return known
     headrace.make(
         config.task, num_envs=1, **config.env_options
-    ).close()  # kernels are compiled before anything is measured
+    ).close()  # so that kernels are compiled before measurements
     if config.ray and limit == LIMIT:
         limit = LIMIT_ON_A_CLUSTER
     search = WorkersSearch(config, lambda size: measure(config, size, seconds), limit, keep, briefly, show, scope)
     found = search.run()
-    if (found.complete or search.limit >= LIMIT) and not found.disturbed:  # else a later search may find more
-        with contextlib.suppress(OSError):  # the cache cannot be written: the next call measures again
+    if (found.complete or search.limit >= LIMIT) and not found.disturbed:  # otherwise a later search may be better
+        with contextlib.suppress(OSError):  # without a cache, the next call measures again
             CACHE.remember(key, found)
             return found
     return dataclasses.replace(found, kept=False)
 
 
 def limits(config: Config, scope: Scope = "all") -> tuple[int, int]:
-    """Returns the largest minibatch, and the most environments of all samplers together."""
+    """Returns the largest minibatch, and the largest number of environments of all samplers together."""
     envs = config.num_envs * max(config.samplers, 1)
     if scope == "speed":
         return config.minibatch_size, envs
@@ -168,13 +170,13 @@ def limits(config: Config, scope: Scope = "all") -> tuple[int, int]:
 
 
 def usable(config: Config, probe: Probe) -> float:
-    """Returns how many agent steps a second the updates of a probe can use; infinite with a free replay ratio."""
+    """Returns the number of agent steps per second that a probe's updates can use; inf with a free replay ratio."""
     ratio = follow_batch(config, probe.size.minibatch_size).replay_ratio
     return float("inf") if ratio is None else probe.updates / ratio
 
 
 def best_of(config: Config, probes: Iterable[Probe]) -> Probe:
-    """Returns the best probe, as the module's docstring defines it; the first of equals."""
+    """Returns the best probe, by the definition of this module; the first of equals."""
     measured = [probe for probe in probes if not probe.note]
     least = max(probe.update_frames for probe in measured) / GAIN
     good = [probe for probe in measured if probe.update_frames >= least]
@@ -190,7 +192,7 @@ class WorkersSearch(Search):
     """
 
     PLAIN = ENOUGH
-    # rates do not grow evenly with these numbers
+    # for these numbers, a rate that does not increase with the first factor may increase with the second
     FACTORS: ClassVar = {
         "minibatch_size": (2.0, 4.0),
         "num_envs": (2.0, 4.0),
@@ -226,7 +228,7 @@ class WorkersSearch(Search):
         self._largest, self._most_envs = limits(config, scope)
 
     def run(self) -> Tuning:
-        """Searches until no rate grows any more, or the time is over."""
+        """Searches until no rate increases any more, or the time is over."""
         best = self._probe(self._first())
         if self._briefly:
             self._shorten(best)
@@ -251,13 +253,13 @@ class WorkersSearch(Search):
             self._over = f"all {self.config.total_steps:,} steps take about {run:.0f} s: too short a run to tune for"
 
     def _forbidden(self, best: Probe, name: str, value: int) -> str:
-        """As `Search._forbidden`."""
+        """Returns the reason why a number must not, or need not, be as large, as `Search._forbidden`."""
         config, size, cores = self.config, best.size, usable_cores()
         if name in SAMPLING and best.sampling >= GAIN * usable(config, best):
             return ENOUGH
         if name == "minibatch_size" and value > self._largest:
             return "learning rates and replay ratio could not follow without harm"
-        elsewhere = name == "samplers" and config.ray  # a cluster says itself how many it has room for
+        elsewhere = name == "samplers" and config.ray  # a cluster checks the number of samplers itself
         if name in ("torch_threads", "samplers") and value > cores and not elsewhere:
             return f"there are {cores} cores"
         if name == "samplers" and self._scope == "speed" and self._most_envs % value:
@@ -271,7 +273,7 @@ class WorkersSearch(Search):
         return ""
 
     def _with(self, size: Size, name: str, value: int) -> Size:
-        """As `Search._with`; environments are reduced so that all samplers together stay within the limit."""
+        """Returns a size with one number replaced, and environments reduced to the limit for all samplers together."""
         changed = dataclasses.replace(size, **{name: value})
         envs = max(1, min(changed.num_envs, self._most_envs // changed.samplers))
         return dataclasses.replace(changed, num_envs=envs, num_threads=min(changed.num_threads, envs))
@@ -300,13 +302,13 @@ class WorkersSearch(Search):
 
 
 def batch_is_kept(config: Config, keep: Collection[str]) -> bool:
-    """Returns whether the minibatch, or a setting that follows it, was chosen by the user."""
+    """Returns whether the user has chosen the minibatch, or a setting that is scaled with it."""
     follows = {"minibatch_size", *config.followed(1, 1)} - ({"replay_ratio"} if config.replay_ratio is None else set())
     return not follows.isdisjoint(keep)
 
 
 def holds(config: Config, found: Tuning, scope: Scope = "all") -> bool:
-    """Returns whether a cached result is within the limits of a run, and was not restricted by smaller ones."""
+    """Returns whether a cached result is within the limits of a run, and was not restricted by smaller limits."""
     size = found.best.size
     values = size.minibatch_size, size.samplers * size.num_envs
     each = zip(values, found.limits, limits(config, scope), strict=True)
@@ -314,13 +316,13 @@ def holds(config: Config, found: Tuning, scope: Scope = "all") -> bool:
 
 
 def forget(task: str | None = None) -> int:
-    """Removes the cached results of a task's family, or all; returns how many they were."""
+    """Removes the cached results of a task's family, or all; returns their number."""
     chosen = None if task is None else plain(_family(task, {}))
     return CACHE.forget(lambda key: chosen is None or key.get("family") == chosen)
 
 
 def _family(task: str, options: dict[str, Any]) -> Key:
-    """Returns the key of tasks of similar speed: their module, and dtypes and shapes of observations and actions."""
+    """Returns the key of tasks of similar speed: module, and dtypes and shapes of observations and actions."""
     spec = build_task(task, **options).spec
     seen, done = spec.observation, spec.action
     return {
@@ -331,7 +333,7 @@ def _family(task: str, options: dict[str, Any]) -> Key:
 
 
 def _key(config: Config, scope: Scope, keep: Collection[str]) -> Key:
-    """Returns the key of a result: this machine, the family of the task, and the settings that speed depends on."""
+    """Returns the key of a result: this machine, the family of the task, and settings on which speed depends."""
     values = asdict(config)
     kept = {name: values[name] for name in sorted({*LEARNING, *SAMPLING}.intersection(keep))}
     return plain(
@@ -342,7 +344,7 @@ def _key(config: Config, scope: Scope, keep: Collection[str]) -> Key:
 
 
 def _cluster(config: Config) -> Key:
-    """What decides of a cluster that is there already how many samplers it has room for."""
+    """Returns the properties of an existing cluster that limit the number of samplers, for a key."""
     if config.ray in ("", connection.LOCAL):
         return {}
     return {"processors": connection.processors(config.ray)}

@@ -1,1 +1,1 @@
-"""Samplers, learners and evaluators, each in a process of its own."""
+"""Samplers, learners and evaluators, each in a separate process."""

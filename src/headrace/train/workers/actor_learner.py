@@ -1,10 +1,10 @@
-"""Splits updates between two processes, each on its own device: one learns the critics, the other the actor.
+"""Updates in two processes, each on its own device: one learns the critics, the other the actor.
 
 Neither waits for the other. The critics use an actor that is a few updates old, and the actor uses critics that are a
 few updates old; both change little in a few updates. Only the number of the actor's updates is limited to that of the
-critics', so that it does not learn from unchanged critics.
+critics' updates, so that the actor does not learn from unchanged critics.
 
-Source of the idea: Li et al. 2023 (arXiv:2307.12983), Spreeze (arXiv:2312.06126).
+Sources: Li et al. 2023 (arXiv:2307.12983), Spreeze (arXiv:2312.06126).
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from headrace.train.workers.rate_limiter import REST
 from headrace.train.workers.worker_seeds import seed_of
 
 CRITIC = "critic"
-KEEP = 0.1  # seconds between publications of the actor's optimiser state for checkpoints
+KEEP = 0.1  # seconds between two publications of the actor's optimiser state for checkpoints
 
 
 class Exchange:
-    """The weight buffers through which the two processes exchange their parts, and publish them to samplers.
+    """The weight buffers through which the two processes exchange their parts, and publish the actor to samplers.
 
     Args:
-        policy: a policy of the run, for its sizes.
+        policy: a policy of the run, which determines the sizes.
         weights: the buffer that samplers read.
         apart: whether actor and critics are learnt in two processes.
 
     Attributes:
-        weights: the actor, with the actor's other parts (a temperature) as extras; the actor's process writes it.
-        critics: the critics.
-        moments: the state of the actor's optimisers, with its statistics as extras.
+        weights: the buffer of the actor, with its other parts (a temperature) as extras; the actor's process writes it.
+        critics: the buffer of the critics.
+        moments: the buffer of the state of the actor's optimisers, with the actor's statistics as extras.
 
     Raises:
         OptionError: ``apart``, but the policy does not separate actor and critics.
@@ -90,7 +90,7 @@ class Exchange:
             state.copy_(values.view(state.shape))
 
     def close(self) -> None:
-        """Frees the shared memory, except that of the weights."""
+        """Frees the shared memory, except the weights'."""
         if self._apart:
             self.critics.close()
             self.moments.close()
@@ -107,7 +107,7 @@ def extra_parts(policy: OffPolicy) -> list[str]:
 
 
 def extras_of(policy: OffPolicy) -> int:
-    """Returns the number of elements of the parts of `extra_parts`, which are the weights' extras."""
+    """Returns the total number of elements of the parts of `extra_parts`, which are the weights' extras."""
     return sum(policy.parts[name].numel() for name in extra_parts(policy))
 
 
@@ -117,7 +117,7 @@ def _moments(policy: OffPolicy) -> Tensor:
 
 
 def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, life: int) -> None:
-    """The main function of the process that learns the actor."""
+    """Learns the actor; the main function of its process."""
     device = find_device(config.actor_device)
     spec = build_task(config.task, **config.env_options).spec
     (agent_group,) = agent_groups(config, spec).values()

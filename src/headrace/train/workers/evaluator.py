@@ -1,8 +1,7 @@
-"""The evaluator process: whole episodes without exploration, with the newest weights, while the run continues.
+"""The evaluator's process: whole episodes without exploration, with the newest weights, while the run continues.
 
-It has the lowest scheduling priority, so that on a busy machine it uses only idle time. It still takes cache and
-memory, and cores that the others leave for a moment only; it therefore pauses so that it uses at most its share of all
-cores.
+It has the lowest scheduling priority, so that on a busy machine it uses only idle time. As it still uses cache, memory,
+and cores that other processes leave idle for a moment, it pauses so that it uses at most its share of all cores.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.workers.policy_copy import untrained_agent
 from headrace.train.workers.worker_seeds import seed_of
 
-FILMED = 0.1, 0.5  # fractions of a run after which an episode is kept as a video
-FILM_SHARE = 0.005  # the largest share of all cores' time for videos
-LEAST_FILM = 1.0  # the least processor time for a video, in seconds
-REST = 0.05  # seconds between checks for new weights
+FILMED = 0.1, 0.5  # fractions of a run after which a video of an episode is recorded
+FILM_SHARE = 0.005  # maximum share of all cores' time for videos
+LEAST_FILM = 1.0  # minimum processor time for a video, in seconds
+REST = 0.05  # seconds between two checks for new weights
 RESULTS = ("return", "length", "step", "version")
-"""the numbers published with evaluated weights: mean return and length, agent steps of the run, and their version"""
+"""the numbers published with evaluated weights: mean return and length, agent steps of the run, and weights' version"""
 
 
 def work(
     config: Config, run: Path, weights: WeightSource, results: WeightBuffer, counters: Counters, life: int
 ) -> None:
-    """The main function of the evaluator's process: publishes evaluated weights with `RESULTS`, and films episodes."""
+    """Publishes evaluated weights with `RESULTS`, and records videos; the main function of the evaluator's process."""
     give_way()
     camera = Camera(config, RunFolder(run))
     torch.set_num_threads(1)
@@ -67,11 +66,11 @@ def work(
 
 
 class Camera:
-    """Films an episode at some points of a run, within a share of the cores' time.
+    """A recorder of videos of episodes at some points of a run, within a share of the cores' time.
 
     Args:
         config: the run's settings.
-        run: the run folder, where episodes are kept.
+        run: the run folder, in which videos are kept.
     """
 
     def __init__(self, config: Config, run: RunFolder):
@@ -80,7 +79,14 @@ class Camera:
         self._left = [point for point in FILMED if point > done] if config.video else []
 
     def film_if_due(self, agent: Agent, step: int, seed: int, stop: Callable[[], bool]) -> None:
-        """Films one episode, cut off once the time is over, if one is due after ``step`` agent steps."""
+        """Records one episode if a video is due; it ends early when its share of the processor time is used up.
+
+        Args:
+            agent: the agent.
+            step: agent steps of the run when the agent's weights were learnt.
+            seed: the environment's seed.
+            stop: returns whether the run has ended, which ends the video.
+        """
         config = self._config
         budget = FILM_SHARE * usable_cores() * (time.monotonic() - self._began)
         if not self._left or step < self._left[0] * config.total_steps or step >= config.total_steps:
@@ -92,16 +98,22 @@ class Camera:
         try:
             with playing_pool(config, lives=True, num_envs=1, num_threads=1, seed=seed, **small(config)) as pool:
                 film(self._run, agent, pool, step, "progress", enough=lambda: stop() or time.process_time() > until)
-        except (ImportError, HeadraceError, OSError):  # the same error is reported at the end of the run
+        except (ImportError, HeadraceError, OSError):  # the error is reported at the end of the run
             self._left = []
 
 
 def interval(config: Config, used: float, cores: int) -> float:
-    """Returns the seconds between the beginnings of two evaluations, if one used ``used`` seconds of core time."""
+    """Returns the seconds between the starts of two evaluations.
+
+    Args:
+        config: the run's settings.
+        used: processor time of the last evaluation, in seconds.
+        cores: number of usable cores.
+    """
     return max(config.evaluate_seconds, used / (config.evaluate_share * cores))
 
 
 def give_way() -> None:
-    """Gives this process the lowest scheduling priority."""
+    """Sets the lowest scheduling priority for this process."""
     if hasattr(os, "nice"):
         os.nice(19)

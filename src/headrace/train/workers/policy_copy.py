@@ -1,4 +1,4 @@
-"""Copies of a policy in other processes: its weights and the statistics of its observations."""
+"""Copies of a policy's weights and statistics of observations in other processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PolicyCopy:
         self.vector = policy.actor_parameters
 
     def buffer(self, extras: int = 0) -> WeightBuffer:
-        """Returns a new weight buffer for the vector and the statistics, with ``extras`` further numbers."""
+        """Returns a new weight buffer for the vector and the statistics, and ``extras`` further numbers."""
         return WeightBuffer(self.vector.numel(), extras + len(self.known()))
 
     def known(self) -> Tensor:
@@ -51,7 +51,7 @@ class PolicyCopy:
             normaliser.unpack(packed)
 
     def publish(self, weights: WeightBuffer, extras: Tensor | None = None) -> int:
-        """Publishes the weights and statistics, with ``extras`` float64[…]; returns the version."""
+        """Publishes the weights and statistics, and ``extras``, float64[…]; returns the version."""
         return weights.publish(self.vector, self.known() if extras is None else torch.cat((extras, self.known())))
 
     def read(self, weights: WeightSource) -> int | None:

@@ -1,8 +1,8 @@
-"""Keeps the ratio of updates to steps.
+"""Control of the ratio of updates to steps.
 
 With a fixed replay ratio, samplers may be ahead of the learner by ``SLACK`` steps of all environments, so that they
-seldom wait, or by as many as the next update needs, if those are more; the learner is never ahead of them. With a free
-ratio, neither waits.
+seldom wait, or by the steps that the next update needs, if these are more; the learner is never ahead of them. With a
+free ratio, neither waits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from headrace.train.processes.counters import FREE, Counters
 
 SLACK = 8  # steps of all environments
 REST = 1e-3
-"""seconds between two checks whether others have caught up; checks take processor time as well"""
+"""seconds between two checks of other processes' progress, as checks also take processor time"""
 
 
 class RateLimiter:
@@ -22,8 +22,8 @@ class RateLimiter:
         config: the run's settings: the ratio, and the steps at which learning starts and the run ends.
         counters: the counters through which samplers read how many steps they may take.
         updates: updates of the run so far.
-        emptied: steps and updates of the run when its replay was last empty; learning starts ``learning_starts`` steps
-            later.
+        emptied: agent steps and updates of the run when its replay was last empty; learning starts ``learning_starts``
+            steps later.
     """
 
     def __init__(self, config: Config, counters: Counters, updates: int = 0, emptied: tuple[int, int] = (0, 0)):
@@ -34,11 +34,11 @@ class RateLimiter:
         self.note(updates)
 
     def note(self, updates: int) -> None:
-        """Records that ``updates`` updates have been made, and allows samplers the corresponding steps."""
+        """Records that ``updates`` updates have been made, and permits samplers the corresponding steps."""
         allowed = self._total
         if self._ratio is not None:
             made = updates - self._before
-            # one step more than is due, so that rounding cannot make it too few
+            # one step more than is due, so that rounding never permits too few
             next_one = int((made + 1) / self._ratio) + 1
             allowed = min(allowed, self._first + max(int(made / self._ratio) + self._slack, next_one))
         self._counters.updates[0] = updates

@@ -1,6 +1,6 @@
-"""The learner of a run with workers: learns from the replay that samplers write to, and publishes what it has learnt.
+"""The learner of a run with workers: learns from the replay that samplers write to, and publishes its weights.
 
-The loop waits for data only.
+Its loop waits only for data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ReplayLearner(StepLearner):
 
     Args:
         config: the run's settings; with an ``actor_device``, another process learns the actor, and this one critics.
-        policy, replay: as of `StepLearner`.
+        policy, replay: as for `StepLearner`.
         exchange: the weights that this process publishes, and those that it reads.
     """
 
@@ -32,7 +32,7 @@ class ReplayLearner(StepLearner):
         self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
 
     def update(self) -> None:
-        """Makes one update, and publishes its result."""
+        """Makes one update, and publishes the weights."""
         super().update()
         if self.updates % self.config.publish_every == 0:
             self.publish()
@@ -61,13 +61,13 @@ class ReplayLearner(StepLearner):
             self.exchange.publish_actor(self.policy)
 
     def settle(self) -> None:
-        """Reads everything that another process has learnt, for a checkpoint or a report."""
+        """Reads the newest weights and optimiser state of an actor that another process learns."""
         if self.apart:
             self.exchange.take_actor(self.policy)
             self.exchange.take_moments(self.policy, self._actor_measured)
 
     def statistics(self) -> Tensor | None:
-        """As `StepLearner.statistics`, with those of an actor that learns apart."""
+        """Returns the means of `StepLearner.statistics`, and the statistics of an actor that another process learns."""
         means = super().statistics()
         if means is not None and self.apart:
             self.settle()

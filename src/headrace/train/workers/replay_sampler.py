@@ -1,4 +1,4 @@
-"""The sampler of a replay: writes every step to its own segment.
+"""The sampler of a replay, which writes every step to its own segment.
 
 With a fixed replay ratio it waits while the learner is behind.
 """
@@ -22,7 +22,7 @@ from headrace.train.workers.sampler import Sampler, run_sampler
 
 
 class ReplaySampler(Sampler):
-    """One sampler of steps; ``writer`` receives them, the other arguments are those of `Sampler`."""
+    """A sampler of steps; ``writer`` receives the steps, the other arguments are those of `Sampler`."""
 
     def __init__(
         self, config: Config, number: int, life: int, writer: StepWriter, weights: WeightSource, counters: Counters
@@ -40,7 +40,7 @@ class ReplaySampler(Sampler):
 
     @torch.inference_mode()
     def step(self) -> None:
-        """One step of all environments."""
+        """Takes one step of all environments."""
         clock = time.perf_counter
         began = clock()
         self._take_weights()
@@ -81,5 +81,5 @@ class ReplaySampler(Sampler):
 
 
 def work(config: Config, number: int, replay: StepReplay, weights: WeightBuffer, counters: Counters, life: int) -> None:
-    """The main function of a sampler's process."""
+    """Runs a sampler; the main function of its process."""
     run_sampler(lambda: ReplaySampler(config, number, life, replay.writer(number), weights, counters))

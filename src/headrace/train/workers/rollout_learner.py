@@ -19,16 +19,16 @@ from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.samples import Samples
 from headrace.train.workers.policy_copy import PolicyCopy
 
-ROWS = 1024  # rows of one forward pass before updates, as activations of a whole rollout of images need much memory
+ROWS = 1024  # maximum rows of a forward pass before updates, as activations of images need much memory
 
 
 class RolloutLearner:
     """A policy that learns from samplers' rollouts and publishes its weights.
 
     Attributes:
-        steps: agent steps learnt from, including those before a resumption.
-        updates: gradient steps, including those before a resumption.
-        generator: draws minibatches.
+        steps: number of agent steps that have been used, including those before a resumption.
+        updates: number of gradient steps, including those before a resumption.
+        generator: the source of minibatches' permutations.
     """
 
     def __init__(self, config: Config, policy: OnPolicy, rollouts: Rollouts, weights: WeightBuffer) -> None:
@@ -46,7 +46,7 @@ class RolloutLearner:
         self._measured: tuple[Tensor, Tensor] | None = None
 
     def learn(self) -> bool:
-        """Makes all updates from one rollout, and publishes the result; returns whether there was a rollout."""
+        """Makes all updates from one rollout, and publishes the weights; returns whether there was a rollout."""
         found = self.rollouts.next()
         if found is None:
             return False
@@ -70,18 +70,18 @@ class RolloutLearner:
         return self.policy.losses
 
     def staleness(self) -> dict[str, float]:
-        """Returns the age of the last rollout: in versions of the weights, and as the policy's KL divergence since."""
+        """Returns the age of the last rollout, in versions of the weights and as a KL divergence, by name."""
         if self._measured is None:
             return {}
         versions, divergence = self._measured
         return {"versions": float(versions), "divergence": float(divergence)}
 
     def state(self) -> dict[str, Tensor]:
-        """Returns further tensors of a checkpoint; samplers begin new episodes after a resumption."""
+        """Returns further tensors of a checkpoint; samplers begin new episodes when the run is resumed."""
         return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
 
     def load_state(self, saved: dict[str, Tensor]) -> None:
-        """Restores what `state` returned."""
+        """Restores the tensors that `state` returned."""
         if self._scalers:
             self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
 
@@ -137,7 +137,7 @@ class RolloutLearner:
         """Encodes a slot's observations into the inputs, and updates their statistics.
 
         Returns:
-            The inputs after the last step, and those of final observations, [N + ended, …].
+            The inputs of the observations after the last step, followed by those of final observations, [N + ended, …].
         """
         seen, final = torch.from_numpy(slot.observations), torch.from_numpy(slot.final_observations[: int(slot.ended)])
         self._encoder(seen[:-1].flatten(0, 1), self._inputs)

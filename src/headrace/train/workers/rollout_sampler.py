@@ -1,7 +1,7 @@
 """The sampler of rollouts, which fills slots for the learner.
 
-A sampler uses the newest weights at every step, and stores the log-probabilities of its actions: the learner, whose
-policy is newer by then, needs nothing else of the policy that acted.
+A sampler uses the newest weights at every step, and stores the log-probabilities of its actions. The learner, whose
+policy is newer by then, needs no other data of the policy that acted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.train.workers.sampler import Sampler, run_sampler
 
 
 class RolloutSampler(Sampler):
-    """One sampler of rollouts; ``rollouts`` holds the slots that it fills, other arguments are those of `Sampler`."""
+    """A sampler of rollouts; ``rollouts`` holds the slots that it fills, other arguments are those of `Sampler`."""
 
     def __init__(
         self, config: Config, number: int, life: int, rollouts: Rollouts, weights: WeightSource, counters: Counters
@@ -44,7 +44,7 @@ class RolloutSampler(Sampler):
 
     @torch.inference_mode()
     def fill(self, slot: Slot) -> bool:
-        """Collects one rollout; returns whether it is complete, False if the run was stopped meanwhile."""
+        """Collects one rollout; returns whether it is complete, and not cut short by the end of the run."""
         if self._next_stage():
             self._seen, _ = self.pool.reset()
             self._fresh = True
@@ -55,7 +55,7 @@ class RolloutSampler(Sampler):
                 return False
             try:
                 self._step(t, slot)
-            except ActionError:  # which may be due to an observation that is not finite
+            except ActionError:  # possibly because of an observation that is not finite
                 self._check(slot, t)
                 raise
         self._check(slot, self.config.num_steps)
@@ -66,7 +66,7 @@ class RolloutSampler(Sampler):
         return True
 
     def _check(self, slot: Slot, steps: int) -> None:
-        """Raises `NotFiniteError` unless the first steps of a rollout are finite, before they are published."""
+        """Raises `NotFiniteError` unless the first ``steps`` steps of a rollout, not yet published, are finite."""
         when = f"of the rollout after {self._begun:,} agent steps of sampler {self.number}"
         check_rewards(torch.from_numpy(slot.rewards[:steps]), when)
         check_observations({"obs": torch.from_numpy(slot.observations[: steps + 1])}, when)
@@ -99,5 +99,5 @@ class RolloutSampler(Sampler):
 
 
 def work(config: Config, number: int, rollouts: Rollouts, weights: WeightBuffer, counters: Counters, life: int) -> None:
-    """The main function of a sampler's process."""
+    """Runs a sampler; the main function of its process."""
     run_sampler(lambda: RolloutSampler(config, number, life, rollouts, weights, counters))

@@ -10,6 +10,6 @@ from headrace.train.config.settings import Config
 def seed_of(config: Config, *path: int) -> int:
     """Returns a seed in [0, 2³¹) from the run's seed and a path of numbers that identifies one start of one worker.
 
-    Starts are counted from 0 again when a run is resumed, so ``path`` of a resumed worker includes `Counters.begun`.
+    As starts are counted from 0 again when a run is resumed, ``path`` includes `Counters.begun` for a resumed worker.
     """
     return int(np.random.SeedSequence((config.seed, *path)).generate_state(1, np.uint32)[0] >> 1)

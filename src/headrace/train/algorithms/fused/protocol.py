@@ -36,7 +36,10 @@ class Parts:
 
 
 class FusedUpdate(Protocol):
-    """An update that fills the optimisers' gradient buffers itself and lets them step."""
+    """An update that writes gradients into the optimisers' buffers, without autograd, and makes their steps.
+
+    The arguments of all methods are the transitions of a minibatch and the scheduled settings.
+    """
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Makes one gradient step of the critics; returns the algorithm's ``critic_statistics``, float32."""

@@ -26,7 +26,17 @@ class FusedRollouts:
 
     @torch.inference_mode()
     def backward(self, network: MLP, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
-        """Overwrites every parameter's ``.grad`` for one minibatch; returns `loss_gradient`'s statistics."""
+        """Overwrites every parameter's ``.grad`` with the gradient of the loss of one minibatch.
+
+        Args:
+            network: the network whose parameters learn.
+            batch: the samples of the minibatch.
+            rates: the scheduled settings.
+            measure: whether to return statistics.
+
+        Returns:
+            The sum of `loss_gradient`'s statistics over all chunks; None unless ``measure``.
+        """
         count, statistics = len(batch.returns), None
         share = 1 / count if batch.weights is None else batch.weights / batch.weights.sum().clamp(min=1)
         size = CHUNK * torch.get_num_threads() if batch.returns.device.type == "cpu" else count
@@ -47,11 +57,16 @@ class FusedRollouts:
         """Returns the gradient of the loss with respect to the network's outputs.
 
         Args:
+            params: parameters of the action distributions, float32[B, size].
+            values: the critic's values, float32[B].
+            batch: the samples of a chunk of a minibatch.
+            rates: the scheduled settings.
             share: weight of each row in the mean: a number, or float32[B].
+            measure: whether to return statistics.
 
         Returns:
-            d loss/d params [B, size], d loss/d values [B], and if ``measure``
-            [policy_loss, value_loss, entropy, approx_kl, clip_fraction], this chunk's share of each, as one tensor.
+            d loss/d params [B, size], d loss/d values [B], and the chunk's contribution to the statistics
+            [policy_loss, value_loss, entropy, approx_kl, clip_fraction], float32[5], or None unless ``measure``.
         """
         if batch.forbidden is not None:
             params = masked(params, batch.forbidden)
@@ -69,14 +84,26 @@ class FusedRollouts:
     def surrogate(
         self, log_prob: Tensor, batch: Samples, rates: Rates
     ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """Returns the derivative of the policy's objective with respect to the log-probability, float32[B].
+        """Returns the derivative of the policy's objective with respect to the log-probability.
 
-        The second result is a function that returns the negative objective, float32[B], and further `statistics`.
+        Args:
+            log_prob: log-probabilities of the actions, float32[B].
+            batch: the samples.
+            rates: the scheduled settings.
+
+        Returns:
+            The derivative, float32[B], and a function that returns the negative objective, float32[B], and further
+            statistics, float32[B] each.
         """
         raise NotImplementedError
 
     def value_slope(self, values: Tensor, batch: Samples) -> tuple[Tensor, Callable[[], Tensor]]:
-        """Returns the derivative of the value loss ``(v - R)²/2``, float32[B], and a function that returns the loss."""
+        """Returns the derivative of the value loss ``(v - R)²/2``, float32[B], and a function that returns the loss.
+
+        Args:
+            values: the critic's values, float32[B].
+            batch: the samples.
+        """
         error = values - batch.returns
         return error, lambda: error.square() / 2
 
@@ -124,6 +151,6 @@ class FusedA2C(FusedRollouts):
     def surrogate(
         self, log_prob: Tensor, batch: Samples, rates: Rates
     ) -> tuple[Tensor, Callable[[], tuple[Tensor, ...]]]:
-        """Returns the derivative of ``A · log π``; the loss is reported as ``-mean(A)``, as of ratios of 1."""
+        """Returns the derivative of ``A · log π``; the loss is reported as ``-mean(A)``, as PPO's for ratios of 1."""
         gain = batch.advantages
         return gain, lambda: (-gain,)

@@ -46,7 +46,7 @@ class FusedSAC(FusedHalves):
         return torch.cat((critics, self._improve_actor(batch, rates, [both[:rows] for both in saved], drawn)))
 
     def _improve_critics(self, batch: Transitions, rates: UpdateRates, actions: Tensor, log_prob: Tensor) -> Tensor:
-        """As `improve_critics`, given a' and log π(a'|s')."""
+        """Updates the critics, as `improve_critics`, given a' and log π(a'|s')."""
         critic, target = self.network.critic, self.targets.critic
         after = target(batch.following, actions).amin(0)
         after.addcmul_(self.network.temperature.log.exp(), log_prob, value=-1.0)
@@ -56,7 +56,7 @@ class FusedSAC(FusedHalves):
         return torch.stack((loss, mean))
 
     def _improve_actor(self, batch: Transitions, rates: UpdateRates, saved: list[Tensor], drawn: Any) -> Tensor:
-        """As `improve_actor`, given the actor's activations, a, log π(a|s), and what its gradient needs."""
+        """Updates the actor, as `improve_actor`, given its activations, a, log π(a|s), and data for their gradient."""
         actor, critic, rows = self.network.actor, self.network.critic, len(batch.inputs)
         actions, log_prob, chosen = drawn
         values, critic_saved = critic.forward_saving(critic.joined(batch.inputs, actions))

@@ -17,7 +17,7 @@ class FusedTD3(FusedHalves):
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Descends ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · min Q'(s', a')``.
 
-        Here ``a'`` is ``μ'(s')`` with clipped noise, clipped itself.
+        Here ``a'`` is ``μ'(s')`` plus clipped noise, and is also clipped.
         """
         config, critic, target = self.config, self.network.critic, self.targets.critic
         noise = self.noise(len(batch.rewards)).mul_(config.target_noise)

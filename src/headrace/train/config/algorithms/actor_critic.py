@@ -11,7 +11,7 @@ from headrace.train.config.make import only
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ActorCriticConfig
 
-# Values that papers and libraries of the field have in common for MuJoCo's tasks, also for tasks without presets.
+# Values that papers and libraries of the field share for MuJoCo's tasks; also for tasks without presets.
 COMMON: dict[str, Any] = {
     "num_envs": 8,
     "num_steps": 8,
@@ -24,7 +24,7 @@ COMMON: dict[str, Any] = {
     "max_grad_norm": 10.0,
     "adam_epsilon": 1e-8,  # gradients of mean losses are small: PPO's 1e-5 would slow updates down
     "matmul_precision": "medium",
-    "publish_every": 4,  # each copy of the weights to another core's cache takes long
+    "publish_every": 4,  # copying the weights to another core's cache takes long
 }
 # Found by search for the least time to the task's usual criterion.
 PENDULUM: dict[str, Any] = {
@@ -40,7 +40,7 @@ PENDULUM: dict[str, Any] = {
     "target_rate": 0.02,
     "exploration_noise": 0.2,
     "replay_size": 100_000,
-    "matmul_precision": "highest",  # products this small are not faster with another
+    "matmul_precision": "highest",  # products this small are not faster in a lower precision
 }
 
 

@@ -27,7 +27,7 @@ PUBLISHED: dict[str, Any] = {
     "replay_ratio": 1.0,
     "actor_device": "",
 }
-# For few steps: narrower critics, and several environments, which take less time.
+# For few steps: narrower critics and several environments, both of which save time.
 DEFAULT: dict[str, Any] = PUBLISHED | {"num_envs": 8, "num_steps": 8, "critic_hidden": (512, 512)}
 # For few seconds, most of which are updates: few updates, targets of three steps, and a learning rate that ends at 0.
 FAST: dict[str, Any] = PUBLISHED | {
@@ -67,7 +67,7 @@ class CrossQConfig(SACConfig):
     )
 
     def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """As `ActorCriticConfig.followed`, without targets."""
+        """Returns the settings of `ActorCriticConfig.followed` but ``target_rate``, as there are no targets."""
         return {name: value for name, value in super().followed(times, limited).items() if name != "target_rate"}
 
 

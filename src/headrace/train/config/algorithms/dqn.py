@@ -76,11 +76,11 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConf
 
     @property
     def priorities(self) -> tuple[float, float] | None:
-        """Exponents of priority and of importance, where transitions are drawn by their errors; None where not."""
+        """Exponents of priorities and of importance weights; None where transitions are drawn uniformly."""
         return (self.priority_exponent, self.importance_exponent) if self.prioritised else None
 
     def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """As `ReplayConfig.followed`; ``target_update`` is divided by ``times``."""
+        """Returns the settings of `ReplayConfig.followed`, and ``target_update`` divided by ``times``."""
         return super().followed(times, limited) | {"target_update": math.ceil(self.target_update / times)}
 
 

@@ -51,8 +51,9 @@ ATARI: dict[str, Any] = {
     "env_options": {"episodic_life": True, "reward_clip": True},
 }
 # For few seconds: images of a quarter of the size, a CNN that is cheap for them, one large batch for 64 steps, and
-# targets of 5 steps. Pixels are standardised, as small objects such as a ball would hardly count. The replay takes
-# 0.8 GB. With twice the updates a step and half the replay, Breakout learns less from each step, at half the rate.
+# targets of 5 steps. Pixels are standardised, as small objects such as a ball would otherwise have little influence.
+# The replay takes 0.8 GB. With twice the updates per step and half the replay, less is learnt from each step of
+# Breakout, at half the speed.
 FAST_ATARI: dict[str, Any] = {
     "total_steps": 1_000_000,
     "stop_episodes": 20,
@@ -95,7 +96,7 @@ VIZDOOM: dict[str, Any] = ATARI | {
     "learning_starts": 10_000,
     "env_options": {"use_combined_action": True},
 }
-# Larger and fewer batches: more learning a second on a CPU. The replay takes 1.4 GB.
+# Larger and fewer batches, with which learning takes less time on a CPU. The replay takes 1.4 GB.
 _PONG: dict[str, Any] = {
     "total_steps": 2_000_000,
     "stop_at_return": 18.0,

@@ -10,7 +10,7 @@ from headrace.train.config.settings import Config
 
 @dataclass(frozen=True)
 class EpsilonConfig(Config):
-    """The share of random actions during a run: linear for a part of it, then flat."""
+    """The share of random actions during a run: linear in the first part of it, then constant."""
 
     epsilon_start: float = setting(1.0, "Share of random actions at the start.", low=0, high=1, group="exploration")
     epsilon_end: float = setting(0.05, "Share of random actions at the end.", low=0, high=1, group="exploration")

@@ -69,7 +69,7 @@ class FlashSACConfig(XQCConfig):
     )
 
     def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """As `ActorCriticConfig.followed`, targets included."""
+        """Returns the settings of `ActorCriticConfig.followed`, including ``target_rate``."""
         return ActorCriticConfig.followed(self, times, limited)
 
 

@@ -13,7 +13,7 @@ from headrace.train.config.rollout import RolloutConfig
 
 @dataclass(frozen=True)
 class PPOConfig(RolloutConfig):
-    """Settings of PPO; with workers, whose rollouts are a little old, advantages are V-trace's."""
+    """Settings of PPO; with workers, whose rollouts are of slightly older policies, advantages are V-trace's."""
 
     minibatch_size: int = setting(
         256, "Samples in one gradient step; all of them, if there are fewer.", low=1, speed=True

@@ -26,7 +26,7 @@ class PQNConfig(GradientClipConfig, ConvolutionConfig, EpsilonConfig):
 
     @property
     def gae_lambda(self) -> float:
-        """The decay of advantages over the best action's values, which with these added are Q(λ)'s targets."""
+        """The decay λ of the advantages; the sum of an advantage and the value of the best action is Q(λ)'s target."""
         return self.q_lambda
 
 
