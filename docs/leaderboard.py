@@ -36,7 +36,8 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             steps = "" if middle["steps"] is None else f"{middle['steps']:,.0f}"
             core = "" if middle["core_seconds"] is None else _seconds(middle["core_seconds"])
             counted = f"{len(reached)} of {len(each)}"
-            yield f"| {row['name']} | {row['task']} | {goal:,g} | {counted} | {took.strip()} | {core} | {steps} | {games} |"
+            columns = (row["name"], row["task"], f"{goal:,g}", counted, took.strip(), core, steps, games)
+            yield f"| {' | '.join(columns)} |"
 
 
 def with_table(page: str) -> str:
