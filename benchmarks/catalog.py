@@ -47,7 +47,7 @@ class Benchmark(NamedTuple):
 
 
 TRIED = "leaderboard.md#what-was-tried"
-SB3, RAY = "stable-baselines3", "ray.md#what-it-costs-and-a-model-of-more"
+SB3, RAY = "stable-baselines3", "ray.md#cost-and-a-model-of-larger-clusters"
 SECTIONS = {
     "Environments": (
         Benchmark(
@@ -66,7 +66,7 @@ SECTIONS = {
         ),
         Benchmark("atari_emulator", "--repeats 2 --seconds 0.05 --games pong breakout", together=r"^"),
         Benchmark("atari_instructions"),
-        Benchmark("atari_equality", page="atari-machine.md#how-it-is-known-to-be-the-same"),
+        Benchmark("atari_equality", page="atari-machine.md#equivalence-tests"),
         Benchmark(
             "vizdoom_pool",
             "--repeats 2 --seconds 0.5 --tasks Basic-v1",

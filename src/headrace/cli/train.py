@@ -34,13 +34,13 @@ from headrace.train.runs.folder import RunFolder
 
 GROUPS = {
     "run": "algorithm, length and device",
-    "environments": "the environments of the task",
+    "environments": "number and options of the environments",
     "network": "the policy's network",
     "learning": "optimiser, returns and normalisation",
     "exploration": "how actions explore",
     "replay": "the replay, and the ratio of updates to steps",
-    "workers": "samplers, evaluator and learner in processes of their own",
-    "policies": "several policies, and networks of other runs",
+    "workers": "samplers, evaluator and learner in separate processes",
+    "policies": "several policies, and networks loaded from other runs",
     "files": "files that the run writes",
 }
 """group of settings → its description in the help; an algorithm's own group comes after ``learning``"""
@@ -64,7 +64,7 @@ class RunArgs:
     resume: Annotated[Path | None, optional("PATH")] = None
     """folder of a run to continue, instead of a task"""
     trust: bool = False
-    """with --resume: run the code in files that the run names, even if it was not begun on this machine"""
+    """with --resume: run the code in files that the run names, even if it was not started on this machine"""
     quiet: bool = False
     """show no progress"""
     scale: bool = False
@@ -72,10 +72,10 @@ class RunArgs:
     tune: Annotated[
         Literal["speed", "all", "none"],
         tyro.conf.arg(
-            help="what to tune first for algorithms with a replay, as headrace tune does; short runs are not tuned, "
-            "and a result is remembered. speed: threads and samplers, which do not change what is learnt; all: also "
-            "num_envs and minibatch_size, which do, with learning rates and replay ratio. Nothing is tuned if samplers "
-            "or num_envs is given, nor, with all, if minibatch_size is"
+            help="sizes to tune before training with a replay, as headrace tune does; short runs are not tuned, and "
+            "results are cached. speed: threads and samplers, which do not affect learning; all: also num_envs and "
+            "minibatch_size, with learning rates and replay ratio, which affect learning. Nothing is tuned if samplers "
+            "or num_envs is given, or, with all, if minibatch_size is given"
         ),
     ] = "speed"
     seeds: Annotated[str, optional("SEEDS")] = ""
@@ -94,9 +94,9 @@ class RunArgs:
 
 DESCRIPTION = """Train an agent on a task.
 
-Shows a live dashboard and leaves a run folder with config.json, metrics.jsonl, checkpoints, a plot
-of the learning curve and a video. Ctrl-C stops a run cleanly; --resume goes on with it.
-The settings shown are those of the --algo named before --help, with its defaults for the task.
+Shows a live dashboard and writes a run folder with config.json, metrics.jsonl, checkpoints, a plot
+of the learning curve and a video. Ctrl-C stops a run cleanly; --resume continues it.
+The options below are the settings of the --algo given before --help, with its defaults for the task.
 
 examples:
   headrace train CartPole-v1
