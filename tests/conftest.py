@@ -70,8 +70,10 @@ def compiled() -> Callable[[str], ModuleType]:
         BUILT.mkdir(parents=True, exist_ok=True)
         with (BUILT / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed
+            # compiled without optimisation, in less time
+            options = [f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Debug"]
             for command in (
-                ["cmake", "-S", str(NATIVE), "-B", str(BUILT), f"-DPython_EXECUTABLE={sys.executable}"],
+                ["cmake", "-S", str(NATIVE), "-B", str(BUILT), *options],
                 ["cmake", "--build", str(BUILT), "-j2", "--target", name],
             ):
                 done = subprocess.run(command, capture_output=True, text=True)

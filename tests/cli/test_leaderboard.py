@@ -209,6 +209,7 @@ def test_a_row_that_was_changed_is_no_row_that_was_trained(tmp_path: Path, capfd
     assert "row.json cannot be read" in capfd.readouterr().err
 
 
+@pytest.mark.nightly
 def test_a_peer_that_fails_is_no_peer_that_is_slow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It is said at once and on the page, and trained again by the same command."""
     (tmp_path / "board.toml").write_text(BOARD.replace("3000", "1000").replace("n_epochs", "epochs"))

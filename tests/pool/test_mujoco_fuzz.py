@@ -18,7 +18,6 @@ from mujoco_fuzz import exotic, model_of, shipped, task_over
 
 import headrace
 from headrace.errors import EnvironmentFailure, OptionError
-from nightly import rest_nightly
 
 mujoco: Any = pytest.importorskip("mujoco")
 CHUNKS = 3  # of all models, each in a process of its own
@@ -49,7 +48,8 @@ def fuzzed(names: list[str], seed: int) -> dict[str, str]:
     return {name: told[name] for name in names}
 
 
-@pytest.mark.parametrize("chunk", rest_nightly(range(CHUNKS), 0))
+@pytest.mark.nightly
+@pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_shipped_models(chunk: int) -> None:
     results = fuzzed(list(shipped())[chunk::CHUNKS], seed=1)
     models = [result for result in results.values() if result != "no model"]

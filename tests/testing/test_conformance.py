@@ -60,6 +60,7 @@ def test_pictures_of_objects_may_move_as_they_are_drawn():
         BY_NAME["rendering"](task, chance=True)
 
 
+@pytest.mark.nightly
 def test_many_agents_in_processes_conform():
     pytest.importorskip("pettingzoo")
     report = headrace.testing.check(f"{Path(__file__).parents[1] / 'parallel_games.py'}:Race", steps=30, num_envs=3)

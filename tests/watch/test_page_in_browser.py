@@ -170,6 +170,7 @@ def test_lines_have_names_of_their_own(tmp_path: Path, open_page: Open) -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_charts_that_move_between_rows_go_on(tmp_path: Path, open_page: Open) -> None:
     """Runs with an age of data have it where others have memory."""
     write_run(tmp_path / "a")

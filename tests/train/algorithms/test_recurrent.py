@@ -72,6 +72,7 @@ OPTIONS: dict[str, Any] = SMALL | {
 }
 
 
+@pytest.mark.nightly
 def test_a_gru_recalls_what_an_mlp_cannot_see(tmp_path: Path):
     train("Recall-v0", run_dir=tmp_path / "gru", network="gru", **OPTIONS)
     train("Recall-v0", run_dir=tmp_path / "mlp", network="mlp", **OPTIONS)

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -23,9 +24,12 @@ class Nodes:
     """The cluster: a head without processors, and ``count`` nodes of ``cpus`` each; its files are in a folder."""
 
     def __init__(self, folder: str, count: int, cpus: int):
+        from ray._common.utils import get_ray_address_file
         from ray.cluster_utils import Cluster
 
         os.environ.update(QUIET)
+        # a cluster with a folder of its own writes this file, too, but does not make its folder
+        Path(get_ray_address_file(None)).parent.mkdir(parents=True, exist_ok=True)
         self._cpus = cpus
         head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE, "temp_dir": folder}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)

@@ -37,6 +37,7 @@ def piped(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, cwd=folder, timeout=280)
 
 
+@pytest.mark.nightly
 def test_a_script_from_standard_input_trains_with_workers(tmp_path: Path):
     """Its networks and rewards reach them."""
     done = piped(

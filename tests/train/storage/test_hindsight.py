@@ -181,12 +181,8 @@ OPTIONS: dict[str, Any] = SMALL | {
 }
 
 
-NIGHTLY = pytest.mark.nightly
-
-
-@pytest.mark.parametrize(
-    ("share", "samplers"), [(0.8, 0), pytest.param(0.0, 0, marks=NIGHTLY), pytest.param(0.8, 1, marks=NIGHTLY)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("share", "samplers"), [(0.8, 0), (0.0, 0), (0.8, 1)])
 def test_bits_are_flipped_by_hindsight(tmp_path, share, samplers):
     """Chance meets a goal of 8 bits in a few episodes of a hundred; at best it takes 4 steps, of which 3 cost 1."""
     options = OPTIONS | {"total_steps": 12_000, "samplers": samplers, "hindsight": share}
