@@ -1,8 +1,8 @@
-"""Writes the table of ``leaderboard.md`` from ``leaderboard.json``, which `headrace leaderboard` wrote.
+"""Writes the tables of ``leaderboard.md`` from ``leaderboard.json``, which `headrace leaderboard` wrote.
 
     python docs/leaderboard.py
 
-The table stands between two marks in its page.
+Each table stands between two marks in its page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.train.leaderboard.scores import median
 
 DOCS = Path(__file__).parent
 PAGE, DATA = DOCS / "leaderboard.md", DOCS / "leaderboard.json"
-MARKED = re.compile(r"(<!-- docs/leaderboard.py -->).*?(<!-- / -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- docs/leaderboard.py(?: peers)? -->).*?(<!-- / -->)", re.DOTALL)
 SHORT, FEW = 10.0, 30.0  # seconds, and points, below which a digit after the point counts
 
 
@@ -40,10 +40,38 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield f"| {' | '.join(columns)} |"
 
 
+def beside_peers(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yields the lines of the second table: one for each goal of each peer, beside Headrace's medians."""
+    yield "| row | return | library | reached | seconds | steps | games at the end | Headrace's seconds | and steps |"
+    yield "|---|---:|---|---:|---:|---:|---:|---:|---:|"
+    for row in rows:
+        for who, seeds in row["peers"].items():
+            for number, goal in enumerate(row["goals"]):
+                theirs, ours = (_medians(each, number) for each in (seeds, row["seeds"]))
+                counted = f"{sum(seed['reached'][number]['seconds'] is not None for seed in seeds)} of {len(seeds)}"
+                if theirs[0] == "–":
+                    theirs = (f"> {_seconds(max(seed['seconds'] for seed in seeds))}", "–")
+                last = number == len(row["goals"]) - 1
+                games = ", ".join(_games(seed["greedy"]) for seed in seeds) if last else ""
+                yield f"| {' | '.join((row['name'], f'{goal:,g}', who, counted, *theirs, games, *ours))} |"
+
+
 def with_table(page: str) -> str:
-    """Returns the page with the table of the data as it is."""
-    lines = "\n".join(table(json.loads(DATA.read_text())["rows"]))
-    return MARKED.sub(lambda found: f"{found[1]}\n{lines}\n{found[2]}", page)
+    """Returns the page with the tables of the data as it is."""
+    rows = json.loads(DATA.read_text())["rows"]
+
+    def filled(found: re.Match[str]) -> str:
+        lines = beside_peers(rows) if "peers" in found[1] else table(rows)
+        return "\n".join((found[1], *lines, found[2]))
+
+    return MARKED.sub(filled, page)
+
+
+def _medians(seeds: Sequence[dict[str, Any]], number: int) -> tuple[str, str]:
+    """Returns the medians of seconds and of steps until a goal as text; dashes if most did not reach it."""
+    each = [seed["reached"][number] for seed in seeds]
+    seconds, steps = (median(one[name] for one in each) for name in ("seconds", "steps"))
+    return ("–", "–") if seconds is None or steps is None else (_seconds(seconds), f"{steps:,.0f}")
 
 
 def _ends(values: Sequence[float]) -> tuple[float, ...]:

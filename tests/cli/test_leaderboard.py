@@ -88,7 +88,7 @@ def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.Captu
     assert low["seconds"] > 0
     assert high["steps"] is None or high["steps"] >= low["steps"]
     assert row["seeds"][0]["greedy"] > 8  # no shorter episode is possible
-    (peer,) = row["peers"]["stable-baselines3"]
+    (peer,) = row["peers"]["stable-baselines3 PPO"]
     assert peer["reached"][0]["steps"] > 0
     assert peer["steps"] <= 3000 + 4 * 64
 
@@ -218,5 +218,5 @@ def test_a_peer_that_fails_is_no_peer_that_is_slow(tmp_path: Path, capfd: pytest
         assert main([*words, "--peers"]) == 1
         shown = capfd.readouterr().out
         assert "stable-baselines3 failed: its process ended with status 1" in shown
-        assert all("failed" in line for line in shown.splitlines() if "│ stable-baselines3 │" in line)
-    assert "stable-baselines3, seed 1 failed" in (tmp_path / "out" / "index.html").read_text()
+        assert all("failed" in line for line in shown.splitlines() if "│ stable-baselines3 PPO │" in line)
+    assert "stable-baselines3 PPO, seed 1 failed" in (tmp_path / "out" / "index.html").read_text()

@@ -65,6 +65,7 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
         (ROW + 'settings = { algo = "sac" }', "settings.algo is a key of the row itself"),
         (ROW + 'settings = { run_dir = "here" }', "settings.run_dir is set by the leaderboard"),
         (ROW + '[[row.peers]]\nwho = "sb3"', "missing 2 required positional arguments"),
+        (ROW + '[[row.peers]]\nwho = "sb3"\nalgo = "PPO"\nsource = "us"', "names 'sb3' as a peer; there are stable-"),
         (ROW + 2 * '[[row.peers]]\nwho = "sb3"\nalgo = "PPO"\nsource = "us"\n', "two peers of the name sb3"),
         (ROW + "algo = 3", "algo=3 must be str"),
         (ROW + "settings = 3", "settings=3 must be dict"),

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from headrace.errors import OptionError
 from headrace.train.config.checks import check_storable, describe, matches
 from headrace.train.config.command import train_command
+from headrace.train.leaderboard.peers import LIBRARIES
 
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
@@ -63,7 +64,7 @@ class Peer:
     """Another library's training of the same task, for comparison.
 
     Attributes:
-        who: the library, one of `headrace.train.leaderboard.peers.PROGRAMS`.
+        who: the library, one of `headrace.train.leaderboard.peers.LIBRARIES`.
         algo: the library's name of the algorithm.
         source: the source of the settings.
         task: the library's name of the task; by default the row's.
@@ -202,6 +203,8 @@ def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
     libraries = [peer.who for peer in peers]
     if twice := next((who for who in libraries if libraries.count(who) > 1), None):
         raise OptionError(f"{where} has two peers of the name {twice}")
+    if other := next((who for who in libraries if who not in LIBRARIES), None):
+        raise OptionError(f"{where} names {other!r} as a peer; there are {', '.join(LIBRARIES)}")
     named = {"goals": tuple(map(float, goals)), "published": published, "peers": peers}
     return _made(where, Row, {**values, **named})
 

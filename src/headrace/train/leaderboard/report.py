@@ -18,7 +18,7 @@ from headrace.train.plots.curves import grouped, read_curves
 from headrace.train.runs.writing import replace
 from headrace.version import __version__
 
-VERSIONS = ("torch", "numpy", "gymnasium", "mujoco", "ale-py", "warp-lang", "stable-baselines3")
+VERSIONS = ("torch", "numpy", "gymnasium", "mujoco", "ale-py", "warp-lang", "stable-baselines3", "sbx-rl", "jax")
 SHOWN = ("name", "task", "algo", "goals", "total_steps", "minutes", "games", "judge")
 """the attributes of a row in the JSON"""
 JSON, PAGE = "leaderboard.json", "index.html"
@@ -33,7 +33,7 @@ class Entry:
         row: the row.
         folder: the folder of its runs.
         ours: the scores of Headrace's seeds.
-        peers: library → the scores of its seeds.
+        peers: library and algorithm → the scores of its seeds.
     """
 
     row: Row

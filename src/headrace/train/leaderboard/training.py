@@ -18,8 +18,9 @@ from headrace.machine import usable_cores
 from headrace.train.jobs.display import Display, ending_words
 from headrace.train.jobs.processes import Processes
 from headrace.train.launch.checks import side_by_side
-from headrace.train.leaderboard import peers, scores
+from headrace.train.leaderboard import scores
 from headrace.train.leaderboard.board import Peer, Row
+from headrace.train.leaderboard.peers import LIBRARIES
 from headrace.train.leaderboard.report import Entry
 from headrace.train.leaderboard.scores import Measured
 from headrace.train.processes.interrupt import Interrupt
@@ -113,10 +114,15 @@ def entries(out: Path, rows: Sequence[Row]) -> list[Entry]:
     found = []
     for name in (*(name for name in board if name in names), *sorted(names - {*board})):
         folder, row = out / name, _row_of(out / name, board.get(name))
-        others = {file.parent.name: results(file.parent) for file in sorted(folder.glob(f"*/{KEPT}"))}
+        others = {_name_of(file.parent): results(file.parent) for file in sorted(folder.glob(f"*/{KEPT}"))}
         if row is not None:
             found.append(Entry(row, folder, results(folder), {who: seeds for who, seeds in others.items() if seeds}))
     return found
+
+
+def _name_of(folder: Path) -> str:
+    """Returns the name of a peer and its algorithm, of its folder."""
+    return f"{folder.name} {(_kept_in(folder) or {}).get('algo', '')}".strip()
 
 
 def _row_of(folder: Path, row: Row | None) -> Row | None:
@@ -214,15 +220,17 @@ def _is_over(run_dir: Path, row: Row) -> bool:
 
 
 def train_peer(row: Row, peer: Peer, folder: Path, seeds: Sequence[int], quiet: bool = False) -> bool:
-    """Trains the seeds of a row with another library, one after the other, on all cores.
+    """Trains the seeds of a row with another library, one after the other, on all cores; none if it is not installed.
 
     Arguments and result are those of `train_row`.
 
     Raises:
-        OptionError: the library is not installed, or the folder holds runs with other settings.
+        OptionError: the folder holds runs with other settings.
     """
-    if not peers.is_installed(peer.who):
-        raise OptionError(f"{row.name}: {peer.who} is not installed: pip install {peer.who}, or leave --peers out")
+    library = LIBRARIES[peer.who]
+    if not library.is_installed():
+        print(f"{row.name}: without {peer.who}, which is not there: {library.missing}")
+        return True
     keep(folder, row.kept_of(peer))
     for seed in seeds:
         if _is_known(folder, seed):
