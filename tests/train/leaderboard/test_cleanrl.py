@@ -75,6 +75,18 @@ def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert status == 1 and f"there is no {tmp_path / 'script.py'}" in output
 
 
+def test_a_relative_folder_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script runs in its own folder. One that does not reach the goal is measured to its end."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    monkeypatch.setenv(CLEANRL, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    row = Row("one", "Pendulum-v1", (5.0, 900.0), total_steps=1000, minutes=1, games=4)
+    assert training.train_peer(row, Peer("CleanRL", "script", "own"), Path("out"), [1], quiet=True)
+    (scores,) = training.results(tmp_path / "out")
+    assert not scores.error and [each.steps is not None for each in scores.reached] == [True, False]
+    assert scores.steps == 1000 and scores.seconds > 0 and scores.greedy is None
+
+
 @pytest.mark.parametrize("scripts", [None, "", "nowhere"])
 def test_without_scripts_the_row_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scripts: str | None

@@ -253,7 +253,7 @@ def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | Non
     request: dict[str, Any] = {
         "who": peer.who, "task": peer.task or row.task, "algo": peer.algo, "num_envs": peer.num_envs,
         "settings": dict(peer.settings), "seed": seed, "total_steps": row.total_steps, "minutes": row.minutes,
-        "goal": max(row.goals), "episodes": row.games, "folder": str(folder), "threads": usable_cores(),
+        "goal": max(row.goals), "episodes": row.games, "folder": str(folder.resolve()), "threads": usable_cores(),
     }  # fmt: skip
     log = folder.with_name(f"{folder.name}.log")
     with log.open("ab") as output:
@@ -287,5 +287,5 @@ def _peers_result(folder: Path, seed: int, row: Row) -> Measured:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     points = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
     greedy = json.loads((folder / "greedy.json").read_text())
-    steps, seconds = (points[-1][0], points[-1][1]) if points else (0, 0.0)
+    steps, seconds = (lines[-1]["step"], lines[-1]["time"]["seconds"]) if lines else (0, 0.0)
     return Measured(seed, scores.times_to(points, row.goals), steps, seconds, greedy, row.games)

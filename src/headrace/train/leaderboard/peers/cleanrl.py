@@ -63,14 +63,15 @@ def train(request: Request) -> None:
     torch.set_num_threads(request["threads"])
     os.chdir(request["folder"])  # for its own folder of runs
     sys.argv = [str(script), *options(request)]
-    before = sys.stdout
-    sys.stdout = Lines(Metrics(request), before)
+    before, metrics = sys.stdout, Metrics(request)
+    sys.stdout = Lines(metrics, before)
     try:
         runpy.run_path(str(script), run_name="__main__")
     except Over:
         pass
     finally:
         sys.stdout = before
+        metrics.close()
     write_games(request, None)
 
 

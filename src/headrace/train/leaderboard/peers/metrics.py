@@ -28,6 +28,7 @@ class Metrics:
         self._limit = 60 * request["minutes"]
         self._file = (Path(request["folder"]) / "metrics.jsonl").open("w")
         self._returns: deque[float] = deque(maxlen=self._episodes)
+        self._last: dict[str, Any] | None = None
         self._began, self._told = time.perf_counter(), 0.0
 
     def episode(self, value: float) -> None:
@@ -35,21 +36,31 @@ class Metrics:
         self._returns.append(value)
 
     def at(self, step: int) -> bool:
-        """Writes a line if it is time; returns whether training is over: the goal is reached, or the minutes are.
+        """Writes a line if it is time; returns whether training is over: the goal is reached, or the time.
 
         Args:
             step: agent steps until now.
         """
         seconds = time.perf_counter() - self._began
-        mean = sum(self._returns) / len(self._returns) if self._returns else None
         # as in a run of Headrace, a mean of fewer episodes does not count
-        full = mean is not None and len(self._returns) == self._episodes
-        over = (full and mean >= self._goal) or seconds >= self._limit
-        if over or seconds - self._told >= LINES:
+        full = len(self._returns) == self._episodes
+        mean = sum(self._returns) / self._episodes if full else None
+        self._last = {"step": step, "return": mean, "time": {"seconds": seconds}}
+        over = (mean is not None and mean >= self._goal) or seconds >= self._limit
+        if seconds - self._told >= LINES:
             self._told = seconds
-            line = {"step": step, "return": mean if full else None, "time": {"seconds": seconds}}
-            print(json.dumps(line), file=self._file, flush=True)
+            self._write()
         return over
+
+    def close(self) -> None:
+        """Writes the last line if there is none of that step yet, and closes the file."""
+        if self._last is not None:
+            self._write()
+        self._file.close()
+
+    def _write(self) -> None:
+        print(json.dumps(self._last), file=self._file, flush=True)
+        self._last = None
 
 
 def write_games(request: Request, mean: float | None) -> None:

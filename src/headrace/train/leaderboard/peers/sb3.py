@@ -32,6 +32,9 @@ def train(request: Request) -> None:
                     self._metrics.episode(float(info["episode"]["r"]))
             return not self._metrics.at(self.num_timesteps)
 
+        def _on_training_end(self) -> None:
+            self._metrics.close()
+
     torch.set_num_threads(request["threads"])
     settings, atari = dict(request["settings"]), request["task"].startswith("ALE/")
     normalise = settings.pop("normalize", False)
