@@ -70,6 +70,8 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
         (ROW + "algo = 3", "algo=3 must be str"),
         (ROW + "settings = 3", "settings=3 must be dict"),
         (ROW + "settings = { day = 2026-01-01 }", "as config.json holds it"),
+        (ROW + "margin = -1", "margin=-1 must be a number of at least 0"),
+        (ROW + 'margin = "wide"', "margin='wide' must be a number of at least 0"),
         (ROW + 'judge = "me"', "judge='me' must be"),
         (ROW + "games = 1.5", "games=1.5 must be int"),
         (ROW.replace("1000", "1e3"), "total_steps=1000.0 must be int"),
@@ -97,6 +99,12 @@ def test_a_row_is_known_again_from_what_was_kept_of_it(row: board.Row) -> None:
     assert again.kept() == kept
     assert again.command(2) == row.command(2)
     assert (again.goals, again.games, again.settings, again.judge) == (row.goals, row.games, row.settings, row.judge)
+
+
+def test_a_run_ends_above_its_last_goal_by_a_margin() -> None:
+    row = board.Row("one", "CartPole-v1", (15.0, 20.0), total_steps=1000, minutes=1, judge="games", margin=2.5)
+    assert row.wishes()["stop_at_return"] == 22.5 and "--stop-at-return 22.5" in row.command(1)
+    assert board.Row.from_kept("one", json.loads(json.dumps(row.kept()))) == row
 
 
 def test_what_judges_a_row_is_kept(tmp_path: Path) -> None:

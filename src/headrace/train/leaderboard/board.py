@@ -95,6 +95,8 @@ class Row:
         games: episodes that the trained agent plays without exploration.
         judge: how a goal is reached: by the mean of the last ``games`` episodes of ``"training"``, or of ``"games"``
             that a checkpoint plays without exploration.
+        margin: how far the mean of training must be above the last goal to end a run, so that its last checkpoints reach
+            the goal in games, too.
         published: published results.
         peers: other libraries to compare with.
     """
@@ -108,6 +110,7 @@ class Row:
     settings: dict[str, Any] = field(default_factory=dict)
     games: int = GAMES
     judge: Literal["training", "games"] = "training"
+    margin: float = 0.0
     published: tuple[Published, ...] = ()
     peers: tuple[Peer, ...] = ()
 
@@ -130,7 +133,10 @@ class Row:
         goals, games, judge = tuple(values["goals"]), values["stop_episodes"], values.get("judge", "training")
         if judge == "games":
             rest = {key: value for key, value in rest.items() if CHECKPOINTS.get(key) != value}
-        return cls(name, **named, goals=goals, games=games, judge=judge, settings=rest, published=published)
+        margin = values["stop_at_return"] - max(goals)
+        return cls(
+            name, **named, goals=goals, games=games, judge=judge, margin=margin, settings=rest, published=published
+        )
 
     def kept_of(self, peer: Peer) -> dict[str, Any]:
         """Returns the values on which the results of a peer's seed depend, as JSON represents them."""
@@ -140,7 +146,8 @@ class Row:
 
     def wishes(self) -> dict[str, Any]:
         """Returns the keyword arguments of `headrace.train.train` for each seed."""
-        ends = {"total_steps": self.total_steps, "stop_at_return": max(self.goals), "stop_episodes": self.games}
+        end = max(self.goals) + self.margin
+        ends = {"total_steps": self.total_steps, "stop_at_return": end, "stop_episodes": self.games}
         kept = CHECKPOINTS if self.judge == "games" else {}
         return {"algo": self.algo, **QUIET, **ends, **kept, **self.settings}
 
@@ -195,6 +202,8 @@ def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
     for name in ("total_steps", "minutes", "games"):
         if name in values and not (_finite(values[name]) and values[name] > 0):
             raise OptionError(f"{where}: {name}={values[name]!r} must be a number above 0")
+    if not (_finite(values.get("margin", 0.0)) and values.get("margin", 0.0) >= 0):
+        raise OptionError(f"{where}: margin={values['margin']!r} must be a number of at least 0")
     for name in values.get("settings", {}) if isinstance(values.get("settings"), dict) else ():
         if name in NOT_SETTINGS:
             raise OptionError(f"{where}: settings.{name} {NOT_SETTINGS[name]}: leave it out of settings")
