@@ -95,8 +95,8 @@ class Row:
         games: episodes that the trained agent plays without exploration.
         judge: how a goal is reached: by the mean of the last ``games`` episodes of ``"training"``, or of ``"games"``
             that a checkpoint plays without exploration.
-        margin: how far the mean of training must be above the last goal to end a run, so that its last checkpoints reach
-            the goal in games, too.
+        margin: how far above the last goal the mean of training ends a run, so that its last checkpoints reach the goal
+            in games, too.
         published: published results.
         peers: other libraries to compare with.
     """
