@@ -45,7 +45,7 @@ test: lint typecheck native-test gpu-test pytest ## everything CI checks; sets i
 
 # each process begins with a share of the tests, and takes others' once it is done; more than twice as many as there are
 # cores, as most of the time they wait for a browser, a timeout or a process; a GPU is for one process at a time
-PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --maxprocesses 8 --dist worksteal --ignore tests/gpu
+PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --maxprocesses 6 --dist worksteal --ignore tests/gpu
 
 pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"], one by one with ARGS="-n 0"
 	$(PYTEST) --durations 10 $(ARGS)
