@@ -103,12 +103,13 @@ def _print_rows(rows: list[Row]) -> None:
 
 
 def _print(entries: list[report.Entry]) -> None:
-    table = Table("task", "trained by")
-    for name in ("return", "seeds", "time", "of one core", "steps"):
-        table.add_column(name, justify="right")
+    table = Table()
+    for name in ("task", "trained by"):
+        table.add_column(name, overflow="fold")
+    for name in ("return", "seeds", "time", "steps"):
+        table.add_column(name, justify="right", no_wrap=True)
     for entry in entries:
         for who, found in entry.everybody.items():
-            for goal, count, *times, steps in report.summary(entry.row, found):
-                numbers = (*map(report.in_time, times), "–" if steps is None else f"{steps:,}")
-                table.add_row(entry.row.task, who, f"{goal:,g}", report.counted(count, found), *numbers)
+            for goal, seeds, took, _, steps in report.cells(entry.row, found):
+                table.add_row(entry.row.task, who, goal, seeds, took, steps)
     Console(highlight=False).print(table)

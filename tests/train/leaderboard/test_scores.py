@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import StateError
-from headrace.train.leaderboard.board import read_board
-from headrace.train.leaderboard.report import in_time, summary
+from headrace.train.leaderboard.board import Row, read_board
+from headrace.train.leaderboard.report import cells, in_time, summary
 from headrace.train.leaderboard.scores import Measured, Reached, core_seconds, failed, median, times_to
 
 POINTS = [(100, 1.0, 20.0), (200, 2.0, 60.0), (300, 3.0, 40.0), (400, 4.0, 80.0)]
@@ -24,6 +24,15 @@ def test_a_seed_that_never_got_there_is_slower_than_all() -> None:
     assert median([3.0, None, None]) is None
     assert median([1.0, None]) is None
     assert median([]) is None
+
+
+def test_a_goal_that_nobody_reached_is_later_than_the_longest_run() -> None:
+    row = Row("one", "CartPole-v1", (5.0, 9.0), total_steps=1000, minutes=1)
+    reached = (Reached(5.0, 200, 2.0, 1.5), Reached(9.0))
+    some, none = Measured(1, reached, 900, 50.0), Measured(2, (Reached(5.0), Reached(9.0)), 1000, 120.0)
+    assert cells(row, [some, none]) == [("5", "1 of 2", "–", "–", "–"), ("9", "0 of 2", "> 2 min 00 s", "–", "–")]
+    assert cells(row, [some])[0] == ("5", "1 of 1", "2.0 s", "1.5 s", "200")
+    assert cells(row, [failed(1, row.goals, "broken")])[1] == ("9", "failed", "–", "–", "–")
 
 
 def test_what_a_run_had_of_the_cores_is_summed_up_until_then() -> None:

@@ -92,9 +92,25 @@ def summary(row: Row, seeds: Sequence[Measured]) -> list[tuple[float, int, float
     return found
 
 
+def cells(row: Row, seeds: Sequence[Measured]) -> list[tuple[str, str, str, str, str]]:
+    """Returns texts for each goal: the goal, seeds that reached it, and medians of time, one core's time and steps."""
+    found = []
+    for goal, count, seconds, core_seconds, steps in summary(row, seeds):
+        took = in_time(seconds) if count else after(seeds)
+        steps_word = "–" if steps is None else f"{steps:,}"
+        found.append((f"{goal:,g}", counted(count, seeds), took, in_time(core_seconds), steps_word))
+    return found
+
+
 def counted(reached: int, seeds: Sequence[Measured]) -> str:
     """Returns as text how many seeds have reached a goal; "failed" if all of them failed."""
     return "failed" if all(seed.error for seed in seeds) else f"{reached} of {len(seeds)}"
+
+
+def after(seeds: Sequence[Measured]) -> str:
+    """Returns as text how long seeds were trained of which none reached a goal; a dash if all of them failed."""
+    longest = max((seed.seconds for seed in seeds if not seed.error), default=0.0)
+    return f"> {in_time(longest)}" if longest else "–"
 
 
 def in_time(seconds: float | None) -> str:
@@ -111,7 +127,7 @@ def in_time(seconds: float | None) -> str:
 STYLE = """
 :root { color-scheme: light dark; --line: #d8d8d8; --quiet: #666; --good: #00794f }
 @media (prefers-color-scheme: dark) { :root { --line: #3a3f46; --quiet: #9aa2ad; --good: #4fc79a } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.6rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .3rem }
 .scroll { overflow-x: auto } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { padding: .3rem .7rem .3rem 0; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
@@ -129,7 +145,7 @@ def page(where: dict[str, Any], entries: Sequence[Entry]) -> str:
         entries: the rows, in the order of the page.
     """
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
-    head = ("task", "return", "seeds", "time (median)", "of one core", "steps (median)", "games without exploration")
+    head = ("task", "return", "seeds", "time (median)", "of one core", "steps (median)", "games at the end")
     lines = [cells for entry in entries for cells in _lines(entry)]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
@@ -137,8 +153,8 @@ def page(where: dict[str, Any], entries: Sequence[Entry]) -> str:
         f"<p>{escape(where['processor'])}, {where['cores']} cores; {escape(versions)}. Time is that of training; a "
         "return counts as reached when the mean of the last games of training first was as much; where a row says so, "
         "of games that a checkpoint plays without exploration. Of one core is what the run had of all cores together, "
-        "whatever else ran beside it. The last column is the mean of as many games of the "
-        "trained agent, over the seeds.</p>",
+        "whatever else ran beside it. The last column is the mean of as many games of the trained agent without "
+        "exploration, over the seeds.</p>",
         _table(head, lines),
         *(_section(entry) for entry in entries),
         "</html>\n",
@@ -150,12 +166,10 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
     """Returns the table's cells for a row: a line for each goal, of Headrace and of each peer."""
     found = []
     for who, seeds in (("", entry.ours), *entry.peers.items()):
-        for goal, count, *times, steps in summary(entry.row, seeds):
-            greedy = [seed.greedy for seed in seeds if seed.greedy is not None]
-            games = f"{sum(greedy) / len(greedy):,.1f}" if greedy else "–"
-            name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}{_judge(entry.row)}")
-            steps_word = "–" if steps is None else f"{steps:,}"
-            found.append((name, f"{goal:,g}", counted(count, seeds), *map(in_time, times), steps_word, games))
+        greedy = [seed.greedy for seed in seeds if seed.greedy is not None]
+        games = f"{sum(greedy) / len(greedy):,.1f}" if greedy else "–"
+        name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}{_judge(entry.row)}")
+        found += [(name, *each, games) for each in cells(entry.row, seeds)]
     return found
 
 

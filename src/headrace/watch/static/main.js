@@ -93,7 +93,8 @@ function drawAll() {
   const runs = state.chosen.map((id) => state.runs.get(id)).filter(Boolean);
   const lines = linesOf(runs, state.joined, slots);
   const shown = list.show(state, lines);
-  say(by("count"), shown === state.runs.size ? `${shown} runs` : `${shown} of ${state.runs.size} runs`);
+  const all = `${state.runs.size} ${state.runs.size === 1 ? "run" : "runs"}`;
+  say(by("count"), shown === state.runs.size ? all : `${shown} of ${all}`);
   const run = runs.find((each) => each.id === state.focus) ?? runs[0];
   if (run) {
     view ??= build();
