@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,24 +50,6 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(trylast=True)  # what is not run is gone by then
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each process begins with its share of the long tests, so that none is left to one process at the end.
-
-    Processes have the tests in turns of equal length, as ``--dist worksteal`` deals them.
-    """
-    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    long = [item for item in items if item.get_closest_marker("long")]
-    rest, turns = iter([item for item in items if not item.get_closest_marker("long")]), []
-    left = len(items)
-    for process in range(processes):
-        first = long[process::processes]
-        size = left // (processes - process)
-        turns += [*first, *islice(rest, max(0, size - len(first)))]
-        left -= size
-    items[:] = [*turns, *rest]
 
 
 @pytest.fixture(scope="module", autouse=True)

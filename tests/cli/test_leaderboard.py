@@ -69,7 +69,6 @@ def test_what_is_wrong_is_one_line(words: list[str], message: str, capsys: pytes
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.long
 def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """One seed with its peer, then another one: what is known is kept."""
     (tmp_path / "board.toml").write_text(BOARD)

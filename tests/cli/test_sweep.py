@@ -69,7 +69,6 @@ def started(folder: Path) -> Program:
     return process
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("forked_runs")
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
 def test_it_goes_on_where_it_was_ended(tmp_path: Path, how: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:

@@ -222,7 +222,6 @@ assert not {"torch", "warp", "headrace_atari._atari"} & set(sys.modules), sys.mo
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
-@pytest.mark.long
 def test_many_pools_come_and_go(task: str) -> None:
     headrace.make(task, num_envs=4, num_threads=2).close()
     before = native_threads()

@@ -111,7 +111,6 @@ def host(result: Any) -> Any:
     return result.numpy().copy() if isinstance(result, torch.Tensor) else result
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fresh", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_it_agrees_with_threads(throw: Any, fresh: bool) -> None:
     device, threads = throw(replace(TASK, env=replace(ENV, fresh=fresh)), num_envs=5, seed=2)

@@ -57,7 +57,6 @@ def test_shipped_models(chunk: int) -> None:
     assert all(ENDED in result for result in models), results
 
 
-@pytest.mark.long
 def test_models_with_unusual_parts() -> None:
     results = fuzzed(list(exotic()), seed=1)
     for name, result in results.items():

@@ -48,7 +48,6 @@ def test_kernel_tasks_conform(task, check):
     check(task)
 
 
-@pytest.mark.long
 def test_objects_in_processes_conform():
     report = headrace.testing.check(NESTED, steps=30, num_envs=3)
     assert {result.name for result in report.results if result.verdict == "skipped"} == {"devices", "order_of_agents"}

@@ -56,7 +56,6 @@ def choose(page: Any, *words: str) -> None:
         page.locator("#list .item", has_text=word).locator("input").first.click()
 
 
-@pytest.mark.long
 def test_a_run_is_seen_to_learn_and_then_to_be_dead(tmp_path: Path, open_page: Open) -> None:
     with serving(tmp_path) as address:
         page = open_page(address)
@@ -80,7 +79,6 @@ def test_a_run_is_seen_to_learn_and_then_to_be_dead(tmp_path: Path, open_page: O
         assert "killed · last seen" in rows(page)[0]
 
 
-@pytest.mark.long
 def test_every_end_is_told_and_a_damaged_run_explained(tmp_path: Path, open_page: Open) -> None:
     for end in ("solved", "finished", "failed"):
         write_run(tmp_path / end, end=end)
@@ -279,7 +277,6 @@ def test_a_sweep_is_one_row_with_its_trials_as_parallel_coordinates(tmp_path: Pa
         wait_for(lambda: len(rows(page)) == 12)
 
 
-@pytest.mark.long
 def test_a_hundred_runs_are_listed_and_filtered(tmp_path: Path, open_page: Open) -> None:
     ends = ("finished", "solved", "interrupted", "failed", None)
     for index in range(100):
@@ -380,7 +377,6 @@ def test_the_page_comes_back_with_its_server(tmp_path: Path, open_page: Open) ->
         page.locator("#link").wait_for(state="hidden")
 
 
-@pytest.mark.long
 def test_the_agent_plays_as_long_as_it_is_looked_at(tmp_path: Path, open_page: Open) -> None:
     assert train(tmp_path / "run", "--total-steps", "20000").wait(120) == 0
     with serving(tmp_path) as address:

@@ -314,7 +314,6 @@ def test_what_it_cannot_do_it_says(tmp_path):
         make_config("CartPole-v1", algo="dqn", epsilon_end=2.0)
 
 
-@pytest.mark.long
 def test_a_run_goes_on_as_if_undisturbed(tmp_path):
     options = TINY | {"target_update": 7, "env_options": {"max_episode_steps": 20}, "quiet": True}
     options |= {"epsilon_start": 0.3, "epsilon_end": 0.3}  # it would fall with the steps to come, which differ here

@@ -105,7 +105,6 @@ def check_ratio(lines: list[dict], samplers: int) -> None:
         assert line["step"] <= 400 + line["updates"] / 0.2 + ahead
 
 
-@pytest.mark.long
 def test_a_killed_actor_is_replaced(cluster, tmp_path):
     lines: list[dict] = []
     cores: set[tuple[int, ...]] = set()

@@ -106,7 +106,6 @@ def started(parent: Path, *more: str) -> Program:
     return process
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("forked_runs")  # those that go on
 def test_ctrl_c_ends_all_with_checkpoints_and_they_go_on(tmp_path: Path) -> None:
     process = started(tmp_path / "seeds")

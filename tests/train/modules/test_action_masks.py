@@ -200,7 +200,6 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", rest_nightly(RUNS, "ppo"))
 def test_learning_and_playing_never_do_what_is_forbidden(name, tmp_path: Path, monkeypatch):
     options = SMALL | {"run_dir": tmp_path / "run", "quiet": True, "learning_rate": 5e-3} | RUNS[name]

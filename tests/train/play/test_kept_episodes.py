@@ -129,7 +129,6 @@ def test_some_points_of_a_long_run_are_filmed_within_their_share(trained, monkey
     assert len(kept(run.episodes)) == 3
 
 
-@pytest.mark.long
 def test_an_evaluator_films_beside_training(tmp_path, monkeypatch):
     """In a process of its own, whose settings are those of the module: only the folder is looked at."""
     pytest.importorskip("av")

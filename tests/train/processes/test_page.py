@@ -76,7 +76,6 @@ def wait_for(condition, seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("server")
 def test_who_comes_first_starts_a_server_that_outlives_the_run(run):
     door = Page(run)
@@ -100,7 +99,6 @@ def test_who_comes_first_starts_a_server_that_outlives_the_run(run):
                 os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.long
 def test_a_server_that_fails_is_explained_and_not_started_without_end(run, monkeypatch):
     monkeypatch.setattr(page, "SERVER", (sys.executable, "-c", "raise SystemExit(3)"))
     with page_of(run, True) as address:

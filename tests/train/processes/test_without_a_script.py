@@ -101,7 +101,6 @@ def run_notebook(folder: Path, *cells: str) -> list[str]:
     return ["".join(out.get("text", "") for out in cell.outputs) for cell in book.cells]
 
 
-@pytest.mark.long
 def test_a_notebook_trains_and_shows_plain_lines(tmp_path: Path):
     shown, acted, workers, own = run_notebook(
         tmp_path,
