@@ -13,7 +13,7 @@ from headrace.errors import NotFiniteError, OptionError
 from headrace.train.config.settings import make_config
 from headrace.train.runners.step_trainer import StepTrainer
 from headrace.train.runs.folder import RunFolder
-from poisoned_env import OBSERVATION_NAN, REWARD_NAN, TASK
+from poisoned_env import OBSERVATION_NAN, REWARD_NAN
 from whole_runs import SMALL
 
 GAMMA = 0.9
@@ -141,7 +141,6 @@ def test_normalised_sums_of_rewards_are_clipped_as_their_parts_would_be(tmp_path
 
 @pytest.mark.parametrize("what", [REWARD_NAN, OBSERVATION_NAN])
 def test_what_is_not_finite_is_never_in_the_replay(tmp_path, what):
-    headrace.register("Poisoned-v0", TASK, replace=True)
     more: dict[str, Any] = {"algo": "sac", "num_envs": 4, "n_step": 2, "hidden": (8,), "env_options": {"what": what}}
     trainer = a_trainer(tmp_path, "Poisoned-v0", **more)
     trainer.iterate()
