@@ -6,7 +6,7 @@ TASK   ?= CartPole-v1
 ARGS   ?=
 PIP_ARGS ?=
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-TESTERS ?= $(shell expr 2 \* $(JOBS) + 1)
+TESTERS ?= $(shell expr $(JOBS) + 1)
 
 BIN     := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install $(PIP_ARGS)
@@ -43,9 +43,9 @@ demo: $(RUN_ENV) ## train an agent with a live dashboard: make demo [TASK=Pong-v
 
 test: lint typecheck native-test gpu-test pytest ## everything CI checks; sets itself up
 
-# each process begins with a share of the tests, and takes others' once it is done; more than twice as many as there are
-# cores, as most of the time they wait for a browser, a timeout or a process; a GPU is for one process at a time
-PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --maxprocesses 6 --dist worksteal --ignore tests/gpu
+# each process begins with a share of the tests, and takes others' once it is done; one more than there are cores, as some
+# wait for a browser, a timeout or a process; a GPU is for one process at a time
+PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --maxprocesses 4 --dist worksteal --ignore tests/gpu
 
 pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"], one by one with ARGS="-n 0"
 	$(PYTEST) --durations 10 $(ARGS)
