@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-COUNT, NESTED = (f"{__file__}:{name}" for name in ("Count", "Nested"))
+COUNT, NESTED, SCALAR = (f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar"))
 
 
 class Sparkling(gym.Env):
@@ -89,3 +89,20 @@ class Nested(Count):
         bits = np.array([self.count & 1, self.count >> 1 & 1, self.count >> 2 & 1], np.int8)
         numbers = np.array([self.drawn], np.float32), self.sum
         return {"numbers": numbers, "inner": {"bits": bits, "word": f"n{self.count}"}}
+
+
+class Scalar(gym.Env):
+    """A number that is pushed towards 0; observations and actions are numbers, arrays of shape ()."""
+
+    observation_space = gym.spaces.Box(-9, 9, (), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.count = self.np_random.uniform(-1, 1), 0
+        return np.array(self.place, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert np.shape(action) == () and -1 <= action <= 1
+        self.count, self.place = self.count + 1, np.clip(self.place + float(action), -9, 9)
+        return np.array(self.place, np.float32), -abs(self.place), False, self.count == 8, {}

@@ -19,6 +19,7 @@ import masked_games  # noqa: F401  (registers the test tasks)
 import multi_agent_games  # noqa: F401
 from headrace.errors import NotFiniteError, OptionError
 from headrace.train.play.observation_batches import batched
+from python_games import SCALAR
 from whole_runs import SMALL
 
 train: Any = headrace.train
@@ -78,6 +79,28 @@ def test_the_module_is_what_acts(tmp_path: Path, task: str, settings: dict[str, 
     chosen = module.distribution.to_env(module.distribution.mode(params)).numpy()
     assert np.array_equal(chosen, acts)
     assert values.shape == (16,) and values.dtype == torch.float32 and values.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("algo", "settings"),
+    [
+        ("ppo", {"normalise_observations": True}),
+        ("sac", {"learning_starts": 64, "samplers": 0, "num_steps": 4}),
+        ("td3", {"learning_starts": 64, "samplers": 0, "num_steps": 4, "n_step": 3}),
+        pytest.param("ppo", {"samplers": 1}, marks=pytest.mark.nightly),
+        pytest.param("ppo", {"network": "gru"}, marks=pytest.mark.nightly),
+        pytest.param("crossq", {"learning_starts": 64, "samplers": 1, "num_steps": None}, marks=pytest.mark.nightly),
+    ],
+)
+def test_spaces_of_a_single_number_without_axes_are_learnt_and_played(tmp_path: Path, algo: str, settings: Any):
+    run = run_of(tmp_path, SCALAR, algo=algo, hidden=(8,), total_steps=200, **settings)
+    agent = headrace.load(run, trust=True)
+    assert np.shape(agent.act(np.float32(0.5))) == ()
+    for deterministic in (True, False):
+        agent.reset()
+        acts = agent.act(np.linspace(-1, 1, 5, dtype=np.float32), deterministic)
+        assert acts.shape == (5,) and (np.abs(acts) <= 1).all()
+    assert np.isfinite(agent.insight().value or np.nan)
 
 
 def test_a_sample_differs_from_the_likeliest(tmp_path: Path):

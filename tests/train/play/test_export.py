@@ -22,6 +22,7 @@ from headrace.train.play.export import METADATA, export_policy
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.workers.policy_copy import frozen_policy
 from nightly import rest_nightly
+from python_games import SCALAR
 from whole_runs import SMALL
 
 pytest.importorskip("onnxscript")
@@ -36,6 +37,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "one-hot": ("FrozenLake-v1", {}),
     "masks": ("TestGate-v0", {}),
     "small images": ("MinAtar-Breakout-v1", {}),
+    "a number": (SCALAR, {}),
+    "a number, sac": (SCALAR, {"algo": "sac"}),
     "sac": ("Pendulum-v1", {"algo": "sac"}),
     "crossq": ("Pendulum-v1", {"algo": "crossq", "hidden": (16, 16), "critic_hidden": (8,)}),
     "xqc": ("Pendulum-v1", {"algo": "xqc", "hidden": (16, 16), "critic_hidden": (8,)}),
@@ -75,7 +78,7 @@ def observed(agent: Agent, rows: int) -> dict[str, np.ndarray]:
     ("suffix", "case"),
     rest_nightly(
         [(suffix, case) for suffix in ("onnx", "pt") for case in CASES],
-        *(("onnx", case) for case in ("mlp", "gru", "masks", "sac", "normed images")),
+        *(("onnx", case) for case in ("mlp", "gru", "masks", "sac", "a number, sac", "normed images")),
         ("pt", "mlp"),
         ("pt", "continuous"),
     ),

@@ -151,8 +151,10 @@ class OffPolicy(Policy):
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: with critics, the smallest of their values of the most likely actions."""
-        critic = getattr(self.network, "critic", None)
-        return values if critic is None else critic(inputs, self.distribution.mode(params).flatten(1)).amin(0)
+        critic, distribution = getattr(self.network, "critic", None), self.distribution
+        if critic is None:
+            return values
+        return critic(inputs, distribution.mode(params).reshape(-1, distribution.noise_size)).amin(0)
 
     @property
     def updates(self) -> int:

@@ -190,7 +190,7 @@ class BoxActions:
             high,
         )
         self.limit, self.scale, self.centre, self.low, self.high = (
-            torch.from_numpy(x.astype(np.float32)).to(device) for x in numbers
+            torch.as_tensor(np.asarray(x, np.float32), device=device) for x in numbers
         )
         self.env_dtype = torch.float64 if dtype == np.float64 else torch.float32
 
@@ -232,7 +232,7 @@ class DiagonalGaussian(BoxActions):
         """Returns log-probabilities [B], entropies [B], and data for `gradient`, for actions [B, *action_shape]."""
         mean, log_std = params.chunk(2, -1)
         inverse_std = torch.exp(-log_std)
-        z = (actions.flatten(1) - mean) * inverse_std
+        z = (actions.reshape(-1, self.noise_size) - mean) * inverse_std
         log_std_sum = log_std.sum(-1)
         log_prob = (z * z).sum(-1).mul_(-0.5) - log_std_sum - 0.5 * math.log(2 * math.pi) * self.noise_size
         entropy = log_std_sum + 0.5 * (1 + math.log(2 * math.pi)) * self.noise_size

@@ -64,4 +64,4 @@ def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | 
 def _worth(policy: OffPolicy, inputs: Tensor, actions: Tensor) -> float | None:
     """Returns the smallest of the critics' values of these actions."""
     critic = getattr(policy.network, "critic", None)
-    return None if critic is None else float(critic(inputs, actions.flatten(1)).amin())
+    return None if critic is None else float(critic(inputs, actions.reshape(1, -1)).amin())
