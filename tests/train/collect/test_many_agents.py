@@ -47,13 +47,15 @@ def collect(collector: Collector, seed: int = 1) -> list[Any]:
     return collector.collect()
 
 
-def plain_advantages(collector: Any, index: int) -> tuple[np.ndarray, np.ndarray]:
+def plain_advantages(
+    collector: Any, index: int, in_rewards: Any = lambda values: values
+) -> tuple[np.ndarray, np.ndarray]:
     """Advantages and who was present, agent by agent and step by step, from a twin pool that takes the same actions."""
     config, experience = collector.config, collector.experiences[index]
     steps, gamma, decay = config.num_steps, config.gamma, config.gae_lambda
     agent_group, envs = experience.agent_group, config.num_envs
     agents = np.arange(collector.spec.num_agents)[agent_group.agents]
-    values = experience.values.numpy().reshape(steps + 1, envs, agent_group.width)
+    values = in_rewards(experience.values).numpy().reshape(steps + 1, envs, agent_group.width)
     rewards = collector.rewards.numpy()[:, :, agents]
     with make_pool(dataclasses.replace(config, batch_size=0)) as twin:
         twin.reset()
@@ -72,7 +74,11 @@ def plain_advantages(collector: Any, index: int) -> tuple[np.ndarray, np.ndarray
                 obs = info["final_obs"] if agent_group.sees.key is None else info["final_obs"][agent_group.sees.key]
                 seen = torch.from_numpy(obs[env][agent_group.sees.among])
                 out = torch.empty(agent_group.width, *experience.encoder.shape)
-                finals[env] = experience.policy.network(experience.encoder(seen, out))[1].detach().numpy()
+                inputs, network = experience.encoder(seen, out), experience.policy.network
+                memory = experience.memory
+                memory = () if memory is None else (memory[t + 1].view(envs, agent_group.width, -1)[env],)
+                value = (network.step if memory else network)(inputs, *memory)[1]
+                finals[env] = in_rewards(value).detach().numpy()
             finals[cut[:, agents]] = values[t + 1][cut[:, agents]]
             over = truncated[:, None] | cut[:, agents]
             records.append((reward[:, agents], terminated, over, present[:, agents], after[:, agents], finals))
@@ -103,16 +109,28 @@ def test_advantages_are_those_of_a_plain_loop(task):
     collector.pool.close()
 
 
-@pytest.mark.parametrize("batch_size", [0, 2])
-def test_an_agent_truncated_alone_is_worth_what_follows(batch_size):
+@pytest.mark.parametrize(
+    ("batch_size", "settings"),
+    [(0, {}), (2, {}), (0, {"normalise_values": True}), (2, {"normalise_values": True, "network": "gru"})],
+)
+def test_an_agent_truncated_alone_is_worth_what_follows(batch_size, settings):
     """`walker_0` is truncated after two of four steps, the others play on: it goes on as far as its value knows."""
     pytest.importorskip("pettingzoo")
-    collector = collector_of("masked_parallel_games:Forbidding", batch_size=batch_size)
-    samples = collect(collector)
+    options = {"batch_size": batch_size, "normalise_rewards": False} | settings
+    collector = collector_of("masked_parallel_games:Forbidding", **options)
     index = next(i for i, e in enumerate(collector.experiences) if e.agent_group.width == 2)
-    expected, present = plain_advantages(collector, index)
+    normaliser = collector.experiences[index].policy.value_normaliser
+    mean, deviation = 0.0, 1.0
+    if normaliser is not None:
+        normaliser.update(torch.tensor([40.0, 60.0, 50.0, 90.0]))
+        mean, deviation = float(normaliser.mean), 1 / float(normaliser.scale)
+    samples = collect(collector)
+    expected, present = plain_advantages(collector, index, lambda values: values * deviation + mean)
     rows = np.flatnonzero(present.ravel())
-    np.testing.assert_array_equal(samples[index].rows, rows)
+    if settings.get("network") == "gru":
+        np.testing.assert_array_equal(samples[index].weights.nonzero().squeeze(1), rows)
+    else:
+        np.testing.assert_array_equal(samples[index].rows, rows)
     np.testing.assert_allclose(samples[index].advantages.numpy()[rows], expected.ravel()[rows], atol=2e-3, rtol=1e-4)
     collector.pool.close()
 

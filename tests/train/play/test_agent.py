@@ -19,6 +19,7 @@ import masked_games  # noqa: F401  (registers the test tasks)
 import multi_agent_games  # noqa: F401
 from headrace.errors import NotFiniteError, OptionError
 from headrace.train.play.observation_batches import batched
+from headrace.train.runs import checkpoint as checkpoints
 from python_games import SCALAR
 from whole_runs import SMALL
 
@@ -101,6 +102,41 @@ def test_spaces_of_a_single_number_without_axes_are_learnt_and_played(tmp_path: 
         acts = agent.act(np.linspace(-1, 1, 5, dtype=np.float32), deterministic)
         assert acts.shape == (5,) and (np.abs(acts) <= 1).all()
     assert np.isfinite(agent.insight().value or np.nan)
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("Pendulum-v1", {"normalise_values": True}),
+        ("CartPole-v1", {"algo": "dqn", "learning_starts": 64, "samplers": 0}),
+        ("Pendulum-v1", {"algo": "td3", "learning_starts": 64, "samplers": 0}),
+        pytest.param("Pendulum-v1", {"samplers": 1}, marks=pytest.mark.nightly),
+    ],
+)
+def test_values_are_in_units_of_the_environments_rewards(tmp_path: Path, task: str, settings: dict[str, Any]):
+    run = run_of(tmp_path, task, normalise_rewards=True, **settings)
+    agent, kept = headrace.load(run, which="newest"), checkpoints.newest(run / "checkpoints")
+    assert kept is not None
+    point = checkpoints.load(kept)
+    deviation = float(point.state["rewards.variance"]) ** 0.5
+    assert abs(deviation - 1) > 0.1
+    obs = np.full((1, *(agent.spec.observation.shape or ())), 0.1, np.float32)
+    action = torch.from_numpy(agent.act(obs))
+    inputs = agent.policy.inputs(torch.from_numpy(obs))
+    network, found = agent.policy.network, agent.insight()
+    if settings.get("algo") == "td3":
+        raw = network.critic(inputs, action / 2).amin()  # whose actions are from -2 to 2
+    else:
+        params, values = network(inputs)
+        raw = params.amax() if settings.get("algo") == "dqn" else values
+    if "normalise_values" in settings:
+        raw = raw * point.model["values.variance"].sqrt() + point.model["values.mean"]
+    assert found.value == pytest.approx(float(raw) * deviation, rel=1e-4)
+    assert float(agent.policy(torch.from_numpy(obs))[1]) == pytest.approx(found.value, rel=1e-4)
+    if found.action_values is not None:
+        assert max(found.action_values) == found.value
+    without = {name: tensor for name, tensor in point.model.items() if not name.startswith("rewards")}
+    agent.load(without)  # as an earlier version wrote it
 
 
 def test_a_sample_differs_from_the_likeliest(tmp_path: Path):

@@ -93,7 +93,7 @@ class DQN(DQNDeclaration, OffPolicy):
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: the value of the best action."""
-        return params.amax(1)
+        return self.in_rewards(params.amax(1))
 
     # -- updates ---------------------------------------------------------------------------------
 

@@ -154,7 +154,8 @@ class OffPolicy(Policy):
         critic, distribution = getattr(self.network, "critic", None), self.distribution
         if critic is None:
             return values
-        return critic(inputs, distribution.mode(params).reshape(-1, distribution.noise_size)).amin(0)
+        actions = distribution.mode(params).reshape(-1, distribution.noise_size)
+        return self.in_rewards(critic(inputs, actions).amin(0))
 
     @property
     def updates(self) -> int:

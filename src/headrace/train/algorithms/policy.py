@@ -87,13 +87,19 @@ class Policy:
         raise NotImplementedError
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
-        """Returns the expected discounted return, in units of rewards, float32[B].
+        """Returns the expected discounted return, float32[B], in units of the environments' rewards.
 
         Args:
             inputs: the network's inputs, [B, …].
             params, values: its outputs for these inputs.
         """
-        return values if self.value_normaliser is None else self.value_normaliser.restored(values)
+        return self.in_rewards(values)
+
+    def in_rewards(self, values: Tensor) -> Tensor:
+        """Returns the network's values, of any shape, in units of the environments' rewards."""
+        for known in (self.value_normaliser, self.reward_scaler):
+            values = values if known is None else known.restored(values)
+        return values
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
         """Fills the noise of actions that explore, in place, and returns it.
@@ -163,14 +169,16 @@ class Policy:
         return {self.prefix(name): each for name, each in known.items() if each is not None}
 
     def model(self) -> dict[str, Tensor]:
-        """Returns the tensors that playing needs: those of the network and of its `normalisers`."""
+        """Returns the tensors that playing needs: those of the network, of its `normalisers`, and of rewards."""
         model = checkpoints.prefixed(self.prefix("network"), self.network.state_dict())
         for name, normaliser in self.normalisers.items():
             model |= checkpoints.prefixed(name, normaliser.state())
+        if self.reward_scaler is not None:
+            model |= checkpoints.prefixed(self.prefix("rewards"), self.reward_scaler.statistics.state())
         return model
 
     def load_model(self, model: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `model` returned, in place.
+        """Restores the tensors that `model` returned, in place; those of rewards only for a policy that does not learn.
 
         Raises:
             StateError: names or shapes of the tensors do not fit the policy.
@@ -179,6 +187,9 @@ class Policy:
             self.network.load_state_dict(checkpoints.group(self.prefix("network"), model))
             for name, normaliser in self.normalisers.items():
                 normaliser.load(checkpoints.group(name, model))
+            rewards = checkpoints.group(self.prefix("rewards"), model)  # earlier versions wrote none
+            if self.reward_scaler is not None and self.config.frozen and rewards:
+                self.reward_scaler.statistics.load(rewards)
         except (KeyError, RuntimeError) as error:
             words = _difference(self.model(), model) or str(error).partition("\n")[0]
             raise StateError(f"the checkpoint does not fit this configuration: {words}") from error

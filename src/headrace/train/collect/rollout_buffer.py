@@ -219,7 +219,7 @@ class Experience:
             values,
             outcome.terminated,
             outcome.truncated,
-            self._final_values(outcome),
+            self._final_values(outcome, values),
             config.gamma,
             config.gae_lambda,
         ).flatten()
@@ -231,7 +231,7 @@ class Experience:
         self._update_normaliser(rows, weights)
         if (normaliser := self.policy.value_normaliser) is not None:
             normaliser.update(returns if rows is None else returns[rows], weights)
-            returns = normaliser.normalised(returns)
+            returns, values = normaliser.normalised(returns), normaliser.normalised(values)
         recurrent = self.memory is not None and self.starts is not None
         return Samples(
             self.inputs[:-1].flatten(0, 1),
@@ -239,7 +239,7 @@ class Experience:
             log_probs,
             advantages,
             returns,
-            self.values[:-1].flatten(),
+            values[:-1].flatten(),
             rows,
             weights,
             self._remembered(0, EVERYWHERE) if recurrent else None,
@@ -354,13 +354,17 @@ class Experience:
             return self._source[t, self.agent_group.columns(envs)]
         return self.agent_group.seen(self._observations[t, envs])
 
-    def _final_values(self, outcome: Outcome) -> Tensor:
-        """Returns the values to bootstrap from after each step, float32[T, columns].
+    def _final_values(self, outcome: Outcome, values: Tensor) -> Tensor:
+        """Returns the values to bootstrap from after each step, float32[T, columns], in units of rewards.
 
         They are values of final observations where episodes were truncated, and of the next observations elsewhere.
         Where an agent was truncated but its episode was not, the next observation is its final one.
+
+        Args:
+            outcome: the outcome of the rollout.
+            values: values of the observations before each step and after the last, in units of rewards.
         """
-        result = self.values.roll(-1, 0)
+        result = values.roll(-1, 0)
         finals = outcome.final_observations
         if finals is not None:
             shape = (len(finals.t), *self.encoder.shape)

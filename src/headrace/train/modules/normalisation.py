@@ -179,8 +179,15 @@ class RewardScaler:
 
         They are clipped to ± 10 · ``steps``.
         """
-        scale = (self.statistics.variance + 1e-8).rsqrt().float()
-        return (rewards * scale).clamp_(-10.0 * steps, 10.0 * steps)
+        return (rewards * self._scale).clamp_(-10.0 * steps, 10.0 * steps)
+
+    def restored(self, values: Tensor) -> Tensor:
+        """Returns values that were learnt from scaled rewards, of any shape, in the environments' units."""
+        return values / self._scale
+
+    @property
+    def _scale(self) -> Tensor:
+        return (self.statistics.variance + 1e-8).rsqrt().float()
 
     def state(self) -> dict[str, Tensor]:
         """Returns the tensors of a checkpoint: mean, variance, count and the running returns float32[num_envs]."""

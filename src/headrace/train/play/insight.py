@@ -19,7 +19,7 @@ class Insight:
     """The outputs of one agent's network for its last observation.
 
     Attributes:
-        value: expected discounted return, in units of the rewards of training; None if the network has no values.
+        value: expected discounted return, in units of the environments' rewards; None if the network has no values.
         probabilities: probabilities of the actions, one list for each discrete choice; None for other actions.
         action_values: value of each action, if the algorithm learns action values (DQN, PQN); otherwise None.
         actions: the chosen action: the index of each discrete choice, or the numbers that the environment received.
@@ -42,15 +42,14 @@ def insight(policy: Policy, inputs: Tensor, acted: Acted, rows: slice) -> Insigh
     """
     params, actions, distribution = acted.params[rows], acted.actions[rows], policy.distribution
     if isinstance(distribution, EpsilonGreedy):
-        values = params[0].tolist()
+        values = policy.in_rewards(params[0]).tolist()
         return Insight(max(values), None, values, actions.float().tolist())
     chosen = actions if isinstance(distribution, Categorical | MultiCategorical) else distribution.to_env(actions)
     done = chosen.flatten().float().tolist()
     if isinstance(policy, OffPolicy):
         return Insight(_worth(policy, inputs, actions), None, None, done)
-    return Insight(
-        float(policy.worth(inputs, params, acted.values[rows])), _probabilities(distribution, params), None, done
-    )
+    value = policy.worth(inputs, params, acted.values[rows])
+    return Insight(float(value), _probabilities(distribution, params), None, done)
 
 
 def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | None:
@@ -64,4 +63,4 @@ def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | 
 def _worth(policy: OffPolicy, inputs: Tensor, actions: Tensor) -> float | None:
     """Returns the smallest of the critics' values of these actions."""
     critic = getattr(policy.network, "critic", None)
-    return None if critic is None else float(critic(inputs, actions.reshape(1, -1)).amin())
+    return None if critic is None else float(policy.in_rewards(critic(inputs, actions.reshape(1, -1)).amin()))

@@ -54,9 +54,9 @@ class PolicyModule(nn.Module):
 
         Returns:
             Parameters are logits (or, for DQN and PQN, values) of discrete actions, or means of continuous ones,
-            followed by their log standard deviations if the policy has some. Values are expected returns: the value of
-            an actor-critic, the value of the best action for DQN and PQN, the smallest of the critics' values for SAC
-            and the other algorithms with critics of actions.
+            followed by their log standard deviations if the policy has some. Values are expected returns, in units of
+            the environments' rewards: the value of an actor-critic, the value of the best action for DQN and PQN, the
+            smallest of the critics' values for SAC and the other algorithms with critics of actions.
         """
         inputs = self.inputs(observations)
         after: Sequence[Tensor] = ()

@@ -24,7 +24,8 @@ class Samples:
         actions: [M, *action_shape].
         log_probs: log-probabilities of the actions under the policy that took them, float32[M]; None if the policy has
             not changed since, so that all ratios are 1.
-        advantages, returns, values: float32[M]; values are those of the critic when the actions were taken.
+        advantages, returns, values: float32[M]; values are the critic's when the actions were taken, in the units of
+            ``returns``.
         rows: the rows to learn from, int64[K]; None for all.
         weights: 1 for rows to learn from, 0 for others, float32[M]; None for all.
         memory: the memory of a recurrent network before the first step, float32[N, H]; None for other networks.

@@ -38,9 +38,10 @@ class RolloutLearner:
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self._scalers: list[RewardScaler] = []
         if config.normalise_rewards:
+            assert policy.reward_scaler is not None
             self._scalers = [RewardScaler(config.num_envs, config.gamma, self.device) for _ in range(config.samplers)]
             for scaler in self._scalers:
-                scaler.statistics = self._scalers[0].statistics
+                scaler.statistics = policy.reward_scaler.statistics
         rows = config.num_steps * config.num_envs
         self._inputs = torch.zeros(rows, *policy.encoder.shape, dtype=policy.encoder.dtype, device=self.device)
         self._measured: tuple[Tensor, Tensor] | None = None
@@ -105,7 +106,7 @@ class RolloutLearner:
             rewards = scaler(rewards, terminated | truncated)
         parts = [self.policy.forward(part) for part in self._inputs.split(ROWS)]
         params, values = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
-        normaliser, answers = self.policy.value_normaliser, values
+        normaliser = self.policy.value_normaliser
         after = self.policy.forward(following)[1]
         if normaliser is not None:
             values, after = normaliser.restored(values), normaliser.restored(after)
@@ -130,8 +131,8 @@ class RolloutLearner:
         advantages, returns = targets.advantages.flatten(), targets.values.flatten()
         if normaliser is not None:
             normaliser.update(returns)
-            returns = normaliser.normalised(returns)
-        return Samples(self._inputs, actions, acted.flatten(), advantages, returns, answers)
+            returns, values = normaliser.normalised(returns), normaliser.normalised(values)
+        return Samples(self._inputs, actions, acted.flatten(), advantages, returns, values)
 
     def _encode(self, slot: Slot) -> Tensor:
         """Encodes a slot's observations into the inputs, and updates their statistics.
