@@ -288,8 +288,12 @@ def test_exploration_falls_to_its_end():
     config = DQNConfig("x", algo="dqn", total_steps=1000, epsilon_start=0.9, epsilon_end=0.1, epsilon_fraction=0.5)
     assert [round(config.epsilon_at(step), 6) for step in (0, 250, 500, 800)] == [0.9, 0.5, 0.1, 0.1]
     policy = policy_for()
-    assert float(policy.distribution.epsilon) == policy.config.epsilon_start
-    policy.explore(policy.config.total_steps)
+    assert float(policy.distribution.epsilon) == 1.0
+    policy.explore(0, policy.config.learning_starts - 1)
+    assert float(policy.distribution.epsilon) == 1.0
+    policy.explore(0, policy.config.learning_starts)
+    assert float(policy.distribution.epsilon) == pytest.approx(policy.config.epsilon_start)
+    policy.explore(policy.config.total_steps, policy.config.total_steps)
     assert float(policy.distribution.epsilon) == pytest.approx(policy.config.epsilon_end)
     assert float(policy_for(frozen=True).distribution.epsilon) == pytest.approx(0.05)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,13 @@ from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.step_trainer import StepTrainer
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.device_replay import Transitions
+from headrace.train.workers.replay_sampler import ReplaySampler
 from nightly import rest_nightly
 from updates import CPU, a_policy, some_transitions
 from whole_runs import SMALL, assert_same_run, facts
@@ -129,19 +136,79 @@ def test_continuous_actions_are_learnt_from_numbers(tmp_path: Path, settings, mo
     assert result.reason == "finished" and facts(tmp_path / "run")[-1]["loss"]["critic_loss"] > 0
 
 
-@pytest.mark.parametrize("algo", ["ddpg", "td3"])
-def test_actions_are_all_but_random_before_the_first_update(algo):
-    sizes = {"num_envs": 50, "num_steps": 4, "hidden": (8,), "replay_size": 1000, "minibatch_size": 16}
-    config = make_config("Pendulum-v1", algo=algo, **sizes, learning_starts=500, replay_ratio=0.01)
-    collector, (policy,) = collecting("device", config)
-    chance, spreads = torch.Generator().manual_seed(1), []
-    for _ in range(4):
+def assert_uniform(actions: Any) -> None:
+    """Actions in units of half their range are spread evenly over it, and few are at a bound."""
+    actions = torch.as_tensor(actions).flatten()
+    shares = torch.histc(actions, 10, -1, 1) / len(actions)
+    torch.testing.assert_close(shares, torch.full((10,), 0.1), atol=0.03, rtol=0)
+    assert (actions.abs() == 1).float().mean() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("algo", "kind"),
+    rest_nightly(
+        [(algo, kind) for algo in (*CONTINUOUS, "crossq", "xqc", "flashsac") for kind in ("host", "device", "static")],
+        ("ddpg", "host"), ("td3", "static"), ("sac", "device"), ("flashsac", "host"),
+    ),
+)  # fmt: skip
+def test_actions_are_uniform_until_the_first_update(algo, kind):
+    sizes = {"num_envs": 50, "num_steps": 20, "hidden": (8,), "replay_size": 5000, "minibatch_size": 16}
+    sizes |= {"critic_hidden": (8,)} if algo not in CONTINUOUS else {}
+    config = make_config("Pendulum-v1", algo=algo, **sizes, samplers=0, learning_starts=2500, replay_ratio=0.001)
+    collector, (policy,) = collecting(kind, config)
+    chance = torch.Generator().manual_seed(1)
+    for _ in range(3):
         collector.draw(chance)
         (samples,) = collector.collect()
+        assert policy.updates == 0
+        assert_uniform(samples.transitions.actions)
         policy.learn(samples, 0, chance)
-        spreads.append(samples.transitions.actions.std().item())
-    assert min(spreads[:3]) > 0.6 and spreads[3] < 0.3  # of 200 steps each
+    assert policy.updates > 0
+    collector.draw(chance)
+    collector.collect()
+    (experience,) = collector.experiences
+    with torch.inference_mode():
+        params, _ = policy.forward(experience.inputs[0])
+        torch.testing.assert_close(experience.actions[0], policy.distribution.chosen(params, experience.noise[0]))
     collector.pool.close()
+
+
+def test_samplers_and_a_replay_of_steps_explore_alike(tmp_path: Path):
+    options = {"num_envs": 8, "hidden": (8,), "minibatch_size": 16, "learning_starts": 2500, "replay_ratio": 0.01}
+    options |= {"total_steps": 2400, "tensorboard": False, "video": False, "evaluate_episodes": 0}
+    for name, settings in {"sampler": {"samplers": 1}, "steps": {"samplers": 0, "n_step": 3, "num_steps": 4}}.items():
+        config = make_config("Pendulum-v1", algo="sac", **(options | settings))
+        run = RunFolder.create(tmp_path / name, config)
+        trainer: Any = OffPolicyTrainer(config, run) if config.samplers else StepTrainer(config, run)
+        try:
+            if config.samplers:
+                arguments = trainer.replay.writer(0), trainer.weights, trainer.counters
+                sampler = ReplaySampler(config, 0, 0, *arguments)
+                for _ in range(300):
+                    sampler.step()
+                sampler.close()
+            else:
+                for _ in range(75):
+                    trainer.iterate()
+            assert_uniform(trainer.replay.arrays["record"][:290, 0, :, 3])
+        finally:
+            trainer.close()
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_step": 3}])
+def test_a_policy_that_has_learnt_fills_an_empty_replay_itself(tmp_path: Path, settings):
+    options = TINY | settings | {"save_replay": False, "num_envs": 8, "num_steps": 10}
+    train("Pendulum-v1", "td3", run_dir=tmp_path, quiet=True, **(options | {"total_steps": 800}))
+    run, config = RunFolder.read(tmp_path)
+    kept = checkpoints.newest(run.checkpoints)
+    assert kept is not None
+    config = dataclasses.replace(config, total_steps=2000)
+    trainer = (StepTrainer if settings else Trainer)(config, run, checkpoints.load(kept))
+    try:
+        trainer.iterate()
+        assert not trainer.policies[0].distribution.widely
+    finally:
+        trainer.close()
 
 
 @pytest.mark.parametrize(

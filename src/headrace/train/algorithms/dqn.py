@@ -68,13 +68,10 @@ class DQN(DQNDeclaration, OffPolicy):
     def fuse(self, parts: Parts) -> FusedUpdate:
         return FusedDQN(parts, self.wanted, self._note)
 
-    def explore(self, step: int) -> None:
-        """Sets the share of random actions to that of agent step `step`."""
-        self.distribution.epsilon.fill_(self.config.epsilon_at(step))
-
-    def explore_next(self, step: int, collected: int) -> None:
-        """As `OffPolicy.explore_next`; it depends on the run's steps alone."""
-        self.explore(step)
+    def explore(self, step: int, collected: int) -> None:
+        """As `OffPolicy.explore`; after the first update, sets the share of random actions to that of step ``step``."""
+        uniform = collected < self._uniform_steps
+        self.distribution.epsilon.fill_(1.0 if uniform else self.config.epsilon_at(step))
 
     @torch.inference_mode()
     def prepare(self, observed: Callable[[int], Tensor]) -> None:

@@ -3,8 +3,7 @@
 Many environments fill a replay faster than a learner can use it. There are few updates, each from a large batch, of
 deep and wide networks. These stay trainable because weights, features and gradients are bounded
 (`headrace.train.modules.residual_network`). Critics return distributions, and targets follow slowly. For exploration,
-noise is kept for a number of steps drawn from a zeta distribution, and actions are uniform before the first update, as
-an actor begins with small deviations.
+noise is kept for a number of steps drawn from a zeta distribution.
 
 Sources: Kim et al. 2026 (arXiv:2604.04539); Haarnoja et al. 2018 (arXiv:1812.05905) for the losses; Bellemare et al.
 2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', rewards are not divided by the size of returns
@@ -28,7 +27,7 @@ from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms.flash_sac import FlashSACConfig, FlashSACDeclaration
 from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics
-from headrace.train.modules.exploration import WideGaussian
+from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.repeated_noise import RepeatedNoise
 from headrace.train.modules.residual_network import ResidualActor, ResidualNetwork, normalise_units
@@ -59,7 +58,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         config, inputs = self.config, input_size(self.agent_group.observation)
         self.actor_every, self.betas = config.policy_delay, (config.adam_beta, 0.999)
         self._repeated = RepeatedNoise(config.noise_repeats)
-        distribution = WideGaussian(self.agent_group.action, self.device)
+        distribution = SquashedGaussian(self.agent_group.action, self.device)
         actions = distribution.noise_size
         normal = actions / 2 * math.log(2 * math.pi * math.e * DEVIATION**2)
         self.target_entropy = normal if config.target_entropy is None else config.target_entropy
@@ -73,6 +72,8 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         return distribution, network
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
+        if self.distribution.widely:
+            return super().draw(noise, generator)
         return self._repeated.draw(noise, generator)
 
     def critic_losses(self, batch: Transitions) -> Losses:

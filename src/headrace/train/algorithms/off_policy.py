@@ -90,9 +90,9 @@ class OffPolicy(Policy):
         self.targets: Any = nn.ModuleDict()
         self._targets: dict[str, Tensor] = {}
         self.replay: Replay | None = None
-        self._collected = (
-            0  # agent steps since the replay was empty; agents that had left count, as counting others waits
-        )
+        # agent steps since the replay was empty; agents that had left count, as counting others waits
+        self._collected = 0
+        self._uniform_steps = config.learning_starts  # as many of them have random actions
         if config.frozen:
             self.parts = {self.actor_part: flatten(getattr(self.network, self.actor_part))[0]}
             self.actor_parameters = self.parts[self.actor_part]
@@ -114,7 +114,7 @@ class OffPolicy(Policy):
         own = ":" in config.network
         parts = Parts(config, self.network, self.targets, self._optimisers, self.distribution, self._draw_noise)
         self._fused = None if own else self.fuse(parts)
-        self.explore(0)
+        self.explore(0, 0)
         self._actor_measured = torch.zeros(len(self.actor_statistics), device=device)
         # rows of a minibatch and sums of statistics, in memory that CUDA graphs of updates use
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
@@ -129,18 +129,14 @@ class OffPolicy(Policy):
         """Returns a hand-written update for Headrace's own networks; None to use autograd on the losses."""
         return None
 
-    def explore(self, step: int) -> None:
-        """Sets the exploration of agent step `step`: over the whole range of actions until the first update."""
-        self.distribution.explore(widely=step < self.config.learning_starts)
-
-    def explore_next(self, step: int, collected: int) -> None:
-        """Sets the exploration of the next rollout.
+    def explore(self, step: int, collected: int) -> None:
+        """Sets the exploration of the next steps; until the first update, actions are uniform.
 
         Args:
             step: agent steps of the run.
             collected: those of this process since its replay was empty.
         """
-        self.explore(collected)
+        self.distribution.explore(widely=collected < self._uniform_steps)
 
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
         """Called before the first update, for instance to compute statistics of observations.
@@ -264,7 +260,7 @@ class OffPolicy(Policy):
             return
         replay = self.record(samples)
         due = self._due()
-        self.explore_next(step, self._collected)
+        self.explore(step, self._collected)
         if due == 0:
             return
         rates = UpdateRates.of(self.config, step)
@@ -377,7 +373,8 @@ class OffPolicy(Policy):
         if kept:
             self._ring().load(kept)
             self._collected = int(kept["collected"])
-            self.explore(self._collected)
         else:
+            self._uniform_steps = 0 if self.updates else self.config.learning_starts  # a policy that has learnt acts
             which = f"policy {self.name!r}" if self.name else "the policy"
             self.caveat = f"{which} begins with an empty replay, as save_replay=False left it out of the checkpoint"
+        self.explore(self._collected, self._collected)

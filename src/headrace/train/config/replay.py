@@ -50,7 +50,12 @@ class ReplayConfig(Config):
         group="replay",
         speed=True,
     )
-    learning_starts: int = setting(1000, "Steps of a policy's agents before its first update.", low=0, group="replay")
+    learning_starts: int = setting(
+        1000,
+        "Steps of a policy's agents before its first update; their actions are random, all equally likely.",
+        low=0,
+        group="replay",
+    )
     hindsight: float = setting(
         0.0,
         "In tasks with goals, share of transitions whose goal is replaced by one that was achieved later in "

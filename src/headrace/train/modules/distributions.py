@@ -198,10 +198,6 @@ class BoxActions:
         """Fills noise with standard normal numbers, in place, and returns it."""
         return noise.normal_(generator=generator)
 
-    def random(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Returns actions float32[rows, *action_shape], uniformly distributed over the range."""
-        return torch.empty(rows, *self.action_shape, device=self.scale.device).uniform_(-1, 1, generator=generator)
-
     def to_env(self, actions: Tensor) -> Tensor:
         """Returns actions clipped to the range and scaled to the space's bounds, in `env_dtype`."""
         scaled = torch.addcmul(self.centre, actions.clamp(-self.limit, self.limit), self.scale)

@@ -2,7 +2,7 @@
 
 Each class has those methods of `headrace.train.modules.distributions.Distribution` that acting needs. It has no
 ``evaluate``, as no algorithm that uses it needs the entropy or the log-probability of a stored action. ``explore`` of
-the classes for bounded actions sets whether actions are drawn from the whole range, as before learning.
+the classes for bounded actions sets whether actions are uniform, as before the first update.
 """
 
 from __future__ import annotations
@@ -48,10 +48,6 @@ class EpsilonGreedy:
         other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
         return torch.where(explore < self.epsilon, other, self.mode(params))
 
-    def random(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Returns actions int64[rows], uniformly distributed."""
-        return torch.randint(self.size, (rows,), generator=generator, device=generator.device)
-
     def mode(self, params: Tensor) -> Tensor:
         """Returns the actions int64[B] with the greatest values."""
         return torch.max(params, -1)[1]
@@ -64,6 +60,9 @@ class EpsilonGreedy:
 class BoundedActions(BoxActions):
     """Actions of a bounded `Box`, for off-policy algorithms, whose actors stay within the bounds.
 
+    Attributes:
+        widely: whether actions are uniform over the whole range, whatever the params.
+
     Raises:
         OptionError: the actions are not of a `Box` with bounds.
     """
@@ -72,9 +71,30 @@ class BoundedActions(BoxActions):
         if not isinstance(space, gym.spaces.Box) or not space.is_bounded():
             raise OptionError(f"DDPG, TD3 and SAC need actions of a Box with bounds, not {space}")
         super().__init__(space.low, space.high, np.dtype(space.dtype), device)
+        self.widely = False
+        self._widely = torch.tensor(False, device=device)  # which CUDA graphs read
 
     def explore(self, widely: bool) -> None:
-        """Explores the whole range if ``widely``, otherwise as in learning; does nothing for stochastic policies."""
+        """Sets whether actions are uniform from now on."""
+        self.widely = widely
+        self._widely.fill_(widely)
+
+    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns actions float32[B, *action_shape] for params and noise [B, A]; uniform ones while `widely`."""
+        if self._widely.is_cuda:
+            actions = torch.where(self._widely, _uniform(noise), self.chosen(params, noise))
+        else:
+            actions = _uniform(noise) if self.widely else self.chosen(params, noise)
+        return actions.view(-1, *self.action_shape)
+
+    def chosen(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns the actions that the params describe, float32[B, A] in [-1, 1], for noise [B, A]."""
+        raise NotImplementedError
+
+
+def _uniform(noise: Tensor) -> Tensor:
+    """Returns numbers uniform in [-1, 1], for standard normal noise of any shape."""
+    return torch.erf(noise * math.sqrt(0.5))
 
 
 class Deterministic(BoundedActions):
@@ -88,15 +108,10 @@ class Deterministic(BoundedActions):
         super().__init__(space, device)
         self.size = self.noise_size
         self.exploration = exploration
-        self.spread = torch.tensor(float(exploration), device=device)  # present standard deviation of the noise
 
-    def explore(self, widely: bool) -> None:
-        self.spread.fill_(1.0 if widely else self.exploration)
-
-    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions float32[B, *action_shape] for noise [B, A]: params plus scaled noise, clipped to [-1, 1]."""
-        noisy = torch.addcmul(params, noise, self.spread).clamp_(-1.0, 1.0)
-        return noisy.view(-1, *self.action_shape)
+    def chosen(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns params plus scaled noise, clipped to [-1, 1]."""
+        return torch.add(params, noise, alpha=self.exploration).clamp_(-1.0, 1.0)
 
     def mode(self, params: Tensor) -> Tensor:
         """Returns params [B, A] as actions [B, *action_shape]."""
@@ -117,10 +132,10 @@ class SquashedGaussian(BoundedActions):
         super().__init__(space, device)
         self.size = self.outputs = 2 * self.noise_size
 
-    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions float32[B, *action_shape] in (-1, 1) for noise [B, A]."""
+    def chosen(self, params: Tensor, noise: Tensor) -> Tensor:
+        """Returns the tanh of samples."""
         mean, log_std = params.chunk(2, -1)
-        return torch.addcmul(mean, log_std.clamp(*self.LOG_STD).exp_(), noise).tanh_().view(-1, *self.action_shape)
+        return torch.addcmul(mean, log_std.clamp(*self.LOG_STD).exp_(), noise).tanh_()
 
     def mode(self, params: Tensor) -> Tensor:
         """Returns the tanh of the means, [B, *action_shape]."""
@@ -165,19 +180,3 @@ class SquashedGaussian(BoundedActions):
             torch.mul(d_u, spread).sub_(d_log_prob), params[:, self.noise_size :], *self.LOG_STD
         )
         return torch.cat((d_u, d_log_std), 1)
-
-
-class WideGaussian(SquashedGaussian):
-    """A `SquashedGaussian` that draws actions uniformly, whatever the params, while it explores widely."""
-
-    def __init__(self, space: gym.Space, device: torch.device | str = "cpu"):
-        super().__init__(space, device)
-        self.widely = torch.tensor(False, device=device)
-
-    def explore(self, widely: bool) -> None:
-        self.widely.fill_(widely)
-
-    def sample(self, params: Tensor, noise: Tensor) -> Tensor:
-        """Returns actions as `SquashedGaussian.sample`, or uniform ones: ``erf(noise / √2)`` of normal noise."""
-        uniform = torch.erf(noise * math.sqrt(0.5)).view(-1, *self.action_shape)
-        return torch.where(self.widely, uniform, super().sample(params, noise))

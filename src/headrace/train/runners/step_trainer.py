@@ -73,7 +73,7 @@ class StepTrainer(Trainer):
 
     def iterate(self) -> None:
         """As `Trainer.iterate`."""
-        self.policy.explore_next(self.step, self.collected // self.group.size)
+        self.policy.explore(self.step, self.collected // self.group.size)
         super().iterate()
 
     def _steps_taken(self) -> int:

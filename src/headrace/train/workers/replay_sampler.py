@@ -73,10 +73,8 @@ class ReplaySampler(Sampler):
     def _act(self) -> Tensor:
         """Returns actions for the present observations."""
         steps = self.counters.total_steps()
-        if steps < self.config.learning_starts:
-            return self.distribution.random(self.config.num_envs, self._generator)
         assert isinstance(self.policy, OffPolicy)
-        self.policy.explore(steps)
+        self.policy.explore(steps, steps)
         return self._choose(self._recorder.observations()).actions
 
 

@@ -55,8 +55,7 @@ class NoisyActorConfig(ActorCriticConfig):
 
     exploration_noise: float = setting(
         0.1,
-        "Standard deviation of the Gaussian noise on actions, in units of half the action range. For the "
-        "first learning_starts steps, actions are nearly uniform.",
+        "Standard deviation of the Gaussian noise on actions, in units of half the action range.",
         low=0,
         group="learning",
     )
