@@ -54,6 +54,33 @@ def test_rewards_are_the_functions(autoreset: str):
         assert ends > 5
 
 
+@pytest.mark.parametrize("batch_size", [0, 2])
+def test_a_next_life_in_the_same_game_begins_without_a_reward(batch_size: int):
+    pytest.importorskip("ale_py")
+    options = {"num_envs": 4, "batch_size": batch_size, "seed": 1, "episodic_life": True, "use_fire_reset": True}
+    with TransformReward(headrace.make("Breakout-v5", **options), lambda step: step.reward * 0 + 1) as pool:
+        over, lives = np.zeros(4, np.bool_), 0
+        pool.async_reset() if batch_size else pool.reset()
+        result = pool.recv() if batch_size else pool.step(np.full(4, 2))
+        for _ in range(150 if not batch_size else 300):
+            _, reward, terminated, truncated, info = result
+            ids = info["env_id"]
+            began = over[ids] | (info["elapsed_step"] == 0)
+            assert np.array_equal(reward, np.where(began, 0, 1))
+            lives += int((over[ids] & (info["elapsed_step"] > 0)).sum())
+            over[ids] = terminated | truncated
+            if batch_size:
+                pool.send(np.full(len(ids), 2), ids)
+            result = pool.recv() if batch_size else pool.step(np.full(4, 2))
+        assert lives > 5
+        if not batch_size:
+            while not over.any():
+                _, _, terminated, truncated, info = pool.step(np.full(4, 2))
+                over = terminated | truncated
+            pool.reset()  # which begins the next life already
+            assert pool.step(np.full(4, 2))[1].tolist() == [1.0] * 4
+
+
 def test_kept_results_stay_as_they_are():
     _, inner = pools(autoreset="same_step")
     with TransformReward(inner, lambda step: step.reward * 0 + float(step.info["elapsed_step"].sum())) as pool:

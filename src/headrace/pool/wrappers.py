@@ -94,7 +94,8 @@ class PoolWrapper:
         own = {name: array for name, array in given.items() if self.takes(name)}
         rest = {name: array for name, array in given.items() if name not in own}
         if own and not rest:  # the pool infers the number of rows from at least one array
-            rest = {"truncated": _flags_like(next(iter(own.values())))}
+            some = next(iter(own.values()))
+            rest = {"truncated": _flags_like(some, len(some))}
         return WrappedBatch(self, self.pool.make_batch(rest), own)
 
     def bind(self, action: Any, out: WrappedBatch) -> Callable[[], tuple[Any, ...]]:
@@ -178,6 +179,7 @@ class TransformReward(PoolWrapper):
         if not callable(function):
             raise OptionError(f"a function of steps makes rewards, not {function!r}")
         self._function = function
+        self._over: Any = None  # with next-step autoreset: whether each environment's last result ended an episode
         spec: TaskSpec = pool.spec
         self._kept = all(each.name != REWARD for each in spec.info)
         if self._kept:
@@ -195,15 +197,28 @@ class TransformReward(PoolWrapper):
             raise OptionError(f"the function of rewards returned shape {np.shape(new)}, not {tuple(reward.shape)}")
         if self._kept:
             self._keep(reward, info, own)
-        began = (info["elapsed_step"] == 0) & ~(terminated | truncated)
-        _assign(reward, _where(began, reward, new))
+        _assign(reward, _where(self._began(terminated | truncated, info), reward, new))
         return result
 
     def begun(self, obs: Any, info: dict[str, Any], own: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         if self._kept:
             rows, shape = len(info["env_id"]), self.spec.reward_shape
             info[REWARD] = _zeros_like(info["env_id"], (rows, *shape))
+        if self._over is not None:
+            self._over[info["env_id"]] = False
         return obs, info
+
+    def _began(self, done: Any, info: Mapping[str, Any]) -> Any:
+        """Returns which rows only begin an episode, bool[k]."""
+        began = (info["elapsed_step"] == 0) & ~done
+        if self.autoreset != "next_step":
+            return began
+        if self._over is None:
+            self._over = _flags_like(done, self.num_envs)
+        ids = info["env_id"]
+        began = began | self._over[ids]  # the next life of a game begins in the middle of it
+        self._over[ids] = done
+        return began
 
     def _keep(self, reward: Any, info: dict[str, Any], own: Mapping[str, Any]) -> None:
         """Puts the pool's reward into info, and into the final info of episodes that have ended."""
@@ -358,13 +373,13 @@ def _is_tensor(array: Any) -> bool:
     return not isinstance(array, np.ndarray | np.generic)
 
 
-def _flags_like(array: Any) -> Any:
-    """Returns bool[k], all False, for the k rows of an array or tensor, on its device."""
+def _flags_like(array: Any, rows: int) -> Any:
+    """Returns bool[rows], all False, an array or, like ``array``, a tensor on its device."""
     if not _is_tensor(array):
-        return np.zeros(len(array), np.bool_)
+        return np.zeros(rows, np.bool_)
     import torch
 
-    return torch.zeros(len(array), dtype=torch.bool, device=array.device)
+    return torch.zeros(rows, dtype=torch.bool, device=array.device)
 
 
 def _where(condition: Any, yes: Any, no: Any) -> Any:
