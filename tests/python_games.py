@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-COUNT, NESTED, SCALAR = (f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar"))
+COUNT, NESTED, SCALAR, NEWEST_FIRST = (f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar", "NewestFirst"))
 
 
 class Sparkling(gym.Env):
@@ -106,3 +106,25 @@ class Scalar(gym.Env):
         assert np.shape(action) == () and -1 <= action <= 1
         self.count, self.place = self.count + 1, np.clip(self.place + float(action), -9, 9)
         return np.array(self.place, np.float32), -abs(self.place), False, self.count == 8, {}
+
+
+class NewestFirst(gym.Env):
+    """Images with the newest first, and black ones before an episode's first."""
+
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, frame_stack: int = 1):
+        self.observation_space = gym.spaces.Box(0, 255, (frame_stack, 36, 36), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.seen, self.count = np.zeros(self.observation_space.shape or (), np.uint8), 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += 1
+        return self._seen(), 1.0, self.count == 7, False, {}
+
+    def _seen(self) -> Any:
+        self.seen = np.concatenate([np.full_like(self.seen[:1], self.count + 10), self.seen[:-1]])
+        return self.seen

@@ -25,6 +25,8 @@ class Task:
         kernel: the kernel environment that the executor runs; None for any other kind of task.
         make_on_device: a function that builds the executor of a `TorchPool`; None if the task cannot run on a device.
         goals: the positions and rewards of goals in its observations; None for a task without goals.
+        stack: the option for the number of images in an observation, oldest first: each step adds one, and the first of
+            a game, where ``elapsed_step`` is 0, is repeated. None for a task that does not stack images so.
     """
 
     spec: TaskSpec
@@ -32,3 +34,4 @@ class Task:
     kernel: AnyEnv | None = None
     make_on_device: Callable[[TaskSpec, PoolSettings], Any] | None = None
     goals: Goals | None = None
+    stack: str | None = None

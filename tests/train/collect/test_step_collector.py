@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -10,15 +11,20 @@ import torch
 
 import headrace
 from headrace.errors import NotFiniteError, OptionError
+from headrace.train.collect.setup import make_pool
+from headrace.train.collect.steps import Frames, StepRecorder, make_replay
 from headrace.train.config.settings import make_config
 from headrace.train.runners.step_trainer import StepTrainer
 from headrace.train.runs.folder import RunFolder
+from nightly import rest_nightly
 from poisoned_env import OBSERVATION_NAN, REWARD_NAN
+from python_games import NEWEST_FIRST
 from whole_runs import SMALL
 
 GAMMA = 0.9
 TASKS: dict[str, dict[str, Any]] = {
     "Pong-v5": {"max_episode_steps": 9, "img_height": 42, "img_width": 42, "stack_num": 4},
+    "Breakout-v5": {"episodic_life": True, "use_fire_reset": True, "img_height": 42, "img_width": 42, "stack_num": 3},
     "MinAtar-Breakout-v1": {"max_episode_steps": 12},
     "CartPole-v1": {"max_episode_steps": 15},
 }
@@ -56,7 +62,7 @@ def a_trainer(tmp_path, task: str, **changes: Any) -> StepTrainer:
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("task", TASKS)
 def test_transitions_are_those_of_the_recorded_steps(tmp_path, task, n_step):
-    if task == "Pong-v5":
+    if task in ("Pong-v5", "Breakout-v5"):
         pytest.importorskip("headrace_atari._atari")
     options, envs, steps = TASKS[task], 3, 60
     more = {"prioritised": True} if n_step == 1 and task == "CartPole-v1" else {}  # else it is no replay of steps
@@ -67,7 +73,7 @@ def test_transitions_are_those_of_the_recorded_steps(tmp_path, task, n_step):
     actions = record[:steps, 0, :, layout.inputs].view(np.int32)
     there = played(task, trainer.config.env_options, trainer.config.seed, actions)
     assert trainer.step == trainer.collected == int((~there.resets).sum())
-    assert there.truncated.any() and there.terminated.any() == (task != "Pong-v5")
+    assert there.truncated.any() == (task != "Breakout-v5") and there.terminated.any() == (task != "Pong-v5")
     numbers = trainer.replay.draw((400,), torch.Generator().manual_seed(0))
     batch = trainer.replay.read(numbers)
     for i, number in enumerate(numbers.tolist()):
@@ -85,6 +91,50 @@ def test_transitions_are_those_of_the_recorded_steps(tmp_path, task, n_step):
         assert (batch.inputs[i].numpy() == there.seen[t, env]).all()
         assert (batch.following[i].numpy() == there.seen[u, env]).all()
     trainer.close()
+
+
+STACKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "lives": ("Breakout-v5", {"episodic_life": True, "use_fire_reset": True, "img_height": 42, "img_width": 42}),
+    "lives in color": (
+        "Breakout-v5",
+        {"episodic_life": True, "img_height": 42, "img_width": 42, "gray_scale": False, "stack_num": 3},
+    ),
+    "games": ("Pong-v5", {"max_episode_steps": 9, "img_height": 42, "img_width": 42}),
+    "doom": ("D1Basic-v1", {"max_episode_steps": 9, "episodic_life": True, "img_height": 42, "img_width": 42}),
+}
+
+
+@pytest.mark.parametrize("case", rest_nightly(STACKS, "lives", "lives in color"))
+def test_stacks_are_those_of_the_environments_across_their_ends(case):
+    task, options = STACKS[case]
+    pytest.importorskip("vizdoom" if task == "D1Basic-v1" else "headrace_atari._atari")
+    config: Any = make_config(task, algo="dqn", env_options=options, num_envs=2, samplers=0, replay_size=1000)
+    frames, replay = Frames.of(config), make_replay(config)
+    assert frames.stack > 1
+    chance, policy = np.random.default_rng(0), SimpleNamespace(encoder=SimpleNamespace(image=True))
+    mode: Any = {"autoreset": "next_step"}
+    with make_pool(config, **mode) as own, make_pool(config, **mode, **frames.options) as pool:
+        recorder = StepRecorder(pool, cast(Any, policy), replay.writer(0), frames.stack, lambda: "")
+        recorder.begin()
+        seen, ends = [own.reset()[0].copy()], 0
+        for _ in range(130):
+            assert np.array_equal(recorder.observations().numpy(), seen[-1])
+            actions = chance.integers(own.action_space.n, size=2)
+            recorder.step(torch.from_numpy(actions.astype(np.int32)), actions)
+            obs, _, terminated, truncated, _ = own.step(actions)
+            seen.append(obs.copy())
+            ends += int((terminated | truncated).sum())
+    assert ends > 4
+    numbers = replay.draw((300,), torch.Generator().manual_seed(0))
+    batch = replay.read(numbers)
+    for number, inputs, following in zip(numbers.tolist(), batch.inputs.numpy(), batch.following.numpy(), strict=True):
+        t, env = divmod(number, 2)
+        assert np.array_equal(inputs, seen[t][env]) and np.array_equal(following, seen[t + 1][env])
+
+
+def test_a_stack_that_an_environment_makes_in_its_own_way_is_stored_as_it_is():
+    config = make_config(NEWEST_FIRST, algo="dqn", env_options={"frame_stack": 3})
+    assert Frames.of(config) == Frames({"frame_stack": 3}, 1)
 
 
 def test_episodes_are_reported_without_the_steps_that_only_begin_them(tmp_path):

@@ -60,7 +60,7 @@ def build(task: str, **options: Any) -> Task:
     )
     from headrace.pool.executors.threads import ThreadsExecutor
 
-    return Task(spec, partial(ThreadsExecutor, atari, atari.simulator(rom=rom, **settings)))
+    return Task(spec, partial(ThreadsExecutor, atari, atari.simulator(rom=rom, **settings)), stack="stack_num")
 
 
 def joystick_actions(task: str, full: bool) -> list[int]:

@@ -7,6 +7,7 @@ vizdoom is imported when a task is first built.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def build(task: str, **options: Any) -> Task:
         options=given,
         render_fps=env.metadata["render_fps"],
     )
-    return process_task(spec, partial(VizdoomEnv, task, given, limit), own)
+    return replace(process_task(spec, partial(VizdoomEnv, task, given, limit), own), stack="stack_num")
 
 
 def _make_folder(task: str, folder: str) -> None:

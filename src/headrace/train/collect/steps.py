@@ -25,8 +25,6 @@ from headrace.train.modules.cnn import is_image
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 
-STACKS = ("stack_num", "frame_stack")  # tasks' names for the number of frames in one observation
-
 
 @dataclasses.dataclass(frozen=True)
 class Frames:
@@ -42,14 +40,11 @@ class Frames:
 
     @classmethod
     def of(cls, config: Config) -> Frames:
-        """Returns the form for a run: stacked images are stored as single frames, other observations unchanged."""
-        spec = build_task(config.task, **config.env_options).spec
-        for name in STACKS:
-            stack = spec.options.get(name)
-            shape, dtype = spec.observation.shape, spec.observation.dtype
-            if stack and stack > 1 and dtype == np.uint8 and len(shape or ()) == 3:
-                return cls({**config.env_options, name: 1}, stack)
-        return cls(dict(config.env_options))
+        """Returns the form for a run: images that a task stacks as a replay does, see `Task.stack`, are stored once."""
+        task = build_task(config.task, **config.env_options)
+        if task.stack is None or task.spec.options[task.stack] == 1:
+            return cls(dict(config.env_options))
+        return cls({**config.env_options, task.stack: 1}, task.spec.options[task.stack])
 
 
 def replays_steps(config: Config) -> bool:
@@ -147,7 +142,7 @@ class StepRecorder:
             check_observations({"obs": torch.from_numpy(seen)[None]}, self._when())
         row.reward[...] = reward
         self.writer.following.observation[...] = seen
-        self.writer.publish(terminated, truncated, version)
+        self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0)
         ends = np.asarray(info.get("terminated", terminated), bool) | truncated
         stepped = Stepped(reward, terminated, truncated, ~self._resets, info.get("reward", reward), ends)
         self._resets = terminated | truncated

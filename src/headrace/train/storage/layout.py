@@ -25,7 +25,7 @@ LAST = 4
 FIRST = 8
 """flag of a row with which an episode begins"""
 
-OLDEST = 255  # the maximum age, in rows since an episode's first
+OLDEST = 255  # the maximum age, in rows since a game's first
 WORDS = 4  # the number of words of a record is a multiple of this number, 16 bytes
 
 
@@ -90,7 +90,7 @@ class StepLayout:
         """The arrays: name → (shape, dtype).
 
         ``record``: observation, action, reward and 1 − terminated, words of 4 bytes in this order, so that a
-        transition is two gathers; ``frame``: images; ``flags``; ``age``: rows since the episode's first; ``version``
+        transition is two gathers; ``frame``: images; ``flags``; ``age``: rows since the game's first; ``version``
         of the weights that chose the actions; ``gaps``: number of earlier rows, of all environments since the
         beginning, from which no transition starts; ``written``: rows that each segment has published; ``begin``: the
         first row of each segment, 0 unless only a part was restored.

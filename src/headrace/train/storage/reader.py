@@ -70,7 +70,7 @@ class StepReader:
         torch.gather(to.rows, 0, count.unsqueeze(0), out=to.ends[1:])
 
     def _stack(self, to: _Buffers) -> None:
-        """Gathers stacked images; frames before an episode's first are copies of the first."""
+        """Gathers stacked images; frames before a game's first are copies of the first."""
         if self.n_step == 1:  # the following stack is one image later: common images are gathered once
             self._lag(to.ends[0], to.images[:, :-1])
             to.images[:, -1] = to.ends[1]

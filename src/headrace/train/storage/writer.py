@@ -88,12 +88,20 @@ class StepWriter:
         """
         (self._next, self._ages), self._begun = self._first, True
 
-    def publish(self, terminated: np.ndarray, truncated: np.ndarray, version: int = 0) -> None:
+    def publish(
+        self,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        version: int = 0,
+        goes_on: np.ndarray | bool = False,
+    ) -> None:
         """Makes `row` visible to readers, and advances to the next.
 
         Args:
             terminated, truncated: whether the step from this row terminated or truncated an episode, bool[N].
             version: version of the weights that chose the actions of the row.
+            goes_on: whether an episode that begins with the next row continues the game of the one before, so that its
+                stack has that one's last images, bool[N]; by default a new game begins, whose first image is repeated.
 
         Raises:
             SequenceError: `begin` was not called.
@@ -114,7 +122,8 @@ class StepWriter:
         arrays["written"][self.index] = t + 1
         self._fence()  # before the oldest row is overwritten
         self._next = NEXT[flags]
-        self._ages = np.where(self._next == FIRST, 0, np.minimum(self._ages, OLDEST - 1) + 1).astype(np.uint8)
+        first = (self._next == FIRST) & ~np.asarray(goes_on, np.bool_)
+        self._ages = np.where(first, 0, np.minimum(self._ages, OLDEST - 1) + 1).astype(np.uint8)
 
     def state(self) -> dict[str, Tensor]:
         """Returns copies of the data that a writer needs to continue in the middle of episodes, beside published rows.

@@ -90,8 +90,9 @@ class MujocoTask:
             options=given,
             render_fps=1 / (model.opt.timestep * given["frame_skip"]),
         )
-        parts = (env, model, observation, shown)
-        return Task(spec, partial(MujocoExecutor, *parts, camera), make_on_device=partial(_on_device, *parts))
+        parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
+        executor = partial(MujocoExecutor, *parts, camera)
+        return Task(spec, executor, make_on_device=partial(_on_device, *parts), stack=stack)
 
 
 def _on_device(*parts: Any) -> Any:
