@@ -8,7 +8,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-COUNT, NESTED, SCALAR, NEWEST_FIRST = (f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar", "NewestFirst"))
+COUNT, NESTED, SCALAR, NEWEST_FIRST, CLOCK = (
+    f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar", "NewestFirst", "Clock")
+)
 
 
 class Sparkling(gym.Env):
@@ -128,3 +130,26 @@ class NewestFirst(gym.Env):
     def _seen(self) -> Any:
         self.seen = np.concatenate([np.full_like(self.seen[:1], self.count + 10), self.seen[:-1]])
         return self.seen
+
+
+class Clock(gym.Env):
+    """Shows a time in seconds since 1970, drawn anew in each step, and the same time around 0."""
+
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, kind: str = "float64"):
+        bound = np.inf if kind == "float64" else 2**31 - 1
+        self.observation_space: Any = gym.spaces.Box(-bound, bound, (2,), np.dtype(kind).type)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.count = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += 1
+        return self._seen(), float(action[0]), False, self.count == 10, {}
+
+    def _seen(self) -> Any:
+        seconds = round(100 * self.np_random.normal())
+        return np.array([1_700_000_000 + seconds, seconds], self.observation_space.dtype)

@@ -18,9 +18,14 @@ import headrace
 import masked_games  # noqa: F401  (registers the test tasks)
 import multi_agent_games  # noqa: F401
 from headrace.errors import NotFiniteError, OptionError
+from headrace.train.config.settings import make_config
+from headrace.train.play.export import export_policy
 from headrace.train.play.observation_batches import batched
+from headrace.train.runners.step_trainer import StepTrainer
+from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs import checkpoint as checkpoints
-from python_games import SCALAR
+from headrace.train.runs.folder import RunFolder
+from python_games import CLOCK, SCALAR
 from whole_runs import SMALL
 
 train: Any = headrace.train
@@ -137,6 +142,58 @@ def test_values_are_in_units_of_the_environments_rewards(tmp_path: Path, task: s
         assert max(found.action_values) == found.value
     without = {name: tensor for name, tensor in point.model.items() if not name.startswith("rewards")}
     agent.load(without)  # as an earlier version wrote it
+
+
+REPLAYED = {"learning_starts": 64, "minibatch_size": 16, "num_steps": 4, "samplers": 0, "replay_size": 1000}
+
+
+@pytest.mark.parametrize(
+    ("algo", "kind", "settings"),
+    [
+        ("ppo", "float64", {}),
+        ("sac", "int64", REPLAYED),
+        ("sac", "float64", REPLAYED | {"n_step": 3}),
+        pytest.param("ppo", "int64", {"samplers": 1}, marks=pytest.mark.nightly),
+    ],
+)
+def test_observations_that_float32_would_round_are_normalised_first(
+    tmp_path: Path, algo: str, kind: str, settings: Any
+):
+    """The second number is the first less a constant: as inputs of the network they are equal."""
+    options = {"env_options": {"kind": kind}, "normalise_observations": True, "hidden": (8,), "num_envs": 2} | settings
+    agent = headrace.load(run_of(tmp_path, CLOCK, algo=algo, total_steps=400, **options), which="newest", trust=True)
+    known: Any = agent.policies[0].encoder.normaliser
+    mean, deviation = known.statistics.mean.numpy(), known.statistics.variance.sqrt().numpy()
+    assert abs(mean[0] - mean[1] - 1.7e9) < 1e-3 and abs(deviation[0] - deviation[1]) < 1e-3
+    seconds = np.array([-250, -1, 0, 3, 300])
+    obs = np.stack([1_700_000_000 + seconds, seconds], 1).astype(kind)
+    acts, distribution = agent.act(obs), agent.policy.distribution
+    wanted = ((obs - mean) / deviation).astype(np.float32)
+    inputs = agent.policy.inputs(torch.from_numpy(obs))
+    assert inputs.dtype == torch.float32 and np.allclose(inputs.numpy(), wanted, atol=1e-5)
+    likeliest = distribution.mode(agent.policy.network(torch.from_numpy(wanted))[0])
+    assert np.allclose(distribution.to_env(likeliest).numpy(), acts, atol=1e-5)
+    exported: Any = torch.jit.load(export_policy(agent, tmp_path / "policy.pt").path)
+    assert np.allclose(exported(torch.from_numpy(obs))[0].numpy(), acts, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_a_replay_holds_observations_that_float32_would_round(tmp_path: Path, n_step: int):
+    options = REPLAYED | {"normalise_observations": True, "hidden": (8,), "num_envs": 2, "n_step": n_step}
+    config = make_config(CLOCK, algo="sac", **(SMALL | options))
+    trainer: Any = (Trainer if n_step == 1 else StepTrainer)(config, RunFolder.create(tmp_path / "run", config))
+    try:
+        for _ in range(20):
+            trainer.iterate()
+        (policy,) = trainer.policies
+        replay = policy.replay if n_step == 1 else trainer.learner.replay
+        batch = policy.normalised(replay.read(replay.draw((60,), torch.Generator().manual_seed(0))))
+        assert {part.dtype for part in batch if part is not None} == {torch.float32}
+        for seen in (batch.inputs, batch.following):
+            assert len(seen[:, 0].unique()) > 30
+            torch.testing.assert_close(seen[:, 0], seen[:, 1], atol=1e-5, rtol=1e-4)
+    finally:
+        trainer.close()
 
 
 def test_a_sample_differs_from_the_likeliest(tmp_path: Path):

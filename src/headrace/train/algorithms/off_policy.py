@@ -304,7 +304,9 @@ class OffPolicy(Policy):
             inputs, following = map(self.encoder.plain, (some.inputs, some.following), out)
             some = some._replace(inputs=inputs, following=following)
         if normaliser is not None:
-            inputs, following = (normaliser(x, torch.empty_like(x)) for x in (some.inputs, some.following))
+            inputs, following = (
+                normaliser(x, torch.empty_like(x, dtype=torch.float32)) for x in (some.inputs, some.following)
+            )
             some = some._replace(inputs=inputs, following=following)
         return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards, steps))
 
@@ -320,7 +322,7 @@ class OffPolicy(Policy):
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             with torch.inference_mode(False):  # a checkpoint is loaded into it outside inference mode
                 inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
-                self.replay = Replay(config.replay_size, inputs, actions, self.device)
+                self.replay = Replay(config.replay_size, inputs, actions, self.device, self.encoder.raw_dtype)
         return self.replay
 
     # -- checkpoints -----------------------------------------------------------------------------

@@ -260,7 +260,7 @@ class Experience:
             seen = self._raw(self.config.num_steps + 1)
         following, finals = seen.roll(-1, 0), outcome.final_observations
         if finals is not None:
-            last = torch.empty(len(finals.t), *self.encoder.shape, device=self.device)
+            last = torch.empty(len(finals.t), *self.encoder.shape, dtype=seen.dtype, device=self.device)
             following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
         self.update_statistics(outcome)
         return Transitions(
@@ -320,9 +320,9 @@ class Experience:
         self.encoder.normaliser.update(raw if rows is None else raw[rows], weights)
 
     def _raw(self, steps: int) -> Tensor:
-        """Returns the first `steps` steps' observations before they are normalised, float32[steps, columns, D]."""
+        """Returns the first `steps` steps' observations before they are normalised, [steps, columns, D]."""
         raw = torch.stack([self._seen(t, EVERYWHERE) for t in range(steps)])
-        return raw.to(self.device, torch.float32).view(steps, self.columns, *self.encoder.shape)
+        return raw.to(self.device, self.encoder.raw_dtype).view(steps, self.columns, *self.encoder.shape)
 
     def _remembered(self, t: int, columns: slice) -> Tensor:
         """Returns the memory before step t, float32[columns, H]; 0 at the start of an episode."""

@@ -22,6 +22,7 @@ from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.modules.cnn import is_image
+from headrace.train.modules.observation_encoder import raw_dtype_of
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 
@@ -76,7 +77,8 @@ def make_replay(config: Any) -> StepReplay:
     n_step = 1 if config.hindsight else config.n_step
     steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
     spaces = spec.observation, spec.action
-    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack)
+    wide = raw_dtype_of(config, spec.observation) == torch.float64
+    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, wide)
 
 
 class Stepped(NamedTuple):

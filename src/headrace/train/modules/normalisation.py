@@ -66,19 +66,26 @@ class RunningStatistics:
 
 
 class Standardiser:
-    """Running statistics of a stream of vectors, or of numbers, as float32 factors to standardise with.
+    """Running statistics of a stream of vectors, or of numbers, as factors to standardise with.
 
     Args:
         shape: shape of one vector; ``()`` for numbers.
         floor: the smallest standard deviation to divide by.
+        dtype: the dtype in which the mean is subtracted.
 
     Attributes:
-        mean, scale: the mean, and 1 / the standard deviation, float32 of this shape: 0 and 1 before the first batch.
+        mean, scale: the mean, and 1 / the standard deviation, float32, of this shape: 0 and 1 before the first batch.
     """
 
-    def __init__(self, shape: tuple[int, ...], device: torch.device | str = "cpu", floor: float = 0.0):
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        device: torch.device | str = "cpu",
+        floor: float = 0.0,
+        dtype: torch.dtype = torch.float32,
+    ):
         self.statistics = RunningStatistics(shape, device)
-        self.mean = torch.zeros(shape, device=device)
+        self.mean = torch.zeros(shape, dtype=dtype, device=device)
         self.scale = torch.ones(shape, device=device)
         self._least = max(floor, SMALLEST) ** 2
 
@@ -124,13 +131,20 @@ class ObservationNormaliser(Standardiser):
     Args:
         size: columns.
         floor: the smallest standard deviation of a column, so that a column that is nearly always 0 is not scaled up.
+        dtype: dtype of observations.
     """
 
-    def __init__(self, size: int, device: torch.device | str = "cpu", floor: float = 0.0):
-        super().__init__((size,), device, floor)
+    def __init__(
+        self,
+        size: int,
+        device: torch.device | str = "cpu",
+        floor: float = 0.0,
+        dtype: torch.dtype = torch.float32,
+    ):
+        super().__init__((size,), device, floor, dtype)
 
     def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Writes normalised observations [B, size] to ``out`` and returns it."""
+        """Writes normalised observations [B, size] to ``out``, float32, and returns it."""
         return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
 
 

@@ -14,7 +14,11 @@ from headrace.train.modules.normalisation import ObservationNormaliser
 
 
 class InputEncoder:
-    """A function from observations to inputs: images unchanged, others flattened to float32[B, D] and normalised."""
+    """A function from observations to inputs: images unchanged, others flattened to float32[B, D] and normalised.
+
+    Attributes:
+        raw_dtype: the dtype of observations before they are normalised, see `raw_dtype_of`.
+    """
 
     def __init__(self, config: Config, space: gym.Space, device: torch.device):
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
@@ -25,7 +29,8 @@ class InputEncoder:
         self.shape: tuple[int, ...] = tuple(space.shape or ()) if self.image else (input_size(space),)
         self.dtype = torch.uint8 if self.image else torch.float32
         wanted = config.normalise_observations and not self.image and not self.categories
-        self.normaliser = ObservationNormaliser(self.shape[0], device, config.deviation_floor) if wanted else None
+        floor, self.raw_dtype = config.deviation_floor, raw_dtype_of(config, space)
+        self.normaliser = ObservationNormaliser(self.shape[0], device, floor, self.raw_dtype) if wanted else None
         plain = not self.image and not self.categories and space.dtype == np.float32 and len(space.shape or ()) == 1
         self.is_identity = (self.image or plain) and self.normaliser is None
 
@@ -33,7 +38,7 @@ class InputEncoder:
         """Encodes observations [B, …] into ``out`` [B, *shape], and returns the inputs."""
         if self.normaliser is None:
             return self.plain(observations, out)
-        return self.normaliser(observations.to(out.device, torch.float32).view(out.shape), out)
+        return self.normaliser(observations.to(out.device, self.raw_dtype).view(out.shape), out)
 
     def plain(self, observations: Tensor, out: Tensor) -> Tensor:
         """Encodes observations [B, …] into ``out`` [B, *shape] without normalisation, and returns the inputs."""
@@ -41,3 +46,13 @@ class InputEncoder:
             rows = observations.to(out.device, torch.int64).unsqueeze(1) - self.first
             return out.zero_().scatter_(1, rows, 1.0)
         return out.copy_(observations.view(out.shape), non_blocking=True)
+
+
+def raw_dtype_of(config: Config, space: gym.Space) -> torch.dtype:
+    """Returns the dtype of observations before they are normalised: float64 where float32 would round the space's.
+
+    The mean must be subtracted first: seconds since 1970, near 1.7e9, are multiples of 128 in float32.
+    """
+    kind = np.dtype(space.dtype)
+    wide = isinstance(space, gym.spaces.Box) and kind.itemsize >= 4 and kind != np.float32
+    return torch.float64 if wide and config.normalise_observations else torch.float32

@@ -38,7 +38,7 @@ class PolicyModule(nn.Module):
         self._worth = policy.worth
         self._image, self._size = encoder.image, encoder.shape[0]
         self._categories, self._first = encoder.categories, encoder.first
-        normaliser = encoder.normaliser
+        normaliser, self._raw_dtype = encoder.normaliser, encoder.raw_dtype
         self.register_buffer("mean", None if normaliser is None else normaliser.mean)
         self.register_buffer("scale", None if normaliser is None else normaliser.scale)
 
@@ -75,7 +75,7 @@ class PolicyModule(nn.Module):
             return observations
         if self._categories:
             return F.one_hot(observations.to(torch.int64) - self._first, self._categories).to(torch.float32)
-        flat = observations.to(torch.float32).reshape(-1, self._size)
+        flat = observations.to(self._raw_dtype).reshape(-1, self._size)
         if self.mean is None:
             return flat
-        return ((flat - self.mean) * self.scale).clamp(-10.0, 10.0)  # type: ignore[operator]
+        return ((flat - self.mean).to(torch.float32) * self.scale).clamp(-10.0, 10.0)  # type: ignore[operator]

@@ -17,11 +17,11 @@ class Transitions(NamedTuple):
     """Transitions of agents, one in each row.
 
     Attributes:
-        inputs: observations before the step, float32[M, D].
+        inputs: observations before the step, float32[M, D], or float64 before they are normalised.
         actions: actions in units of half their range, float32[M, A].
         rewards: reward of the step, or discounted sum over n steps, float32[M].
         discounts: factor of the value of ``following``: γ to the number of steps, 0 after termination; float32[M].
-        following: observations after the step, float32[M, D]; the final observation of a truncated episode.
+        following: observations after the step, as ``inputs``; the final observation of a truncated episode.
         weights: weight of each transition in the loss, float32[M]; None for equal weights.
     """
 
@@ -56,16 +56,24 @@ class Replay:
         capacity: number of transitions that it holds; at least as many as one `write` takes.
         inputs, actions: columns of one observation, D, and of one action, A.
         device: the device of its memory.
+        dtype: dtype of its memory: float64 for observations that float32 would round.
 
     Attributes:
-        memory: the transitions, float32[capacity + 1, 2·D + A + 2]; the last row receives those that are not kept.
+        memory: the transitions, [capacity + 1, 2·D + A + 2]; the last row receives those that are not kept.
         written: total number of transitions written, a 0-d int64 tensor.
     """
 
-    def __init__(self, capacity: int, inputs: int, actions: int, device: torch.device | str = "cpu"):
+    def __init__(
+        self,
+        capacity: int,
+        inputs: int,
+        actions: int,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ):
         self.capacity = capacity
         self._widths = (inputs, actions, 1, 1, inputs)
-        self.memory = torch.zeros(capacity + 1, sum(self._widths), device=device)
+        self.memory = torch.zeros(capacity + 1, sum(self._widths), dtype=dtype, device=device)
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
     def write(self, new: Transitions, present: Tensor | None = None) -> None:
@@ -95,7 +103,7 @@ class Replay:
     def read(self, rows: Tensor) -> Transitions:
         """Returns the transitions with these numbers, int64[B]."""
         inputs, actions, rewards, discounts, following = self.memory[rows].split(self._widths, 1)
-        return Transitions(inputs, actions, rewards.squeeze(1), discounts.squeeze(1), following)
+        return Transitions(inputs, actions.float(), rewards.squeeze(1).float(), discounts.squeeze(1).float(), following)
 
     def state(self) -> dict[str, Tensor]:
         """Returns the tensors of a checkpoint: the filled rows only, and the number written."""

@@ -15,6 +15,7 @@ from headrace.pool.registry import build_task
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.layout import FIRST
+from headrace.train.storage.reader import observed
 from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
 
@@ -65,11 +66,11 @@ class HindsightReplay(ReplayWrapper):
         return some._replace(inputs=inputs, following=following, rewards=rewards, discounts=discounts)
 
     def _achieved_later(self, numbers: Tensor, chance: Tensor) -> Tensor:
-        """Returns the goals achieved at steps of some rows' episodes, their own or later ones, float32[B, G]."""
+        """Returns the goals achieved at steps of some rows' episodes, their own or later ones, [B, G]."""
         layout = self.replay.layout
         steps = (chance * self._steps_left(numbers)).to(torch.int64)
         rows = (numbers + (steps + 1) * layout.stride).remainder_(layout.size)
-        return self._records.index_select(0, rows)[:, : layout.inputs][:, self.goals.achieved]
+        return observed(layout, self._records.index_select(0, rows)[:, : layout.inputs])[:, self.goals.achieved]
 
     def _steps_left(self, numbers: Tensor) -> Tensor:
         """Returns the number of steps from some rows to the last known observation of their episodes, int64[B]."""

@@ -39,6 +39,7 @@ class StepLayout:
         steps: rows of each segment, T.
         envs: environments of each segment, N.
         frame_stack: number of newest images in an input; each image is stored once.
+        wide: whether observations are stored as float64, in two words for each number.
     """
 
     observation: gym.Space
@@ -47,6 +48,7 @@ class StepLayout:
     steps: int
     envs: int
     frame_stack: int = 1
+    wide: bool = False
 
     def __post_init__(self) -> None:
         for space in (self.observation, self.action):
@@ -62,7 +64,7 @@ class StepLayout:
 
     @cached_property
     def images(self) -> bool:
-        """Whether observations are stored as uint8[C, H, W] rather than float32."""
+        """Whether observations are stored as uint8[C, H, W] rather than as words of records."""
         return self.observation.dtype == np.uint8 and len(self.observation.shape or ()) == 3
 
     @cached_property
@@ -78,7 +80,7 @@ class StepLayout:
     @cached_property
     def inputs(self) -> int:
         """The number of words of a record that hold the observation; 0 for an image."""
-        return 0 if self.images else max(1, math.prod(self.observation.shape or ()))
+        return 0 if self.images else max(1, math.prod(self.observation.shape or ())) * (2 if self.wide else 1)
 
     @cached_property
     def actions(self) -> int:

@@ -114,8 +114,13 @@ class _Buffers:
         if layout.images:
             inputs, following = self._inputs, self._following
         else:
-            inputs, following = (_as(layout.observation, seen) for seen in self._seen)
+            inputs, following = (observed(layout, seen) for seen in self._seen)
         return Transitions(inputs, _as(layout.action, self._actions), self.rewards, self.discounts, following)
+
+
+def observed(layout: StepLayout, words: Tensor) -> Tensor:
+    """Returns the observations in words of records [B, words]: [B, D], or int64[B] of a `Discrete` space."""
+    return words.view(torch.float64) if layout.wide else _as(layout.observation, words)
 
 
 def _as(space: gym.Space, words: Tensor) -> Tensor:

@@ -54,6 +54,7 @@ class StepReplay:
         n_step: number of steps of a transition; fewer at an episode's end or where a segment was cut.
         gamma: discount per step.
         frame_stack: number of newest images in an input.
+        wide: whether observations are stored as float64 rather than float32.
 
     Raises:
         OptionError: T is too small for n steps with stacked images, or a space is of another kind.
@@ -69,8 +70,9 @@ class StepReplay:
         n_step: int = 1,
         gamma: float = 0.99,
         frame_stack: int = 1,
+        wide: bool = False,
     ):
-        self.layout = StepLayout(observation, action, segments, steps, envs, frame_stack)
+        self.layout = StepLayout(observation, action, segments, steps, envs, frame_stack, wide)
         self.n_step, self.gamma = n_step, gamma
         least = n_step + frame_stack + 3
         if n_step < 1 or steps - steps // MARGIN < least:

@@ -28,7 +28,8 @@ class Row(NamedTuple):
     """Views of a row of N environments, to be filled in place.
 
     Attributes:
-        observation: float32[N, …], int32[N] for a `Discrete`, uint8[N, C, H, W] for images.
+        observation: float32[N, …], or float64 in a `wide` layout; int32[N] for a `Discrete`; uint8[N, C, H, W] for
+            images.
         action: float32[N, A], or int32[N] for a `Discrete`.
         reward: reward of the step from this row, float32[N].
     """
@@ -128,7 +129,7 @@ class StepWriter:
     def state(self) -> dict[str, Tensor]:
         """Returns copies of the data that a writer needs to continue in the middle of episodes, beside published rows.
 
-        They are the observations of `row`, float32, int32 or uint8 [N, …], and flags and ages, uint8[N] each.
+        They are the observations of `row`, [N, …], and flags and ages, uint8[N] each.
         """
         parts = {"observation": self.row.observation, "flags": self._next, "ages": self._ages}
         return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
@@ -154,7 +155,8 @@ class StepWriter:
 def _columns(layout: StepLayout, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns views of observations, actions and rewards of all rows, [T, S, N, …]."""
     record, end = arrays["record"], layout.inputs + layout.actions
-    seen = arrays["frame"] if layout.images else _as(layout.observation, record[..., : layout.inputs])
+    words = record[..., : layout.inputs].view(np.float64 if layout.wide else np.float32)
+    seen = arrays["frame"] if layout.images else _as(layout.observation, words)
     return seen, _as(layout.action, record[..., layout.inputs : end]), record[..., end]
 
 

@@ -146,6 +146,6 @@ class RolloutLearner:
         following = torch.empty(len(after), *self._inputs.shape[1:], dtype=self._inputs.dtype, device=self.device)
         self._encoder(after, following)
         if self._encoder.normaliser is not None:
-            raw = seen[:-1].to(self.device, torch.float32)
+            raw = seen[:-1].to(self.device, self._encoder.raw_dtype)
             self._encoder.normaliser.update(raw.view(self._inputs.shape))
         return following
