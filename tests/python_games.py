@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-COUNT, NESTED, SCALAR, NEWEST_FIRST, CLOCK = (
-    f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar", "NewestFirst", "Clock")
+COUNT, NESTED, SCALAR, NEWEST_FIRST, CLOCK, PLUS_OR_MINUS = (
+    f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar", "NewestFirst", "Clock", "PlusOrMinus")
 )
 
 
@@ -153,3 +153,19 @@ class Clock(gym.Env):
     def _seen(self) -> Any:
         seconds = round(100 * self.np_random.normal())
         return np.array([1_700_000_000 + seconds, seconds], self.observation_space.dtype)
+
+
+class PlusOrMinus(gym.Env):
+    """Rewards are 1 in all steps of an episode, or -1."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.count, self.sign = 0, float(self.np_random.choice((-1, 1)))
+        return np.full(1, self.sign, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += 1
+        return np.full(1, self.sign, np.float32), self.sign, False, self.count == 40, {}

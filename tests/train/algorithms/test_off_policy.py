@@ -214,7 +214,10 @@ def test_a_policy_that_has_learnt_fills_an_empty_replay_itself(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("algo", "settings"),  # and DDPG in its own tests
     rest_nightly(
-        [("td3", {}), ("td3", NORMALISED), ("sac", {}), ("sac", NORMALISED)], ("td3", {}), ("sac", NORMALISED)
+        [("td3", {}), ("td3", NORMALISED), ("sac", {}), ("sac", NORMALISED), ("flashsac", {}), ("xqc", {})],
+        ("td3", {}),
+        ("sac", NORMALISED),
+        ("flashsac", {}),
     ),
 )
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, algo, settings):

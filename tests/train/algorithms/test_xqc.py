@@ -1,21 +1,37 @@
-"""XQC: distributions that move as Bellman's equation says, weights of length 1, and critics in the rewards' unit."""
+"""XQC: distributions that move as Bellman's equation says, weights of length 1, and returns in the critics' range."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
 import headrace
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.config.settings import make_config
 from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics
+from headrace.train.modules.normalisation import ReturnScaler
 from headrace.train.play.evaluate import evaluate
+from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.step_trainer import StepTrainer
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.workers.replay_sampler import ReplaySampler
+from python_games import PLUS_OR_MINUS
 from updates import a_policy, some_transitions
+from whole_runs import SMALL
 
 train: Any = headrace.train
+
+
+def but(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def critics(atoms: int = 11, bound: float = 5.0) -> CategoricalCritics:
@@ -49,16 +65,80 @@ def test_distributions_are_projected_as_published():
     torch.testing.assert_close(found.sum(1), torch.ones(6))
 
 
-@pytest.mark.parametrize(("rewards", "size"), [([-3.0, -3.0], 30.0), ([2.0, -2.0], 4.588)])
-def test_the_unit_is_the_size_of_returns(rewards: list[float], size: float):
-    them = critics()
-    for _ in range(5):
-        them.observe(torch.tensor(rewards), torch.full((2,), 0.9))
-    torch.testing.assert_close(float(them.size), size, rtol=1e-3, atol=0)
-    x, actions = torch.randn(3, 3), torch.randn(3, 1)
-    before = them(x, actions) / them.size
-    them.size.mul_(10)
-    torch.testing.assert_close(them(x, actions), before * them.size, msg="answers are in the unit of rewards")
+@pytest.mark.parametrize("algo", ["xqc", "flashsac"])
+@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "num_steps": 4}, {"samplers": 1, "num_steps": None}])
+def test_returns_fit_the_critics_range_however_steps_are_stored(tmp_path: Path, algo: str, settings: dict[str, Any]):
+    """Rewards are 1 in every step of long episodes, or -1: the largest returns are near ± 1 / (1 - γ)."""
+    options = SMALL | {"num_steps": 4, "hidden": (8,), "critic_hidden": (8,), "learning_starts": 600, "seed": 2}
+    options |= {"samplers": 0, "replay_ratio": 0.01, "gamma": 0.9, "total_steps": 800, "evaluate_episodes": 0}
+    config: Any = make_config(PLUS_OR_MINUS, algo=algo, **but(options | settings))
+    made = OffPolicyTrainer if config.samplers else StepTrainer if config.n_step > 1 else Trainer
+    trainer: Any = made(config, RunFolder.create(tmp_path / "run", config))
+    try:
+        if config.samplers:
+            arguments = trainer.replay.writer(0), trainer.weights, trainer.counters
+            sampler = ReplaySampler(config, 0, 0, *arguments)
+            for count in range(100):
+                sampler.step()
+                if count > 75:
+                    trainer.learner.update()
+            sampler.close()
+        else:
+            for _ in range(25):
+                trainer.iterate()
+        policy = trainer.policy if config.samplers else trainer.policies[0]
+        scaler, updates = policy.reward_scaler, policy.updates
+        assert updates > 0
+        assert 9 < float(scaler.largest) <= 10
+        deviation = float(scaler.statistics.variance) ** 0.5
+        assert 5 < deviation < 10
+        torch.testing.assert_close(scaler.scaled(torch.ones(1)), torch.full((1,), 1 / deviation), rtol=1e-4, atol=0)
+        scaler.statistics.variance.fill_(0.01)
+        torch.testing.assert_close(float(scaler.scaled(scaler.largest)), 5.0)
+        assert float(policy.in_rewards(torch.tensor(5.0))) == pytest.approx(float(scaler.largest), rel=1e-5)
+    finally:
+        trainer.close()
+
+
+def test_returns_are_followed_across_lost_samplers_and_ends_of_episodes():
+    space, chance = gym.spaces.Box(-1, 1, (2,)), np.random.default_rng(0)
+    replay = StepReplay(space, space, 1, 64, 3)
+    writer, expected, running, followed = replay.writer(0), [], np.zeros(3), ReturnScaler(3, 0.9, 5.0)
+    read, before = 0, np.zeros(3, np.bool_)
+    for t in range(200):
+        if t % 50 == 0:  # a new sampler
+            writer = replay.writer(0)
+            writer.begin()
+            running, before = np.zeros(3), np.zeros(3, np.bool_)
+        rewards = chance.normal(2, 1, 3).astype(np.float32)
+        ends = (chance.random(3) < 0.2) & ~before
+        writer.row.reward[:] = rewards
+        writer.publish(ends & (t % 2 == 0), ends & (t % 2 == 1))
+        running = running + rewards
+        expected += running[~before].tolist()
+        running = np.where(ends | before, 0.0, running * 0.9)
+        before = ends
+        if t % 7 == 0 or t == 199:
+            steps = replay.steps_since(0, read)
+            followed.running.masked_fill_(steps.begins, 0.0)
+            followed.update(steps.rewards, steps.ends, steps.taken)
+            read = steps.rows
+    assert int(followed.statistics.count) == len(expected)
+    assert float(followed.statistics.mean) == pytest.approx(np.mean(expected), rel=1e-5)
+    assert float(followed.statistics.variance) == pytest.approx(np.var(expected), rel=1e-4)
+    assert float(followed.largest) == pytest.approx(np.max(expected), rel=1e-5)
+
+
+def test_lengths_of_hidden_weights_do_not_change_what_is_answered():
+    network = NormalisedPerceptron(4, 3, (8, 6), "relu", Renorm(epsilon=1e-9), first=True)
+    x = torch.randn(64, 4)
+    before = network.of_batch(x)
+    for layer in list(network.layers)[:-1]:
+        assert layer.bias is None
+        layer.weight.data.mul_(torch.rand(len(layer.weight), 1) * 5 + 0.1)  # type: ignore[arg-type, operator, union-attr]
+    torch.testing.assert_close(network.of_batch(x), before, rtol=1e-4, atol=1e-4)
+    for part in (a_policy("xqc").network.actor, *a_policy("xqc").network.critic.critics):
+        assert part._first
 
 
 def test_updates_keep_weights_short_and_descend():

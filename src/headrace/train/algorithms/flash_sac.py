@@ -6,14 +6,13 @@ deep and wide networks. These stay trainable because weights, features and gradi
 noise is kept for a number of steps drawn from a zeta distribution.
 
 Sources: Kim et al. 2026 (arXiv:2604.04539); Haarnoja et al. 2018 (arXiv:1812.05905) for the losses; Bellemare et al.
-2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', rewards are not divided by the size of returns
-in the environments: the critics' unit is estimated from the rewards in batches (`CategoricalCritics`). The learning
-rate is constant, and a rollout begins with new noise.
+2017 (arXiv:1707.06887) for distributions of values. Unlike the authors', the learning rate is constant.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -29,8 +28,10 @@ from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
+from headrace.train.modules.normalisation import ReturnScaler
 from headrace.train.modules.repeated_noise import RepeatedNoise
 from headrace.train.modules.residual_network import ResidualActor, ResidualNetwork, normalise_units
+from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Transitions
 
 NEVER = 2**62  # batches
@@ -41,7 +42,7 @@ DEVIATION = 0.15
 class FlashSAC(FlashSACDeclaration, CrossQ):
     """A stochastic policy π, critics that return distributions of Q, their targets, and the temperature α.
 
-    Values, rewards and α are in units of the estimated size of returns.
+    Values, rewards and α are in units in which returns are within ``value_bound``, see `ReturnScaler`.
 
     Attributes:
         network: a `SoftActorCritic` of residual networks.
@@ -62,7 +63,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         actions = distribution.noise_size
         normal = actions / 2 * math.log(2 * math.pi * math.e * DEVIATION**2)
         self.target_entropy = normal if config.target_entropy is None else config.target_entropy
-        how = config.activation, Renorm(config.batch_momentum, warm_up=NEVER)
+        how = config.activation, Renorm(config.batch_momentum, warm_up=NEVER, epsilon=1e-5)
         actor = ResidualActor(inputs, 2 * actions, *_blocks("hidden", config.hidden), *how)
         shape = _blocks("critic_hidden", config.critic_hidden or config.hidden)
         critics = [ResidualNetwork(inputs + actions, config.atoms, *shape, *how) for _ in range(2)]
@@ -70,6 +71,9 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         network = SoftActorCritic(actor, critic, config.initial_temperature)
         normalise_units(network)
         return distribution, network
+
+    def _make_reward_scaler(self, columns: int) -> ReturnScaler:
+        return ReturnScaler(columns, self.config.gamma, self.config.value_bound, self.device)
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
         if self.distribution.widely:
@@ -83,18 +87,17 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         target with the lower mean for (s', a'). (s, a) and (s', a') are in one batch, for critics and targets alike.
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
-        critic.observe(batch.rewards, batch.discounts)
         rows = len(batch.rewards)
         with torch.no_grad():
             following, log_prob = self._sample(self.network.actor(batch.following))
             both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
             after = self.targets.critic.of_batch(*both)[:, rows:]
             alpha = self.network.temperature.log.exp()
-            shift = batch.rewards / critic.size - batch.discounts * alpha * log_prob
+            shift = batch.rewards - batch.discounts * alpha * log_prob
             wanted = critic.projected(critic.lower(after), shift, batch.discounts)
         logits = critic.of_batch(*both)[:, :rows]
         loss = -batch.mean((wanted * logits.log_softmax(2)).sum(2)).sum()
-        return Losses({"critic": loss}, (loss, critic.expected(logits.detach()).mean() * critic.size))
+        return Losses({"critic": loss}, (loss, self.in_rewards(critic.expected(logits.detach()).mean())))
 
     def actor_losses(self, batch: Transitions) -> Losses:
         """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``.
@@ -105,8 +108,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         actions, log_prob = self._sample(params)
         log_alpha = self.network.temperature.log
         alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
-        values = self.network.critic(batch.inputs, actions).amin(0) / self.network.critic.size
-        loss = (alpha * log_prob - values).mean()
+        loss = (alpha * log_prob - self.network.critic(batch.inputs, actions).amin(0)).mean()
         temperature = (log_alpha * (entropy - self.target_entropy)).sum()
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
@@ -121,6 +123,15 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         measured = super().improve_actor(batch, rates)
         normalise_units(self.network.actor)
         return measured
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        return super().state() | checkpoints.prefixed(self.prefix("noise"), self._repeated.state())
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        super().load_state(saved)
+        self._repeated.load(checkpoints.group(self.prefix("noise"), saved))
 
 
 def _blocks(name: str, widths: tuple[int, ...]) -> tuple[int, int]:

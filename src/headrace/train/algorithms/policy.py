@@ -62,7 +62,7 @@ class Policy:
         self.name, self.config, self.agent_group, self.device = name, config, agent_group, device
         self.encoder = InputEncoder(config, agent_group.observation, device)
         columns = config.num_envs * agent_group.width
-        self.reward_scaler = RewardScaler(columns, config.gamma, device) if config.normalise_rewards else None
+        self.reward_scaler = self._make_reward_scaler(columns)
         self._build()
         self.memory_size: int = getattr(self.network, "memory_size", 0)
         self.forward: Any = torch.compile(self.network) if config.compile else self.network
@@ -81,6 +81,11 @@ class Policy:
             preset: one of the names in ``capabilities.presets``.
         """
         return {}
+
+    def _make_reward_scaler(self, columns: int) -> RewardScaler | None:
+        """Returns what scales the rewards of so many columns; None for no scaling."""
+        config = self.config
+        return RewardScaler(columns, config.gamma, self.device) if config.normalise_rewards else None
 
     def _build(self) -> None:
         """Makes ``distribution``, ``network``, ``actor_parameters`` and the optimisers."""
@@ -174,11 +179,11 @@ class Policy:
         for name, normaliser in self.normalisers.items():
             model |= checkpoints.prefixed(name, normaliser.state())
         if self.reward_scaler is not None:
-            model |= checkpoints.prefixed(self.prefix("rewards"), self.reward_scaler.statistics.state())
+            model |= checkpoints.prefixed(self.prefix("rewards"), self.reward_scaler.known())
         return model
 
     def load_model(self, model: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `model` returned, in place; those of rewards only for a policy that does not learn.
+        """Restores the tensors that `model` returned, in place.
 
         Raises:
             StateError: names or shapes of the tensors do not fit the policy.
@@ -187,9 +192,8 @@ class Policy:
             self.network.load_state_dict(checkpoints.group(self.prefix("network"), model))
             for name, normaliser in self.normalisers.items():
                 normaliser.load(checkpoints.group(name, model))
-            rewards = checkpoints.group(self.prefix("rewards"), model)  # earlier versions wrote none
-            if self.reward_scaler is not None and self.config.frozen and rewards:
-                self.reward_scaler.statistics.load(rewards)
+            if self.reward_scaler is not None:  # of which earlier versions wrote nothing
+                self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), model))
         except (KeyError, RuntimeError) as error:
             words = _difference(self.model(), model) or str(error).partition("\n")[0]
             raise StateError(f"the checkpoint does not fit this configuration: {words}") from error

@@ -1,13 +1,13 @@
 """XQC: CrossQ with critics that return distributions, and with weights of fixed length.
 
 Before a batch normalisation, the length of a unit's weights does not change its output, but longer weights learn more
-slowly. Weights are therefore normalised to length 1 after each update. A cross-entropy between distributions has
-gradients of bounded size, whatever the rewards are.
+slowly. Normalisations therefore come before activations, hidden layers have no biases, and weights are normalised to
+length 1 after each update. A cross-entropy between distributions has gradients of bounded size, whatever the rewards
+are.
 
 Sources: Palenicek et al. 2025 (arXiv:2509.25174) for the combination; Bellemare et al. 2017 (arXiv:1707.06887) for
-distributions of values; Bhatt et al. 2024 (arXiv:1902.05605) for the rest. Unlike the authors', rewards are not
-normalised in the environments: the critics' unit is estimated from the rewards in batches (`CategoricalCritics`), and a
-normalisation follows each activation, as in CrossQ.
+distributions of values; Bhatt et al. 2024 (arXiv:1902.05605) for the rest. Rewards are divided as FlashSAC's
+(`ReturnScaler`); the authors divide by the standard deviation of returns alone, so that values may exceed their range.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms.xqc import XQCConfig, XQCDeclaration
 from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics, normalise_weights
+from headrace.train.modules.normalisation import ReturnScaler
 from headrace.train.storage.device_replay import Transitions
 
 
@@ -30,6 +31,10 @@ class XQC(XQCDeclaration, CrossQ):
     """A stochastic policy π, critics that return distributions of Q, and the temperature α; there are no targets."""
 
     config: XQCConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # a subclass's settings; the attribute is never assigned
+    normalises_first = True
+
+    def _make_reward_scaler(self, columns: int) -> ReturnScaler:
+        return ReturnScaler(columns, self.config.gamma, self.config.value_bound, self.device)
 
     def _make(self) -> tuple[Any, nn.Module]:
         distribution, network = super()._make()
@@ -38,7 +43,8 @@ class XQC(XQCDeclaration, CrossQ):
 
     def _make_critics(self, columns: int, hidden: tuple[int, ...], activation: str, how: Renorm) -> nn.Module:
         atoms = self.config.atoms
-        critics = [NormalisedPerceptron(columns, atoms, hidden, activation, how) for _ in range(2)]
+        shape = columns, atoms, hidden, activation, how, self.normalises_first
+        critics = [NormalisedPerceptron(*shape) for _ in range(2)]
         return CategoricalCritics(critics, atoms, self.config.value_bound)
 
     def critic_losses(self, batch: Transitions) -> Losses:
@@ -49,7 +55,6 @@ class XQC(XQCDeclaration, CrossQ):
         latter.
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
-        critic.observe(batch.rewards, batch.discounts)
         with torch.no_grad():
             following, log_prob = self._sample(self.network.actor(batch.following))
             alpha = self.network.temperature.log.exp()
@@ -57,9 +62,9 @@ class XQC(XQCDeclaration, CrossQ):
         both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
         logits, after = critic.of_batch(*both).split(rows, 1)
         with torch.no_grad():
-            shift = (batch.rewards - batch.discounts * alpha * log_prob) / critic.size
+            shift = batch.rewards - batch.discounts * alpha * log_prob
             wanted = critic.projected(critic.lower(after), shift, batch.discounts)
-            values = critic.expected(logits).mean() * critic.size
+            values = self.in_rewards(critic.expected(logits).mean())
         loss = -batch.mean((wanted * logits.log_softmax(2)).sum(2)).sum()
         return Losses({"critic": loss}, (loss, values))
 

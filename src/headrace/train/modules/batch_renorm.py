@@ -20,7 +20,6 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-EPSILON = 1e-3
 MOST_SCALE, MOST_SHIFT = 3.0, 5.0
 """bounds of the corrections, r_max and d_max"""
 
@@ -42,10 +41,12 @@ class Renorm:
         momentum: weight of the previous running statistics at each batch.
         warm_up: number of batches that are normalised by their own statistics alone; outputs of later batches are
             corrected towards those of the running statistics.
+        epsilon: what is added to variances.
     """
 
     momentum: float = 0.99
     warm_up: int = 100_000
+    epsilon: float = 1e-3
 
 
 class BatchRenorm(nn.Module):
@@ -66,17 +67,18 @@ class BatchRenorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns [B, D], by running statistics."""
-        scale = self.weight * (self.variance + EPSILON).rsqrt()
+        scale = self.weight * (self.variance + self.how.epsilon).rsqrt()
         return torch.addcmul(self.bias - self.mean * scale, x, scale)
 
     def of_batch(self, x: Tensor) -> Tensor:
         """Returns [B, D], by this batch's statistics, which update the running ones."""
         # the mean and 1 / the deviation, which are returned as well, are constants for autograd
-        standardised, mean, inverse = torch.native_batch_norm(x, None, None, None, None, True, 0.0, EPSILON)
+        epsilon = self.how.epsilon
+        standardised, mean, inverse = torch.native_batch_norm(x, None, None, None, None, True, 0.0, epsilon)
         with torch.no_grad():
             scale, shift = self._corrections(mean, inverse)
             self.mean.lerp_(mean, 1 - self.how.momentum)
-            self.variance.lerp_(inverse.pow(-2) - EPSILON, 1 - self.how.momentum)
+            self.variance.lerp_(inverse.pow(-2) - epsilon, 1 - self.how.momentum)
             self.batches += 1
         return torch.addcmul(self.bias + self.weight * shift, standardised, self.weight * scale)
 
@@ -86,7 +88,7 @@ class BatchRenorm(nn.Module):
 
     def _corrections(self, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
         """Returns r and d, float32[D], which correct batch statistics towards running ones, within bounds."""
-        running = (self.variance + EPSILON).rsqrt()
+        running = (self.variance + self.how.epsilon).rsqrt()
         warm = self.batches >= self.how.warm_up
         scale = (running / inverse).clamp(1 / MOST_SCALE, MOST_SCALE)
         shift = ((mean - self.mean) * running).clamp(-MOST_SHIFT, MOST_SHIFT)
@@ -96,26 +98,33 @@ class BatchRenorm(nn.Module):
 class NormalisedPerceptron(nn.Module):
     """A perceptron with a `BatchRenorm` before its first layer and after each activation; layers are `nn.Linear`.
 
+    With ``first``, normalisations come before the activations, and hidden layers have no biases. The lengths of hidden
+    units' weights do not change the output then.
+
     Args:
         inputs, outputs: columns.
         hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
         how: settings of the normalisation.
+        first: whether hidden layers are normalised before their activations.
     """
 
-    def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm):
+    def __init__(
+        self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm, first: bool = False
+    ):
         super().__init__()
-        self._activation = torch.relu if activation == "relu" else torch.tanh
+        self._activation, self._first = torch.relu if activation == "relu" else torch.tanh, first
         widths = (inputs, *hidden)
         self.norms = nn.ModuleList(BatchRenorm(width, how) for width in widths)
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise((*widths, outputs)))
+        pairs = [*itertools.pairwise((*widths, outputs))]
+        self.layers = nn.ModuleList(nn.Linear(*pair, bias=not first or pair is pairs[-1]) for pair in pairs)
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps inputs [B, D] to outputs [B, outputs], by running statistics."""
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0](x))
         for norm, layer in others:
-            x = layer(norm(self._activation(x)))
+            x = layer(self._activation(norm(x)) if self._first else norm(self._activation(x)))
         return x
 
     def of_batch(self, x: Tensor) -> Tensor:
@@ -123,7 +132,8 @@ class NormalisedPerceptron(nn.Module):
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0].of_batch(x))  # type: ignore[operator]
         for norm, layer in others:
-            x = layer(norm.of_batch(self._activation(x)))  # type: ignore[operator]
+            x = self._activation(norm.of_batch(x)) if self._first else norm.of_batch(self._activation(x))  # type: ignore[operator]
+            x = layer(x)
         return x
 
 

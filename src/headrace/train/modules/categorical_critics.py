@@ -1,8 +1,7 @@
-"""Critics that return distributions over values, for rewards of any size.
+"""Critics that return distributions over values, in units in which returns are within a bound.
 
-A critic returns a distribution over ``atoms`` values, evenly spaced from -``bound`` to ``bound``, in units of the
-expected size of returns. That size is estimated from the rewards in batches: the discounted sum of independent rewards
-with mean μ and variance σ² has the mean μ / (1 - γ) and the variance σ² / (1 - γ²).
+A critic returns a distribution over ``atoms`` values, evenly spaced from -``bound`` to ``bound``. Rewards are scaled to
+that range by `headrace.train.modules.normalisation.ReturnScaler`.
 
 Source: Bellemare et al. 2017 (arXiv:1707.06887) for distributions over fixed values, and their projection.
 """
@@ -16,9 +15,7 @@ from torch import Tensor, nn
 
 from headrace.train.modules.batch_renorm import NormalisedPerceptron
 
-MOST_DISCOUNT = 0.9999
-LEAST_SIZE = 1e-6
-MEMORY = 0.999  # weight of the previous estimates at each batch
+LEAST = 1e-6
 
 
 class CategoricalCritics(nn.Module):
@@ -27,25 +24,19 @@ class CategoricalCritics(nn.Module):
     Args:
         critics: networks [B, D + A] → [B, atoms] with ``of_batch``, such as `NormalisedPerceptron`.
         atoms: number of values, at least 2.
-        bound: the largest value, in units of `size`.
-
-    Attributes:
-        size: the estimated size of returns, by which they are divided, float32[].
-        moments: decayed sums of batches' mean rewards, of their mean squared rewards, and of the weights, float32[3].
+        bound: the largest value.
     """
 
     def __init__(self, critics: Iterable[nn.Module], atoms: int = 101, bound: float = 5.0):
         super().__init__()
         self.critics = nn.ModuleList(critics)
-        self.size = nn.Parameter(torch.ones(()), requires_grad=False)
-        self.moments = nn.Parameter(torch.zeros(3), requires_grad=False)
         self.register_buffer("values", torch.linspace(-bound, bound, atoms), persistent=False)
         self.values: Tensor
 
     def forward(self, inputs: Tensor, actions: Tensor) -> Tensor:
-        """Maps inputs [B, D] and actions [B, A] to values [2, B] in units of rewards, by running statistics."""
+        """Maps inputs [B, D] and actions [B, A] to values [2, B], by running statistics."""
         x = torch.cat((inputs, actions), 1)
-        return self.expected(torch.stack([critic(x) for critic in self.critics])) * self.size
+        return self.expected(torch.stack([critic(x) for critic in self.critics]))
 
     def of_batch(self, inputs: Tensor, actions: Tensor) -> Tensor:
         """Maps inputs [B, D] and actions [B, A] to logits [2, B, atoms], by the statistics of this batch."""
@@ -53,7 +44,7 @@ class CategoricalCritics(nn.Module):
         return torch.stack([critic.of_batch(x) for critic in self.critics])  # type: ignore[operator]
 
     def expected(self, logits: Tensor) -> Tensor:
-        """Returns the means of distributions, [..., atoms] to [...], in units of `size`."""
+        """Returns the means of distributions, [..., atoms] to [...]."""
         return logits.softmax(-1) @ self.values
 
     def lower(self, logits: Tensor) -> Tensor:
@@ -66,7 +57,7 @@ class CategoricalCritics(nn.Module):
 
         Args:
             chances: probability of each value, float32[B, atoms].
-            shift, factor: float32[B], in units of `size`. Values beyond the bound are clipped to it.
+            shift, factor: float32[B]. Values beyond the bound are clipped to it.
 
         Returns:
             Probabilities, float32[B, atoms]; each is divided between the two nearest atoms.
@@ -80,21 +71,6 @@ class CategoricalCritics(nn.Module):
         found = torch.zeros_like(chances).scatter_add_(1, index, chances * (1 - upper))
         return found.scatter_add_(1, (index + 1).clamp(max=len(self.values) - 1), chances * upper)
 
-    @torch.no_grad()
-    def observe(self, rewards: Tensor, discounts: Tensor) -> None:
-        """Updates `size` with the rewards of a batch, float32[B], and their discounts, float32[B]."""
-        new = torch.stack((rewards.mean(), rewards.square().mean(), torch.ones_like(self.size)))
-        self.moments.lerp_(new, 1 - MEMORY)
-        mean, square, weight = self.moments.unbind()
-        mean, square = mean / weight, square / weight
-        gamma = discounts.amax().clamp(0, MOST_DISCOUNT)
-        variance = (square - mean.square()).clamp(min=0) / (1 - gamma.square())
-        self.size.copy_((mean / (1 - gamma)).square().add(variance).sqrt().clamp(min=LEAST_SIZE))
-
-    def running(self) -> Iterable[Tensor]:
-        """Returns the statistics that batches update, which processes that train together share."""
-        return self.size.data.view(1), self.moments.data
-
 
 @torch.no_grad()
 def normalise_weights(module: nn.Module) -> None:
@@ -103,4 +79,4 @@ def normalise_weights(module: nn.Module) -> None:
         if isinstance(each, NormalisedPerceptron):
             for layer in list(each.layers)[:-1]:
                 weight: Tensor = layer.weight  # type: ignore[assignment]
-                weight.div_(weight.norm(dim=1, keepdim=True).clamp(min=LEAST_SIZE))
+                weight.div_(weight.norm(dim=1, keepdim=True).clamp(min=LEAST))

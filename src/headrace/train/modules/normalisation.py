@@ -6,7 +6,7 @@ the normalised observations with which the policy acted, and so does an agent th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -186,7 +186,10 @@ class RewardScaler:
         for t in range(len(rewards)):
             torch.add(self.running, rewards[t], out=returns[t])
             torch.mul(returns[t], keep[t], out=self.running)
-        self.statistics.update(returns.flatten(), None if present is None else present.flatten())
+        self._merge(returns.flatten(), None if present is None else present.flatten())
+
+    def _merge(self, returns: Tensor, present: Tensor | None) -> None:
+        self.statistics.update(returns, present)
 
     def scaled(self, rewards: Tensor, steps: int = 1) -> Tensor:
         """Returns rewards of any shape, each the sum of those of ``steps`` steps, scaled by the present statistics.
@@ -203,11 +206,48 @@ class RewardScaler:
     def _scale(self) -> Tensor:
         return (self.statistics.variance + 1e-8).rsqrt().float()
 
-    def state(self) -> dict[str, Tensor]:
-        """Returns the tensors of a checkpoint: mean, variance, count and the running returns float32[num_envs]."""
-        return {**self.statistics.state(), "running": self.running}
+    def known(self) -> dict[str, Tensor]:
+        """Returns the tensors that determine the scale: mean, variance and count."""
+        return self.statistics.state()
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Copies the values of `state` into the tensors."""
-        self.statistics.load(state)
-        self.running.copy_(state["running"])
+    def state(self) -> dict[str, Tensor]:
+        """Returns the tensors of a checkpoint: those of `known`, and the running returns float32[num_envs]."""
+        return {**self.known(), "running": self.running}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Copies the values of `state`, or of `known`, into the tensors."""
+        for name, tensor in self.state().items():
+            if name in state:
+                tensor.copy_(state[name])
+
+
+class ReturnScaler(RewardScaler):
+    """Divides rewards by the larger of σ(G) and max |G| / ``bound``, of running discounted returns G; no clipping.
+
+    Scaled returns are then within ± ``bound``, as critics with a fixed range need it.
+
+    Source: Kim et al. 2026 (arXiv:2604.04539).
+
+    Attributes:
+        largest: max |G| so far, float32[].
+    """
+
+    def __init__(self, num_envs: int, gamma: float, bound: float, device: torch.device | str = "cpu"):
+        super().__init__(num_envs, gamma, device)
+        self.bound, self.largest = bound, torch.zeros((), device=device)
+
+    def _merge(self, returns: Tensor, present: Tensor | None) -> None:
+        super()._merge(returns, present)
+        sizes = returns.abs() if present is None else returns.abs() * present
+        most, gather = sizes.amax(), self.statistics.gather
+        torch.maximum(self.largest, most if gather is None else gather(most.view(1)).amax(), out=self.largest)
+
+    def scaled(self, rewards: Tensor, steps: int = 1) -> Tensor:
+        return rewards * self._scale
+
+    @property
+    def _scale(self) -> Tensor:
+        return torch.minimum(super()._scale, self.bound / self.largest.clamp(min=SMALLEST))
+
+    def known(self) -> dict[str, Tensor]:
+        return super().known() | {"largest": self.largest}

@@ -5,6 +5,7 @@ Its loop waits only for data.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.step_learner import StepLearner
+from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers.actor_learner import CRITIC, Exchange
@@ -30,9 +32,14 @@ class ReplayLearner(StepLearner):
         super().__init__(config, policy, replay)
         self.exchange, self.apart = exchange, config.apart
         self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
+        self._steps = replay
+        self._scalers: list[RewardScaler] = []  # of each sampler, with common statistics
+        self._followed: list[int] = []  # rows of each sampler that the statistics hold
 
     def update(self) -> None:
         """Makes one update, and publishes the weights."""
+        if self.policy.reward_scaler is not None:
+            self._follow(self.policy.reward_scaler)
         super().update()
         if self.updates % self.config.publish_every == 0:
             self.publish()
@@ -44,6 +51,23 @@ class ReplayLearner(StepLearner):
         self._measured[: len(self.policy.critic_statistics)] += self.policy.improve_critics(batch, self._rates)
         if self.updates % self.policy.actor_every == 0:
             self.policy.move_targets()
+
+    @torch.inference_mode()
+    def _follow(self, scaler: RewardScaler) -> None:
+        """Updates the statistics of returns with the steps that samplers have written since the last call."""
+        replay = self._steps
+        if not self._scalers:
+            self._scalers = [copy.copy(scaler) for _ in range(replay.layout.segments)]
+            for each in self._scalers:
+                each.running = torch.zeros_like(scaler.running)
+            resumed = bool(scaler.statistics.count)
+            self._followed = [int(rows) if resumed else 0 for rows in replay.arrays["written"]]
+        for segment, each in enumerate(self._scalers):
+            steps = replay.steps_since(segment, self._followed[segment])
+            self._followed[segment] = steps.rows
+            if len(steps.rewards):
+                each.running.masked_fill_(steps.begins, 0.0)
+                each.update(*(part.to(self.policy.device) for part in (steps.rewards, steps.ends, steps.taken)))
 
     def begin(self) -> None:
         """Publishes the weights before the first update."""

@@ -84,7 +84,7 @@ class RolloutLearner:
     def load_state(self, saved: dict[str, Tensor]) -> None:
         """Restores the tensors that `state` returned."""
         if self._scalers:
-            self._scalers[0].statistics.load(checkpoints.group("rewards", saved))
+            self._scalers[0].load(checkpoints.group("rewards", saved))
 
     def _samples(self, sampler: int, slot: Slot) -> Samples:
         """Returns a slot's rollout as samples; releases the slot, and updates all statistics."""

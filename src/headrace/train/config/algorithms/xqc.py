@@ -14,7 +14,9 @@ class XQCConfig(CrossQConfig):
     """Settings of XQC."""
 
     atoms: int = setting(101, "Number of values in a critic's distribution.", low=2, speed=True)
-    value_bound: float = setting(5.0, "Largest of these values, in units of the estimated size of returns.", above=0)
+    value_bound: float = setting(
+        5.0, "Largest of these values; rewards are scaled so that discounted returns are within it.", above=0
+    )
 
 
 class XQCDeclaration(CrossQDeclaration):
