@@ -119,7 +119,7 @@ def test_stacks_are_those_of_the_environments_across_their_ends(case):
         seen, ends = [own.reset()[0].copy()], 0
         for _ in range(130):
             assert np.array_equal(recorder.observations().numpy(), seen[-1])
-            actions = chance.integers(own.action_space.n, size=2)
+            actions = chance.integers(cast(Any, own.action_space).n, size=2)
             recorder.step(torch.from_numpy(actions.astype(np.int32)), actions)
             obs, _, terminated, truncated, _ = own.step(actions)
             seen.append(obs.copy())

@@ -179,8 +179,8 @@ def test_observations_that_float32_would_round_are_normalised_first(
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_a_replay_holds_observations_that_float32_would_round(tmp_path: Path, n_step: int):
-    options = REPLAYED | {"normalise_observations": True, "hidden": (8,), "num_envs": 2, "n_step": n_step}
-    config = make_config(CLOCK, algo="sac", **(SMALL | options))
+    options: dict[str, Any] = {"normalise_observations": True, "hidden": (8,), "num_envs": 2, "n_step": n_step}
+    config = make_config(CLOCK, algo="sac", **(SMALL | REPLAYED | options))
     trainer: Any = (Trainer if n_step == 1 else StepTrainer)(config, RunFolder.create(tmp_path / "run", config))
     try:
         for _ in range(20):
