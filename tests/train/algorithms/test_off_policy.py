@@ -176,7 +176,11 @@ def test_actions_are_uniform_until_the_first_update(algo, kind):
 def test_samplers_and_a_replay_of_steps_explore_alike(tmp_path: Path):
     options: dict[str, Any] = {"num_envs": 8, "hidden": (8,), "minibatch_size": 16, "learning_starts": 2500}
     options |= {"total_steps": 2400, "tensorboard": False, "video": False, "evaluate_episodes": 0, "replay_ratio": 0.01}
-    for name, settings in {"sampler": {"samplers": 1}, "steps": {"samplers": 0, "n_step": 3, "num_steps": 4}}.items():
+    ways: dict[str, dict[str, Any]] = {
+        "sampler": {"samplers": 1},
+        "steps": {"samplers": 0, "n_step": 3, "num_steps": 4},
+    }
+    for name, settings in ways.items():
         config = make_config("Pendulum-v1", algo="sac", **(options | settings))
         run = RunFolder.create(tmp_path / name, config)
         trainer: Any = OffPolicyTrainer(config, run) if config.samplers else StepTrainer(config, run)

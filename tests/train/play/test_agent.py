@@ -144,7 +144,13 @@ def test_values_are_in_units_of_the_environments_rewards(tmp_path: Path, task: s
     agent.load(without)  # as an earlier version wrote it
 
 
-REPLAYED = {"learning_starts": 64, "minibatch_size": 16, "num_steps": 4, "samplers": 0, "replay_size": 1000}
+REPLAYED: dict[str, Any] = {
+    "learning_starts": 64,
+    "minibatch_size": 16,
+    "num_steps": 4,
+    "samplers": 0,
+    "replay_size": 1000,
+}
 
 
 @pytest.mark.parametrize(
