@@ -21,6 +21,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.modules.action_masks import MASK, check_declared
 from headrace.train.modules.cnn import is_image
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
@@ -73,15 +74,20 @@ def needing_steps(config: ReplayConfig) -> dict[str, str | None]:
     return needing
 
 
-def make_replay(config: Any) -> StepReplay:
-    """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one."""
+def make_replay(config: Any, masks: int = 0) -> StepReplay:
+    """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one.
+
+    Args:
+        config: the run's settings.
+        masks: elements of an action mask; 0 without masks.
+    """
     frames = Frames.of(config)
     spec = build_task(config.task, **frames.options).spec
     envs, segments = config.num_envs, max(1, config.samplers)
     n_step = 1 if config.hindsight else config.n_step
     steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
     spaces = spec.observation, spec.action
-    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack)
+    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, masks)
 
 
 class Stepped(NamedTuple):
@@ -120,13 +126,19 @@ class StepRecorder:
 
     def begin(self) -> None:
         """Begins new episodes in all environments."""
-        self.writer.row.observation[...], _ = self.pool.reset()
+        self.writer.row.observation[...], info = self.pool.reset()
+        if self.policy.heads:
+            self.writer.row.mask[...] = info[MASK]
         self.writer.begin()
         self._resets[:] = False
 
     def observations(self) -> Tensor:
         """Returns what the policy sees now, [N, …], in memory that the next call may write to."""
         return torch.from_numpy(self.writer.row.observation) if self._stack == 1 else self.writer.stack()
+
+    def masks(self) -> Tensor | None:
+        """Returns the action masks of these observations, uint8[N, K]; None without masks."""
+        return torch.from_numpy(self.writer.row.mask) if self.policy.heads else None
 
     def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> Stepped:
         """Steps all environments, and publishes a row.
@@ -146,7 +158,12 @@ class StepRecorder:
             check_rewards(torch.from_numpy(reward)[None], self._when())
             check_observations({"obs": torch.from_numpy(seen)[None]}, self._when())
         row.reward[...] = reward
-        self.writer.following.observation[...] = seen
+        following = self.writer.following
+        following.observation[...] = seen
+        if self.policy.heads:
+            following.mask[...] = info[MASK]
+        else:
+            check_declared(info, self.pool.spec, self.policy.config)
         self.writer.publish(terminated, truncated, version)
         ends = np.asarray(info.get("terminated", terminated), bool) | truncated
         stepped = Stepped(reward, terminated, truncated, ~self._resets, info.get("reward", reward), ends)

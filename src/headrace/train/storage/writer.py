@@ -31,11 +31,13 @@ class Row(NamedTuple):
         observation: float32[N, …], int32[N] for a `Discrete`, uint8[N, C, H, W] for images.
         action: float32[N, A], or int32[N] for a `Discrete`.
         reward: reward of the step from this row, float32[N].
+        mask: mask of the action, uint8[N, K]; K is 0 without masks.
     """
 
     observation: np.ndarray
     action: np.ndarray
     reward: np.ndarray
+    mask: np.ndarray
 
 
 class StepWriter:
@@ -51,7 +53,7 @@ class StepWriter:
             raise OptionError(f"there is no segment {index}: there are {layout.segments}")
         self.layout, self.index, self._fence = layout, index, Fence()
         self._arrays = arrays
-        self._observation, self._action, self._reward = _columns(layout, arrays)
+        self._row_columns = _columns(layout, arrays)
         self._flags, self._continues = arrays["flags"], arrays["record"][..., layout.inputs + layout.actions + 1]
         self._first = np.full(layout.envs, FIRST, np.uint8), np.zeros(layout.envs, np.uint8)
         (self._next, self._ages), self._begun = self._first, False
@@ -79,7 +81,7 @@ class StepWriter:
 
     def _at(self, t: int) -> Row:
         where = t % self.layout.steps, self.index
-        return Row(self._observation[where], self._action[where], self._reward[where])
+        return Row(*(column[where] for column in self._row_columns))
 
     def begin(self) -> None:
         """Marks the observations of `row` as the first ones of new episodes in all environments.
@@ -119,14 +121,18 @@ class StepWriter:
     def state(self) -> dict[str, Tensor]:
         """Returns copies of the data that a writer needs to continue in the middle of episodes, beside published rows.
 
-        They are the observations of `row`, float32, int32 or uint8 [N, …], and flags and ages, uint8[N] each.
+        They are the observations of `row`, float32, int32 or uint8 [N, …], their masks, and flags and ages, uint8[N].
         """
         parts = {"observation": self.row.observation, "flags": self._next, "ages": self._ages}
+        if self.layout.masks:
+            parts["mask"] = self.row.mask
         return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Restores the tensors of `state`, in place of a call of `begin`, after the same published rows."""
         self.row.observation[...] = state["observation"].numpy()
+        if self.layout.masks:
+            self.row.mask[...] = state["mask"].numpy()
         self._next, self._ages = (state[name].numpy().copy() for name in ("flags", "ages"))
         self._begun = True
 
@@ -142,11 +148,12 @@ class StepWriter:
         return self._stack.view(layout.envs, -1, *self._stack.shape[2:])
 
 
-def _columns(layout: StepLayout, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns views of observations, actions and rewards of all rows, [T, S, N, …]."""
+def _columns(layout: StepLayout, arrays: Mapping[str, np.ndarray]) -> Row:
+    """Returns views of observations, actions, rewards and masks of all rows, [T, S, N, …]."""
     record, end = arrays["record"], layout.inputs + layout.actions
     seen = arrays["frame"] if layout.images else _as(layout.observation, record[..., : layout.inputs])
-    return seen, _as(layout.action, record[..., layout.inputs : end]), record[..., end]
+    mask = record[..., layout.mask_words].view(np.uint8)[..., : layout.masks]
+    return Row(seen, _as(layout.action, record[..., layout.inputs : end]), record[..., end], mask)
 
 
 def _as(space: gym.Space, words: np.ndarray) -> np.ndarray:

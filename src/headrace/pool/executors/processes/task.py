@@ -14,12 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.action_masks import MASK, heads_of, mask_array
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
 from headrace.pool.goals import goals_of
 from headrace.pool.sources import module_of
-from headrace.pool.spec import POOL_OPTIONS, PoolSettings, TaskSpec
+from headrace.pool.spec import POOL_OPTIONS, Field, PoolSettings, TaskSpec
 from headrace.pool.task import Task
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
         game = getattr(env, "unwrapped", env)
         single = TaskSpec(name, env.observation_space, env.action_space)
         shown = replace(
-            game.task if isinstance(game, ParallelGame) else single,
+            _with_masks(game.task if isinstance(game, ParallelGame) else single, env),
             max_episode_steps=limit,
             options=dict(options),
             render_fps=fps,
@@ -124,6 +126,29 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
     finally:
         _close(env, name)
     return replace(process_task(shown, make, own), goals=goals)
+
+
+def _with_masks(spec: TaskSpec, env: Any) -> TaskSpec:
+    """Returns the spec with a field for the action masks of an environment, if the info of its first reset has some.
+
+    Raises:
+        OptionError: they do not fit the actions.
+    """
+    sizes = [sum(heads_of(space)) for space in [kind.action for kind in spec.agents] or [spec.action]]
+    if not any(sizes):
+        return spec
+    try:
+        _, info = env.reset()
+    except Exception:  # the pool's first reset raises it again, and names the environment
+        return spec
+    if not isinstance(info, dict) or MASK not in info:
+        return spec
+    shape = (*spec.reward_shape, max(sizes))
+    try:
+        dtype = mask_array(info[MASK], shape).dtype
+    except ValueError as error:
+        raise OptionError(f"{spec.task}: {error}; call it otherwise if it is no mask of actions") from None
+    return replace(spec, info=(*spec.info, Field(MASK, np.dtype(dtype), shape, per_agent=bool(spec.agents))))
 
 
 def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
