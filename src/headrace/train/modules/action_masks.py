@@ -45,8 +45,8 @@ def check_declared(info: Mapping[str, Any], spec: TaskSpec, config: Config) -> N
     """Raises `OptionError` if a step's info has masks that the task does not declare, and that would be ignored."""
     if MASK in info and config.action_masks and not has_masks(spec):
         raise OptionError(
-            f"{spec.task}: info[{MASK!r}] can mask discrete actions, if the info of each reset has it, too; "
-            "train with action_masks=False to ignore it"
+            f"{spec.task}: info[{MASK!r}] is no mask of its actions, {spec.action}: it must have a 1 or 0 for each of "
+            "some discrete actions, from the first reset on; train with action_masks=False to ignore it"
         )
 
 

@@ -129,25 +129,16 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
 
 
 def _with_masks(spec: TaskSpec, env: Any) -> TaskSpec:
-    """Returns the spec with a field for the action masks of an environment, if the info of its first reset has some.
-
-    Raises:
-        OptionError: they do not fit the actions.
-    """
+    """Returns the spec with a field for an environment's action masks, if the info of a reset has one that fits."""
     sizes = [sum(heads_of(space)) for space in [kind.action for kind in spec.agents] or [spec.action]]
     if not any(sizes):
         return spec
-    try:
-        _, info = env.reset()
-    except Exception:  # the pool's first reset raises it again, and names the environment
-        return spec
-    if not isinstance(info, dict) or MASK not in info:
-        return spec
     shape = (*spec.reward_shape, max(sizes))
     try:
+        _, info = env.reset()
         dtype = mask_array(info[MASK], shape).dtype
-    except ValueError as error:
-        raise OptionError(f"{spec.task}: {error}; call it otherwise if it is no mask of actions") from None
+    except Exception:  # no mask, or one that training refuses; what reset raises the pool's first reset raises again
+        return spec
     return replace(spec, info=(*spec.info, Field(MASK, np.dtype(dtype), shape, per_agent=bool(spec.agents))))
 
 
