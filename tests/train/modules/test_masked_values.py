@@ -73,7 +73,7 @@ def test_targets_of_dqn_are_those_of_the_best_action_that_is_allowed(double):
 def test_rollouts_know_the_masks_of_what_follows(algo, kind):
     """Also of final observations: the gate's episodes are truncated after 5 steps, unless they end by chance."""
     groups: dict[str, Any] = {"batch_size": 3} if kind == "groups" else {}
-    options = FEW | groups | {"env_options": {"max_episode_steps": 5}}
+    options: dict[str, Any] = FEW | groups | {"env_options": {"max_episode_steps": 5}}
     learns: dict[str, Any] = {"samplers": 0} if algo == "dqn" else {"q_lambda": 0.0, "gamma": 0.9}
     config = make_config("TestGate-v0", algo=algo, **(options | learns))
     collector, (policy,) = collecting("host" if kind == "groups" else kind, config)

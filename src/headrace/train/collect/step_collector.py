@@ -15,7 +15,7 @@ from torch import Tensor
 from headrace.pool.batch import OBS
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.collector import Collector
+from headrace.train.collect.collector import MASKS, Collector
 from headrace.train.collect.host import HOST
 from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations, Outcome
 from headrace.train.collect.steps import Frames, StepRecorder
@@ -93,8 +93,8 @@ class StepCollector(Collector):
     def _look(self, t: int) -> None:
         """Copies the present observations and their masks to row t."""
         self.observations[OBS][t] = self._recorder.observations()
-        for masks in self.masks.values():
-            masks[t] = self._recorder.masks()
+        if (masks := self._recorder.masks()) is not None:
+            self.masks[MASKS][t] = masks
 
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         return None  # they are in the replay

@@ -82,7 +82,7 @@ class Agent:
                 pool returns it, with one more dimension in front. They include all agents of a multi-agent task.
             deterministic: whether to take the most likely actions, instead of sampling.
             action_mask: the ``info["action_mask"]`` of the same result, [B, K] or [B, agents, K], without B for one
-                environment; None without masks.
+                environment, or a tuple with one for each part of a `MultiDiscrete`; None without masks.
 
         Returns:
             Actions in the environment's dtypes and layout, for one environment or [B, …], as ``observations``.
@@ -94,6 +94,8 @@ class Agent:
         """
         generator = None if deterministic else self._generator
         seen, single = batched(observations, self.spec.observation)
+        if isinstance(action_mask, tuple):
+            action_mask = np.concatenate(action_mask, -1)
         mask = None if action_mask is None else np.asarray(action_mask)[None if single else ...]
         actions = self._act(seen, generator, mask)
         return mapped(lambda array: array[0], actions) if single else actions
