@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 MASK = "action_mask"
+GIVEN = f"_{MASK}"  # whether an environment gave one, as Gymnasium's vector environments tell it
 
 
 def heads_of(space: gym.Space) -> tuple[int, ...]:

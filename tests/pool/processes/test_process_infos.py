@@ -86,12 +86,12 @@ def test_infos_that_a_task_declares_are_plain_arrays() -> None:
 )
 def test_action_masks_are_plain_arrays(kind: str, dtype: type) -> None:
     with headrace.make(Doors, num_envs=3, seed=1, kind=kind, autoreset="same_step") as pool:
-        (field,) = pool.spec.info
-        assert (field.name, field.dtype, field.shape) == ("action_mask", dtype, (4,))
+        field, given = pool.spec.info
+        assert given.name == "_action_mask" and (field.name, field.dtype, field.shape) == ("action_mask", dtype, (4,))
         _, info = pool.reset()
         for _ in range(25):  # an episode has 20 steps, and a closed door is an error
             mask = info["action_mask"]
-            assert mask.dtype == dtype and mask.shape == (3, 4) and "_action_mask" not in info
+            assert mask.dtype == dtype and mask.shape == (3, 4) and info["_action_mask"].all()
             *_, info = pool.step(mask.argmax(1) + 1)
 
 
@@ -100,6 +100,7 @@ def test_where_a_mask_is_missing_all_actions_are_allowed() -> None:
         _, info = pool.reset()
         *_, after = pool.step(info["action_mask"].argmax(1) + 1)
         assert not info["action_mask"].all() and after["action_mask"].all()
+        assert info["_action_mask"].all() and not after["_action_mask"].any()
     with headrace.make(Said, num_envs=2, step=[0, 1]) as pool:  # a mask that is None says as little
         _, info = pool.reset()
         *_, after = pool.step([0, 0])

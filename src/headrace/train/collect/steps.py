@@ -127,7 +127,7 @@ class StepRecorder:
     def begin(self) -> None:
         """Begins new episodes in all environments."""
         self.writer.row.observation[...], info = self.pool.reset()
-        if self.policy.heads:
+        if self.writer.layout.masks:
             self.writer.row.mask[...] = info[MASK]
         self.writer.begin()
         self._resets[:] = False
@@ -138,7 +138,7 @@ class StepRecorder:
 
     def masks(self) -> Tensor | None:
         """Returns the action masks of these observations, uint8[N, K]; None without masks."""
-        return torch.from_numpy(self.writer.row.mask) if self.policy.heads else None
+        return torch.from_numpy(self.writer.row.mask) if self.writer.layout.masks else None
 
     def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> Stepped:
         """Steps all environments, and publishes a row.
@@ -160,9 +160,9 @@ class StepRecorder:
         row.reward[...] = reward
         following = self.writer.following
         following.observation[...] = seen
-        if self.policy.heads:
+        if self.writer.layout.masks:
             following.mask[...] = info[MASK]
-        else:
+        elif MASK in info:
             check_declared(info, self.pool.spec, self.policy.config)
         self.writer.publish(terminated, truncated, version)
         ends = np.asarray(info.get("terminated", terminated), bool) | truncated

@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.pool.action_masks import MASK, heads_of, mask_array
+from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
 from headrace.pool.goals import goals_of
 from headrace.pool.sources import module_of
@@ -139,7 +139,8 @@ def _with_masks(spec: TaskSpec, env: Any) -> TaskSpec:
         dtype = mask_array(info[MASK], shape).dtype
     except Exception:  # no mask, or one that training refuses; what reset raises the pool's first reset raises again
         return spec
-    return replace(spec, info=(*spec.info, Field(MASK, np.dtype(dtype), shape, per_agent=bool(spec.agents))))
+    mask, given = Field(MASK, dtype, shape, per_agent=bool(spec.agents)), Field(GIVEN, np.dtype(np.bool_))
+    return replace(spec, info=(*spec.info, mask, *(() if spec.agents else (given,))))
 
 
 def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
