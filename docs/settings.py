@@ -34,7 +34,10 @@ def overview() -> Iterator[str]:
             " and ".join(able.actions),
             ", ".join(KINDS[kind] for kind in able.networks),
             "a replay" if able.replay else "rollouts",
-            *("yes" if each else "no" for each in (able.workers, able.agents, able.masks)),
+            *(
+                "yes" if each else "no"
+                for each in (able.workers, able.agents, able.masks and "discrete" in able.actions)
+            ),
         ]
         yield f"| {' | '.join(words)} |"
 

@@ -227,8 +227,9 @@ def test_training_in_one(task: str, tmp_path: Path) -> None:
     assert lines and all(np.isfinite(v) for line in lines for v in line.values() if isinstance(v, float))
 
 
-def test_action_masks_in_observations_are_the_pools() -> None:
-    with headrace.make(Forbidding, num_envs=2, autoreset="same_step") as pool:
+@pytest.mark.parametrize("in_infos", [False, True])
+def test_action_masks_of_observations_or_infos_are_the_pools(in_infos: bool) -> None:
+    with headrace.make(Forbidding, num_envs=2, autoreset="same_step", in_infos=in_infos) as pool:
         assert pool.observation_space == gym.spaces.Box(0, 100, (3, 2), np.float32)
         obs, info = pool.reset()
         assert obs.tolist() == [[[0, 0]] * 3] * 2
@@ -257,8 +258,10 @@ def test_agents_that_are_truncated_early_say_so() -> None:
         assert not info["truncations"].any() and info["alive"].all()
 
 
-def test_training_keeps_to_pettingzoos_masks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_infos", [False, True])
+def test_training_keeps_to_pettingzoos_masks(tmp_path: Path, in_infos: bool) -> None:
     """The game raises where somebody does what is forbidden."""
     task = f"{Path(__file__).parents[2] / 'masked_parallel_games.py'}:Forbidding"
-    result = train(task, total_steps=600, num_envs=4, run_dir=tmp_path, quiet=True)
+    options = {"in_infos": in_infos}
+    result = train(task, total_steps=600, num_envs=4, env_options=options, run_dir=tmp_path, quiet=True)
     assert result.mean_return is not None and result.mean_return > 0

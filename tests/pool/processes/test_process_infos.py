@@ -6,10 +6,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import pytest
 from simple_envs import Counter, Odd, actions
 
 import headrace
+from headrace.errors import EnvironmentFailure
 from headrace.pool.executors.processes.task import process_task
+from masked_gymnasium_games import Dials, Doors, Said
 
 
 class Reporter(gym.Env):
@@ -76,3 +79,58 @@ def test_infos_that_a_task_declares_are_plain_arrays() -> None:
         pool.async_reset()
         *_, info = pool.recv()
         assert np.array_equal(info["number"], info["env_id"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("bool", np.bool_), ("int8", np.int8), ("float64", np.int8), ("list", np.bool_)]
+)
+def test_action_masks_are_plain_arrays(kind: str, dtype: type) -> None:
+    with headrace.make(Doors, num_envs=3, seed=1, kind=kind, autoreset="same_step") as pool:
+        field, given = pool.spec.info
+        assert given.name == "_action_mask" and (field.name, field.dtype, field.shape) == ("action_mask", dtype, (4,))
+        _, info = pool.reset()
+        for _ in range(25):  # an episode has 20 steps, and a closed door is an error
+            mask = info["action_mask"]
+            assert mask.dtype == dtype and mask.shape == (3, 4) and info["_action_mask"].all()
+            *_, info = pool.step(mask.argmax(1) + 1)
+
+
+def test_where_a_mask_is_missing_all_actions_are_allowed() -> None:
+    with headrace.make(Doors, num_envs=2, seed=1, gives="even") as pool:
+        _, info = pool.reset()
+        *_, after = pool.step(info["action_mask"].argmax(1) + 1)
+        assert not info["action_mask"].all() and after["action_mask"].all()
+        assert info["_action_mask"].all() and not after["_action_mask"].any()
+    with headrace.make(Said, num_envs=2, step=[0, 1]) as pool:  # a mask that is None says as little
+        _, info = pool.reset()
+        *_, after = pool.step([0, 0])
+        assert info["action_mask"].all() and after["action_mask"].tolist() == [[0, 1]] * 2
+
+
+def test_masks_of_several_choices_are_joined() -> None:
+    with headrace.make(Dials, num_envs=2, seed=1) as pool:
+        _, info = pool.reset()
+        for _ in range(5):
+            first, second = np.split(info["action_mask"], [2], 1)
+            assert (first.sum(1) == 1).all() and (second.sum(1) == 1).all()
+            *_, info = pool.step(np.stack([first.argmax(1), second.argmax(1)], 1))
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"), [([1, 0, 1], r"shape \(3,\).* \(2,\)"), ([2, 0], "1 for allowed actions and 0")]
+)
+def test_a_mask_that_changes_its_form_is_a_failure(mask: list[int], words: str) -> None:
+    with headrace.make(Said, num_envs=2, reset=[1, 1], step=mask) as pool:
+        pool.reset()
+        with pytest.raises(EnvironmentFailure, match=words):
+            pool.step([0, 0])
+
+
+@pytest.mark.parametrize(
+    "options", [{"reset": [1, 1, 1]}, {"reset": [0.5, 1]}, {"reset": "abc"}, {"reset": [1, 1], "continuous": True}]
+)
+def test_what_is_no_mask_of_the_actions_is_plain_info(options: dict[str, Any]) -> None:
+    with headrace.make(Said, num_envs=2, **options) as pool:
+        assert not pool.spec.info
+        _, info = pool.reset()
+        assert info["_action_mask"].all()

@@ -312,8 +312,6 @@ def test_what_it_cannot_do_it_says(tmp_path):
     quiet = {"quiet": True, "total_steps": 100, "run_dir": tmp_path / "run"}
     with pytest.raises(OptionError, match="networks of kind mlp, cnn, own, not gru"):
         train("CartPole-v1", "dqn", network="gru", **quiet)
-    with pytest.raises(OptionError, match="action_masks=False"):
-        train("Taxi-v3", "dqn", action_masks=True, **quiet)
     with pytest.raises(OptionError, match="epsilon_end=2"):
         make_config("CartPole-v1", algo="dqn", epsilon_end=2.0)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 import headrace
 import masked_games
+import masked_gymnasium_games
 from collecting import collecting
 from headrace.cli.main import main
 from headrace.errors import OptionError
@@ -215,6 +216,38 @@ def test_learning_and_playing_never_do_what_is_forbidden(name, tmp_path: Path, m
     assert late.stopped > 0 and min(late.returns) >= 0.0
     log = log_episode(tmp_path / "run", ["open"])
     assert ((log["open"][:-1] >> (log["action"] - 1)) % 2 == 1).all()
+
+
+DOORS = f"{masked_gymnasium_games.__file__}:Doors"
+REPLAY: dict[str, Any] = {"learning_starts": 200, "replay_ratio": 0.1}
+WAYS: dict[str, dict[str, Any]] = {
+    "ppo": {"algo": "ppo"},
+    "ppo in groups": {"algo": "ppo", "batch_size": 4},
+    "ppo with samplers": {"algo": "ppo", "samplers": 1},
+    "a2c": {"algo": "a2c", "minibatch_size": None},
+    "pqn": {"algo": "pqn"},
+    "dqn": {"algo": "dqn", "samplers": 0} | REPLAY,
+    "dqn of images": {"algo": "dqn", "samplers": 0, "env_options": {"images": True}} | REPLAY,
+    "dqn of several steps": {"algo": "dqn", "samplers": 0, "n_step": 3, "prioritised": True} | REPLAY,
+    "dqn with samplers": {"algo": "dqn", "samplers": 1, "num_steps": None} | REPLAY,
+}
+
+
+@pytest.mark.parametrize("name", rest_nightly(WAYS, "ppo with samplers", "pqn", "dqn", "dqn with samplers"))
+def test_gymnasiums_environments_are_never_asked_for_what_they_forbid(name, tmp_path: Path):
+    """The environment raises where a closed door is taken; what is shown is worth twice any other."""
+    settings = SMALL | {"total_steps": 2000, "learning_rate": 5e-3, "hidden": (32,)} | WAYS[name]
+    settings = {key: value for key, value in settings.items() if value is not None}
+    result = train(DOORS, run_dir=tmp_path / "run", quiet=True, seed=1, **settings)
+    assert result.mean_return > 13.0
+    assert min(evaluate(tmp_path / "run", 8, deterministic=False, trust=True).returns) > 10.0
+
+
+@pytest.mark.parametrize(("algo", "samplers"), [("ppo", 0), ("dqn", 0)])
+def test_masks_that_only_come_later_end_a_run(algo, samplers, tmp_path: Path):
+    options = {"env_options": {"gives": "later"}, "quiet": True, "samplers": samplers, "run_dir": tmp_path / "run"}
+    with pytest.raises(OptionError, match=r"from the first reset on.*action_masks=False"):
+        train(DOORS, algo, **(SMALL | {"total_steps": 200}), **options)
 
 
 def test_the_film_is_of_what_is_allowed(tmp_path: Path, capsys):

@@ -36,6 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "gru": ("CartPole-v1", {"network": "gru", "hidden": (16,)}),
     "one-hot": ("FrozenLake-v1", {}),
     "masks": ("TestGate-v0", {}),
+    "masked values": ("TestGate-v0", {"algo": "dqn"}),
     "small images": ("MinAtar-Breakout-v1", {}),
     "a number": (SCALAR, {}),
     "a number, sac": (SCALAR, {"algo": "sac"}),
@@ -78,7 +79,7 @@ def observed(agent: Agent, rows: int) -> dict[str, np.ndarray]:
     ("suffix", "case"),
     rest_nightly(
         [(suffix, case) for suffix in ("onnx", "pt") for case in CASES],
-        *(("onnx", case) for case in ("mlp", "gru", "masks", "sac", "a number, sac", "normed images")),
+        *(("onnx", case) for case in ("mlp", "gru", "masks", "masked values", "sac", "a number, sac", "normed images")),
         ("pt", "mlp"),
         ("pt", "continuous"),
     ),

@@ -303,7 +303,6 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
 @pytest.mark.parametrize(
     ("task", "settings", "words"),
     [
-        ("Taxi-v3", {}, "action masks"),
         ("CartPole-v1", {"network": "gru"}, "recurrent"),
         ("CartPole-v1", {"algo": "a2c"}, "a2c"),
         ("CartPole-v1", {"batch_size": 2}, r"batch_size=2 would not .* samplers=0"),

@@ -22,6 +22,7 @@ from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms.dqn import DQNConfig, DQNDeclaration
+from headrace.train.modules.action_masks import forbidden, masked
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.device_replay import Transitions
@@ -62,7 +63,8 @@ class DQN(DQNDeclaration, OffPolicy):
                 f"DQN needs Discrete actions, not {space}; for continuous ones there are sac, td3 and ddpg"
             )
         epsilon = config.epsilon_end if config.frozen else config.epsilon_start
-        distribution = EpsilonGreedy(int(space.n), int(space.start), torch.tensor(epsilon, device=self.device))
+        share = torch.tensor(epsilon, device=self.device)
+        distribution = EpsilonGreedy(int(space.n), int(space.start), share, bool(self.heads))
         return distribution, make_q_network(config, self.agent_group.observation, distribution.size)
 
     def fuse(self, parts: Parts) -> FusedUpdate:
@@ -109,8 +111,8 @@ class DQN(DQNDeclaration, OffPolicy):
     def critic_losses(self, batch: Transitions) -> Losses:
         """``mean(weight · loss(Q(s, a) - y))`` with ``y = r + discount · Q'(s', a')``.
 
-        Here a' is the best action in s' by Q (``double``), or by Q'. The loss of an error e is e², or Huber's: e²/2
-        up to 1, and ``|e| - 1/2`` beyond.
+        Here a' is the best action that is allowed in s', by Q (``double``) or by Q'. The loss of an error e is e², or
+        Huber's: e²/2 up to 1, and ``|e| - 1/2`` beyond.
         """
         with torch.no_grad():
             wanted = self.wanted(batch)
@@ -126,11 +128,10 @@ class DQN(DQNDeclaration, OffPolicy):
     def wanted(self, batch: Transitions) -> Tensor:
         """Returns the targets for the values of a batch's actions, float32[B]."""
         after = self.targets.q(batch.following)
-        if self.config.double:
-            best = torch.max(self.network.q(batch.following), 1, keepdim=True)[1]
-            after = after.gather(1, best).squeeze(1)
-        else:
-            after = torch.max(after, 1)[0]
+        judged = self.network.q(batch.following) if self.config.double else after
+        if batch.masks is not None:
+            judged = masked(judged, forbidden(batch.masks, self.heads))
+        after = after.gather(1, torch.max(judged, 1, keepdim=True)[1]).squeeze(1)
         return torch.addcmul(batch.rewards, batch.discounts, after)
 
     def _note(self, errors: Tensor) -> None:

@@ -322,7 +322,8 @@ class OffPolicy(Policy):
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             with torch.inference_mode(False):  # a checkpoint is loaded into it outside inference mode
                 inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
-                self.replay = Replay(config.replay_size, inputs, actions, self.device, self.encoder.raw_dtype)
+                sizes = config.replay_size, inputs, actions
+                self.replay = Replay(*sizes, self.device, sum(self.heads), self.encoder.raw_dtype)
         return self.replay
 
     # -- checkpoints -----------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class Policy:
         capabilities: the capabilities of the algorithm.
         keeps_params: whether rollouts keep the parameters of action distributions, as importance ratios need them.
         statistics: the names of the elements of `losses`.
+        heads: the number of actions of each choice, if the policy keeps to action masks; otherwise empty.
         distribution: the action distribution.
         encoder: turns observations into the network's inputs, and holds their statistics.
         reward_scaler: scales rewards; None without scaling.
@@ -60,6 +61,7 @@ class Policy:
 
     def __init__(self, name: str, config: Config, agent_group: AgentGroup, device: torch.device):
         self.name, self.config, self.agent_group, self.device = name, config, agent_group, device
+        self.heads = agent_group.heads if config.action_masks else ()
         self.encoder = InputEncoder(config, agent_group.observation, device)
         columns = config.num_envs * agent_group.width
         self.reward_scaler = self._make_reward_scaler(columns)

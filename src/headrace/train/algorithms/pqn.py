@@ -43,7 +43,9 @@ class PQN(PQNDeclaration, OnPolicy):
         config, space = self.config, self.agent_group.action
         if not isinstance(space, gym.spaces.Discrete):
             raise OptionError(f"PQN needs Discrete actions, not {space}; ppo is for all kinds")
-        self.distribution = EpsilonGreedy(int(space.n), int(space.start), torch.zeros((), device=self.device))
+        self.distribution = EpsilonGreedy(
+            int(space.n), int(space.start), torch.zeros((), device=self.device), bool(self.heads)
+        )
         network = make_normed_q_network(config, self.agent_group.observation, self.distribution.size)
         self.network = network.to(self.device)
         self.optimiser = FlatRAdam(self.network, epsilon=config.adam_epsilon)
@@ -55,6 +57,10 @@ class PQN(PQNDeclaration, OnPolicy):
         """Sets the share of random actions to its value at agent step `step`, or for a frozen policy at the end."""
         config = self.config
         self.distribution.epsilon.fill_(config.epsilon_end if config.frozen else config.epsilon_at(step))
+
+    def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
+        """As `Policy.worth`: the value of the best action."""
+        return params.amax(1)
 
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
         super().learn(samples, step, generator)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
 from headrace.train.modules.action_masks import masked_to_draw
+from headrace.train.modules.exploration import EpsilonGreedy
 
 
 class Acted(NamedTuple):
@@ -46,15 +47,28 @@ def act(
         forbidden: actions that must not be taken, bool[B, logits]; None if all are allowed.
     """
     seen = observations if inputs is None else policy.encoder(observations, inputs)
-    if memory is None:
-        params, values = policy.forward(seen)
-    else:
-        params, values, memory = policy.step(seen, memory)
-    if forbidden is not None:
-        params = masked_to_draw(params, forbidden)
+    params, values, memory = outputs(policy, seen, memory, forbidden)
     distribution = policy.distribution
     actions = distribution.mode(params) if noise is None else distribution.sample(params, noise)
     return Acted(params, values, actions, memory)
+
+
+def outputs(
+    policy: Policy, inputs: Tensor, memory: Tensor | None = None, forbidden: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Returns the network's parameters and values for inputs [B, …], and its memory after the step, as in `Acted`.
+
+    Where actions are forbidden, a state's value by values of actions is that of the best action that is not.
+    """
+    if memory is None:
+        params, values = policy.forward(inputs)
+    else:
+        params, values, memory = policy.step(inputs, memory)
+    if forbidden is not None:
+        params = masked_to_draw(params, forbidden)
+        if isinstance(policy.distribution, EpsilonGreedy):
+            values = params.amax(1).to(values.dtype)
+    return params, values, memory
 
 
 def buffer(policy: Policy, rows: int) -> Tensor | None:

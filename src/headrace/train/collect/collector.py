@@ -21,10 +21,11 @@ from headrace.pool.torch.tensors import torch_dtype
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.rollout_buffer import Experience, FinalObservations, Outcome
 from headrace.train.config.settings import Config
-from headrace.train.modules.action_masks import MASK, masked_heads
+from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.policy_mapping import AgentGroup
 
 ALIVE, TRUNCATIONS = "alive", "truncations"
+MASKS = INFO + MASK
 
 
 class Collector(ABC):
@@ -81,14 +82,12 @@ class Collector(ABC):
         self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
         self.acted: Tensor | None = None
         self.taken: Tensor | None = None
-        heads = [masked_heads(p.config, spec, p.agent_group) for p in policies]
         self.masks: dict[str, Tensor] = {}
-        if any(heads):
+        if any(policy.heads for policy in policies):
             mask = infos[MASK]
-            self.masks[INFO + MASK] = self._tensor(steps + 1, envs, *mask.shape, dtype=torch_dtype(mask.dtype))
+            self.masks[MASKS] = self._tensor(steps + 1, envs, *mask.shape, dtype=torch_dtype(mask.dtype))
         self.experiences = [
-            Experience(p, self._of(p.agent_group), device, static, self.masks.get(INFO + MASK), h)
-            for p, h in zip(policies, heads, strict=True)
+            Experience(p, self._of(p.agent_group), device, static, self.masks.get(MASKS)) for p in policies
         ]
         self.seconds = {"env": 0.0, "inference": 0.0, "learning": 0.0}
         self._clock: Callable[[], float] = time.perf_counter
@@ -186,7 +185,10 @@ class Collector(ABC):
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Restores the tensors that `state` returned."""
         for name, tensor in self.state().items():
-            tensor.copy_(saved[name])
+            if name in saved or name != MASKS:  # runs that did not know the masks go on with all actions allowed once
+                tensor.copy_(saved[name])
+            else:
+                tensor.fill_(1)
 
     # -- for reporting ---------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class DeviceCollector(Collector):
             name: torch.zeros((envs, *shape), dtype=torch_dtype(dtype), device=device)
             for name, (dtype, shape) in action_fields(spec.action).items()
         }
-        self._final = {name: torch.zeros_like(tensor[0]) for name, tensor in self.observations.items()}
+        self._final = {name: torch.zeros_like(tensor[0]) for name, tensor in (self.observations | self.masks).items()}
         finals = {FINAL + name: tensor for name, tensor in self._final.items()}
         self._batches = [pool.make_batch(self._row(t) | finals) for t in range(self.steps)]
         self._in_place = self._noted_is_sent()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.collect.collector import columns_of
+from headrace.train.collect.collector import MASKS, columns_of
 from headrace.train.collect.rollout_buffer import FinalObservations
 from headrace.train.modules.policy_mapping import AgentGroup
 
@@ -26,7 +26,7 @@ class FinalObservationList:
         Args:
             t: the time step.
             truncated: bool[N].
-            finals: array name → final observations [N, …].
+            finals: array name → final observations, or their action masks, [N, …].
         """
         if truncated.any():
             envs = truncated.nonzero().squeeze(1)
@@ -43,7 +43,10 @@ class FinalObservationList:
         columns = [columns_of(agent_group, envs) for _, envs, _ in self._found]
         times = [torch.full_like(c, t) for c, (t, _, _) in zip(columns, self._found, strict=True)]
         seen = [agent_group.seen(finals[name]) for _, _, finals in self._found]
-        return FinalObservations(torch.cat(times), torch.cat(columns), torch.cat(seen))
+        masks = None
+        if MASKS in self._found[0][2]:
+            masks = torch.cat([agent_group.of_all(finals[MASKS], 0) for _, _, finals in self._found])
+        return FinalObservations(torch.cat(times), torch.cat(columns), torch.cat(seen), masks)
 
 
 class FinalObservationSlots:
@@ -51,7 +54,7 @@ class FinalObservationSlots:
 
     Args:
         slots: the number of times that one environment can be truncated within a rollout, see `slots_needed`.
-        finals: array name → final observations [N, …] of a step.
+        finals: array name → final observations, or their action masks, [N, …] of a step.
         steps: steps of a rollout, T.
     """
 
@@ -82,7 +85,9 @@ class FinalObservationSlots:
         slots, envs = self._t.shape
         columns = columns_of(agent_group, torch.arange(envs, device=self._t.device)).repeat(slots)
         times = self._t.repeat_interleave(agent_group.width, 1) if agent_group.agents is not None else self._t
-        return FinalObservations(times.flatten(), columns, agent_group.seen(self._kept[name].flatten(0, 1)))
+        kept = {each: tensor.flatten(0, 1) for each, tensor in self._kept.items()}
+        masks = agent_group.of_all(kept[MASKS], 0) if MASKS in kept else None
+        return FinalObservations(times.flatten(), columns, agent_group.seen(kept[name]), masks)
 
 
 def slots_needed(steps: int, longest: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -23,6 +24,7 @@ from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.final_observations import FinalObservationList
 from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations
 from headrace.train.config.settings import Config
+from headrace.train.modules.action_masks import check_declared
 from headrace.train.modules.policy_mapping import AgentGroup
 
 HOST = torch.device("cpu")
@@ -41,7 +43,7 @@ class HostCollector(Collector):
         }
         self._rows = [{name: tensor.numpy() for name, tensor in self._row(t).items()} for t in range(self.steps)]
         # all steps share one array for final observations, which are copied from it when an episode is truncated
-        self._final = {FINAL + name: np.zeros_like(self._rows[0][name]) for name in self.observations}
+        self._final = {FINAL + name: np.zeros_like(self._rows[0][name]) for name in self.observations | self.masks}
         self._batches = [] if pool.is_async else [pool.make_batch({**row, **self._final}) for row in self._rows]
 
     def start(self) -> None:
@@ -72,7 +74,8 @@ class HostCollector(Collector):
         for t, batch in enumerate(self._batches):
             actions = self._act(t, EVERYWHERE)
             acted = clock()
-            step(actions, out=batch)
+            *_, info = step(actions, out=batch)
+            check_declared(info, self.spec, self.config)
             self._note(t, EVERYWHERE, {name[len(FINAL) :]: array for name, array in self._final.items()})
             stepped = clock()
             self.seconds["inference"] += acted - now
@@ -121,7 +124,11 @@ class HostCollector(Collector):
             row[INFO + name][ids] = info[name]
             if "final_info" in info:
                 row[FINAL + INFO + name][ids] = info["final_info"][name]
-        self._note(t, ids, _named(info["final_obs"]) if "final_obs" in info else {})
+        finals = _named(info["final_obs"]) if "final_obs" in info else {}
+        if "final_info" in info:
+            finals |= {name: info["final_info"][name[len(INFO) :]] for name in self.masks}
+        self._note(t, ids, finals)
+        check_declared(info, self.spec, self.config)
 
     def _note(self, t: int, envs: Any, finals: dict[str, np.ndarray]) -> None:
         """Keeps the final observations of truncated episodes, and marks ends of episodes for recurrent policies."""
@@ -139,7 +146,7 @@ class HostCollector(Collector):
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         found = self._ended.of(agent_group, observation_name(agent_group))
         # the observations stay on the host until they are encoded
-        return found and FinalObservations(found.t.to(self.device), found.columns.to(self.device), found.observations)
+        return found and replace(found, t=found.t.to(self.device), columns=found.columns.to(self.device))
 
 
 def _named(obs: Any) -> dict[str, np.ndarray]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.acting import act
+from headrace.train.collect.acting import act, outputs
 from headrace.train.modules.action_masks import forbidden
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Recorded, Transitions
@@ -28,11 +28,13 @@ class FinalObservations:
         t: time step at which each was truncated, int64[K]; T, the rollout's length, marks an unused entry.
         columns: column of each in the rollout buffer, int64[K].
         observations: [K, …], in the dtype of the agent group's observation array.
+        masks: action masks, [K, …]; None without masks.
     """
 
     t: Tensor
     columns: Tensor
     observations: Tensor
+    masks: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,7 @@ class Experience:
         observations: [T + 1, N, …] (or [T + 1, N, A, …]) as the pool writes them, from the agent group's array.
         device: the policy's device.
         static: whether shapes must not depend on the data, as in a CUDA graph.
-        masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K]; None if the policy uses none.
-        heads: the number of actions of each masked head; empty without masks.
+        masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K]; None if no policy uses masks.
 
     Attributes:
         memory: a recurrent network's memory before each step, float32[T + 1, columns, H]; None for other networks.
@@ -98,7 +99,6 @@ class Experience:
         device: torch.device,
         static: bool = False,
         masks: Tensor | None = None,
-        heads: tuple[int, ...] = (),
     ):
         self.policy, self.config, self.agent_group, self.device = policy, policy.config, policy.agent_group, device
         self.distribution, self.static = policy.distribution, static
@@ -136,8 +136,8 @@ class Experience:
         recurrent = policy.memory_size > 0
         self.memory = rows(steps + 1, policy.memory_size) if recurrent else None
         self.starts = rows(steps + 1, dtype=torch.bool) if recurrent else None
-        self._masks, self._heads = masks, heads
-        self.forbidden = rows(steps, sum(heads), dtype=torch.bool) if heads else None
+        self._masks = masks if policy.heads else None
+        self.forbidden = rows(steps, sum(policy.heads), dtype=torch.bool) if policy.heads else None
 
     def _row(self, t: int) -> Row:
         params = None if self.params is None else self.params[t]
@@ -203,7 +203,7 @@ class Experience:
         inputs, memory = self._encode(-1, EVERYWHERE), None
         if self.memory is not None:
             memory = self._remembered(config.num_steps, EVERYWHERE)
-        self.values[-1] = self._value(inputs, memory)
+        self.values[-1] = self._value(inputs, memory, self._mask(config.num_steps, EVERYWHERE))
         values = self._in_rewards(self.values)
         over = outcome.terminated | outcome.truncated
         rewards = (
@@ -262,6 +262,7 @@ class Experience:
         if finals is not None:
             last = torch.empty(len(finals.t), *self.encoder.shape, dtype=seen.dtype, device=self.device)
             following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
+        masks = self._following_masks(finals)
         self.update_statistics(outcome)
         return Transitions(
             seen[:-1].flatten(0, 1),
@@ -269,7 +270,19 @@ class Experience:
             outcome.rewards.flatten(),
             (~outcome.terminated).flatten().float(),
             following[:-1].flatten(0, 1),
+            masks=masks,
         )
+
+    def _following_masks(self, finals: FinalObservations | None) -> Tensor | None:
+        """Returns the action masks of the observations after each step, [T · columns, K]; None without masks."""
+        if self._masks is None:
+            return None
+        actions = sum(self.policy.heads)
+        masks = self.agent_group.of_all(self._masks[1:]).to(self.device)[..., :actions]
+        if finals is not None and finals.masks is not None:
+            masks = torch.cat((masks, masks[:1]))  # a row for unused entries
+            masks[finals.t, finals.columns] = finals.masks[:, :actions].to(self.device)
+        return masks[: len(self.actions)].flatten(0, 1)
 
     def update_statistics(self, outcome: Outcome) -> None:
         """Updates the statistics of observations and rewards with a rollout that is written into a replay."""
@@ -331,12 +344,19 @@ class Experience:
 
     def _forbid(self, t: int, envs: slice) -> Tensor:
         """Stores which actions are forbidden at step t, and returns them, bool[columns, logits]."""
-        assert self._masks is not None and self.forbidden is not None
-        masks = self.agent_group.of_all(self._masks[t, envs], 0).to(self.device, non_blocking=True)
-        return self.forbidden[t, self.agent_group.columns(envs)].copy_(forbidden(masks, self._heads))
+        assert self.forbidden is not None
+        masks: Any = self._mask(t, envs)
+        return self.forbidden[t, self.agent_group.columns(envs)].copy_(forbidden(masks, self.policy.heads))
 
-    def _value(self, inputs: Tensor, memory: Tensor | None) -> Tensor:
-        return self.policy.forward(inputs)[1] if memory is None else self.policy.step(inputs, memory)[1]
+    def _mask(self, t: int, envs: slice) -> Tensor | None:
+        """Returns the action masks of step t, [columns, K]; None without masks."""
+        if self._masks is None:
+            return None
+        return self.agent_group.of_all(self._masks[t, envs], 0).to(self.device, non_blocking=True)
+
+    def _value(self, inputs: Tensor, memory: Tensor | None, masks: Tensor | None) -> Tensor:
+        closed = None if masks is None else forbidden(masks, self.policy.heads)
+        return outputs(self.policy, inputs, memory, closed)[1]
 
     def _in_rewards(self, values: Tensor) -> Tensor:
         """Returns the critic's values in units of rewards."""
@@ -372,6 +392,7 @@ class Experience:
             memory = None
             if self.memory is not None:
                 memory = self.memory[(finals.t + 1).clamp(max=len(self.memory) - 1), finals.columns]
-            last = self._value(self.encoder(finals.observations, inputs), memory)
+            masks = None if self._masks is None else finals.masks
+            last = self._value(self.encoder(finals.observations, inputs), memory, masks)
             result[finals.t, finals.columns] = self._in_rewards(last)
         return result[:-1]

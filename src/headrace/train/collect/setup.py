@@ -29,7 +29,7 @@ from headrace.train.config.registry import Capabilities, algorithms, find_algori
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import PolicySetup
 from headrace.train.logging.memory_use import free
-from headrace.train.modules.action_masks import masked_heads
+from headrace.train.modules.action_masks import check_masks, has_masks
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
@@ -164,8 +164,10 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
         )
     if spec.agents and not can.agents:
         raise OptionError(f"algo={algo!r} is for tasks with one agent, not for {config.task}")
-    if masked_heads(config, spec, agent_group) and not can.masks:
-        raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
+    if config.action_masks and has_masks(spec):
+        check_masks(spec)
+        if agent_group.heads and not can.masks:
+            raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
     if spec.agents and can.replay and uses_images(config, agent_group.observation):
         raise OptionError(f"the replay of algo={algo!r} holds images of tasks with one agent, not of {config.task}")
     _check_network(config, agent_group.observation, kind)

@@ -15,7 +15,7 @@ from torch import Tensor
 from headrace.pool.batch import OBS
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.collector import Collector
+from headrace.train.collect.collector import MASKS, Collector
 from headrace.train.collect.host import HOST
 from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations, Outcome
 from headrace.train.collect.steps import Frames, StepRecorder
@@ -68,8 +68,8 @@ class StepCollector(Collector):
 
     def _run(self) -> None:
         (experience,), clock = self.experiences, self._clock
-        now, seen = clock(), self.observations[OBS]
-        seen[0] = self._recorder.observations()
+        now = clock()
+        self._look(0)
         for t in range(self.steps):
             taken = experience.act(t, EVERYWHERE).cpu().numpy()
             actions = experience.actions[t].cpu()
@@ -84,11 +84,17 @@ class StepCollector(Collector):
                 (self._ends, step.ends),
             ):
                 row[t] = torch.from_numpy(values)
-            seen[t + 1] = self._recorder.observations()
+            self._look(t + 1)
             stepped = clock()
             self.seconds["inference"] += acted - now
             self.seconds["env"] += stepped - acted
             now = stepped
+
+    def _look(self, t: int) -> None:
+        """Copies the present observations and their masks to row t."""
+        self.observations[OBS][t] = self._recorder.observations()
+        if (masks := self._recorder.masks()) is not None:
+            self.masks[MASKS][t] = masks
 
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         return None  # they are in the replay

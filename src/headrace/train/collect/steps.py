@@ -21,6 +21,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.modules.action_masks import MASK, check_declared
 from headrace.train.modules.cnn import is_image
 from headrace.train.modules.observation_encoder import raw_dtype_of
 from headrace.train.storage.step_replay import StepReplay
@@ -69,8 +70,13 @@ def needing_steps(config: ReplayConfig) -> dict[str, str | None]:
     return needing
 
 
-def make_replay(config: Any) -> StepReplay:
-    """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one."""
+def make_replay(config: Any, masks: int = 0) -> StepReplay:
+    """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one.
+
+    Args:
+        config: the run's settings.
+        masks: elements of an action mask; 0 without masks.
+    """
     frames = Frames.of(config)
     spec = build_task(config.task, **frames.options).spec
     envs, segments = config.num_envs, max(1, config.samplers)
@@ -78,7 +84,7 @@ def make_replay(config: Any) -> StepReplay:
     steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
     spaces = spec.observation, spec.action
     wide = raw_dtype_of(config, spec.observation) == torch.float64
-    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, wide)
+    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, masks, wide)
 
 
 class Stepped(NamedTuple):
@@ -117,13 +123,19 @@ class StepRecorder:
 
     def begin(self) -> None:
         """Begins new episodes in all environments."""
-        self.writer.row.observation[...], _ = self.pool.reset()
+        self.writer.row.observation[...], info = self.pool.reset()
+        if self.writer.layout.masks:
+            self.writer.row.mask[...] = info[MASK]
         self.writer.begin()
         self._resets[:] = False
 
     def observations(self) -> Tensor:
         """Returns what the policy sees now, [N, …], in memory that the next call may write to."""
         return torch.from_numpy(self.writer.row.observation) if self._stack == 1 else self.writer.stack()
+
+    def masks(self) -> Tensor | None:
+        """Returns the action masks of these observations, uint8[N, K]; None without masks."""
+        return torch.from_numpy(self.writer.row.mask) if self.writer.layout.masks else None
 
     def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> Stepped:
         """Steps all environments, and publishes a row.
@@ -143,7 +155,12 @@ class StepRecorder:
             check_rewards(torch.from_numpy(reward)[None], self._when())
             check_observations({"obs": torch.from_numpy(seen)[None]}, self._when())
         row.reward[...] = reward
-        self.writer.following.observation[...] = seen
+        following = self.writer.following
+        following.observation[...] = seen
+        if self.writer.layout.masks:
+            following.mask[...] = info[MASK]
+        elif MASK in info:
+            check_declared(info, self.pool.spec, self.policy.config)
         self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0)
         ends = np.asarray(info.get("terminated", terminated), bool) | truncated
         stepped = Stepped(reward, terminated, truncated, ~self._resets, info.get("reward", reward), ends)

@@ -32,7 +32,7 @@ class Capabilities:
         actions: kinds of actions, of ``"discrete"`` and ``"continuous"``.
         networks: kinds of networks; ``"gru"`` is a recurrent one, ``"own"`` a user's.
         agents: it supports tasks with several agents.
-        masks: it supports action masks.
+        masks: it keeps to action masks of discrete actions.
         workers: it can learn from samplers in other processes.
         graphs: on CUDA, its rollouts and updates can be captured as graphs.
         presets: names of the algorithm's presets.

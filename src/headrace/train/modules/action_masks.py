@@ -12,41 +12,42 @@ arXiv:2006.14171). Distributions and networks are unaffected.
 
 from __future__ import annotations
 
-import gymnasium as gym
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
+from headrace.pool.action_masks import MASK, heads_of
 from headrace.pool.spec import TaskSpec
 from headrace.train.config.settings import Config
-from headrace.train.modules.policy_mapping import AgentGroup
 
-MASK = "action_mask"
 NEVER = -1e9
 
 
-def masked_heads(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> tuple[int, ...]:
-    """Returns the number of actions of each masked head of a policy; empty if the policy has no masks.
+def has_masks(spec: TaskSpec) -> bool:
+    """Returns whether a task's environments report action masks."""
+    return any(field.name == MASK for field in spec.info)
 
-    Policies with continuous actions have no masks, even in an environment whose other agents have some.
 
-    Args:
-        config: the policy's settings.
-        spec: the task.
-        agent_group: the policy's agents.
-
-    Raises:
-        OptionError: the environment's masks do not fit its actions.
-    """
-    given = {field.name: field.shape for field in spec.info}.get(MASK)
-    if given is None or not config.action_masks:
-        return ()
-    widest = max(sum(_heads(space)) for space in [kind.action for kind in spec.agents] or [spec.action])
+def check_masks(spec: TaskSpec) -> None:
+    """Raises `OptionError` if the environments' masks do not fit their actions."""
+    given = next(field.shape for field in spec.info if field.name == MASK)
+    widest = max(sum(heads_of(space)) for space in [kind.action for kind in spec.agents] or [spec.action])
     if widest == 0:
         raise OptionError(f"{spec.task} has info[{MASK!r}] for continuous actions: train with action_masks=False")
     if given != (wanted := (*spec.reward_shape, widest)):
         raise OptionError(f"{spec.task}: info[{MASK!r}] must have shape {wanted} to mask its actions, not {given}")
-    return _heads(agent_group.action)
+
+
+def check_declared(info: Mapping[str, Any], spec: TaskSpec, config: Config) -> None:
+    """Raises `OptionError` if a step's info has masks that the task does not declare, and that would be ignored."""
+    if MASK in info and config.action_masks and not has_masks(spec):
+        raise OptionError(
+            f"{spec.task}: info[{MASK!r}] is no mask of its actions, {spec.action}: it must have a 1 or 0 for each of "
+            "some discrete actions, from the first reset on; train with action_masks=False to ignore it"
+        )
 
 
 def forbidden(mask: Tensor, heads: tuple[int, ...]) -> Tensor:
@@ -67,9 +68,3 @@ def masked_to_draw(logits: Tensor, forbidden: Tensor) -> Tensor:
     forbidden.
     """
     return masked(logits, forbidden).double()
-
-
-def _heads(space: gym.Space) -> tuple[int, ...]:
-    if isinstance(space, gym.spaces.Discrete):
-        return (int(space.n),)
-    return tuple(map(int, space.nvec.flat)) if isinstance(space, gym.spaces.MultiDiscrete) else ()

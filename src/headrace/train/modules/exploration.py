@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
+from headrace.train.modules.action_masks import NEVER
 from headrace.train.modules.distributions import BoxActions
 
 
@@ -26,11 +27,13 @@ class EpsilonGreedy:
 
     Attributes:
         epsilon: a number, or a tensor that changes during a run: 0-d, or one for each row.
+        masked: whether the values of forbidden actions are lowered by `NEVER`, so that random ones leave them out.
     """
 
     size: int
     start: int = 0
     epsilon: float | Tensor = 0.0
+    masked: bool = False
 
     def __post_init__(self) -> None:
         self.outputs, self.noise_size = self.size, 2
@@ -45,7 +48,13 @@ class EpsilonGreedy:
         """Returns actions int64[B] for noise [B, 2], whose columns decide whether to explore, and with which action."""
         explore, which = noise.unbind(-1)
         # rounding may turn the largest noise into an action beyond the last
-        other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
+        if self.masked:
+            allowed = params > NEVER / 2
+            count = allowed.sum(1)
+            rank = torch.minimum((which * count).to(torch.int64), count - 1)
+            other = (allowed.cumsum(1) <= rank.unsqueeze(1)).sum(1)
+        else:
+            other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
         return torch.where(explore < self.epsilon, other, self.mode(params))
 
     def mode(self, params: Tensor) -> Tensor:

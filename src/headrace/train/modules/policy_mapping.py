@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
+from headrace.pool.action_masks import heads_of
 from headrace.pool.actions import ACTION
 from headrace.pool.spec import TaskSpec
+from headrace.train.modules.action_masks import has_masks
 
 AGENTS = "agents"
 
@@ -51,6 +53,8 @@ class AgentGroup:
         agents: the agents' numbers among all agents of an environment; None for an environment with one agent.
         width: number of agents.
         types: agent type → the numbers of its agents, if the group has several types; otherwise empty.
+        heads: the number of actions of each choice, in a task with action masks; otherwise, and for continuous actions,
+            empty.
     """
 
     observation: gym.Space
@@ -60,6 +64,7 @@ class AgentGroup:
     agents: Agents = None
     width: int = 1
     types: Mapping[str, Agents] = field(default_factory=dict)
+    heads: tuple[int, ...] = ()
 
     def on(self, device: torch.device) -> AgentGroup:
         """Returns the same group with its agents' numbers as tensors on a device, so that indexing needs no copy."""
@@ -123,7 +128,7 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
     if not spec.agents:
         if policies:
             raise OptionError(f"{spec.task} has one agent: there are no policies to deal it out to")
-        return {"": AgentGroup(spec.observation, spec.action)}
+        return {"": AgentGroup(spec.observation, spec.action, heads=_heads(spec, spec.action))}
     wanted = policies or {kind.name: {AGENTS: (kind.name,)} for kind in spec.agents}
     groups = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
     taken = np.bincount(np.concatenate(list(groups.values())), minlength=spec.num_agents)
@@ -176,7 +181,12 @@ def _agent_group(spec: TaskSpec, policy: str, numbers: np.ndarray) -> AgentGroup
         _slice(numbers),
         len(numbers),
         types if len(types) > 1 else {},
+        _heads(spec, first.action),
     )
+
+
+def _heads(spec: TaskSpec, action: gym.Space) -> tuple[int, ...]:
+    return heads_of(action) if has_masks(spec) else ()
 
 
 def _slice(numbers: np.ndarray) -> slice | np.ndarray:

@@ -18,7 +18,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import Config
-from headrace.train.modules.action_masks import MASK, forbidden, masked_heads
+from headrace.train.modules.action_masks import MASK, forbidden
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.insight import Insight, insight
 from headrace.train.play.module import PolicyModule
@@ -44,7 +44,7 @@ class Agent:
     def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint):
         self.config, self.spec = config, spec
         self._played = [
-            PlayedPolicy(config.of_policy(name), name, spec, agent_group, point)
+            PlayedPolicy(config.of_policy(name), name, agent_group, point)
             for name, agent_group in policy_mapping(spec, config.policies).items()
         ]
         self._generator = torch.Generator().manual_seed(config.seed)
@@ -82,7 +82,7 @@ class Agent:
                 pool returns it, with one more dimension in front. They include all agents of a multi-agent task.
             deterministic: whether to take the most likely actions, instead of sampling.
             action_mask: the ``info["action_mask"]`` of the same result, [B, K] or [B, agents, K], without B for one
-                environment; None without masks.
+                environment, or a tuple with one for each part of a `MultiDiscrete`; None without masks.
 
         Returns:
             Actions in the environment's dtypes and layout, for one environment or [B, …], as ``observations``.
@@ -94,6 +94,8 @@ class Agent:
         """
         generator = None if deterministic else self._generator
         seen, single = batched(observations, self.spec.observation)
+        if isinstance(action_mask, tuple):
+            action_mask = np.concatenate(action_mask, -1)
         mask = None if action_mask is None else np.asarray(action_mask)[None if single else ...]
         actions = self._act(seen, generator, mask)
         return mapped(lambda array: array[0], actions) if single else actions
@@ -153,14 +155,14 @@ class PlayedPolicy:
         module: the policy as a `torch.nn.Module`.
     """
 
-    def __init__(self, config: Config, name: str, spec: TaskSpec, agent_group: AgentGroup, point: Checkpoint):
+    def __init__(self, config: Config, name: str, agent_group: AgentGroup, point: Checkpoint):
         # a frozen policy needs no optimiser
         config = dataclasses.replace(config, compile=False, frozen=True)
         policy = make_policy(name, config, agent_group, torch.device("cpu"))
         policy.load_model(point.model)
         self.agent_group, self.policy, self.distribution = agent_group, policy, policy.distribution
-        self.heads = masked_heads(config, spec, agent_group)
-        self.module = PolicyModule(policy, self.heads).requires_grad_(False).eval()
+        self.heads = policy.heads
+        self.module = PolicyModule(policy).requires_grad_(False).eval()
         self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
         self._inputs: torch.Tensor | None = None
         self._acted: Acted | None = None

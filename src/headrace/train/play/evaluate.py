@@ -15,7 +15,7 @@ from headrace.pool.registry import check_int
 from headrace.train.collect.games import game_over
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import Config
-from headrace.train.modules.action_masks import MASK
+from headrace.train.modules.action_masks import MASK, has_masks
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.runs.folder import RunFolder
 
@@ -158,12 +158,13 @@ def play_episodes(
 
 
 def _restart(pool: headrace.Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
-    """Begins new episodes in some environments, and writes their first observations into their rows."""
-    for whole, part in zip(_seen(obs, info), _seen(*pool.reset(envs)), strict=True):
+    """Begins new episodes in some environments, and writes their first observations and masks into their rows."""
+    new, told = pool.reset(envs)
+    for whole, part in zip(_arrays(obs), _arrays(new), strict=True):
         whole[envs] = part
+    if has_masks(pool.spec):
+        info[MASK][envs] = told[MASK]
 
 
-def _seen(obs: Any, info: dict[str, Any]) -> list[np.ndarray]:
-    """Returns the arrays from which actions are chosen: observations, and the action mask if there is one."""
-    observed = list(obs.values()) if isinstance(obs, dict) else [obs]
-    return observed + ([info[MASK]] if MASK in info else [])
+def _arrays(obs: Any) -> list[np.ndarray]:
+    return list(obs.values()) if isinstance(obs, dict) else [obs]

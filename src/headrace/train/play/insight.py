@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import Acted
+from headrace.train.modules.action_masks import NEVER
 from headrace.train.modules.distributions import Categorical, MultiCategorical
 from headrace.train.modules.exploration import EpsilonGreedy
 
@@ -21,7 +23,8 @@ class Insight:
     Attributes:
         value: expected discounted return, in units of the environments' rewards; None if the network has no values.
         probabilities: probabilities of the actions, one list for each discrete choice; None for other actions.
-        action_values: value of each action, if the algorithm learns action values (DQN, PQN); otherwise None.
+        action_values: value of each action, -inf for forbidden ones, if the algorithm learns action values (DQN, PQN);
+            otherwise None.
         actions: the chosen action: the index of each discrete choice, or the numbers that the environment received.
     """
 
@@ -42,7 +45,8 @@ def insight(policy: Policy, inputs: Tensor, acted: Acted, rows: slice) -> Insigh
     """
     params, actions, distribution = acted.params[rows], acted.actions[rows], policy.distribution
     if isinstance(distribution, EpsilonGreedy):
-        values = policy.in_rewards(params[0]).tolist()
+        known = policy.in_rewards(params[0])
+        values = known.masked_fill(params[0] < NEVER / 2, -math.inf).tolist()
         return Insight(max(values), None, values, actions.float().tolist())
     chosen = actions if isinstance(distribution, Categorical | MultiCategorical) else distribution.to_env(actions)
     done = chosen.flatten().float().tolist()

@@ -18,7 +18,6 @@ class PolicyModule(nn.Module):
 
     Args:
         policy: the policy, with which the module shares its parameters.
-        heads: the number of actions of each masked head; empty for no action masks.
 
     Attributes:
         network: the network itself.
@@ -26,15 +25,15 @@ class PolicyModule(nn.Module):
             ``to_env(actions)`` converts them for environments.
         memory_size: columns of a recurrent network's memory, which is zero at the start of an episode; 0 for other
             networks.
-        heads: the number of actions of each masked head.
+        heads: the number of actions of each masked head; empty for no action masks.
     """
 
-    def __init__(self, policy: Policy, heads: tuple[int, ...] = ()):
+    def __init__(self, policy: Policy):
         super().__init__()
         encoder = policy.encoder
         self.network: Any = policy.network
         self.distribution: Any = policy.distribution
-        self.memory_size, self.heads = policy.memory_size, heads
+        self.memory_size, self.heads = policy.memory_size, policy.heads
         self._worth = policy.worth
         self._image, self._size = encoder.image, encoder.shape[0]
         self._categories, self._first = encoder.categories, encoder.first
@@ -50,7 +49,8 @@ class PolicyModule(nn.Module):
         Args:
             observations: observations of B agents, [B, *shape], as environments return them.
             memory: a recurrent network's memory before the step, float32[B, H]; zeros by default.
-            action_mask: ``info["action_mask"]``, [B, K]; 0 for forbidden actions, whose probability becomes 0.
+            action_mask: ``info["action_mask"]``, [B, K]; 0 for forbidden actions, whose probability becomes 0; their
+                values, of DQN and PQN, are lowered by 1e9.
 
         Returns:
             Parameters are logits (or, for DQN and PQN, values) of discrete actions, or means of continuous ones,

@@ -43,7 +43,7 @@ class OffPolicyTrainer(AsyncTrainer):
 
     def _make_learner(self) -> ReplayLearner:
         assert isinstance(self.policy, OffPolicy)
-        self.replay, self.emptied = make_replay(self.config), (0, 0)
+        self.replay, self.emptied = make_replay(self.config, sum(self.policy.heads)), (0, 0)
         self._files = ReplayFiles(self.replay, self.run.replay)
         self.exchange = Exchange(self.policy, self.weights, apart=self.config.apart)
         return ReplayLearner(self.config, self.policy, self.replay, self.exchange)

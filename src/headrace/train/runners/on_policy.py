@@ -9,12 +9,9 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
-from headrace.pool.registry import build_task
 from headrace.train.algorithms.on_policy import OnPolicy
-from headrace.train.collect.setup import agent_groups
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.modules.action_masks import masked_heads
 from headrace.train.runners.asynchronous import AsyncTrainer
 from headrace.train.runners.checks import check_workers
 from headrace.train.runs.checkpoint import Checkpoint
@@ -45,7 +42,7 @@ class OnPolicyTrainer(AsyncTrainer):
         if policy.memory_size:
             raise OptionError("a recurrent network is for samplers=0: workers do not hand its memory on")
         stored = policy.distribution.action_shape, torch.empty(0, dtype=policy.distribution.action_dtype).numpy().dtype
-        sizes = config.samplers, config.rollout_slots, config.num_steps, config.num_envs
+        sizes = config.samplers, config.rollout_slots, config.num_steps, config.num_envs, sum(policy.heads)
         self.rollouts = Rollouts(self.spec.observation, *stored, *sizes)
         return RolloutLearner(config, policy, self.rollouts, self.weights)
 
@@ -98,7 +95,3 @@ def check(config: Config) -> None:
     if not find_algorithm(config.algo).capabilities.workers:
         raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
     check_workers(config)
-    spec = build_task(config.task, **config.env_options).spec
-    (agent_group,) = agent_groups(config, spec).values()
-    if masked_heads(config, spec, agent_group):
-        raise OptionError(f"{config.task} has action masks: train it with samplers=0, or with action_masks=False")

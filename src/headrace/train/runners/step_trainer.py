@@ -61,7 +61,7 @@ class StepTrainer(Trainer):
         policy = make_policy("", config, agent_group, self.device)
         assert isinstance(policy, OffPolicy)
         self.policy = policy
-        self.replay = make_replay(config)
+        self.replay = make_replay(config, sum(self.policy.heads))
         self.learner = StepLearner(config, self.policy, self.replay)
         self._files = ReplayFiles(self.replay, self.run.replay_of(self.group.rank))
         return [self.policy]

@@ -23,6 +23,7 @@ class Transitions(NamedTuple):
         discounts: factor of the value of ``following``: γ to the number of steps, 0 after termination; float32[M].
         following: observations after the step, as ``inputs``; the final observation of a truncated episode.
         weights: weight of each transition in the loss, float32[M]; None for equal weights.
+        masks: action masks of ``following``, [M, K], 0 for forbidden actions; None without masks.
     """
 
     inputs: Tensor
@@ -31,6 +32,7 @@ class Transitions(NamedTuple):
     discounts: Tensor
     following: Tensor
     weights: Tensor | None = None
+    masks: Tensor | None = None
 
     def mean(self, each: Tensor) -> Tensor:
         """Returns the weighted mean of a value of each transition, [..., M], over the last axis."""
@@ -55,11 +57,12 @@ class Replay:
     Args:
         capacity: number of transitions that it holds; at least as many as one `write` takes.
         inputs, actions: columns of one observation, D, and of one action, A.
+        masks: columns of one action mask, K; 0 without masks.
         device: the device of its memory.
         dtype: dtype of its memory: float64 for observations that float32 would round.
 
     Attributes:
-        memory: the transitions, [capacity + 1, 2·D + A + 2]; the last row receives those that are not kept.
+        memory: the transitions, [capacity + 1, 2·D + A + 2 + K]; the last row receives those that are not kept.
         written: total number of transitions written, a 0-d int64 tensor.
     """
 
@@ -69,10 +72,11 @@ class Replay:
         inputs: int,
         actions: int,
         device: torch.device | str = "cpu",
+        masks: int = 0,
         dtype: torch.dtype = torch.float32,
     ):
         self.capacity = capacity
-        self._widths = (inputs, actions, 1, 1, inputs)
+        self._widths = (inputs, actions, 1, 1, inputs, masks)
         self.memory = torch.zeros(capacity + 1, sum(self._widths), dtype=dtype, device=device)
         self.written = torch.zeros((), dtype=torch.int64, device=device)
 
@@ -84,7 +88,8 @@ class Replay:
             present: which of them to write, bool[M]; all by default.
         """
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
-        rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following), 1)
+        masks = () if new.masks is None else (new.masks,)
+        rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following, *masks), 1)
         if present is None:
             places = (torch.arange(len(rows), device=rows.device) + self.written) % self.capacity
             self.written += len(rows)
@@ -102,8 +107,9 @@ class Replay:
 
     def read(self, rows: Tensor) -> Transitions:
         """Returns the transitions with these numbers, int64[B]."""
-        inputs, actions, rewards, discounts, following = self.memory[rows].split(self._widths, 1)
-        return Transitions(inputs, actions.float(), rewards.squeeze(1).float(), discounts.squeeze(1).float(), following)
+        inputs, actions, rewards, discounts, following, masks = self.memory[rows].split(self._widths, 1)
+        numbers = actions.float(), rewards.squeeze(1).float(), discounts.squeeze(1).float()
+        return Transitions(inputs, *numbers, following, masks=masks if self._widths[-1] else None)
 
     def state(self) -> dict[str, Tensor]:
         """Returns the tensors of a checkpoint: the filled rows only, and the number written."""

@@ -39,6 +39,7 @@ class StepLayout:
         steps: rows of each segment, T.
         envs: environments of each segment, N.
         frame_stack: number of newest images in an input; each image is stored once.
+        masks: elements of an action mask, K; 0 without masks.
         wide: whether observations are stored as float64, in two words for each number.
     """
 
@@ -48,6 +49,7 @@ class StepLayout:
     steps: int
     envs: int
     frame_stack: int = 1
+    masks: int = 0
     wide: bool = False
 
     def __post_init__(self) -> None:
@@ -88,17 +90,23 @@ class StepLayout:
         return max(1, math.prod(self.action.shape or ()))
 
     @cached_property
+    def mask_words(self) -> slice:
+        """The words of a record that hold the action mask, as bytes, of which the first K are used."""
+        first = self.inputs + self.actions + 2
+        return slice(first, first + -(-self.masks // 4))
+
+    @cached_property
     def fields(self) -> Fields:
         """The arrays: name → (shape, dtype).
 
-        ``record``: observation, action, reward and 1 − terminated, words of 4 bytes in this order, so that a
-        transition is two gathers; ``frame``: images; ``flags``; ``age``: rows since the game's first; ``version``
-        of the weights that chose the actions; ``gaps``: number of earlier rows, of all environments since the
-        beginning, from which no transition starts; ``written``: rows that each segment has published; ``begin``: the
-        first row of each segment, 0 unless only a part was restored.
+        ``record``: observation, action, reward, 1 − terminated and the observation's action mask, words of 4 bytes in
+        this order, so that a transition is two gathers; elements of a mask are bytes. ``frame``: images; ``flags``;
+        ``age``: rows since the game's first; ``version`` of the weights that chose the actions; ``gaps``: number of
+        earlier rows, of all environments since the beginning, from which no transition starts; ``written``: rows that
+        each segment has published; ``begin``: the first row of each segment, 0 unless only a part was restored.
         """
         rows = (self.steps, self.segments)
-        words = -(-(self.inputs + self.actions + 2) // WORDS) * WORDS
+        words = -(-self.mask_words.stop // WORDS) * WORDS
         fields = {
             "record": ((*rows, self.envs, words), np.dtype(np.float32)),
             "flags": ((*rows, self.envs), np.dtype(np.uint8)),

@@ -47,8 +47,9 @@ class StepReader:
         if self.n_step > 1:
             self._span(to)
         if self.layout.images:
-            torch.index_select(self._records, 0, to.ends[0], out=to.records[0])
             self._stack(to)
+        if self.layout.images and not self.layout.masks:
+            torch.index_select(self._records, 0, to.ends[0], out=to.records[0])
         else:
             torch.index_select(self._records, 0, to.ends.view(-1), out=to.records.view(-1, to.records.shape[2]))
         if self.n_step == 1:
@@ -101,6 +102,9 @@ class _Buffers:
         self.continues = self.records[0, :, rewards + 1]
         self.rewards = self.records[0, :, rewards] if n_step == 1 else torch.zeros(batch, device=device)
         self.discounts = torch.zeros(batch, device=device)
+        self._masks = (
+            self.records[1, :, layout.mask_words].view(torch.uint8)[:, : layout.masks] if layout.masks else None
+        )
         if layout.images:
             stack, shape = layout.frame_stack, layout.observation.shape or ()
             images = stack + 1 if n_step == 1 else 2 * stack
@@ -115,7 +119,8 @@ class _Buffers:
             inputs, following = self._inputs, self._following
         else:
             inputs, following = (observed(layout, seen) for seen in self._seen)
-        return Transitions(inputs, _as(layout.action, self._actions), self.rewards, self.discounts, following)
+        actions = _as(layout.action, self._actions)
+        return Transitions(inputs, actions, self.rewards, self.discounts, following, masks=self._masks)
 
 
 def observed(layout: StepLayout, words: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ class Slot:
         places: for each of them, t · N + n of the step t that truncated it in environment n, int64[T · N].
         ended: the number of truncated episodes, int64[].
         fresh: whether all episodes begin with this rollout, bool[].
+        forbidden: actions that were forbidden, bool[T, N, K]; K is 0 without masks.
     """
 
     observations: np.ndarray
@@ -46,6 +47,7 @@ class Slot:
     places: np.ndarray
     ended: np.ndarray
     fresh: np.ndarray
+    forbidden: np.ndarray
 
     def begin(self, fresh: bool) -> None:
         """Prepares the slot for a new rollout."""
@@ -69,6 +71,7 @@ class Rollouts:
         action_shape, action_dtype: shape and dtype of one stored action.
         samplers, slots: number of samplers, S, and number of slots of each.
         steps, envs: steps of a rollout, T, and environments of a sampler, N.
+        masks: elements of an action mask, K; 0 without masks.
 
     Attributes:
         arrays: the fields of the slots, [S, slots, …], and for each sampler the numbers of slots ``filled`` and
@@ -88,6 +91,7 @@ class Rollouts:
         slots: int,
         steps: int,
         envs: int,
+        masks: int = 0,
     ):
         seen, seen_dtype = tuple(observation.shape or ()), np.dtype(observation.dtype)
         flag, number, count = np.dtype(np.bool_), np.dtype(np.float32), np.dtype(np.int64)
@@ -101,13 +105,14 @@ class Rollouts:
             "places": ((steps * envs,), count),
             "ended": ((), count),
             "fresh": ((), flag),
+            "forbidden": ((steps, envs, masks), flag),
         }
         self._names = tuple(one)
         fields = {name: ((samplers, slots, *shape), dtype) for name, (shape, dtype) in one.items()}
         fields |= dict.fromkeys(("filled", "taken"), ((samplers,), count))
         self.arrays, self._fence = SharedArrays(fields), Fence()
         self.samplers, self.slots, self._turn = samplers, slots, 0
-        self.of_one = (observation, action_shape, action_dtype, 1, slots, steps, envs)
+        self.of_one = (observation, action_shape, action_dtype, 1, slots, steps, envs, masks)
 
     def free(self, sampler: int) -> Slot | None:
         """Returns the slot that a sampler fills next; None while all of its slots wait for the learner."""

@@ -73,6 +73,7 @@ class StepReplay:
         n_step: number of steps of a transition; fewer at an episode's end or where a segment was cut.
         gamma: discount per step.
         frame_stack: number of newest images in an input.
+        masks: elements of an action mask, K; 0 without masks.
         wide: whether observations are stored as float64 rather than float32.
 
     Raises:
@@ -89,9 +90,10 @@ class StepReplay:
         n_step: int = 1,
         gamma: float = 0.99,
         frame_stack: int = 1,
+        masks: int = 0,
         wide: bool = False,
     ):
-        self.layout = StepLayout(observation, action, segments, steps, envs, frame_stack, wide)
+        self.layout = StepLayout(observation, action, segments, steps, envs, frame_stack, masks, wide)
         self.n_step, self.gamma = n_step, gamma
         least = n_step + frame_stack + 3
         if n_step < 1 or steps - steps // MARGIN < least:
@@ -235,7 +237,7 @@ class StepReplay:
             Transitions in memory that the next `read` of the same number overwrites: ``inputs`` and ``following``
             float32[B, D], int64[B] for a `Discrete`, or uint8[B, k · C, H, W]; ``actions`` float32[B, A] or int64[B];
             ``rewards``, the n-step sums, and ``discounts``, γ to the number of steps, or 0 after a termination,
-            float32[B].
+            float32[B]; ``masks`` of ``following``, uint8[B, K], or None.
         """
         while True:
             transitions = self._read_at(numbers)

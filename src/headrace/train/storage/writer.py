@@ -32,11 +32,13 @@ class Row(NamedTuple):
             images.
         action: float32[N, A], or int32[N] for a `Discrete`.
         reward: reward of the step from this row, float32[N].
+        mask: mask of the action, uint8[N, K]; K is 0 without masks.
     """
 
     observation: np.ndarray
     action: np.ndarray
     reward: np.ndarray
+    mask: np.ndarray
 
 
 class StepWriter:
@@ -52,7 +54,7 @@ class StepWriter:
             raise OptionError(f"there is no segment {index}: there are {layout.segments}")
         self.layout, self.index, self._fence = layout, index, Fence()
         self._arrays = arrays
-        self._observation, self._action, self._reward = _columns(layout, arrays)
+        self._row_columns = _columns(layout, arrays)
         self._flags, self._continues = arrays["flags"], arrays["record"][..., layout.inputs + layout.actions + 1]
         self._first = np.full(layout.envs, FIRST, np.uint8), np.zeros(layout.envs, np.uint8)
         (self._next, self._ages), self._begun = self._first, False
@@ -80,7 +82,7 @@ class StepWriter:
 
     def _at(self, t: int) -> Row:
         where = t % self.layout.steps, self.index
-        return Row(self._observation[where], self._action[where], self._reward[where])
+        return Row(*(column[where] for column in self._row_columns))
 
     def begin(self) -> None:
         """Marks the observations of `row` as the first ones of new episodes in all environments.
@@ -129,14 +131,18 @@ class StepWriter:
     def state(self) -> dict[str, Tensor]:
         """Returns copies of the data that a writer needs to continue in the middle of episodes, beside published rows.
 
-        They are the observations of `row`, [N, …], and flags and ages, uint8[N] each.
+        They are the observations of `row`, [N, …], their masks, and flags and ages, uint8[N] each.
         """
         parts = {"observation": self.row.observation, "flags": self._next, "ages": self._ages}
+        if self.layout.masks:
+            parts["mask"] = self.row.mask
         return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Restores the tensors of `state`, in place of a call of `begin`, after the same published rows."""
         self.row.observation[...] = state["observation"].numpy()
+        if self.layout.masks:
+            self.row.mask[...] = state["mask"].numpy()
         self._next, self._ages = (state[name].numpy().copy() for name in ("flags", "ages"))
         self._begun = True
 
@@ -152,12 +158,13 @@ class StepWriter:
         return self._stack.view(layout.envs, -1, *self._stack.shape[2:])
 
 
-def _columns(layout: StepLayout, arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns views of observations, actions and rewards of all rows, [T, S, N, …]."""
+def _columns(layout: StepLayout, arrays: Mapping[str, np.ndarray]) -> Row:
+    """Returns views of observations, actions, rewards and masks of all rows, [T, S, N, …]."""
     record, end = arrays["record"], layout.inputs + layout.actions
     words = record[..., : layout.inputs].view(np.float64 if layout.wide else np.float32)
     seen = arrays["frame"] if layout.images else _as(layout.observation, words)
-    return seen, _as(layout.action, record[..., layout.inputs : end]), record[..., end]
+    mask = record[..., layout.mask_words].view(np.uint8)[..., : layout.masks]
+    return Row(seen, _as(layout.action, record[..., layout.inputs : end]), record[..., end], mask)
 
 
 def _as(space: gym.Space, words: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from torch import Tensor
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.collect.steps import Frames, StepRecorder
 from headrace.train.config.settings import Config
+from headrace.train.modules.action_masks import forbidden
 from headrace.train.processes.counters import PACED, Counters
 from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
 from headrace.train.storage.step_replay import StepReplay
@@ -73,9 +74,11 @@ class ReplaySampler(Sampler):
     def _act(self) -> Tensor:
         """Returns actions for the present observations."""
         steps = self.counters.total_steps()
+        masks = self._recorder.masks()
         assert isinstance(self.policy, OffPolicy)
         self.policy.explore(steps, steps)
-        return self._choose(self._recorder.observations()).actions
+        closed = None if masks is None else forbidden(masks, self.policy.heads)
+        return self._choose(self._recorder.observations(), closed).actions
 
 
 def work(config: Config, number: int, replay: StepReplay, weights: WeightBuffer, counters: Counters, life: int) -> None:

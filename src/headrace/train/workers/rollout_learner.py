@@ -12,6 +12,7 @@ from torch import Tensor
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.vtrace import vtrace
 from headrace.train.config.settings import Config
+from headrace.train.modules.action_masks import masked
 from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runs import checkpoint as checkpoints
@@ -90,10 +91,11 @@ class RolloutLearner:
         """Returns a slot's rollout as samples; releases the slot, and updates all statistics."""
         config, rows, ended = self.config, len(self._inputs), int(slot.ended)
         following = self._encode(slot)
-        actions, acted, rewards, terminated, truncated, places = (
+        actions, acted, rewards, terminated, truncated, closed, places = (
             torch.from_numpy(array).to(self.device, copy=True)
             for array in (
-                slot.actions, slot.log_probs, slot.rewards, slot.terminated, slot.truncated, slot.places[:ended],
+                slot.actions, slot.log_probs, slot.rewards, slot.terminated, slot.truncated, slot.forbidden,
+                slot.places[:ended],
             )
         )  # fmt: skip
         versions, fresh = torch.from_numpy(slot.versions).double(), bool(slot.fresh)
@@ -106,6 +108,9 @@ class RolloutLearner:
             rewards = scaler(rewards, terminated | truncated)
         parts = [self.policy.forward(part) for part in self._inputs.split(ROWS)]
         params, values = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+        closed = closed.flatten(0, 1) if self.policy.heads else None
+        if closed is not None:
+            params = masked(params, closed)
         normaliser = self.policy.value_normaliser
         after = self.policy.forward(following)[1]
         if normaliser is not None:
@@ -132,7 +137,7 @@ class RolloutLearner:
         if normaliser is not None:
             normaliser.update(returns)
             returns, values = normaliser.normalised(returns), normaliser.normalised(values)
-        return Samples(self._inputs, actions, acted.flatten(), advantages, returns, values)
+        return Samples(self._inputs, actions, acted.flatten(), advantages, returns, values, forbidden=closed)
 
     def _encode(self, slot: Slot) -> Tensor:
         """Encodes a slot's observations into the inputs, and updates their statistics.

@@ -16,6 +16,7 @@ from headrace.errors import ActionError
 from headrace.train.collect.games import game_over, of_the_game
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.modules.action_masks import MASK, check_declared, forbidden
 from headrace.train.processes.counters import WAITING, Counters
 from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
 from headrace.train.storage.rollout_slots import Rollouts, Slot
@@ -32,7 +33,7 @@ class RolloutSampler(Sampler):
         self.rollouts = rollouts
         self._params = torch.empty(config.num_steps, config.num_envs, self.distribution.size)
         self._fresh, self._begun = True, 0
-        self._seen, _ = self.pool.reset()
+        self._seen, self._told = self.pool.reset()
 
     def run(self) -> None:
         while not self.counters.stopped:
@@ -46,7 +47,7 @@ class RolloutSampler(Sampler):
     def fill(self, slot: Slot) -> bool:
         """Collects one rollout; returns whether it is complete, and not cut short by the end of the run."""
         if self._next_stage():
-            self._seen, _ = self.pool.reset()
+            self._seen, self._told = self.pool.reset()
             self._fresh = True
         slot.begin(self._fresh)
         slot.observations[0], self._begun = self._seen, int(self.counters.steps[self.number])
@@ -76,19 +77,25 @@ class RolloutSampler(Sampler):
         clock = time.perf_counter
         began = clock()
         self._take_weights()
-        acted = self._choose(torch.from_numpy(slot.observations[t]))
+        closed = None
+        if self.policy.heads:
+            closed = forbidden(torch.from_numpy(self._told[MASK]), self.policy.heads)
+            slot.forbidden[t] = closed.numpy()
+        else:
+            check_declared(self._told, self.pool.spec, self.config)
+        acted = self._choose(torch.from_numpy(slot.observations[t]), closed)
         self._params[t], actions = acted.params, acted.actions
         slot.actions[t], slot.versions[t] = actions.numpy(), self._version
         taken = self.distribution.to_env(actions).numpy()
         chosen = clock()
-        self._seen, reward, terminated, truncated, info = self.pool.step(taken)
+        self._seen, reward, terminated, truncated, self._told = self.pool.step(taken)
         stepped = clock()
         slot.rewards[t], slot.terminated[t], slot.truncated[t] = reward, terminated, truncated
         slot.observations[t + 1] = self._seen
         if truncated.any():
             (envs,) = truncated.nonzero()
-            slot.add_final_observations(t, envs, info["final_obs"][envs])
-        self._note(reward, terminated, truncated, info)
+            slot.add_final_observations(t, envs, self._told["final_obs"][envs])
+        self._note(reward, terminated, truncated, self._told)
         self.counters.steps[self.number] += len(reward)
         self.counters.seconds[self.number, :2] += chosen - began, stepped - chosen
 

@@ -98,9 +98,10 @@ class Sampler(ABC):
         """Loads the newest weights."""
         self._version = self._policy_copy.read(self.weights) or self._version
 
-    def _choose(self, observations: Tensor) -> Acted:
-        """Returns the policy's actions for observations, sampled."""
-        return act(self.policy, observations, self._inputs, self.policy.draw(self._noise, self._generator))
+    def _choose(self, observations: Tensor, closed: Tensor | None = None) -> Acted:
+        """Returns the policy's actions for observations, sampled from those that are not ``closed``, bool[N, K]."""
+        noise = self.policy.draw(self._noise, self._generator)
+        return act(self.policy, observations, self._inputs, noise, forbidden=closed)
 
     def _count(self, rewards: np.ndarray, steps: np.ndarray | int, ends: np.ndarray) -> None:
         """Adds a step's rewards to the episodes' returns and its steps to their lengths; reports those that ended."""

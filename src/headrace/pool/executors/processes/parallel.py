@@ -15,10 +15,11 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.action_masks import MASK, heads_of, mask_array
 from headrace.pool.columns import Column, columns
 from headrace.pool.spec import AgentType, Field, TaskSpec, multi_agent_spec
 
-MASK, BARE = "action_mask", "observation"  # PettingZoo's names for parts of an observation
+BARE = "observation"  # PettingZoo's name of what is seen, where an observation has a mask, too
 TRUNCATIONS = "truncations"
 NUMBER = re.compile(r"_?\d+$")
 
@@ -48,9 +49,10 @@ class ParallelGame(gym.Env):
             for name, some in types.items()
         )
         self._masked = {agent for name in masked for agent in types[name]}  # agents with action masks in observations
-        self._choices = max(_choices(kind.action) for kind in kinds)
+        self._choices = [sum(heads_of(kind.action)) for kind in kinds for _ in range(kind.count)]  # of each agent
+        truncations = Field(TRUNCATIONS, np.dtype(np.bool_), (len(self.players),), per_agent=True)
         try:
-            self.task: TaskSpec = multi_agent_spec(task, kinds, self._fields())
+            self.task: TaskSpec = multi_agent_spec(task, kinds, (truncations,))
         except TypeError as error:
             raise OptionError(f"{error} (wrap the environment so that it is)") from None
         self.observation_space, self.action_space = self.task.observation, self.task.action
@@ -150,19 +152,13 @@ class ParallelGame(gym.Env):
         mine = {c.name: c.of(dense)[i - c.first] for c in self._acted if c.first <= i < c.first + c.count}
         return mine if self._keyed["action"] else next(iter(mine.values()))
 
-    def _fields(self) -> tuple[Field, ...]:
-        """Returns the info fields other than ``alive``."""
-        count = len(self.players)
-        mask = Field(MASK, np.dtype(np.int8), (count, self._choices), per_agent=True)
-        return (Field(TRUNCATIONS, np.dtype(np.bool_), (count,), per_agent=True), *((mask,) if self._masked else ()))
-
     def _told(
         self, obs: Mapping[Any, Any], infos: Mapping[Any, Any], alive: Sequence[Any], cut_off: Sequence[Any]
     ) -> dict[str, Any]:
         told = {str(agent): info for agent, info in infos.items() if info}
         told |= {"alive": self._where(alive), TRUNCATIONS: self._where(cut_off)}
-        if self._masked:
-            told[MASK] = self._allowed(obs)
+        if self._masked or any(MASK in info for info in infos.values()):
+            told[MASK] = self._allowed(obs, infos)
         return told
 
     def _where(self, agents: Sequence[Any]) -> np.ndarray:
@@ -170,14 +166,17 @@ class ParallelGame(gym.Env):
         marked[[self._number[agent] for agent in agents]] = True
         return marked
 
-    def _allowed(self, obs: Mapping[Any, Any]) -> np.ndarray:
-        """Returns the action masks int8[agents, choices] in observations; 1 for agents without a mask."""
-        allowed = np.ones((len(self.players), self._choices), np.int8)
-        for agent in self._masked.intersection(obs):
-            mask = np.asarray(obs[agent][MASK])
-            if mask.shape != (wanted := (_choices(self.env.action_space(agent)),)):
-                raise ValueError(f"the action mask of {agent} has shape {mask.shape}; its actions need {wanted}")
-            allowed[self._number[agent], : len(mask)] = mask
+    def _allowed(self, obs: Mapping[Any, Any], infos: Mapping[Any, Any]) -> np.ndarray:
+        """Returns the action masks int8[agents, choices] in observations or infos; 1 for agents without a mask."""
+        allowed = np.ones((len(self.players), max(self._choices)), np.int8)
+        for i, (agent, choices) in enumerate(zip(self.players, self._choices, strict=True)):
+            told = obs if agent in self._masked else infos
+            if not choices or agent not in told:
+                continue
+            try:
+                allowed[i, :choices] = mask_array(told[agent].get(MASK), (choices,))
+            except ValueError as error:
+                raise ValueError(f"the action mask of {agent}: {error}") from None
         return allowed
 
 
@@ -207,16 +206,9 @@ def layers(env: Any) -> Iterator[Any]:
         env = own.get("env", own.get("aec_env"))
 
 
-def _choices(space: gym.Space) -> int:
-    """Returns the number of elements of an action space's mask; 0 for spaces that cannot have one."""
-    if isinstance(space, gym.spaces.Discrete):
-        return int(space.n)
-    return int(space.nvec.sum()) if isinstance(space, gym.spaces.MultiDiscrete) else 0
-
-
 def _has_mask(env: Any, agent: Any) -> bool:
     """Returns whether an agent's observations are a `Dict` with an action mask, as is PettingZoo's convention."""
-    space, choices = env.observation_space(agent), _choices(env.action_space(agent))
+    space, choices = env.observation_space(agent), sum(heads_of(env.action_space(agent)))
     return isinstance(space, gym.spaces.Dict) and choices > 0 and getattr(space.get(MASK), "shape", None) == (choices,)
 
 

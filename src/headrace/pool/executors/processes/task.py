@@ -14,12 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
 from headrace.pool.goals import goals_of
 from headrace.pool.sources import module_of
-from headrace.pool.spec import POOL_OPTIONS, PoolSettings, TaskSpec
+from headrace.pool.spec import POOL_OPTIONS, Field, PoolSettings, TaskSpec
 from headrace.pool.task import Task
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
         game = getattr(env, "unwrapped", env)
         single = TaskSpec(name, env.observation_space, env.action_space)
         shown = replace(
-            game.task if isinstance(game, ParallelGame) else single,
+            _with_masks(game.task if isinstance(game, ParallelGame) else single, env),
             max_episode_steps=limit,
             options=dict(options),
             render_fps=fps,
@@ -124,6 +126,21 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
     finally:
         _close(env, name)
     return replace(process_task(shown, make, own), goals=goals)
+
+
+def _with_masks(spec: TaskSpec, env: Any) -> TaskSpec:
+    """Returns the spec with a field for an environment's action masks, if the info of a reset has one that fits."""
+    sizes = [sum(heads_of(space)) for space in [kind.action for kind in spec.agents] or [spec.action]]
+    if not any(sizes):
+        return spec
+    shape = (*spec.reward_shape, max(sizes))
+    try:
+        _, info = env.reset()
+        dtype = mask_array(info[MASK], shape).dtype
+    except Exception:  # no mask, or one that training refuses; what reset raises the pool's first reset raises again
+        return spec
+    mask, given = Field(MASK, dtype, shape, per_agent=bool(spec.agents)), Field(GIVEN, np.dtype(np.bool_))
+    return replace(spec, info=(*spec.info, mask, *(() if spec.agents else (given,))))
 
 
 def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from headrace.errors import EngineLostError
 from headrace.pool import by_value
+from headrace.pool.action_masks import GIVEN, MASK, mask_array
 from headrace.pool.actions import ACTION, action_name
 from headrace.pool.batch import FINAL, INFO, OBS, batch_fields
 from headrace.pool.executors.processes.arena import Chunks, arrays_over
@@ -329,9 +330,15 @@ class Worker:
 
 
 def _declared(info: dict[str, Any], row: int, targets: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
-    """Writes the info fields that the task declares into the batch; returns the rest of the info dict."""
+    """Writes the info fields that the task declares into the batch; returns the rest of the info dict.
+
+    Where an action mask is missing, all actions are allowed.
+    """
     for name, target in targets:
-        target[row] = info[name]
+        if name == MASK:
+            target[row] = mask_array(info.get(MASK), target.shape[1:])
+        else:
+            target[row] = info.get(MASK) is not None if name == GIVEN else info[name]
     declared = {name for name, _ in targets}
     return {name: value for name, value in info.items() if name not in declared}
 

@@ -92,7 +92,6 @@ class DQNDeclaration:
         replay=True,
         actions=("discrete",),
         networks=("mlp", "cnn", "own"),
-        masks=False,
         workers=True,
         presets=(DEFAULT_PRESET, "fast"),
     )

@@ -32,7 +32,6 @@ VECTORS: dict[str, Any] = {
     "target_rate": 0.02,
     "replay_size": 100_000,
     "replay_ratio": 0.25,
-    "action_masks": False,
 }
 # Settings of CleanRL's dqn_atari.py, but for double targets, Huber's loss and clipped gradients. The replay takes
 # 7.1 GB: a frame of 84 x 84 is held once.

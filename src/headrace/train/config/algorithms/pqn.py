@@ -34,9 +34,7 @@ class PQNDeclaration:
     """The declaration of PQN; see `Algorithm`."""
 
     settings = PQNConfig
-    capabilities = Capabilities(
-        actions=("discrete",), networks=("mlp", "cnn", "own"), masks=False, presets=(DEFAULT_PRESET, "fast")
-    )
+    capabilities = Capabilities(actions=("discrete",), networks=("mlp", "cnn", "own"), presets=(DEFAULT_PRESET, "fast"))
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
@@ -58,7 +56,6 @@ VECTORS: dict[str, Any] = {
     "q_lambda": 0.95,
     "learning_rate": 1e-3,
     "max_grad_norm": 10.0,
-    "action_masks": False,
 }
 # The authors' settings: 128 environments, 32 steps, 2 epochs of 32 minibatches.
 _IMAGES: dict[str, Any] = {
