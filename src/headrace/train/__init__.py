@@ -269,7 +269,7 @@ def load(
     trust: bool = False,
     network: Any = None,
 ) -> Agent:
-    """Returns the trained agent of a run, on the CPU.
+    """Returns the trained agent of a run, on the CPU, and prints which checkpoint it is and how that was judged.
 
     Args:
         run_dir: the run folder.
@@ -291,12 +291,15 @@ def load(
     """
     from headrace.pool.registry import build_task
     from headrace.train.play.agent import Agent, load_checkpoint
+    from headrace.train.play.judging import told
 
     run, config = RunFolder.open(run_dir, trust=trust)
     objects = {"network": network}
     given.check_wanted({"network": config.network}, objects)
     with given.holding(objects):
-        return Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
+        agent = Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
+    print(told(run, which))
+    return agent
 
 
 class CallableModule(ModuleType):

@@ -162,6 +162,10 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
             result = train_here(config, run, saved, quiet, callbacks=options.callbacks)
     except StorageError as error:
         raise StorageError(f"{error}; {_what_remains(run)}") from error
+    if not quiet and result.steps:
+        from headrace.train.play.judging import told
+
+        print(told(run))
     if result.reason == "interrupted":
         result = dataclasses.replace(result, plot=_plot(run))
         if not quiet:
