@@ -49,7 +49,7 @@ def compare(config: Config, agent: Agent, best: Checkpoint | None, seconds: floa
         with playing_pool(config, lives=True, num_envs=config.evaluate_episodes, seed=SEED) as pool:
 
             def played() -> Judged | None:
-                found = play_episodes(agent, pool, 1, stop=lambda: time.monotonic() > until)
+                found = play_episodes(agent, pool, 1, until=until)
                 return None if found is None else _by_evaluation(found)
 
             own = played()
