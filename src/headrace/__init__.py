@@ -27,10 +27,12 @@ from headrace.pool.views.make import make, make_dm, make_gym, make_gymnasium, ma
 from headrace.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from headrace import train as train
     from headrace import wrappers as wrappers
     from headrace.python.protocol import DMEnvPool, GymnasiumEnvPool
-    from headrace.train import load
+    from headrace.train import CallableModule, load
+
+    train: CallableModule
+    train = CallableModule("headrace.train")  # of a name that is declared once, pyright shows the module in its place
 
 __all__ = [
     "Batch",
@@ -73,3 +75,7 @@ def __getattr__(name: str) -> Any:
     if name in ("DMEnvPool", "GymnasiumEnvPool"):
         return getattr(importlib.import_module("headrace.python.protocol"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -315,6 +315,18 @@ def test_unknown_names() -> None:
         headrace.make_spec(17)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("task", ["CartPole-v1", "Pong-v5", "HalfCheetah-v5", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize(("wrong", "meant"), [("num_env", "num_envs"), ("batchsize", "batch_size"), ("seeds", "seed")])
+def test_a_misspelt_option_of_pools_is_answered_with_the_nearest(task: str, wrong: str, meant: str) -> None:
+    with pytest.raises(OptionError, match=f"no option {wrong!r}.* did you mean '?{meant}\\b"):
+        headrace.make(task, **{wrong: 3})  # type: ignore[call-overload]
+
+
+def test_an_option_of_pools_is_none_of_a_task() -> None:
+    with pytest.raises(OptionError, match="num_envs is an option of pools and runs, not of Pong-v5"):
+        headrace.train("Pong-v5", env_options={"num_envs": 8}, total_steps=1)
+
+
 def test_waiting_for_ever_is_a_time_too(make: Any, task: str) -> None:
     pool = make(task, num_envs=N, batch_size=2, num_threads=2)
     pool.async_reset()

@@ -19,6 +19,8 @@ BUILD = "from headrace.envs.classic_control import build\nimport headrace\n"
 @pytest.mark.parametrize(
     ("name", "meant"),
     [("Pnog-v5", "Pong-v5"), ("cartpole", "CartPole-v1"), ("CartPool-v0", "CartPole-v0"),
+     ("ALE/Pong-v5", "Pong-v5"), ("PongNoFrameskip-v4", "Pong-v5"), ("ALE/Pong-ram-v5", "Pong-v5"),
+     ("SpaceInvadersDeterministic-v0", "SpaceInvaders-v5"),
      ("HalfCheeta-v5", "HalfCheetah-v5"), ("montezuma", "MontezumaRevenge-v5"), ("Tag-v0", "TagGridWorld-v0")],
 )  # fmt: skip
 def test_names_that_are_alike_are_found(name, meant):
@@ -45,6 +47,19 @@ def test_a_prefix_is_where_a_task_comes_from(task):
     headrace.register("SomebodyElses-v0", "headrace.envs.classic_control:build", replace=True)
     with pytest.raises(UnknownTaskError, match=f"{source} registers none.*; {name} alone is Headrace's own"):
         headrace.make_spec(task)
+
+
+def test_what_a_file_lacks_is_answered_with_what_it_has(tmp_path: Path):
+    file = tmp_path / "some_games.py"
+    file.write_text(
+        "import gymnasium as gym\nclass Maze(gym.Env): ...\ngym.register('Labyrinth-v0', entry_point=Maze)\n"
+    )
+    for wrong in ("Nope", "Hopper-v9", "Mase"):
+        with pytest.raises(UnknownTaskError, match=r"say [^,]*:Maze") as caught:
+            headrace.make(f"{file}:{wrong}")
+        assert "Hopper" not in str(caught.value).partition("say")[2]
+    with pytest.raises(UnknownTaskError, match=r"say [^,]*:Labyrinth-v0$"):
+        headrace.make(f"{file}:Labyrinth-v1")
 
 
 def test_a_module_may_be_imported_before_its_task_is_named(tmp_path: Path):

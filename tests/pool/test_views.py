@@ -201,6 +201,27 @@ def test_views_pickle_and_close() -> None:
     twin.close()
 
 
+@pytest.mark.parametrize("make", [headrace.make_vec, headrace.make_gym])
+def test_attributes_are_those_of_gymnasiums_vector(make: Any) -> None:
+    def use(envs: Any) -> list[Any]:
+        envs.reset(seed=1)
+        envs.set_attr("gravity", 9.0)
+        envs.set_attr("length", [0.5, 0.6])
+        with pytest.raises(ValueError, match="values"):
+            envs.set_attr("length", [0.5])
+        found = [envs.get_attr("gravity"), envs.get_attr("length"), envs.call("get_wrapper_attr", "gravity")]
+        return [*found, [state.tolist() for state in envs.call("state")]]
+
+    envs = make("gymnasium:CartPole-v1", num_envs=2)
+    theirs = gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync")
+    assert use(envs) == use(theirs)
+    envs.close()
+    kernels = make("CartPole-v1", num_envs=2)
+    with pytest.raises(OptionError, match=r"no Python objects.*executor='processes'"):
+        kernels.get_attr("gravity")
+    kernels.close()
+
+
 def test_a_vector_that_gymnasium_made_knows_its_options() -> None:
     envs: Any = gym.make_vec("headrace:headrace/CartPole-v1", num_envs=3, seed=4).unwrapped
     assert (envs.config["num_envs"], envs.config["seed"]) == (3, 4)

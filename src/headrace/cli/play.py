@@ -23,6 +23,7 @@ from headrace.errors import OptionError
 from headrace.machine import readable
 from headrace.train import log_episode
 from headrace.train.play.evaluate import MOST_STEPS, Evaluation, evaluate
+from headrace.train.play.judging import told
 from headrace.train.play.video import record
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import writing
@@ -94,7 +95,8 @@ def run(argv: list[str]) -> int:
             trust=trust,
             ended=show,
         )
-    console.print(f"{config.task}, {args.checkpoint} checkpoint: mean return {played.mean_return:.1f}")
+    console.print(told(RunFolder(args.run), args.checkpoint), soft_wrap=True)
+    console.print(f"{config.task}: mean return {played.mean_return:.1f}")
     console.print(_table(played))
     if played.stopped:
         console.print(f"{played.stopped} of them had not ended after {MOST_STEPS:,} steps, and were stopped")

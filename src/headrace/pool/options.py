@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from headrace.errors import KernelError, OptionError
+from headrace.pool.spec import POOL_OPTIONS
 
 Options = Mapping[str, Any]
 MOST = {int: 2**31 - 1, float: sys.float_info.max}  # kernels hold int32 and finite floats
@@ -108,7 +109,14 @@ def complete(task: str, known: Options, given: Options) -> dict[str, Any]:
     """
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 3, 0.4) or sorted(known)
-            raise OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")
+            raise unknown_option(task, name, known)
     options = {name: o if isinstance(o, Option) else Option(o) for name, o in known.items()}
     return {name: option.convert(task, name, given.get(name, option.default)) for name, option in options.items()}
+
+
+def unknown_option(task: str, name: str, known: Iterable[str]) -> OptionError:
+    """Returns an error that a task with these options has none of this name, with the most similar ones."""
+    if name in POOL_OPTIONS:
+        return OptionError(f"{name} is an option of pools and runs, not of {task}: give it beside the task's own")
+    close = difflib.get_close_matches(name, [*POOL_OPTIONS, *known], 3, 0.5) or sorted(known)
+    return OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")

@@ -239,7 +239,10 @@ class Pool(Flights):
 
     def _objects(self) -> Any:
         if not self.of_objects:
-            raise OptionError(f"{self.spec.task}'s environments are no Python objects: they have no attributes to use")
+            raise OptionError(
+                f"{self.spec.task}'s environments are no Python objects: they have no attributes to use "
+                "(executor='processes' makes Gymnasium's, if there are some of this name)"
+            )
         return self._executor
 
     # -- checks ----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ Build = Callable[..., Task]
 TaskLike = str | Callable[..., Any]
 PROCESSES = "processes"
 
-VERSION = re.compile(r"-v\d+$")
+VERSION = re.compile(r"^ale/|(-ram)?(noframeskip|deterministic)?-v\d+$")  # the latter ends Gymnasium's names of games
 ALIKE = 0.55  # least similarity, in [0, 1], of a name that is suggested
 MOST_NAMED = 5  # greatest number of names of a file or module to suggest if none is similar
 
@@ -155,9 +155,8 @@ def _hint(source: str, name: str, executor: str | None) -> str:
         theirs = _sources[source]
         if name in _builders and not theirs:
             return f"{source} registers none of this name, nor has it such a class; {name} alone is Headrace's own"
-        there = [*theirs, *_made_in(source)]
-        # tasks that other modules registered with Gymnasium are suggested only if the source registers none
-        meant = nearest(name, there) or theirs or nearest(name, gymnasium.registry) or there[:MOST_NAMED]
+        there = [*theirs, *_made_in(source), *_in_gymnasium_from(source)]
+        meant = nearest(name, there) or there[:MOST_NAMED]
         say = f"say {', '.join(f'{source}:{each}' for each in meant)}"
         return say if meant else f"{source} registers none of this name, nor has it such a class"
     close = nearest(name, [*_builders, *(each for each in gymnasium.registry if "/" not in each)])
@@ -169,6 +168,16 @@ def _made_in(source: str) -> list[str]:
     module = module_of(source)
     own = {name: each for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
     return [name for name, each in own.items() if callable(each) and not name.startswith("_")]
+
+
+def _in_gymnasium_from(source: str) -> list[str]:
+    """Returns the names in Gymnasium's registry whose environments a file or module makes."""
+    import gymnasium
+
+    home = module_of(source).__name__
+    made_by = {name: spec.entry_point for name, spec in gymnasium.registry.items()}
+    where = {n: by if isinstance(by, str) else getattr(by, "__module__", "") for n, by in made_by.items()}
+    return [name for name, place in where.items() if f"{place.partition(':')[0]}.".startswith(f"{home}.")]
 
 
 def _function(build: Build | str) -> Build:

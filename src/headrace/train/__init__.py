@@ -8,6 +8,7 @@ The module itself can be called: ``headrace.train("CartPole-v1")``.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -268,7 +269,7 @@ def load(
     trust: bool = False,
     network: Any = None,
 ) -> Agent:
-    """Returns the trained agent of a run, on the CPU.
+    """Returns the trained agent of a run, on the CPU, and prints which checkpoint it is and how that was judged.
 
     Args:
         run_dir: the run folder.
@@ -290,19 +291,29 @@ def load(
     """
     from headrace.pool.registry import build_task
     from headrace.train.play.agent import Agent, load_checkpoint
+    from headrace.train.play.judging import told
 
     run, config = RunFolder.open(run_dir, trust=trust)
     objects = {"network": network}
     given.check_wanted({"network": config.network}, objects)
     with given.holding(objects):
-        return Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
+        agent = Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
+    print(told(run, which))
+    return agent
 
 
-class _CallableModule(ModuleType):
+class CallableModule(ModuleType):
     """The type of this module, with which ``headrace.train(...)`` calls ``headrace.train.train(...)``."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Result:
-        return train(*args, **kwargs)
+    __call__ = staticmethod(train)
+    # for type checkers and editors, which see an object of this type in place of the module
+    Callback, Config, Result, Training = Callback, Config, Result, Training
+    load, log_episode, make_config = staticmethod(load), staticmethod(log_episode), staticmethod(make_config)
+    resume, resume_seeds = staticmethod(resume), staticmethod(resume_seeds)
+    train, train_seeds = staticmethod(train), staticmethod(train_seeds)
 
 
-sys.modules[__name__].__class__ = _CallableModule
+# what help(headrace.train) and editors show of the call
+__signature__ = inspect.signature(train)
+__doc__ = f"{inspect.getdoc(train)}\n\n{__doc__}"
+sys.modules[__name__].__class__ = CallableModule

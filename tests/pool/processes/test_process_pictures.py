@@ -53,3 +53,48 @@ def test_what_render_raises_says_why_there_are_no_frames_and_harms_nothing() -> 
         with pytest.raises(RenderError, match="draws no frames: its render raised AttributeError: Unexpected mode"):
             pool.render()
         pool.step(np.zeros(2, np.int64))
+
+
+class Painted(Sleeper):
+    """Draws what it is given."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (Gymnasium's own convention)
+
+    def __init__(self, frame: Any):
+        super().__init__()
+        self.frame = frame
+
+    def render(self) -> Any:
+        return self.frame
+
+
+WHITE = np.full((2, 4, 3), 255, np.uint8)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [np.dstack([WHITE, WHITE[..., :1] * 0]), WHITE[..., :1], WHITE[..., 0], WHITE / 255, WHITE.astype(np.float32),
+     WHITE.astype(np.int64), WHITE > 0, WHITE.astype(np.float64) + 9.0],
+    ids=["rgba", "one channel", "grey", "parts", "floats", "int64", "bool", "over 255"],
+)  # fmt: skip
+def test_frames_of_other_forms_become_rgb(frame: np.ndarray) -> None:
+    with headrace.make(Painted, frame=frame, num_envs=2) as pool:
+        pool.reset()
+        drawn = pool.render([0, 1])
+        assert drawn.dtype == np.uint8 and np.array_equal(drawn, np.stack([WHITE, WHITE]))
+
+
+@pytest.mark.parametrize("frame", [WHITE[:0], WHITE[:, :0], np.zeros((3, 5, 7), np.uint8), WHITE.astype(str), [WHITE]])
+def test_what_is_no_frame_is_said(frame: Any) -> None:
+    with headrace.make(Painted, frame=frame, num_envs=1) as pool:
+        pool.reset()
+        with pytest.raises(RenderError, match=r"Painted draws .*(height, width, 3|but a list)"):
+            pool.render()
+
+
+def test_frames_of_several_sizes_are_said() -> None:
+    with headrace.make(Painted, frame=WHITE, num_envs=2) as pool:
+        pool.reset()
+        pool.set_attr("frame", [WHITE, WHITE[:1]])
+        with pytest.raises(RenderError, match=r"different sizes: \(2, 4\), \(1, 4\)"):
+            pool.render([0, 1])

@@ -187,6 +187,10 @@ def test_points_of_schedules_must_be_finite(value):
 def test_an_unknown_option_is_answered_with_the_nearest():
     with pytest.raises(OptionError, match="learning_rate"):
         make_config("CartPole-v1", learning_rat=1.0)
+    with pytest.raises(OptionError, match=r"nearest: callback\b"):
+        make_config("CartPole-v1", callbacks=[])
+    with pytest.raises(OptionError, match=r"give env_options=\{'frame_skip': 2\}"):
+        make_config("Pong-v5", frame_skip=2)
 
 
 def test_schedules_are_linear_between_their_points():

@@ -41,7 +41,7 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     assert admitted or (algo, name) in none
 
 
-WORKERS_ONLY = ("ray", "evaluate_episodes", "evaluate_seconds", "evaluate_share")
+WORKERS_ONLY = ("ray", "evaluate_seconds", "evaluate_share")
 """settings of workers, which a2c and pqn have none of"""
 
 
@@ -111,7 +111,7 @@ def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, setti
         ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, xqc, dqn"),
         ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, xqc, dqn"),
         ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
-        ("ppo", "evaluate_episodes", 3, {}, "it is for ppo, ddpg, .*crossq.* with samplers"),
+        ("ppo", "evaluate_seconds", 3.0, {}, "it is for ppo, ddpg, .*crossq.* with samplers"),
         ("ppo", "device", "cuda", {"devices": ("cpu", "cpu")}, "with devices="),
         ("ppo", "log_std_init", -1.0, {"task": "CartPole-v1"}, "with continuous actions"),
         ("ppo", "bf16", True, {}, "with a network that is cnn"),

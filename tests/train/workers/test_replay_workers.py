@@ -85,6 +85,7 @@ def test_evaluations_take_no_more_than_their_share_of_the_cores():
     assert interval(config, used=0.01, cores=2) == 5.0
     assert interval(config, used=3.0, cores=2) == pytest.approx(15.0)
     assert interval(config, used=3.0, cores=8) == 5.0
+    assert interval(config, used=10.0, cores=2, early=True) == pytest.approx(10.0)
 
 
 def test_several_samplers_share_the_steps(tmp_path):
@@ -130,12 +131,13 @@ def test_it_stops_once_it_is_solved(tmp_path):
     assert result.reason == "solved"
 
 
-def test_the_weights_that_solved_it_are_the_best_unless_better_ones_were_evaluated(tmp_path):
+def test_the_weights_that_solved_it_are_evaluated(tmp_path):
     """No evaluation comes before: they begin with learning."""
     settings = with_evaluator(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000, learning_starts=100_000)
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
     best = checkpoints.load(tmp_path / "checkpoints" / "best")
-    assert best.counters["best_return"] == result.mean_return
+    assert best.counters["judged"]["by"] == "evaluation" and best.counters["judged"]["episodes"] == 2
+    assert best.counters["best_return"] == best.counters["judged"]["return"]
     assert best.counters["step"] == result.steps
     assert len(evaluate(tmp_path, 2).returns) == 2
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.options import unknown_option
 
 RANGES: dict[str, tuple[float, float]] = {
     "stack_num": (1, 64),
@@ -85,8 +85,7 @@ def checked(task: str, options: Mapping[str, Any]) -> AtariOptions:
 
 def _checked(task: str, name: str, value: Any) -> Any:
     if name not in DEFAULTS:
-        close = difflib.get_close_matches(name, DEFAULTS, 3, 0.4) or sorted(DEFAULTS)
-        raise OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")
+        raise unknown_option(task, name, DEFAULTS)
     default = DEFAULTS[name]
     if isinstance(default, bool):
         if not isinstance(value, bool | np.bool_):

@@ -109,6 +109,18 @@ class EnvPool:
         """Loads saved states into the environments ``env_ids``; see `Pool.load_state`."""
         self.pool.load_state(env_ids, blobs)
 
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Returns an attribute of each environment, or its result if it is callable; see `Pool.call`."""
+        return tuple(self.pool.call(name, *args, **kwargs))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Returns an attribute of each environment; see `Pool.get_attr`."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of each environment; see `Pool.set_attr`."""
+        self.pool.set_attr(name, values)
+
     def xla(self) -> tuple[Any, Any, Any, Any]:
         """Returns (handle, recv, send, step) for use under `jax.jit`; see `headrace.pool.views.xla`."""
         from headrace.pool.views.xla import functions

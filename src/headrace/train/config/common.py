@@ -159,10 +159,10 @@ class CommonConfig(RunConfig):
     )
     evaluate_episodes: int = setting(
         8,
-        "Episodes of one evaluation, without exploration, in a process beside training; 0 for no evaluations.",
+        "Episodes of one evaluation, without exploration: of the last weights at the run's end, and with samplers also "
+        "in a process beside training; 0 for no evaluations.",
         low=0,
         group="workers",
-        use=_WORKERS,
         shared=True,
     )
     evaluate_seconds: float = setting(
@@ -175,8 +175,8 @@ class CommonConfig(RunConfig):
     )
     evaluate_share: float = setting(
         0.01,
-        "Largest share of all cores' time that evaluations may take; long ones are then made less often. 1 "
-        "sets no limit.",
+        "Largest share of all cores' time that evaluations may take, five times as much in the first ten minutes; long "
+        "ones are then made less often. 1 sets no limit.",
         above=0,
         group="workers",
         use=_WORKERS,

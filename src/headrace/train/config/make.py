@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, get_origin, get_type_hints
 
 from headrace.errors import OptionError
+from headrace.pool.registry import build_task, is_registered
 from headrace.train.config.checks import as_lists, check_storable, describe, matches
 from headrace.train.config.fields import default_of, settings_of
 from headrace.train.config.registry import DEFAULT_PRESET, algorithms, find_algorithm, unknown
@@ -45,6 +46,8 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
         elif name in _of_policies(given):
             theirs[name] = value
         else:
+            if is_registered(task) and name in build_task(task).spec.options:
+                raise OptionError(f"{name} is an option of {task}: give env_options={{{name!r}: {value!r}}}")
             raise OptionError(unknown(name, value, algo, settings.__dataclass_fields__))
     if "policies" in values:
         values["policies"] = {

@@ -21,6 +21,8 @@ from headrace.train.config.fields import IN_TURN, KINDS, Use, settings_of
 
 DEFAULT_PRESET = "default"
 """the preset that every algorithm has; its values are for learning from few steps"""
+ARGUMENTS = ("run_dir", "resume", "quiet", "trust", "callback")
+"""arguments of `headrace.train.train` beside the settings, which a misspelt name may mean"""
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def unknown(name: str, value: Any, algo: str, settings: Iterable[str]) -> str:
     """Returns a message that an algorithm with these settings has no such setting, and which algorithms have it."""
     if users := who_uses(name):
         return f"{name}={value!r} would not be used by {algo}: it is for {users}"
-    near = difflib.get_close_matches(name, settings, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(name, [*settings, *ARGUMENTS], n=3, cutoff=0.4)
     return f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
 
 

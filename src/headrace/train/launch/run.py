@@ -21,6 +21,7 @@ from headrace.train.runners.callbacks import Callback
 from headrace.train.runners.here import train_here
 from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
+from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import is_newer
 
@@ -161,6 +162,10 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
             result = train_here(config, run, saved, quiet, callbacks=options.callbacks)
     except StorageError as error:
         raise StorageError(f"{error}; {_what_remains(run)}") from error
+    if not quiet and result.steps:
+        from headrace.train.play.judging import told
+
+        print(told(run))
     if result.reason == "interrupted":
         result = dataclasses.replace(result, plot=_plot(run))
         if not quiet:
@@ -201,8 +206,8 @@ def _video(config: Config, run: RunFolder, quiet: bool) -> Path | None:
         return None if quiet else print(f"no video: {error}")
     except KeyboardInterrupt:
         return None
-    except (OSError, StorageError) as error:
-        return print(f"no video: {error}")
+    except Exception as error:  # of the environment's own drawing, the encoder or the disk: the run is done
+        return print(f"no video: {one_line(error)}")
 
 
 def _plot(run: RunFolder) -> Path | None:
@@ -215,6 +220,5 @@ def _plot(run: RunFolder) -> Path | None:
         return plot_returns(run.path)
     except ImportError:
         return None
-    except OSError as error:
-        print(f"no plot: {error}")
-        return None
+    except Exception as error:  # of the disk or of matplotlib: the run is done
+        return print(f"no plot: {one_line(error)}")

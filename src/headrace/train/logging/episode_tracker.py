@@ -14,9 +14,10 @@ from torch import Tensor
 
 
 class _Summary(NamedTuple):
-    """Number of episodes since the beginning, and the means over the window."""
+    """Number of episodes since the beginning and in the window, and the means over the window."""
 
     episodes: int
+    counted: int
     full: bool
     means: list[float]
 
@@ -95,6 +96,11 @@ class EpisodeTracker:
         return self._read().episodes
 
     @property
+    def counted(self) -> int:
+        """Number of episodes in the window."""
+        return self._read().counted
+
+    @property
     def full(self) -> bool:
         """Whether the window is full."""
         return self._read().full
@@ -136,7 +142,7 @@ class EpisodeTracker:
         if self._summary is None:
             totals = self.totals() if self.everywhere is None else self.everywhere
             episodes, size, known, *sums = totals.tolist()
-            self._summary = _Summary(int(episodes), known == size, [each / max(known, 1) for each in sums])
+            self._summary = _Summary(int(episodes), int(known), known == size, [each / max(known, 1) for each in sums])
         return self._summary
 
     def begin_anew(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -231,11 +232,15 @@ class PlayedPolicy:
 
 
 def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint:
+    """Returns the checkpoint at `checkpoint_path`; raises `StateError` if it is damaged, and the errors of that."""
+    return checkpoints.load(checkpoint_path(run, which))
+
+
+def checkpoint_path(run: RunFolder, which: str = checkpoints.BEST) -> Path:
     """Returns the ``"best"`` or ``"newest"`` checkpoint of a run, or the one of a name such as ``"step-000000040960"``.
 
     Raises:
         OptionError: the run has no checkpoint yet, or none of that name.
-        StateError: the checkpoint is damaged.
     """
     kept = {path.name: path for path in run.checkpoints.glob("step-*")}
     if which not in (checkpoints.BEST, "newest", *kept):
@@ -245,4 +250,4 @@ def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint
     path = kept.get(which, path)
     if path is None:
         raise OptionError(f"{run.path} has no checkpoint yet")
-    return checkpoints.load(path)
+    return path

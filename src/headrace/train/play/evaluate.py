@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 
 import headrace
 from headrace.envs import atari
+from headrace.errors import RecvTimeoutError
 from headrace.pool.registry import check_int
 from headrace.train.collect.games import game_over
 from headrace.train.collect.setup import make_pool
@@ -113,6 +116,7 @@ def play_episodes(
     max_steps: int = MOST_STEPS,
     stop: Callable[[], bool] = lambda: False,
     ended: Callable[[int], None] = lambda episodes: None,
+    until: float = math.inf,
 ) -> Evaluation | None:
     """Plays episodes in each environment of a pool, and returns their returns and lengths; see `evaluate`.
 
@@ -124,21 +128,42 @@ def play_episodes(
         each: number of episodes of each environment: one number, or int64[N].
         deterministic, max_steps, ended: as for `evaluate`.
         stop: called before each step; playing stops once it returns True.
+        until: time of `time.monotonic` at which playing stops, even if an environment has not answered.
 
     Returns:
         The evaluation; None if it was stopped.
     """
+    patience = (lambda: max(0.0, until - time.monotonic())) if until < math.inf else lambda: None
+    try:
+        return _played(agent, pool, each, deterministic, max_steps, stop, ended, patience)
+    except RecvTimeoutError:
+        return None
+
+
+def _played(
+    agent: Agent,
+    pool: headrace.Pool,
+    each: int | np.ndarray,
+    deterministic: bool,
+    max_steps: int,
+    stop: Callable[[], bool],
+    ended: Callable[[int], None],
+    patience: Callable[[], float | None],
+) -> Evaluation | None:
+    """Plays as `play_episodes`; waits for no result longer than ``patience()`` seconds, as `Pool.recv`."""
     left = np.broadcast_to(each, pool.num_envs).copy()
     earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
     returns: list[float] = []
     lengths: list[int] = []
     stopped = 0
     agent.reset()
-    obs, info = pool.reset()
+    pool.async_reset()
+    obs, info = pool.recv(patience(), reset=True)
     while left.any():
-        if stop():
+        if stop() or patience() == 0.0:
             return None
-        obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
+        pool.send(agent.act(obs, deterministic, info.get(MASK)))
+        obs, reward, terminated, truncated, info = pool.recv(patience())
         earned += agent.score(reward)
         length += 1
         over = game_over(terminated, truncated, info)

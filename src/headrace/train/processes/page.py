@@ -111,7 +111,8 @@ class Page:
 
     def _withdraw(self) -> None:
         if (_read(self._run) or {}).get("pid") == os.getpid():
-            self._run.viewer_file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._run.viewer_file.unlink(missing_ok=True)
 
 
 @contextmanager

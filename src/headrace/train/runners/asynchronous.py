@@ -29,13 +29,14 @@ from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.throughput import Throughput
 from headrace.train.play.agent import Agent
+from headrace.train.play.judging import JUDGED, best_evaluation, judged
 from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
 from headrace.train.runners.learner import Learner
-from headrace.train.runners.runner import Runner
+from headrace.train.runners.runner import LAST_EVALUATION, Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
@@ -47,7 +48,6 @@ from headrace.train.workers.rate_limiter import REST
 
 POLL = 0.1  # seconds between checks of the workers
 LOG_SECONDS = 2.0  # maximum time between two lines of metrics, in seconds
-LAST_EVALUATION = 60.0  # maximum wait at the end for the evaluation of the last weights, in seconds
 
 
 class AsyncTrainer(Runner):
@@ -125,8 +125,6 @@ class AsyncTrainer(Runner):
                 self._start()
                 self._throughput.note(self.step, self.updates)
                 yield self._interrupt
-                if self.solved():
-                    self._save_solved()
         except HeadraceError as error:
             cause: HeadraceError = error
             try:
@@ -253,6 +251,9 @@ class AsyncTrainer(Runner):
             self.best_return = found["return"]
             self.save_best()
 
+    def _evaluates_last(self) -> bool:
+        return super()._evaluates_last() and not self.finished()  # then the evaluator has been asked to
+
     def _evaluation_is_due(self) -> bool:
         """Returns whether all steps are done, but the last weights have not been evaluated yet."""
         known = self.evaluation.get("version", 0) == self.weights.version
@@ -307,17 +308,11 @@ class AsyncTrainer(Runner):
         """Saves the weights that were evaluated last as the best."""
         learning = self.policy_copy.vector.clone(), self.policy_copy.known()
         self.policy_copy.take(*self._evaluated)
-        counters = self._counters() | {"step": int(self.evaluation["step"])}
+        known = judged("evaluation", self.evaluation["return"], self.config.evaluate_episodes)
+        counters = self._counters() | {"step": int(self.evaluation["step"]), JUDGED: known}
         point = Checkpoint(self.policy.model(), {}, {}, counters).copied()
         self.writing.start(checkpoints.BEST, lambda: self._save_point(checkpoints.BEST, point))
         self.policy_copy.take(*learning)
-
-    def _save_solved(self) -> None:
-        """Saves the weights that solved the task as the best ones, unless evaluated ones were better."""
-        mean = self.tracker.mean_return()
-        if mean is not None and mean > self.best_return:
-            self.best_return = mean
-            self._save_point(checkpoints.BEST, Checkpoint(self.policy.model(), {}, {}, self._counters()))
 
     def _state(self) -> dict[str, Tensor]:
         """Returns the state of this process; samplers begin new episodes when the run is resumed."""
@@ -327,6 +322,7 @@ class AsyncTrainer(Runner):
     def load(self, point: Checkpoint) -> int:
         """Continues from a checkpoint, as `Runner.load`, and publishes its weights to samplers."""
         metrics_bytes = super().load(point)
+        self.best_return = max(self.best_return, best_evaluation(self.run) or self.best_return)
         self.counters.begin(self.step)
         self.learner.publish()
         return metrics_bytes

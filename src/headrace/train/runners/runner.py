@@ -7,6 +7,7 @@ sample, learn and evaluate at the same time.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import time
 from abc import ABC, abstractmethod
@@ -30,16 +31,20 @@ from headrace.train.logging.memory_use import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import Progress
 from headrace.train.play.agent import Agent
+from headrace.train.play.judging import JUDGED, compare, judged
 from headrace.train.processes.page import address_of
 from headrace.train.runners.callbacks import Callbacks
 from headrace.train.runners.result import Reason
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
-from headrace.train.runs.events import Kind, read_events
+from headrace.train.runs.events import Kind, one_line, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights
 
 REMARKS = 3  # number of remarks on the dashboard, the newest ones
+LAST_EVALUATION = 60.0  # maximum time for the evaluation of the last weights, in seconds
+INTERRUPTED = 20.0  # the same after Ctrl-C or TERM, which launchers let a kill follow
+EVALUATED = 0.1  # maximum of that time, beside a second, as a part of the training's
 
 
 class Runner(ABC):
@@ -106,10 +111,37 @@ class Runner(ABC):
             self._finish()
             dashboard.update(self.progress, force=True)
             self.save()
-        self._trained, self._since = self.seconds, None
+            self._trained, self._since = self.seconds, None
+            self._judge(bool(interrupt))
         reason = self._note_end()
         self.callbacks.end(reason)
         return reason
+
+    def _judge(self, interrupted: bool) -> None:
+        """Evaluates the last weights, for a limited time, and keeps them as the best checkpoint if they are it."""
+        if self.writer is None or not self.step:
+            return
+        folder, most = self.run.checkpoints, INTERRUPTED if interrupted else LAST_EVALUATION
+        seconds = math.inf if self.config.deterministic else min(most, 1.0 + EVALUATED * self.seconds)
+        best = checkpoints.load(folder / checkpoints.BEST) if (folder / checkpoints.BEST).is_dir() else None
+        own, known = None, None if best is None else best.counters.get(JUDGED)
+        if self._evaluates_last():
+            try:
+                own, known = compare(self.config, self.agent(), best, seconds)
+            except Exception as error:  # of the environment: the run is saved
+                self.remark(f"the last weights were not evaluated: {one_line(error)}")
+        mean = self.tracker.mean_return()
+        if own is None and mean is not None:
+            own = judged("training", mean, self.tracker.counted)
+        if own is not None and (best is None or known is None or own["return"] >= known["return"]):
+            counters = self._counters() | {"best_return": own["return"], JUDGED: own}
+            self._save_point(checkpoints.BEST, Checkpoint(self._model(), {}, {}, counters))
+        elif best is not None and known != best.counters.get(JUDGED):
+            self._save_point(checkpoints.BEST, dataclasses.replace(best, counters=best.counters | {JUDGED: known}))
+
+    def _evaluates_last(self) -> bool:
+        """Returns whether the last weights are to be evaluated after the last checkpoint."""
+        return self.config.evaluate_episodes > 0
 
     def _note_end(self) -> Reason:
         """Returns the reason for the run's end, and logs it as an event unless it is the last event already."""

@@ -38,6 +38,7 @@ from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.timer import Timer
 from headrace.train.play.episode_log import played_episode
+from headrace.train.play.judging import JUDGED, judged
 from headrace.train.play.loading import begin_with_network
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.runner import Runner
@@ -292,7 +293,8 @@ class Trainer(Runner):
         if mean is not None and mean > self.best_return:
             self.best_return = mean
             model = {name: tensor.clone() for name, tensor in self._model().items()}
-            self._best = Checkpoint(model, {}, {}, self._counters())
+            known = {JUDGED: judged("training", mean, self.tracker.counted)}
+            self._best = Checkpoint(model, {}, {}, self._counters() | known)
 
     def log_episode(
         self, names: Sequence[str] | None = None, env_id: int = 0, *, seed: int = 1000, deterministic: bool = True

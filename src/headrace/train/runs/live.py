@@ -51,7 +51,8 @@ class LiveWeights:
 
     def close(self) -> None:
         """Removes the file, as the last checkpoint has the newest weights."""
-        self.file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.file.unlink(missing_ok=True)
 
     def _is_watched(self) -> bool:
         try:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.errors import OptionError
+from headrace.train.runs.writing import writing
 
 LOOKS = 3  # number of attempts, as a process that tests the lock holds it for a moment
 REST = 0.02  # seconds between two attempts
@@ -34,6 +35,7 @@ def held(file: Path, patience: float = 0.0) -> Iterator[None]:
 
     Raises:
         OptionError: another process, or another thread of this one, holds the lock.
+        StorageError: the file cannot be written.
     """
     descriptor = _locked(file, patience)
     try:
@@ -41,7 +43,8 @@ def held(file: Path, patience: float = 0.0) -> Iterator[None]:
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode() + b"\n", 0)
         yield
     finally:
-        file.unlink(missing_ok=True)
+        with suppress(OSError):  # as on a disk that has become read-only; the lock itself ends with the descriptor
+            file.unlink(missing_ok=True)
         os.close(descriptor)
 
 
@@ -66,7 +69,8 @@ def _locked(file: Path, patience: float) -> int:
     """Returns a descriptor of the file, with its lock."""
     looks = LOOKS + math.ceil(patience / REST)
     for look in range(looks):
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        with writing(file):
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import torch
 
-from headrace.errors import HeadraceError
 from headrace.machine import usable_cores
 from headrace.train.config.settings import Config
 from headrace.train.play.agent import Agent
@@ -30,6 +29,7 @@ from headrace.train.workers.worker_seeds import seed_of
 FILMED = 0.1, 0.5  # fractions of a run after which a video of an episode is recorded
 FILM_SHARE = 0.005  # maximum share of all cores' time for videos
 LEAST_FILM = 1.0  # minimum processor time for a video, in seconds
+EARLY, EARLIER = 600.0, 5.0  # for so many seconds the share of all cores' time is so many times as large
 REST = 0.05  # seconds between two checks for new weights
 RESULTS = ("return", "length", "step", "version")
 """the numbers published with evaluated weights: mean return and length, agent steps of the run, and weights' version"""
@@ -46,7 +46,7 @@ def work(
     seed = seed_of(config, 2**31, life, int(counters.begun[0]))
     with playing_pool(config, lives=True, num_envs=number, num_threads=1, seed=seed) as pool:
         agent, copy = untrained_agent(config, pool.spec)
-        due = 0.0
+        due, life_began = 0.0, time.monotonic()
         while not counters.stopped:
             step, version = counters.total_steps(), None
             over = step >= config.total_steps
@@ -62,7 +62,7 @@ def work(
                 copy.publish(results, torch.tensor(measured, dtype=torch.float64))
                 counters.played[0] += number
                 camera.film_if_due(agent, step, seed, lambda: counters.stopped)
-            due = began + interval(config, time.process_time() - used, usable_cores())
+            due = began + interval(config, time.process_time() - used, usable_cores(), began - life_began < EARLY)
 
 
 class Camera:
@@ -98,19 +98,21 @@ class Camera:
         try:
             with playing_pool(config, lives=True, num_envs=1, num_threads=1, seed=seed, **small(config)) as pool:
                 film(self._run, agent, pool, step, "progress", enough=lambda: stop() or time.process_time() > until)
-        except (ImportError, HeadraceError, OSError):  # the error is reported at the end of the run
+        except Exception:  # also of the environment's own drawing; the error is reported at the end of the run
             self._left = []
 
 
-def interval(config: Config, used: float, cores: int) -> float:
+def interval(config: Config, used: float, cores: int, early: bool = False) -> float:
     """Returns the seconds between the starts of two evaluations.
 
     Args:
         config: the run's settings.
         used: processor time of the last evaluation, in seconds.
         cores: number of usable cores.
+        early: whether the run is in its first minutes, in which weights change most.
     """
-    return max(config.evaluate_seconds, used / (config.evaluate_share * cores))
+    share = config.evaluate_share * (EARLIER if early else 1.0)
+    return max(config.evaluate_seconds, used / (share * cores))
 
 
 def give_way() -> None:

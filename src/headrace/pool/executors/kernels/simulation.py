@@ -18,6 +18,7 @@ from headrace.pool.executors.kernels.diagnostics.checks import check_environment
 from headrace.pool.executors.kernels.launch import Run, quiet, record
 from headrace.pool.executors.kernels.memory import AnyTable, struct_over
 from headrace.pool.executors.kernels.program import STEP, Episodes, Requests
+from headrace.pool.frames import rgb_frames
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 Load = Callable[[AnyEnv, TaskSpec, Program, str], None]
@@ -105,12 +106,13 @@ class Simulation(Generic[Tb]):
         """Returns frames uint8[rows, height, width, 3] of environments whose state is in these arrays [rows, …].
 
         Raises:
-            RenderError: the environment has no rendering.
+            RenderError: the environment has no rendering, or draws something else.
         """
         draw = self.env.render
         if draw is None:
             raise RenderError(f"{self.env.name} has no rendering")
-        return np.stack([draw({**self._scalars, **{name: a[i] for name, a in arrays.items()}}) for i in range(rows)])
+        states = ({**self._scalars, **{name: array[i] for name, array in arrays.items()}} for i in range(rows))
+        return rgb_frames(self.env.name, [draw(state) for state in states])
 
 
 def requests_for(memory: Memory[Tb], num_envs: int) -> Tb:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.errors import EnvironmentFailure, RecvTimeoutError, RenderError, StateError
+from headrace.errors import EnvironmentFailure, RecvTimeoutError, StateError
 from headrace.pool.actions import Actions, action_columns
 from headrace.pool.batch import Batch, BatchRing, batch_fields
 from headrace.pool.executor import HostExecutor
@@ -27,6 +27,7 @@ from headrace.pool.executors.processes.dispatch import Dispatch
 from headrace.pool.executors.processes.mailbox import Letter, Mailbox
 from headrace.pool.executors.processes.worker import Orders
 from headrace.pool.executors.processes.worker_processes import dumped
+from headrace.pool.frames import rgb_frames
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 FAILURE = {"failed": True}  # the info of a row that holds no result
@@ -339,11 +340,7 @@ class ProcessesExecutor(HostExecutor):
 
     def render(self, env_ids: np.ndarray) -> np.ndarray:
         self._check_there(env_ids.tolist())
-        frames = self._call(slots.rendered, dict.fromkeys(env_ids.tolist()))
-        if not all(isinstance(frame, np.ndarray) and frame.ndim == 3 for frame in frames):
-            why = next((f": {frame}" for frame in frames if isinstance(frame, str)), "")
-            raise RenderError(f"{self._spec.task} draws no frames{why}")
-        return np.stack(frames).astype(np.uint8, copy=False)
+        return rgb_frames(self._spec.task, self._call(slots.rendered, dict.fromkeys(env_ids.tolist())))
 
     def call(self, name: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], env_ids: np.ndarray) -> list[Any]:
         """Returns an attribute of each environment, or its result if it is callable; see `slots.called`."""

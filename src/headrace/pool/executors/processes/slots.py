@@ -65,7 +65,7 @@ def told(slot: Slot, options: Mapping[str, Any]) -> None:
 
 
 def rendered(slot: Slot, _: object) -> Any:
-    """Returns the environment's RGB frame uint8[height, width, 3], or None or a description of the error without one.
+    """Returns what the environment's ``render`` returns, or a description of the error that it raises.
 
     Environments are made without a render mode, since some step more slowly with one. It is set here, also in
     environments that are attributes of this one, which render for it in gymnasium_robotics' mazes. Without a display,
