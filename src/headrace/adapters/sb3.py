@@ -45,6 +45,9 @@ ELSEWHERE = {
 """option of stable-baselines3's `make_vec_env` or of pools that is not accepted here → its replacement, or why"""
 
 
+CUT = "TimeLimit.truncated"  # stable-baselines3's key of infos; an environment's own says the same
+
+
 def make_vec_env(
     env_id: TaskLike,
     n_envs: int = 1,
@@ -138,16 +141,13 @@ class PoolVecEnv(VecEnv):
         """Steps all environments; returns ``(obs, reward, done, infos)`` as stable-baselines3 defines them."""
         actions = whole_numbers(self._actions, self.action_space)
         obs, reward, terminated, truncated, info = self.pool.step(actions)
-        info["TimeLimit.truncated"] = truncated & ~terminated
         infos = by_row(info, self.num_envs)
-        if "final_obs" not in info:
-            return obs, reward, terminated, infos
-        done = info["_final_obs"]
+        done = terminated | truncated
         for i in np.flatnonzero(done).tolist():
-            first, last = infos[i], info_of_row(info["final_info"], i)
-            last["TimeLimit.truncated"] = first.pop("TimeLimit.truncated")
-            last["terminal_observation"] = row_of(info["final_obs"], i)
-            infos[i], self.reset_infos[i] = last, first
+            infos[i], self.reset_infos[i] = info_of_row(info["final_info"], i), infos[i]
+            infos[i]["terminal_observation"] = row_of(info["final_obs"], i)
+        for told, cut in zip(infos, (truncated & ~terminated).tolist(), strict=True):
+            told[CUT] = cut
         return obs, reward, done, infos
 
     def close(self) -> None:

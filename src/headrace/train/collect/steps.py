@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.pool.registry import build_task
+from headrace.pool.registry import build_task, family
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.games import game_over, of_the_game
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
@@ -26,6 +27,7 @@ from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 
 STACKS = ("stack_num", "frame_stack")  # tasks' names for the number of frames in one observation
+OURS = "headrace.envs.", "headrace.pool.executors.mujoco."  # where tasks with these options are built
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Frames:
     def of(cls, config: Config) -> Frames:
         """Returns the form for a run: stacked images are stored as single frames, other observations unchanged."""
         spec = build_task(config.task, **config.env_options).spec
-        for name in STACKS:
+        for name in STACKS if family(config.task).startswith(OURS) else ():  # others may mean something else by them
             stack = spec.options.get(name)
             shape, dtype = spec.observation.shape, spec.observation.dtype
             if stack and stack > 1 and dtype == np.uint8 and len(shape or ()) == 3:
@@ -148,9 +150,10 @@ class StepRecorder:
         row.reward[...] = reward
         self.writer.following.observation[...] = seen
         self.writer.publish(terminated, truncated, version)
-        ends = np.asarray(info.get("terminated", terminated), bool) | truncated
-        stepped = Stepped(reward, terminated, truncated, ~self._resets, info.get("reward", reward), ends)
-        self._resets = terminated | truncated
+        spec, over = self.pool.spec, terminated | truncated
+        scores, ends = of_the_game(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)
+        stepped = Stepped(reward, terminated, truncated, ~self._resets, scores, ends)
+        self._resets = over
         return stepped
 
     # -- checkpoints -----------------------------------------------------------------------------

@@ -141,7 +141,7 @@ def play_episodes(
         obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
         earned += agent.score(reward)
         length += 1
-        over = game_over(terminated, truncated, info)
+        over = game_over(pool.spec, terminated, truncated, info)
         late = (length >= max_steps) & ~over
         done = over | late
         for i in np.flatnonzero(done & (left > 0)):

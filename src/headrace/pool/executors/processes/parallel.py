@@ -16,6 +16,7 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.columns import Column, columns
+from headrace.pool.executors.processes.values import fitted, flag_of, reward_of
 from headrace.pool.spec import AgentType, Field, TaskSpec, multi_agent_spec
 
 MASK, BARE = "action_mask", "observation"  # PettingZoo's names for parts of an observation
@@ -87,7 +88,9 @@ class ParallelGame(gym.Env):
         obs, rewards, ended, cut, infos = self.env.step({agent: self._action(agent, action) for agent in acted})
         reward = np.zeros(len(self.players), np.float32)
         for agent, earned in rewards.items():
-            reward[self._number[agent]] = earned
+            reward[self._number[agent]] = reward_of(earned)
+        ended = {agent: flag_of(over, f"termination of {agent}") for agent, over in ended.items()}
+        cut = {agent: flag_of(over, f"truncation of {agent}") for agent, over in cut.items()}
         alive = [agent for agent in self.env.agents if not (ended.get(agent) or cut.get(agent))]
         terminated = truncated = False
         if not alive:
@@ -141,9 +144,8 @@ class ParallelGame(gym.Env):
             value = value[BARE]
         if self._keyed["observation"]:
             value = value[column.name]
-        if np.shape(value) != column.space.shape:
-            raise ValueError(f"what {agent} sees has shape {np.shape(value)}; its space says {column.space.shape}")
-        return value
+        dtype, shape = np.dtype(column.space.dtype), tuple(column.space.shape or ())
+        return fitted(value, dtype, shape, f"what {agent} sees")
 
     def _action(self, agent: Any, dense: Any) -> Any:
         i = self._number[agent]
@@ -159,7 +161,9 @@ class ParallelGame(gym.Env):
     def _told(
         self, obs: Mapping[Any, Any], infos: Mapping[Any, Any], alive: Sequence[Any], cut_off: Sequence[Any]
     ) -> dict[str, Any]:
-        told = {str(agent): info for agent, info in infos.items() if info}
+        told: dict[str, Any] = {str(agent): info for agent, info in infos.items() if info}
+        if taken := told.keys() & {"alive", TRUNCATIONS, MASK}:
+            raise ValueError(f"infos[{min(taken)!r}] is an info field of all agents: call that agent otherwise")
         told |= {"alive": self._where(alive), TRUNCATIONS: self._where(cut_off)}
         if self._masked:
             told[MASK] = self._allowed(obs)
