@@ -139,7 +139,8 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         """
 
         def whole(*arrays: np.ndarray) -> np.ndarray:
-            result = np.zeros((self.num_envs, *arrays[0].shape[1:]), arrays[0].dtype)
+            nothing = None if arrays[0].dtype.hasobject else 0
+            result = np.full((self.num_envs, *arrays[0].shape[1:]), nothing, arrays[0].dtype)
             for array, (_, ids) in zip(arrays, parts, strict=True):
                 result[ids] = array
             return result
