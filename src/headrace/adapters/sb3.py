@@ -23,7 +23,7 @@ from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.actions import whole_numbers
 from headrace.pool.infos import by_row, info_of_row
 from headrace.pool.pool import Pool
-from headrace.pool.registry import TaskLike, make_pool
+from headrace.pool.registry import TaskLike, make_pool, own_options
 from headrace.pool.structure import row_of
 from headrace.pool.views.envspec import EnvSpec
 
@@ -74,7 +74,9 @@ def make_vec_env(
     options = {**(env_kwargs or {}), **options}
     for name in ELSEWHERE.keys() & options.keys():
         raise OptionError(f"{name} is not for this make_vec_env: {ELSEWHERE[name]}")
-    render_mode = options.pop("render_mode", "rgb_array")
+    render_mode = options.get("render_mode", "rgb_array")
+    if "render_mode" in options and "render_mode" not in own_options(env_id, options.get("executor")):
+        del options["render_mode"]
     pool = make_pool(env_id, num_envs=n_envs, seed=seed, autoreset="same_step", **options)
     try:
         env = PoolVecEnv(pool, render_mode)

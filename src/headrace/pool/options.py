@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import KernelError, OptionError
+from headrace.pool.spec import POOL_OPTIONS
 
 Options = Mapping[str, Any]
 MOST = {int: 2**31 - 1, float: sys.float_info.max}  # kernels hold int32 and finite floats
@@ -105,7 +106,10 @@ def complete(task: str, known: Options, given: Options) -> dict[str, Any]:
 
     Raises:
         OptionError: an option does not exist, or its value is not valid.
+        KernelError: the task has an option with the name of an option of pools, which it would never receive.
     """
+    if taken := {*POOL_OPTIONS, "executor"}.intersection(known):
+        raise KernelError(f"{task}: {min(taken)!r} is an option of pools: give the task's option another name")
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, known, 3, 0.4) or sorted(known)

@@ -160,7 +160,7 @@ class TransformReward(PoolWrapper):
     """A pool whose rewards are a function of its steps.
 
     ``info["reward"]`` holds the pool's reward (unless the task declares an info field of this name), for reports of the
-    original score; an environment's own key ``reward`` is refused. The reward of rows that only begin an episode stays 0.
+    original score; an environment's own key ``reward`` is refused. Rows that only begin an episode have reward 0.
 
     Args:
         pool: the pool, synchronous or asynchronous, on the host or a device.
@@ -210,7 +210,7 @@ class TransformReward(PoolWrapper):
     def _check(self, info: Mapping[str, Any]) -> None:
         if REWARD in info or REWARD in info.get("final_info", ()):
             raise OptionError(
-                f"info[{REWARD!r}] of {self.spec.task} is its environment's own, but a TransformReward keeps the pool's "
+                f"info[{REWARD!r}] of {self.spec.task} is its environment's own, but TransformReward keeps the pool's "
                 "reward there: rename the environment's, in a wrapper"
             )
 

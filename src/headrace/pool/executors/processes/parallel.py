@@ -88,9 +88,9 @@ class ParallelGame(gym.Env):
         obs, rewards, ended, cut, infos = self.env.step({agent: self._action(agent, action) for agent in acted})
         reward = np.zeros(len(self.players), np.float32)
         for agent, earned in rewards.items():
-            reward[self._number[agent]] = reward_of(earned)
-        ended = {agent: flag_of(over, f"termination of {agent}") for agent, over in ended.items()}
-        cut = {agent: flag_of(over, f"truncation of {agent}") for agent, over in cut.items()}
+            reward[self._number[agent]] = reward_of(earned, f"rewards[{agent!r}]")
+        ended = {agent: flag_of(over, f"terminations[{agent!r}]") for agent, over in ended.items()}
+        cut = {agent: flag_of(over, f"truncations[{agent!r}]") for agent, over in cut.items()}
         alive = [agent for agent in self.env.agents if not (ended.get(agent) or cut.get(agent))]
         terminated = truncated = False
         if not alive:

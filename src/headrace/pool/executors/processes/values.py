@@ -37,20 +37,20 @@ def fitted(value: Any, dtype: np.dtype, shape: tuple[int, ...], what: str) -> np
     return cast
 
 
-def reward_of(value: Any) -> float:
+def reward_of(value: Any, what: str = "reward") -> float:
     """Returns a reward as a float that float32 holds; raises `TypeError` or `ValueError` for what is no such number."""
     if not isinstance(value, int | float):
         array = np.asarray(value)
-        if array.size != 1 and array.dtype.kind in "biuf":
-            raise ValueError(
-                f"the reward has shape {array.shape}, but must be one number: make one of several in a wrapper, such as "
-                "mo_gymnasium.wrappers.LinearReward"
-            )
         if array.dtype.kind not in "biuf":
-            raise TypeError(f"the reward must be a number, not {value!r}")
+            raise TypeError(f"step gave {what}={value!r}, which must be a number")
+        if array.size != 1:
+            raise ValueError(
+                f"step gave {what}={value!r}, which must be one number: add several up in a wrapper, as "
+                "mo_gymnasium.wrappers.LinearReward does"
+            )
         value = array.item()
     if LARGEST < abs(value) < float("inf"):
-        raise ValueError(f"the reward {value!r} is too large for float32")
+        raise ValueError(f"step gave {what}={value!r}, which is too large for float32")
     return float(value)
 
 
@@ -60,5 +60,5 @@ def flag_of(value: Any, what: str) -> bool:
         return bool(value)
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "biuf" or array.item() not in (0, 1):
-        raise TypeError(f"{what} must be True or False, not {value!r}")
+        raise TypeError(f"step gave {what}={value!r}, which must be True or False")
     return bool(array.item())

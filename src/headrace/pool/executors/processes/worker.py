@@ -25,6 +25,7 @@ from headrace.errors import EngineLostError
 from headrace.pool import by_value
 from headrace.pool.actions import ACTION, action_name
 from headrace.pool.batch import FINAL, INFO, OBS, batch_fields
+from headrace.pool.executors.processes import values
 from headrace.pool.executors.processes.arena import Chunks, arrays_over
 from headrace.pool.executors.processes.calls import Sheet
 from headrace.pool.executors.processes.control import (
@@ -371,9 +372,9 @@ def _unpacker(space: gym.Space, actions: dict[str, np.ndarray]) -> Callable[[int
 
 
 def _told(error: BaseException) -> str:
-    """Returns the traceback of an environment's exception, without the lines of this file."""
+    """Returns the traceback of an environment's exception, without the lines of this file and of its checks."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, values.__file__):
         trace = trace.tb_next
     return "".join(traceback.format_exception(type(error), error, trace))
 
