@@ -212,7 +212,7 @@ def _box(space: gym.spaces.Box) -> ArrayCheck:
     floating, highest = dtype.kind == "f" and 0 not in shape, np.maximum.reduce
     limit = np.asarray(min(farthest(space), float(np.finfo(dtype.name).max)) if floating else 0, dtype)
     low, high = space.low, space.high
-    whole = dtype.kind in "iu" and (np.any(low > np.iinfo(dtype).min) or np.any(high < np.iinfo(dtype).max))
+    whole = dtype.kind in "iu" and (np.any(low > np.iinfo(dtype.name).min) or np.any(high < np.iinfo(dtype.name).max))
 
     def check(action: Any, rows: int) -> np.ndarray:
         array = _array(action, dtype, (rows, *shape))

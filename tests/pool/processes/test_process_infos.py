@@ -95,8 +95,9 @@ class Rewriter(Reporter):
 def test_final_infos_are_not_written_by_the_next_episode() -> None:
     with headrace.make(Rewriter, num_envs=2, autoreset="same_step") as pool:
         pool.reset()
-        for _ in range(3):
-            *_, info = pool.step(np.zeros(2, np.int64))
+        for _ in range(2):
+            pool.step(np.zeros(2, np.int64))
+        *_, info = pool.step(np.zeros(2, np.int64))
         assert info["final_info"]["place"].tolist() == [[3, 3]] * 2 and not info["place"].any()
         assert info["final_info"]["deep"]["place"].tolist() == [[3]] * 2
 
@@ -115,7 +116,11 @@ def test_keys_that_the_pool_adds_only_at_times_are_refused_only_where_it_adds_th
         pool.reset()
         *_, info = pool.step([0])
         assert info["restarted"].tolist() == ["no"] and info["failed"].tolist() == [0.5]
-    for more, key in (({"on_failure": "restart"}, "restarted"), ({"num_envs": 2, "batch_size": 1}, "failed")):
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"on_failure": "restart"}, "restarted"),
+        ({"num_envs": 2, "batch_size": 1}, "failed"),
+    ]
+    for more, key in cases:
         with headrace.make(Odd, given=given, **more) as pool:
             pool.async_reset()
             for _ in range(pool.num_envs):
@@ -126,7 +131,9 @@ def test_keys_that_the_pool_adds_only_at_times_are_refused_only_where_it_adds_th
 
 def test_a_task_cannot_declare_a_field_of_the_pools_own() -> None:
     with pytest.raises(OptionError, match=r"info\['players'\]"):
-        headrace.TaskSpec("It", *[gym.spaces.Discrete(2)] * 2, (headrace.Field("players", np.dtype(np.int32)),))
+        headrace.TaskSpec(
+            "It", gym.spaces.Discrete(2), gym.spaces.Discrete(2), (headrace.Field("players", np.dtype(np.int32)),)
+        )
 
 
 def test_final_masks_say_which_environments_set_a_key() -> None:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
@@ -42,7 +43,7 @@ def in_gymnasium(name: str) -> bool:
 def maker_of(name: str) -> Callable[..., Any]:
     """Returns the class or function that makes the environment of an id of Gymnasium's registry."""
     made_by: Any = gym.spec(name).entry_point
-    return gym.envs.registration.load_env_creator(made_by) if isinstance(made_by, str) else made_by
+    return load_env_creator(made_by) if isinstance(made_by, str) else made_by
 
 
 def arguments_of(made_by: Callable[..., Any]) -> set[str]:
