@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import headrace
-from headrace.train.collect.steps import Frames
+from headrace.train.collect.steps import Frames, StepRecorder
 from headrace.train.config.settings import make_config
-from headrace.train.play.evaluate import evaluate
-
-train: Any = headrace.train
+from headrace.train.play.evaluate import play_episodes
+from headrace.train.storage.step_replay import StepReplay
 
 
 class Talkative(gym.Env):
@@ -45,15 +45,37 @@ class Stacking(Talkative):
         super().__init__()
 
 
+class Idle:
+    """Takes the first action."""
+
+    def reset(self, rows: Any = None) -> None:
+        pass
+
+    def act(self, obs: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
+        return np.zeros(len(obs), np.int64)
+
+    def score(self, reward: np.ndarray) -> np.ndarray:
+        return reward
+
+
 @pytest.mark.parametrize("said", ["numbers", "dicts"])
-@pytest.mark.parametrize("settings", [{"algo": "ppo", "num_steps": 16}, {"algo": "dqn", "n_step": 2}], ids=str)
-def test_returns_are_of_rewards_and_episodes_end_as_they_do(
-    tmp_path: Path, said: str, settings: dict[str, Any]
-) -> None:
-    own = {"env_options": {"said": said}, "num_envs": 2, "total_steps": 64, "quiet": True}
-    result = train(f"{__file__}:Talkative", **settings, **own, run_dir=tmp_path / "run")
-    assert result.mean_return == 1.0
-    assert evaluate(tmp_path / "run", 2, max_steps=9, which="newest", trust=True).returns == [1.0, 1.0]
+def test_evaluated_returns_are_of_rewards_and_episodes_end_as_they_do(said: str) -> None:
+    idle: Any = Idle()
+    with headrace.make(Talkative, num_envs=2, autoreset="same_step", said=said) as pool:
+        played = play_episodes(idle, pool, 1, max_steps=9)
+    assert played is not None and played.returns == [1.0, 1.0] and not played.stopped
+
+
+@pytest.mark.parametrize("said", ["numbers", "dicts"])
+def test_so_are_those_of_steps_in_a_replay(said: str) -> None:
+    with headrace.make(Talkative, num_envs=2, said=said) as pool:
+        replay = StepReplay(pool.observation_space, pool.action_space, 1, 16, 2)
+        policy: Any = SimpleNamespace(encoder=SimpleNamespace(image=False))
+        recorder = StepRecorder(pool, policy, replay.writer(0), 1, lambda: "")
+        recorder.begin()
+        steps = [recorder.step(torch.zeros(2, dtype=torch.int64), np.zeros(2, np.int64)) for _ in range(4)]
+    assert [step.scores.tolist() for step in steps] == [[0.25, 0.25]] * 4
+    assert [step.ends.tolist() for step in steps] == [[False, False]] * 3 + [[True, True]]
 
 
 def test_a_frame_stack_of_an_environments_own_stays_with_it() -> None:
