@@ -55,7 +55,10 @@ def arguments_of(made_by: Callable[..., Any]) -> set[str]:
         layers = [vars(kind)["__init__"] for kind in made_by.__mro__ if "__init__" in vars(kind)]
     found: set[str] = set()
     for each in layers:
-        parameters = inspect.signature(each).parameters.values()
+        try:
+            parameters = inspect.signature(each).parameters.values()
+        except (TypeError, ValueError):  # of compiled code
+            break
         found |= {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
         if not any(p.kind is p.VAR_KEYWORD for p in parameters):
             break
@@ -74,7 +77,7 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
     """
     own, rest = split_options(options)
     label = f"{source}:{name}" if source else name
-    shared = _shared(own, maker_of(name), label)
+    shared = _shared(own, lambda: maker_of(name), label)
     if (limit := own.get("max_episode_steps")) is not None:
         rest["max_episode_steps"] = limit or -1  # Gymnasium's value for no limit
     spec = None if source else gym.spec(name)  # workers receive the registration of a script by value
@@ -100,7 +103,7 @@ def callable_task(made_by: Callable[..., Any], /, **options: Any) -> Task:
 
 def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping[str, Any]) -> Task:
     own, rest = split_options(options)
-    rest |= _shared(own, find(), name)
+    rest |= _shared(own, find, name)
     limit = own.get("max_episode_steps")
 
     def make(_: int) -> Any:
@@ -112,13 +115,13 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
     return _task(name, make, own, {k: v for k, v in rest.items() if k not in own})
 
 
-def _shared(own: Mapping[str, Any], made_by: Callable[..., Any], name: str) -> dict[str, Any]:
+def _shared(own: Mapping[str, Any], find: Callable[[], Callable[..., Any]], name: str) -> dict[str, Any]:
     """Returns the options that both the executor and the environment take: a limit of steps.
 
     Raises:
         OptionError: another of the executor's options is an argument of the environment, too.
     """
-    shared = {option: own[option] for option in own.keys() & arguments_of(made_by)}
+    shared = {option: own[option] for option in own.keys() & arguments_of(find())} if own else {}
     if clash := shared.keys() - {"max_episode_steps"}:
         raise OptionError(
             f"{(option := min(clash))} is an option of pools, and an argument of {name}: for the environment's give a "
