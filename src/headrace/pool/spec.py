@@ -15,7 +15,6 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from headrace.errors import OptionError
-from headrace.pool.infos import OURS
 
 AutoresetMode = Literal["next_step", "same_step", "disabled"]
 ARRAYS = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
@@ -82,7 +81,7 @@ class TaskSpec:
         render_fps: agent steps per second at which rendered frames show real time, or a natural speed.
 
     Raises:
-        OptionError: ``max_episode_steps`` is negative, or an info field has a name of a pool's own, such as ``env_id``.
+        OptionError: ``max_episode_steps`` is negative.
     """
 
     task: str
@@ -99,8 +98,6 @@ class TaskSpec:
         if self.max_episode_steps < 0:
             what = "an integer of at least 0, 0 for no limit"
             raise OptionError(f"max_episode_steps of {self.task} must be {what}, not {self.max_episode_steps!r}")
-        if taken := OURS.intersection(f.name for f in self.info):
-            raise OptionError(f"{self.task}: info[{min(taken)!r}] is the pool's own: give the field another name")
 
     def declares(self, name: str) -> bool:
         """Returns whether the task has an info field of this name, which then has the meaning that pools give it.

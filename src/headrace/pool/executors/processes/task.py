@@ -21,6 +21,7 @@ from gymnasium.envs.registration import load_env_creator
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
 from headrace.pool.goals import goals_of
+from headrace.pool.infos import OURS
 from headrace.pool.sources import module_of
 from headrace.pool.spec import POOL_OPTIONS, PoolSettings, TaskSpec
 from headrace.pool.task import Task
@@ -202,9 +203,11 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
         own: the executor's options, from `split_options`.
 
     Raises:
-        OptionError: one of these options has an invalid value.
+        OptionError: one of these options has an invalid value, or an info field has a name of the pool's own.
     """
     timeout, restart = _checked(own)
+    if taken := OURS.intersection(f.name for f in spec.info):
+        raise OptionError(f"{spec.task}: no info field can be called {min(taken)!r}, which its batches have already")
 
     def make_executor(spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> ProcessesExecutor:
         from headrace.pool.executors.processes.executor import ProcessesExecutor
