@@ -355,3 +355,30 @@ def test_without_stable_baselines3_the_adapter_says_so() -> None:
     code = "import sys; sys.modules['stable_baselines3'] = None; import headrace.adapters.sb3"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ImportError: this adapter needs stable-baselines3" in done.stderr
+
+
+class Limited(gym.Env):
+    """Says at times by itself whether a limit ended its episode, as older environments do."""
+
+    observation_space, action_space = gym.spaces.Box(0, 9, (1,), np.float32), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.count += 1
+        over = self.count == 3
+        said = {"TimeLimit.truncated": np.bool_(True)} if over or action else {}
+        return np.full(1, self.count, np.float32), 1.0, False, over, said
+
+
+def test_an_environments_own_word_of_its_limit_is_no_other() -> None:
+    env = PoolVecEnv(headrace.make(Limited, num_envs=2, autoreset="same_step"))
+    env.reset()
+    for count in range(1, 7):
+        _, _, done, infos = env.step(np.array([0, 1]))
+        assert done.tolist() == [count % 3 == 0] * 2
+        assert [info["TimeLimit.truncated"] for info in infos] == done.tolist()
+        assert all(("terminal_observation" in info) == over for info, over in zip(infos, done, strict=True))
+    env.close()

@@ -25,6 +25,7 @@ TASKS = [
     "Blackjack-v1",
     "Ant-v5",
     "CheetahRun-v1",
+    "WalkerStand-v1",
     "Pong-v5",
 ]
 

@@ -96,7 +96,7 @@ class DmEnvironment(dm_env.Environment):
             return self.reset()
         obs, reward, terminated, truncated, info = self.pool.step(one_row(action))
         self._over = bool(terminated[0] or truncated[0])
-        discount = info["discount"][0] if "discount" in info else 1.0 - terminated[0]
+        discount = info["discount"][0] if self.pool.spec.declares("discount") else 1.0 - terminated[0]
         kind = dm_env.StepType.LAST if self._over else dm_env.StepType.MID
         return dm_env.TimeStep(kind, reward[0], np.float32(discount), row_of(obs, 0))
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from headrace.errors import ActionError, OptionError, SequenceError
 from headrace.pool.columns import Column, columns
+from headrace.pool.infos import info_of_row
 from headrace.pool.registry import make_pool
 
 try:
@@ -160,7 +161,7 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return own if isinstance(self.observation_spaces[agent], gym.spaces.Dict) else next(iter(own.values()))
 
     def _infos(self, agents: Iterable[str], info: Mapping[str, Any]) -> Agents:
-        common = {k: v[0] for k, v in info.items() if k not in self._per_agent and k not in ("env_id", "players")}
+        common = {k: v for k, v in info_of_row(info, 0).items() if k not in self._per_agent}
         own = {k: info[k][0] for k in self._per_agent if k not in ("alive", "truncations")}
         return {agent: common | {k: v[self._number[agent]] for k, v in own.items()} for agent in agents}
 
@@ -195,11 +196,12 @@ def _size(column: Column) -> int:
 
 
 def _fits(action: Any, space: gym.Space) -> bool:
-    """Returns whether the pool accepts an action; in a `Box` only shape and dtype matter, as environments clip it."""
+    """Returns whether the pool accepts an action; floats may be outside of a `Box`, as environments clip them."""
     if isinstance(space, gym.spaces.Dict):
         same = isinstance(action, Mapping) and action.keys() == space.spaces.keys()
         return same and all(_fits(action[key], sub) for key, sub in space.spaces.items())
     if isinstance(space, gym.spaces.Box):
         array = np.asarray(action)
-        return array.shape == space.shape and np.can_cast(array.dtype, space.dtype, "same_kind")
+        same = array.shape == space.shape and np.can_cast(array.dtype, space.dtype, "same_kind")
+        return same and (space.dtype.kind == "f" or bool(((array >= space.low) & (array <= space.high)).all()))
     return space.contains(action)

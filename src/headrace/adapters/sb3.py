@@ -23,7 +23,7 @@ from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.actions import whole_numbers
 from headrace.pool.infos import by_row, info_of_row
 from headrace.pool.pool import Pool
-from headrace.pool.registry import TaskLike, make_pool
+from headrace.pool.registry import TaskLike, make_pool, own_options
 from headrace.pool.structure import row_of
 from headrace.pool.views.envspec import EnvSpec
 
@@ -43,6 +43,9 @@ ELSEWHERE = {
     "start_index": "environment i starts at seed + i",
 }
 """option of stable-baselines3's `make_vec_env` or of pools that is not accepted here → its replacement, or why"""
+
+
+CUT = "TimeLimit.truncated"  # stable-baselines3's key of infos; an environment's own says the same
 
 
 def make_vec_env(
@@ -71,7 +74,9 @@ def make_vec_env(
     options = {**(env_kwargs or {}), **options}
     for name in ELSEWHERE.keys() & options.keys():
         raise OptionError(f"{name} is not for this make_vec_env: {ELSEWHERE[name]}")
-    render_mode = options.pop("render_mode", "rgb_array")
+    render_mode = options.get("render_mode", "rgb_array")
+    if "render_mode" in options and "render_mode" not in own_options(env_id, options.get("executor")):
+        del options["render_mode"]
     pool = make_pool(env_id, num_envs=n_envs, seed=seed, autoreset="same_step", **options)
     try:
         env = PoolVecEnv(pool, render_mode)
@@ -138,16 +143,13 @@ class PoolVecEnv(VecEnv):
         """Steps all environments; returns ``(obs, reward, done, infos)`` as stable-baselines3 defines them."""
         actions = whole_numbers(self._actions, self.action_space)
         obs, reward, terminated, truncated, info = self.pool.step(actions)
-        info["TimeLimit.truncated"] = truncated & ~terminated
         infos = by_row(info, self.num_envs)
-        if "final_obs" not in info:
-            return obs, reward, terminated, infos
-        done = info["_final_obs"]
+        done = terminated | truncated
         for i in np.flatnonzero(done).tolist():
-            first, last = infos[i], info_of_row(info["final_info"], i)
-            last["TimeLimit.truncated"] = first.pop("TimeLimit.truncated")
-            last["terminal_observation"] = row_of(info["final_obs"], i)
-            infos[i], self.reset_infos[i] = last, first
+            infos[i], self.reset_infos[i] = info_of_row(info["final_info"], i), infos[i]
+            infos[i]["terminal_observation"] = row_of(info["final_obs"], i)
+        for told, cut in zip(infos, (truncated & ~terminated).tolist(), strict=True):
+            told[CUT] = cut
         return obs, reward, done, infos
 
     def close(self) -> None:

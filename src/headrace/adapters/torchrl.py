@@ -181,6 +181,8 @@ class HeadraceEnv(EnvBase):
             shape = torch.Size([*here, *field.shape])
             observed[name] = Unbounded(shape, dtype=dtype_of(field.dtype), device=self.device)
         ends = {key: self._flags(torch.Size([*here, 1])) for key in ("done", "terminated", "truncated")}
+        if taken := observed.keys() & {*acted, *earned, *ends} if not spec.agents else ():
+            raise OptionError(f"{spec.task}: the observation {min(taken)!r} has a name that TorchRL uses: rename it")
         self.observation_spec, self.action_spec = self._composite(observed, here), self._composite(acted, here)
         self.reward_spec, self.done_spec = self._composite(earned, here), self._composite(ends, here)
 

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import ActionError, EnvIdError, OptionError
-from headrace.pool.structure import Path, leaves
+from headrace.pool.structure import Path, check_names, leaves
 
 Actions = np.ndarray | dict[str, np.ndarray]
 ActionCheck = Callable[[Any, int], Actions]
@@ -26,6 +26,7 @@ UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 def action_fields(space: gym.Space) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
     """Returns name → (dtype, row shape) of the arrays that hold actions: ``action``, or one for each leaf space."""
+    check_names(space)
     named = {action_name(path): leaf for path, leaf in leaves(space).items()}
     return {name: (np.dtype(leaf.dtype), tuple(leaf.shape or ())) for name, leaf in named.items()}
 
@@ -48,12 +49,14 @@ def unpacked(action: Any, env_id: Any, space: gym.Space) -> tuple[Any, Any]:
     """
     if not isinstance(action, dict):
         return action, env_id
-    rest = {k: v for k, v in action.items() if k not in ("env_id", "players.env_id", "players")}
+    own = space.spaces if isinstance(space, gym.spaces.Dict) else ()
+    named = {k: action[k] for k in ("env_id", "players.env_id", "players") if k in action and k not in own}
+    rest, env_id = {k: v for k, v in action.items() if k not in named}, named.get("env_id", env_id)
     if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
-        return rest, action.get("env_id", env_id)
+        return rest, env_id
     if len(rest) != 1:
         raise ActionError(f"a dict of actions holds one action array and env_id, not {sorted(action)}")
-    return next(iter(rest.values())), action.get("env_id", env_id)
+    return next(iter(rest.values())), env_id
 
 
 def whole_numbers(action: Any, space: gym.Space) -> Any:
@@ -208,6 +211,8 @@ def _box(space: gym.spaces.Box) -> ArrayCheck:
     dtype, shape = np.dtype(space.dtype), space.shape
     floating, highest = dtype.kind == "f" and 0 not in shape, np.maximum.reduce
     limit = np.asarray(min(farthest(space), float(np.finfo(dtype.name).max)) if floating else 0, dtype)
+    low, high = space.low, space.high
+    whole = dtype.kind in "iu" and (np.any(low > np.iinfo(dtype.name).min) or np.any(high < np.iinfo(dtype.name).max))
 
     def check(action: Any, rows: int) -> np.ndarray:
         array = _array(action, dtype, (rows, *shape))
@@ -218,6 +223,9 @@ def _box(space: gym.spaces.Box) -> ArrayCheck:
                     f"action {array[at]} at {at} is beyond ±{limit:g}, as far as one may reach out of {space}"
                 )
             raise ActionError(f"action {array[at]} at {at} is not finite")
+        if whole and (outside := (array < low) | (array > high)).any():
+            at = tuple(int(i) for i in np.argwhere(outside)[0])
+            raise ActionError(f"action {array[at]} at {at} is not in [{low[at[1:]]}, {high[at[1:]]}]")
         return array
 
     return check

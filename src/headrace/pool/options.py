@@ -106,7 +106,10 @@ def complete(task: str, known: Options, given: Options) -> dict[str, Any]:
 
     Raises:
         OptionError: an option does not exist, or its value is not valid.
+        KernelError: the task has an option with the name of an option of pools, which it would never receive.
     """
+    if taken := {*POOL_OPTIONS, "executor"}.intersection(known):
+        raise KernelError(f"{task}: {min(taken)!r} is an option of pools: give the task's option another name")
     for name in given:
         if name not in known:
             raise unknown_option(task, name, known)

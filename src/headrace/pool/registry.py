@@ -112,6 +112,19 @@ def build_task(task: TaskLike, executor: str | None = None, **options: Any) -> T
     return build(name, **options)
 
 
+def own_options(task: TaskLike, executor: str | None = None) -> set[str]:
+    """Returns the names of a task's own options; of an environment that is a Python object, those it is made with."""
+    from headrace.pool.executors.processes.task import arguments_of, callable_task, gymnasium_task, maker_of, named_task
+
+    build, name = _builder(task, executor)
+    kind = build.func if isinstance(build, partial) else build
+    if kind is callable_task:
+        return arguments_of(name)
+    if kind is named_task:
+        return arguments_of(getattr(module_of(build.args[0]), name))  # type: ignore[attr-defined]
+    return arguments_of(maker_of(name)) if kind is gymnasium_task else set(build(name).spec.options)
+
+
 def family(task: TaskLike) -> str:
     """Returns the name of the module whose function builds a task; raises `UnknownTaskError` for an unknown task."""
     return getattr(_builder(task, None)[0], "__module__", "")

@@ -99,6 +99,13 @@ class TaskSpec:
             what = "an integer of at least 0, 0 for no limit"
             raise OptionError(f"max_episode_steps of {self.task} must be {what}, not {self.max_episode_steps!r}")
 
+    def declares(self, name: str) -> bool:
+        """Returns whether the task has an info field of this name, which then has the meaning that pools give it.
+
+        An environment that is a Python object may have a key of the same name in its info, which means what it likes.
+        """
+        return any(f.name == name for f in self.info)
+
     @property
     def num_agents(self) -> int:
         """The number of agents of one environment; 1 for a single-agent environment."""

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from headrace.errors import OptionError
 from headrace.pool.spec import ARRAYS, Field
 
 Path = tuple[str | int, ...]
@@ -33,10 +34,20 @@ def leaf_name(prefix: str, path: Path) -> str:
 def leaf_fields(prefix: str, space: gym.Space) -> list[Field]:
     """Returns the fields that hold one value of a space; leaves whose values are no arrays have dtype object."""
     fields = []
+    check_names(space)
     for path, leaf in leaves(space).items():
         dtype, shape = (np.dtype(leaf.dtype), tuple(leaf.shape or ())) if is_array(leaf) else (np.dtype(object), ())
         fields.append(Field(leaf_name(prefix, path), dtype, shape))
     return fields
+
+
+def check_names(space: gym.Space) -> None:
+    """Raises `OptionError` if two leaves have one name, as those of ``{"a:b": …, "a": {"b": …}}``."""
+    known: dict[str, Path] = {}
+    for path in leaves(space):
+        other = known.setdefault(leaf_name("", path), path)
+        if other != path:
+            raise OptionError(f"{space}: the keys {list(other)} and {list(path)} name one array: rename one of them")
 
 
 def assembled(prefix: str, space: gym.Space, arrays: Mapping[str, Any]) -> Any:

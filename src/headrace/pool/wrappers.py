@@ -160,15 +160,16 @@ class Step:
 class TransformReward(PoolWrapper):
     """A pool whose rewards are a function of its steps.
 
-    ``info["reward"]`` holds the pool's reward (unless the task has an info field of this name), for reports of the
-    original score. The reward of rows that only begin an episode stays 0.
+    ``info["reward"]`` holds the pool's reward (unless the task declares an info field of this name), for reports of the
+    original score; an environment's own key ``reward`` is refused. Rows that only begin an episode have reward 0.
 
     Args:
         pool: the pool, synchronous or asynchronous, on the host or a device.
         function: a function of a `Step` of k environments that returns rewards [k], or [k, agents].
 
     Raises:
-        OptionError: the function's result has another shape; raised by the step.
+        OptionError: the function's result has another shape, or an environment's own info has a key ``reward``; raised
+            by the reset or step.
 
     Example:
         >>> pool = headrace.wrappers.TransformReward(pool, lambda step: step.reward - 0.1 * abs(step.obs[:, 0]))
@@ -181,7 +182,7 @@ class TransformReward(PoolWrapper):
         self._function = function
         self._over: Any = None  # with next-step autoreset: whether each environment's last result ended an episode
         spec: TaskSpec = pool.spec
-        self._kept = all(each.name != REWARD for each in spec.info)
+        self._kept = not spec.declares(REWARD)
         if self._kept:
             field = Field(REWARD, np.dtype(np.float32), spec.reward_shape, per_agent=bool(spec.agents))
             spec = dataclasses.replace(spec, info=(*spec.info, field))
@@ -202,6 +203,7 @@ class TransformReward(PoolWrapper):
 
     def begun(self, obs: Any, info: dict[str, Any], own: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         if self._kept:
+            self._check(info)
             rows, shape = len(info["env_id"]), self.spec.reward_shape
             info[REWARD] = _zeros_like(info["env_id"], (rows, *shape))
         if self._over is not None:
@@ -220,8 +222,16 @@ class TransformReward(PoolWrapper):
         self._over[ids] = done
         return began
 
+    def _check(self, info: Mapping[str, Any]) -> None:
+        if REWARD in info or REWARD in info.get("final_info", ()):
+            raise OptionError(
+                f"info[{REWARD!r}] of {self.spec.task} is its environment's own, but TransformReward keeps the pool's "
+                "reward there: rename the environment's, in a wrapper"
+            )
+
     def _keep(self, reward: Any, info: dict[str, Any], own: Mapping[str, Any]) -> None:
         """Puts the pool's reward into info, and into the final info of episodes that have ended."""
+        self._check(info)
         kept = own.get(INFO + REWARD)
         if kept is None:
             kept = _copy(reward)

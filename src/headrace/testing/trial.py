@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.infos import OF_THE_BATCH
 from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
 from headrace.pool.views.make import make, make_spec
@@ -167,10 +168,10 @@ def typed_as(frames: Sequence[Frame], others: Sequence[Frame]) -> list[Frame]:
 
 
 def observations(one: Frame, *, final: bool = False) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the observation's arrays of a frame with their keys, such as ``"arm.left"``, or ``""``."""
+    """Yields the observation's arrays of a frame with their keys, such as ``"arm:left"``, or ``""``."""
     prefix = f"{FINAL if final else ''}obs"
     for name, array in one.items():
-        if name == prefix or name.startswith(prefix + "."):
+        if name == prefix or name.startswith(prefix + ":"):
             yield name[len(prefix) + 1 :], array
 
 
@@ -178,7 +179,7 @@ def _named(name: str, obs: Any) -> Frame:
     if not isinstance(obs, dict | tuple):
         return {name: obs}
     parts = obs.items() if isinstance(obs, dict) else enumerate(obs)
-    return {full: array for key, part in parts for full, array in _named(f"{name}.{key}", part).items()}
+    return {full: array for key, part in parts for full, array in _named(f"{name}:{key}", part).items()}
 
 
 def _infos(pool: Pool, info: Mapping[str, Any]) -> Frame:
@@ -193,7 +194,7 @@ def _infos(pool: Pool, info: Mapping[str, Any]) -> Frame:
 
 def _told(info: Mapping[str, Any]) -> list[str]:
     """Returns the keys of info that single environments set, which have a mask."""
-    return sorted(key for key in info if f"_{key}" in info and not key.startswith("final_"))
+    return sorted((key for key in info if f"_{key}" in info and key not in OF_THE_BATCH), key=str)
 
 
 def _said(info: Mapping[str, Any], row: int) -> dict[str, Any]:

@@ -195,7 +195,7 @@ class Player:
                 self._episode, self._steps, self._earned = self._episode + 1, 0, 0.0
             elif not ended[0]:  # otherwise this step only begins a new life
                 self._steps, self._earned = self._steps + 1, self._earned + float(agent.score(reward)[0])
-            ended, over = terminated | truncated, game_over(terminated, truncated, info)
+            ended, over = terminated | truncated, game_over(pool.spec, terminated, truncated, info)
             due += 1 / fps
             if over[0] or self._steps % every == 0:
                 self._show(pool, agent, bool(over[0]), behind=time.monotonic() > due + every / fps)

@@ -10,7 +10,7 @@ import pytest
 from simple_envs import Counter, Odd, actions
 
 import headrace
-from headrace.errors import EnvironmentFailure
+from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.executors.processes.task import process_task
 from masked_gymnasium_games import Dials, Doors, Said
 
@@ -134,3 +134,92 @@ def test_what_is_no_mask_of_the_actions_is_plain_info(options: dict[str, Any]) -
         assert not pool.spec.info
         _, info = pool.reset()
         assert info["_action_mask"].all()
+
+
+class Rewriter(Reporter):
+    """Writes into the same arrays and dicts in every step and reset."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.told: dict[str, Any] = {"place": np.zeros(2), "deep": {"place": np.zeros(1)}}
+
+    def _said(self) -> tuple[int, dict[str, Any]]:
+        self.told["place"][:] = self.told["deep"]["place"][:] = self.count
+        return self.count, self.told
+
+
+def test_final_infos_are_not_written_by_the_next_episode() -> None:
+    with headrace.make(Rewriter, num_envs=2, autoreset="same_step") as pool:
+        pool.reset()
+        for _ in range(2):
+            pool.step(np.zeros(2, np.int64))
+        *_, info = pool.step(np.zeros(2, np.int64))
+        assert info["final_info"]["place"].tolist() == [[3, 3]] * 2 and not info["place"].any()
+        assert info["final_info"]["deep"]["place"].tolist() == [[3]] * 2
+
+
+@pytest.mark.parametrize("key", ["env_id", "elapsed_step", "players", "final_obs", "final_info", "_env_id"])
+def test_a_key_of_the_pools_own_is_refused_by_name(key: str) -> None:
+    with headrace.make(Odd, num_envs=2, given=(1.0, False, False, {key: {"mine": 5}, "x": 1})) as pool:
+        pool.reset()
+        with pytest.raises(EnvironmentFailure, match=rf"environment 0 raised(.|\n)*info\['{key}'\] is a key"):
+            pool.step(np.zeros(2, np.int64))
+
+
+def test_keys_that_the_pool_adds_only_at_times_are_refused_only_where_it_adds_them() -> None:
+    given = (1.0, False, False, {"restarted": "no", "failed": 0.5})
+    with headrace.make(Odd, given=given) as pool:
+        pool.reset()
+        *_, info = pool.step([0])
+        assert info["restarted"].tolist() == ["no"] and info["failed"].tolist() == [0.5]
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"on_failure": "restart"}, "restarted"),
+        ({"num_envs": 2, "batch_size": 1}, "failed"),
+    ]
+    for more, key in cases:
+        with headrace.make(Odd, given=given, **more) as pool:
+            pool.async_reset()
+            for _ in range(pool.num_envs):
+                pool.recv()
+            with pytest.raises(EnvironmentFailure, match=key):
+                pool.step([0], [0])
+
+
+def test_a_task_cannot_declare_a_field_of_the_pools_own() -> None:
+    info = (headrace.Field("players", np.dtype(np.int32)),)
+    spec = headrace.TaskSpec("It", gym.spaces.Discrete(2), gym.spaces.Discrete(2), info)
+    with pytest.raises(OptionError, match="no info field can be called 'players'"):
+        process_task(spec, Reporter, {})
+
+
+def test_final_masks_say_which_environments_set_a_key() -> None:
+    given = [(0.0, True, False, {"x": 1.5}), (0.0, True, False, {"y": 2})]
+    envs = headrace.make_vec(Odd, num_envs=2, autoreset="same_step", given=given)
+    envs.reset()
+    final = envs.step(np.array([0, 1]))[-1]["final_info"]
+    assert final["_x"].tolist() == [True, False] and final["_y"].tolist() == [False, True]
+    assert final["_elapsed_step"].all() and "__x" not in final
+    envs.close()
+
+
+def test_a_first_step_of_some_environments_keeps_all_infos() -> None:
+    envs = headrace.make_gym(Odd, num_envs=3, given=(1.0, False, False, {"x": 1.5, "word": "on"}))
+    envs.reset([1])
+    *_, info = envs.step(np.zeros(3, np.int64))
+    assert info["x"].tolist() == [0, 1.5, 0] and info["_word"].tolist() == [False, True, False]
+    assert info["env_id"].tolist() == [0, 1, 2]
+    envs.close()
+
+
+def test_own_keys_never_stand_for_those_of_a_task() -> None:
+    own = {"discount": {"rate": 0.5}, "reward": 75.0, "terminated": True, "alive": None}
+    env = headrace.make_dm(Odd, num_envs=2, given=(0.75, False, False, own))
+    env.reset()
+    step = env.step(np.zeros(2, np.int64))
+    assert step.discount.tolist() == [1.0, 1.0] and step.reward.tolist() == [0.75, 0.75]
+    env.close()
+    with headrace.make(Odd, num_envs=2, given=(0.75, False, False, own)) as pool:
+        wrapped = headrace.wrappers.TransformReward(pool, lambda step: step.reward)
+        wrapped.reset()
+        with pytest.raises(OptionError, match=r"info\['reward'\] of Odd is its environment's own"):
+            wrapped.step(np.zeros(2, np.int64))

@@ -62,3 +62,66 @@ def test_what_else_a_constructor_raises_is_its_own() -> None:
 def test_what_is_no_environment_is_refused_before_anything_is_stepped(made_by: Any, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         headrace.make(made_by)
+
+
+class Asking(Sleeper):
+    """Names arguments of its own that are options of pools, or of their interfaces, elsewhere."""
+
+    def __init__(
+        self,
+        render_mode: str | None = None,
+        base_path: str = "",
+        env_seed: int = 0,
+        max_episode_steps: int = 5,
+        frame_stack: int = 1,
+        reward_threshold: float = 0.0,
+        render_width: int = 0,
+    ):
+        self.asked = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self.render_mode = render_mode
+
+
+class Inheriting(Asking):
+    """Hands them on."""
+
+    def __init__(self, more: int = 0, **rest: Any):
+        super().__init__(**rest)
+
+
+ASKED: dict[str, Any] = {
+    "render_mode": "rgb_array",
+    "base_path": "/data",
+    "env_seed": 7,
+    "max_episode_steps": 3,
+    "frame_stack": 4,
+    "reward_threshold": 2.0,
+    "render_width": 64,
+}
+
+
+@pytest.mark.parametrize("env_type", [None, "vec", "gym"])
+@pytest.mark.parametrize("task", [Asking, Inheriting, f"{__file__}:Asking", "Asking-v0"])
+def test_an_environments_own_arguments_reach_it(task: Any, env_type: Any) -> None:
+    gym.register("Asking-v0", f"{__name__}:Asking")
+    try:
+        pool = headrace.make(task, env_type, **ASKED)
+        made = pool if env_type is None else pool.pool
+        assert made.get_attr("asked") == [ASKED] and made.spec.max_episode_steps == 3
+        pool.close()
+    finally:
+        del gym.registry["Asking-v0"]
+
+
+def test_options_of_an_interface_that_an_environment_does_not_name_are_the_interfaces() -> None:
+    with headrace.make(Sleeper, base_path="/data", env_seed=[5]) as pool:
+        assert pool.settings.seeds.tolist() == [5]
+    assert headrace.make_spec(Asking, base_path="/data", env_seed=7).options == {"base_path": "/data", "env_seed": 7}
+
+
+def test_an_option_of_the_executor_that_is_an_argument_too_is_refused_by_name() -> None:
+    def maker(flat_observation: bool = False) -> gym.Env:
+        return Sleeper()
+
+    with pytest.raises(OptionError, match=r"flat_observation is an option of pools, and an argument of .*maker"):
+        headrace.make(maker, flat_observation=True)
+    headrace.make(maker).close()

@@ -77,8 +77,8 @@ class DmPool(EnvPool, dm_env.Environment):
         step_type[(info["elapsed_step"] == 0) | self._over[ids]] = first  # elapsed_step continues after a lost life
         step_type[over] = last
         self._over[ids] = over
-        discount = info.get("discount", 1.0 - terminated).astype(np.float32)
+        discount = info["discount"] if self.pool.spec.declares("discount") else 1.0 - terminated
         fields = obs if isinstance(obs, dict) else {observed_name(self._spec): obs}
         values = {**fields, **info, "players": Players(info["env_id"])}
         state = self._state(*(values[key] for key in self._state.keys))
-        return dm_env.TimeStep(step_type, reward, discount, state)  # type: ignore[arg-type]
+        return dm_env.TimeStep(step_type, reward, discount.astype(np.float32), state)  # type: ignore[arg-type]

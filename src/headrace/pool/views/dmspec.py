@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from dm_env import specs
 
+from headrace.errors import OptionError
 from headrace.pool.spec import TaskSpec, bounds, subspaces
 from headrace.pool.views.arrayspec import ArraySpec, action_dtype, observed_name
 
@@ -17,17 +18,27 @@ Players = namedtuple("Players", ["env_id"])
 
 
 def observation_spec(spec: TaskSpec) -> Any:
-    """Returns a named tuple of specs: ``env_id``, ``players``, observation fields, info fields, ``elapsed_step``."""
+    """Returns a named tuple of specs: ``env_id``, ``players``, observation fields, info fields, ``elapsed_step``.
+
+    Raises:
+        OptionError: two of them have one name.
+    """
+    seen = subspaces(spec.observation, observed_name(spec))
+    names = [_name(key) for key in ("env_id", "players", *seen, *(f.name for f in spec.info), "elapsed_step")]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise OptionError(f"{spec.task}: two fields of a dm_env observation would be called {twice[0]!r}: rename one")
     number = _bounded("env_id", ArraySpec(np.int32, []))
     found = {"env_id": number, "players": Players(number)}
-    found |= {
-        key: spec_of(sub, key, sub.dtype) for key, sub in subspaces(spec.observation, observed_name(spec)).items()
-    }
+    found |= {key: spec_of(sub, key, sub.dtype) for key, sub in seen.items()}
     found |= {f.name: _bounded(f.name, ArraySpec(f.dtype, list(f.shape))) for f in spec.info}
     found["elapsed_step"] = _bounded("elapsed_step", ArraySpec(np.int32, []))
-    state = namedtuple("State", [re.sub(r"\W", "_", key) for key in found])
+    state = namedtuple("State", names)
     state.keys = tuple(found)  # type: ignore[attr-defined]
     return state(*found.values())
+
+
+def _name(key: str) -> str:
+    return re.sub(r"\W", "_", key)
 
 
 def action_spec(spec: TaskSpec) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from headrace.pool.actions import action_check, check_env_ids, unpacked, whole_numbers
+from headrace.pool.infos import joined, masked
 from headrace.pool.pool import Pool, StepResult
 from headrace.pool.seeds import SeedLike
 from headrace.pool.views.envspec import EnvSpec, described
@@ -160,11 +161,12 @@ class EnvPool:
         action = self._check_action(action, len(ids))
         obs, info = self.pool.reset(ids[new])
         never = np.zeros(len(obs if not isinstance(obs, dict) else info["env_id"]), np.bool_)
-        first = (obs, np.zeros((len(never), *self._spec.reward_shape), np.float32), never, never.copy(), info)
+        first = (obs, np.zeros((len(never), *self._spec.reward_shape), np.float32), never, never.copy())
         if new.all():
-            return first
+            return (*first, info)
         rest = {name: rows[~new] for name, rows in action.items()} if isinstance(action, dict) else action[~new]
-        return _joined(first, self.pool.step(rest, ids[~new]), new)
+        *second, last = self.pool.step(rest, ids[~new])
+        return (*_joined(first, tuple(second), new), joined(info, last, new) | _joined(_common(info), last, new))
 
 
 class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
@@ -197,6 +199,12 @@ class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
     def recv(self, reset: bool = False, return_info: bool = True, *, timeout: float | None = None) -> Any:
         """Returns the next results; see `Pool.recv`."""
         return self.pool.recv(timeout, reset=reset, return_info=return_info)
+
+
+def _common(info: dict[str, Any]) -> dict[str, Any]:
+    """Returns the entries of info that every row has."""
+    some = masked(info)
+    return {key: value for key, value in info.items() if key not in some}
 
 
 def _joined(first: Any, second: Any, where: np.ndarray) -> Any:

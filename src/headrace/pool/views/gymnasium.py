@@ -15,10 +15,11 @@ from gymnasium.vector.utils import batch_space
 
 from headrace.errors import OptionError, SequenceError
 from headrace.pool.batch import Batch
+from headrace.pool.infos import masked
 from headrace.pool.pool import Pool, StepResult
 from headrace.pool.registry import make_pool
 from headrace.pool.seeds import SeedLike
-from headrace.pool.structure import mapped, one_row, renewed, row_of
+from headrace.pool.structure import is_array, mapped, one_row, renewed, row_of
 from headrace.pool.views.envpool import MODES, EnvPool
 
 
@@ -66,8 +67,8 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         self._remember(obs, ids)
         if mask is not None:
             there = np.isin(self.all_env_ids, ids)
-            masked = {key for key in info if f"_{key}" in info} | {key for key in info if key[1:] in info}
-            info = self._whole((info, ids)) | {f"_{key}": there for key in info if key not in masked}
+            known = masked(info)
+            info = self._whole((info, ids)) | {f"_{key}": there for key in info if key not in known}
             info["env_id"] = info["players"]["env_id"] = self.all_env_ids
             info["_env_id"] = info["_players"] = np.ones(self.num_envs, np.bool_)
             return self._whole(*self._seen), info
@@ -107,7 +108,8 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
             for row in np.flatnonzero(done):
                 final[row] = row_of(info["final_obs"], row)
             info["final_obs"] = final
-            info["final_info"] |= {f"_{key}": done for key in info["final_info"]}
+            known = masked(info["final_info"])
+            info["final_info"] |= {f"_{key}": done for key in info["final_info"] if key not in known}
         return obs, reward, terminated, truncated, info
 
     def _remember(self, obs: Any, ids: np.ndarray) -> None:
@@ -137,7 +139,8 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         """
 
         def whole(*arrays: np.ndarray) -> np.ndarray:
-            result = np.zeros((self.num_envs, *arrays[0].shape[1:]), arrays[0].dtype)
+            nothing = None if arrays[0].dtype.hasobject else 0
+            result = np.full((self.num_envs, *arrays[0].shape[1:]), nothing, arrays[0].dtype)
             for array, (_, ids) in zip(arrays, parts, strict=True):
                 result[ids] = array
             return result
@@ -202,10 +205,14 @@ class GymnasiumEnv(gym.Env):
 
 
 def _observed(space: gym.Space, rows: Any) -> Any:
-    """Returns the first row of a batch, with discrete values as Python integers, as in Gymnasium."""
-    if isinstance(rows, dict):
-        return {key: _observed(part, rows[key]) for key, part in space.spaces.items()}  # type: ignore[attr-defined]
-    return int(rows[0]) if isinstance(space, gym.spaces.Discrete) else rows[0]
+    """Returns the first row of a batch, as Gymnasium's spaces have it: arrays, and Discrete values as integers."""
+    if isinstance(space, gym.spaces.Dict):
+        return {key: _observed(part, rows[key]) for key, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(_observed(part, rows[i]) for i, part in enumerate(space.spaces))
+    if isinstance(space, gym.spaces.Discrete):
+        return int(rows[0])
+    return np.asarray(rows[0]) if is_array(space) else rows[0]
 
 
 def metadata(pool: Pool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 from headrace.errors import OptionError
 from headrace.machine import is_lack
 from headrace.pool.pool import Pool
-from headrace.pool.registry import TaskLike, build_task, make_pool, nearest, pool_settings
+from headrace.pool.registry import TaskLike, build_task, make_pool, nearest, own_options, pool_settings
 from headrace.pool.seeds import SeedLike
 from headrace.pool.spec import AutoresetMode
 from headrace.pool.views.envspec import COMMON, EnvSpec
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 View = TypeVar("View")
 EnvType = Literal["gym", "gymnasium", "dm", "vec"]
 ENV_TYPES = get_args(EnvType)
-SIZES = {"render_width", "render_height", "render_camera_id"}  # options that some tasks also have themselves
+SIZES = {"render_width", "render_height", "render_camera_id"}
 VIEWED = {"reward_threshold", "render_mode", "render_env_id", *SIZES}
+SETTLED = {"gym_reset_return_info", "base_path", "env_seed"}
 
 
 @overload
@@ -74,7 +75,8 @@ def make(
         render_env_id, render_width, render_height, render_camera_id: with an ``env_type``, the environment that
             `render` shows by default, the frame's size in pixels, and the camera; 0 and -1 for the task's defaults.
         reward_threshold: with an ``env_type``, the threshold that its spec reports in place of Gymnasium's.
-        options: the task's own options; `make_spec(task_id).options` lists them with their defaults.
+        options: the task's own options; `make_spec(task_id).options` lists them with their defaults. For an environment
+            that is a Python object, the arguments of its class or function.
 
     Raises:
         UnknownTaskError: there is no such task; the message names the most similar names.
@@ -93,8 +95,9 @@ def make(
         close = nearest(env_type, ENV_TYPES, 1)
         hint = f": did you mean {close[0]!r}?" if close else ""
         raise OptionError(f"env_type must be one of {', '.join(ENV_TYPES)}, not {env_type!r}{hint}")
-    _settle(options)
-    viewed = _viewed(task_id, options)
+    own = _own(task_id, options)
+    _settle(options, own)
+    viewed = _viewed(options, own)
     if env_type is None and (unused := viewed.keys() - {"render_mode"}):
         raise OptionError(f"{min(unused)} is for an env_type: a pool's render() shows what the task draws")
     if (players := options.pop("max_num_players", 1)) != 1:
@@ -107,27 +110,35 @@ def make(
     return pool if env_type is None else _view(_presented, pool, env_type, options, viewed)
 
 
-def _settle(options: dict[str, Any]) -> None:
+def _own(task_id: TaskLike, options: dict[str, Any]) -> set[str]:
+    """Returns the given options of an interface that the task has itself, such as an environment's ``base_path``."""
+    given = (VIEWED | SETTLED) & options.keys()
+    return given & own_options(task_id, options.get("executor")) if given else given
+
+
+def _settle(options: dict[str, Any], own: set[str]) -> None:
     """Checks and removes those of EnvPool's options that a pool has under another name or does not use."""
-    if options.pop("gym_reset_return_info", True) is not True:
+    given = {name: options.pop(name) for name in SETTLED & options.keys() - own}  # pools need no `base_path`
+    if given.get("gym_reset_return_info", True) is not True:
         raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
-    options.pop("base_path", None)  # EnvPool's folder of asset files, which pools do not need
-    seeds = options.pop("env_seed", None)
+    seeds = given.get("env_seed")
     if seeds is not None and len(seeds):
         if options.get("seed") is not None:
             raise OptionError("give seed or env_seed, not both: each decides what environments start from")
         options["seed"] = seeds
 
 
-def _viewed(task_id: TaskLike, options: dict[str, Any]) -> dict[str, Any]:
-    """Removes and returns the options of the interface, most of which concern `render`."""
-    found = {name: options.pop(name) for name in VIEWED & options.keys()}
+def _viewed(options: dict[str, Any], own: set[str]) -> dict[str, Any]:
+    """Removes and returns the options of the interface, most of which concern `render`.
+
+    The task's own options stay with the task; a ``render_mode`` is for both.
+    """
+    found = {name: options[name] for name in VIEWED & options.keys() if name == "render_mode" or name not in own}
+    for name in found.keys() - own:
+        del options[name]
     mode = found.get("render_mode")
     if mode not in (None, "rgb_array"):
         raise OptionError(f"render_mode must be None or 'rgb_array', not {mode!r}: render() returns frames")
-    if found.keys() & SIZES:
-        own = build_task(task_id).spec.options
-        options |= {name: found.pop(name) for name in SIZES & found.keys() & own.keys()}
     return found
 
 
@@ -200,9 +211,10 @@ def make_spec(task_id: TaskLike, **options: Any) -> EnvSpec:
     Raises:
         UnknownTaskError, OptionError: as in `make`.
     """
-    _settle(options)
-    viewed = _viewed(task_id, options)
-    common = {name: options.pop(name) for name in COMMON if name in options}
+    own = _own(task_id, options)
+    _settle(options, own)
+    viewed = _viewed(options, own)
+    common = {name: options.pop(name) for name in COMMON if name in options and name not in own}
     pool_settings(**{name: value for name, value in common.items() if name != "max_num_players"})
     return EnvSpec(build_task(task_id, **options).spec, viewed | common)
 

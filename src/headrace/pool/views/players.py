@@ -300,6 +300,8 @@ def _filled(column: Column, array: np.ndarray, whose: tuple[np.ndarray, np.ndarr
         raise ActionError(f"{name} has shape {array.shape}; this call needs {needed}, one row a player")
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ActionError(f"{name} has dtype {array.dtype}; this task needs {dtype}")
+    if dtype.kind in "iu" and (wrapped := array.astype(dtype) != array).any():
+        raise ActionError(f"{name}: {array[wrapped].flat[0]} does not fit into {dtype}")
     if whose is None or own is None:
         return array.reshape(k, count, *shape)
     dense = column.filler(k)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.games import game_over, of_the_game
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
@@ -162,9 +163,10 @@ class StepRecorder:
         elif MASK in info:
             check_declared(info, self.pool.spec, self.policy.config)
         self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0)
-        ends = np.asarray(info.get("terminated", terminated), bool) | truncated
-        stepped = Stepped(reward, terminated, truncated, ~self._resets, info.get("reward", reward), ends)
-        self._resets = terminated | truncated
+        spec, over = self.pool.spec, terminated | truncated
+        scores, ends = of_the_game(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)
+        stepped = Stepped(reward, terminated, truncated, ~self._resets, scores, ends)
+        self._resets = over
         return stepped
 
     # -- checkpoints -----------------------------------------------------------------------------

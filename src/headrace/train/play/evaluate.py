@@ -166,7 +166,7 @@ def _played(
         obs, reward, terminated, truncated, info = pool.recv(patience())
         earned += agent.score(reward)
         length += 1
-        over = game_over(terminated, truncated, info)
+        over = game_over(pool.spec, terminated, truncated, info)
         late = (length >= max_steps) & ~over
         done = over | late
         for i in np.flatnonzero(done & (left > 0)):

@@ -166,7 +166,7 @@ def _frames(
         obs, reward, terminated, truncated, info = pool.step(agent.act(obs, action_mask=info.get(MASK)))
         played.steps += 1
         played.earned += float(agent.score(reward)[0])
-        played.over = bool(game_over(terminated, truncated, info)[0])
+        played.over = bool(game_over(pool.spec, terminated, truncated, info)[0])
         agent.reset(terminated)  # also after a lost life
         if played.over or played.steps % every == 0:
             yield pool.render()[0]

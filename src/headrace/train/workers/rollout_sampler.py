@@ -101,8 +101,8 @@ class RolloutSampler(Sampler):
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
         """Tracks episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
-        rewards = of_the_game(info, "reward", terminated | truncated, reward)
-        self._count(rewards, 1, game_over(terminated, truncated, info))
+        rewards = of_the_game(self.pool.spec, info, "reward", terminated | truncated, reward)
+        self._count(rewards, 1, game_over(self.pool.spec, terminated, truncated, info))
 
 
 def work(config: Config, number: int, rollouts: Rollouts, weights: WeightBuffer, counters: Counters, life: int) -> None:

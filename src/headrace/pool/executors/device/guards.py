@@ -156,8 +156,6 @@ class Guards:
         if dtype.kind == "f":
             return None
         low, high = bounds(space)
-        if isinstance(space, gym.spaces.Box):  # environments clip integers themselves, as the originals do
-            low, high = np.iinfo(dtype.name).min, np.iinfo(dtype.name).max
         columns = (torch.from_numpy(np.ravel(bound).astype(dtype)) for bound in (low, high))
         low, high = (column.to(self._place) for column in columns)
         return low, high

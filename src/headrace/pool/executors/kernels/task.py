@@ -61,11 +61,15 @@ class KernelTask:
 
         Raises:
             OptionError: an option is unknown, or its value is invalid.
-            KernelError: the environment and the task differ in whether they have several agents.
+            KernelError: the environment and the task differ in whether they have several agents; or an option has the
+                name of one that all kernel tasks or all pools have.
         """
         from headrace.pool.executors.kernels.agents import MultiAgentEnv
 
-        known = {"max_episode_steps": Option(0), "debug": False, **self.options}
+        common = {"max_episode_steps": Option(0), "debug": False}
+        if taken := common.keys() & self.options:
+            raise KernelError(f"{task}: {min(taken)!r} is an option of every kernel task: give this one another name")
+        known = {**common, **self.options}
         given = complete(task, known, {"max_episode_steps": self.max_episode_steps, **options})
         debug = given.pop("debug") or os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0")
         env, info, agents = (_decide(what, given) for what in (self.env, self.info, self.agents))

@@ -28,6 +28,7 @@ from headrace.pool.executors.processes.mailbox import Letter, Mailbox
 from headrace.pool.executors.processes.worker import Orders
 from headrace.pool.executors.processes.worker_processes import dumped
 from headrace.pool.frames import rgb_frames
+from headrace.pool.infos import OURS
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 FAILURE = {"failed": True}  # the info of a row that holds no result
@@ -82,8 +83,12 @@ class ProcessesExecutor(HostExecutor):
             control.place[:] = np.stack([np.full(n, place), np.full(n, n), np.arange(n)], 1)
         made = dumped((maker, replace(spec, options={})))
 
+        # keys that the pool itself may add to info
+        reserved = OURS | ({"restarted"} if restart else set()) | (FAILURE.keys() if settings.is_async else set())
+
         def orders(share: Share, box: Mailbox, sheet: Sheet) -> Orders:
-            return Orders(share, made, settings.autoreset, control, box, self._arena.chunks, sheet, restart)
+            chunks = self._arena.chunks
+            return Orders(share, made, settings.autoreset, control, box, chunks, sheet, restart, reserved)
 
         self._dispatch = Dispatch(control, orders, spec.task, timeout, restart, settings.is_async)
         self._taken = [0 for _ in self._dispatch.workers]  # asynchronous: served requests that were added to `_done`

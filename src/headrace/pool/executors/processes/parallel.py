@@ -17,6 +17,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.pool.action_masks import MASK, heads_of, mask_array
 from headrace.pool.columns import Column, columns
+from headrace.pool.executors.processes.values import fitted, flag_of, reward_of
 from headrace.pool.spec import AgentType, Field, TaskSpec, multi_agent_spec
 
 BARE = "observation"  # PettingZoo's name of what is seen, where an observation has a mask, too
@@ -89,7 +90,9 @@ class ParallelGame(gym.Env):
         obs, rewards, ended, cut, infos = self.env.step({agent: self._action(agent, action) for agent in acted})
         reward = np.zeros(len(self.players), np.float32)
         for agent, earned in rewards.items():
-            reward[self._number[agent]] = earned
+            reward[self._number[agent]] = reward_of(earned, f"rewards[{agent!r}]")
+        ended = {agent: flag_of(over, f"terminations[{agent!r}]") for agent, over in ended.items()}
+        cut = {agent: flag_of(over, f"truncations[{agent!r}]") for agent, over in cut.items()}
         alive = [agent for agent in self.env.agents if not (ended.get(agent) or cut.get(agent))]
         terminated = truncated = False
         if not alive:
@@ -143,9 +146,8 @@ class ParallelGame(gym.Env):
             value = value[BARE]
         if self._keyed["observation"]:
             value = value[column.name]
-        if np.shape(value) != column.space.shape:
-            raise ValueError(f"what {agent} sees has shape {np.shape(value)}; its space says {column.space.shape}")
-        return value
+        dtype, shape = np.dtype(column.space.dtype), tuple(column.space.shape or ())
+        return fitted(value, dtype, shape, f"what {agent} sees")
 
     def _action(self, agent: Any, dense: Any) -> Any:
         i = self._number[agent]
@@ -155,7 +157,9 @@ class ParallelGame(gym.Env):
     def _told(
         self, obs: Mapping[Any, Any], infos: Mapping[Any, Any], alive: Sequence[Any], cut_off: Sequence[Any]
     ) -> dict[str, Any]:
-        told = {str(agent): info for agent, info in infos.items() if info}
+        told: dict[str, Any] = {str(agent): info for agent, info in infos.items() if info}
+        if taken := told.keys() & {"alive", TRUNCATIONS, MASK}:
+            raise ValueError(f"infos[{min(taken)!r}] is an info field of all agents: call that agent otherwise")
         told |= {"alive": self._where(alive), TRUNCATIONS: self._where(cut_off)}
         if self._masked or any(MASK in info for info in infos.values()):
             told[MASK] = self._allowed(obs, infos)

@@ -7,6 +7,8 @@ environments whose agents act simultaneously are accepted as well.
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 
 from headrace.errors import OptionError
 from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
 from headrace.pool.goals import goals_of
+from headrace.pool.infos import OURS
 from headrace.pool.sources import module_of
 from headrace.pool.spec import POOL_OPTIONS, Field, PoolSettings, TaskSpec
 from headrace.pool.task import Task
@@ -39,6 +43,31 @@ def in_gymnasium(name: str) -> bool:
     return name in gym.registry
 
 
+def maker_of(name: str) -> Callable[..., Any]:
+    """Returns the class or function that makes the environment of an id of Gymnasium's registry."""
+    made_by: Any = gym.spec(name).entry_point
+    return load_env_creator(made_by) if isinstance(made_by, str) else made_by
+
+
+def arguments_of(made_by: Callable[..., Any]) -> set[str]:
+    """Returns the names of a function's arguments, or of a class's, with those that ``**kwargs`` hands to its bases."""
+    while isinstance(made_by, functools.partial):
+        made_by = made_by.func
+    layers: list[Any] = [made_by]
+    if isinstance(made_by, type):
+        layers = [vars(kind)["__init__"] for kind in made_by.__mro__ if "__init__" in vars(kind)]
+    found: set[str] = set()
+    for each in layers:
+        try:
+            parameters = inspect.signature(each).parameters.values()
+        except (TypeError, ValueError):  # of compiled code
+            break
+        found |= {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            break
+    return found - {"self"}
+
+
 def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
     """Returns the task of an id of Gymnasium's registry.
 
@@ -50,6 +79,8 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
         options: options of the executor and of the environment.
     """
     own, rest = split_options(options)
+    label = f"{source}:{name}" if source else name
+    shared = _shared(own, lambda: maker_of(name), label)
     if (limit := own.get("max_episode_steps")) is not None:
         rest["max_episode_steps"] = limit or -1  # Gymnasium's value for no limit
     spec = None if source else gym.spec(name)  # workers receive the registration of a script by value
@@ -57,9 +88,9 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
     def make(_: int) -> gym.Env:
         if source:
             module_of(source)
-        return gym.make(spec or name, **rest)
+        found = spec or gym.spec(name)
+        return gym.make(replace(found, kwargs=found.kwargs | shared) if shared else found, **rest)
 
-    label = f"{source}:{name}" if source else name
     return _task(label, make, own, {k: v for k, v in rest.items() if k != "max_episode_steps"})
 
 
@@ -75,6 +106,7 @@ def callable_task(made_by: Callable[..., Any], /, **options: Any) -> Task:
 
 def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping[str, Any]) -> Task:
     own, rest = split_options(options)
+    rest |= _shared(own, find, name)
     limit = own.get("max_episode_steps")
 
     def make(_: int) -> Any:
@@ -83,7 +115,22 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
             env = ParallelGame(env, name)
         return gym.wrappers.TimeLimit(env, limit) if limit else env
 
-    return _task(name, make, own, rest)
+    return _task(name, make, own, {k: v for k, v in rest.items() if k not in own})
+
+
+def _shared(own: Mapping[str, Any], find: Callable[[], Callable[..., Any]], name: str) -> dict[str, Any]:
+    """Returns the options that both the executor and the environment take: a limit of steps.
+
+    Raises:
+        OptionError: another of the executor's options is an argument of the environment, too.
+    """
+    shared = {option: own[option] for option in own.keys() & arguments_of(find())} if own else {}
+    if clash := shared.keys() - {"max_episode_steps"}:
+        raise OptionError(
+            f"{(option := min(clash))} is an option of pools, and an argument of {name}: for the environment's give a "
+            f"function that makes it with {option}=…, for the pool's a function without such an argument"
+        )
+    return shared
 
 
 def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any]) -> Task:
@@ -173,9 +220,11 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
         own: the executor's options, from `split_options`.
 
     Raises:
-        OptionError: one of these options has an invalid value.
+        OptionError: one of these options has an invalid value, or an info field has a name of the pool's own.
     """
     timeout, restart = _checked(own)
+    if taken := OURS.intersection(f.name for f in spec.info):
+        raise OptionError(f"{spec.task}: no info field can be called {min(taken)!r}, which its batches have already")
 
     def make_executor(spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> ProcessesExecutor:
         from headrace.pool.executors.processes.executor import ProcessesExecutor

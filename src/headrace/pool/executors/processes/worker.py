@@ -6,6 +6,7 @@ the other environments of the process; it is made again at its next reset.
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import signal
@@ -25,6 +26,7 @@ from headrace.pool import by_value
 from headrace.pool.action_masks import GIVEN, MASK, mask_array
 from headrace.pool.actions import ACTION, action_name
 from headrace.pool.batch import FINAL, INFO, OBS, batch_fields
+from headrace.pool.executors.processes import values
 from headrace.pool.executors.processes.arena import Chunks, arrays_over
 from headrace.pool.executors.processes.calls import Sheet
 from headrace.pool.executors.processes.control import (
@@ -43,11 +45,13 @@ from headrace.pool.executors.processes.control import (
 )
 from headrace.pool.executors.processes.mailbox import Letter, Mailbox
 from headrace.pool.executors.processes.slots import Slot
+from headrace.pool.executors.processes.values import fitted, flag_of, reward_of
 from headrace.pool.spec import ARRAYS, AutoresetMode
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
 LOOK = 0.0002  # longest time in seconds that a worker spins for its next request before it sleeps
 DOZE = 1.0  # longest time of one sleep in seconds
+FLOAT = np.dtype(np.float32)
 LARGE_SEED = 2**31  # exclusive upper bound of the seeds that older random generators accept
 
 
@@ -64,6 +68,7 @@ class Orders:
         chunks: the memory into which results are written.
         sheet: remote calls other than steps: functions to call with an environment.
         restart: whether an environment whose simulator's process is lost begins a new episode, the old one truncated.
+        reserved: the keys of info that no environment may use for its own.
     """
 
     share: Share
@@ -74,6 +79,7 @@ class Orders:
     chunks: Chunks
     sheet: Sheet
     restart: bool
+    reserved: frozenset[str]
 
 
 class Rows:
@@ -92,7 +98,8 @@ class Rows:
         self.reward, self.terminated, self.truncated, self.env_id, self.elapsed = (
             arrays[name].data for name in ("reward", "terminated", "truncated", "env_id", "elapsed_step")
         )
-        if arrays["reward"].ndim > 1:  # one for each agent
+        self.reward_shape = arrays["reward"].shape[1:]
+        if self.reward_shape:  # one for each agent
             self.reward = arrays["reward"]
         last = arrays.get(FINAL + "elapsed_step")
         self.final_elapsed = None if last is None else last.data
@@ -110,6 +117,7 @@ class Worker:
         self._control, self._share = orders.control, orders.share
         self._make, spec = pickle.loads(orders.made)
         self._next_step, self._same_step = orders.autoreset == "next_step", orders.autoreset == "same_step"
+        self._reserved = orders.reserved
         self._slots = [Slot() for _ in range(orders.share.first, orders.share.last)]
         self._known: dict[tuple[int, int], Rows] = {}
         self._fields = [f for f in batch_fields(spec, orders.autoreset) if f.dtype != object]
@@ -218,19 +226,17 @@ class Worker:
                 raise RuntimeError("this environment failed and was not reset since: reset it")
             obs, reward, terminated, truncated, info = slot.env.step(action)
             slot.elapsed += 1
-            try:
-                rows.reward[row], rows.terminated[row], rows.truncated[row] = reward, terminated, truncated
-            except (TypeError, ValueError) as error:
-                raise TypeError(
-                    f"step gave reward={reward!r}, terminated={terminated!r}, truncated={truncated!r}: {error}"
-                ) from None
+            terminated, truncated = flag_of(terminated, "terminated"), flag_of(truncated, "truncated")
+            earned = fitted(reward, FLOAT, shape, "the reward") if (shape := rows.reward_shape) else reward_of(reward)
+            rows.reward[row], rows.terminated[row], rows.truncated[row] = earned, terminated, truncated
             final = None
             if terminated or truncated:
                 if self._same_step:
-                    final = _declared(info, row, rows.final_infos)
+                    # copies: the environment may write its next episode into the same arrays
+                    final = copy.deepcopy(self._own(info, row, rows.final_infos))
                     self._write(obs, row, rows.final)
                     rows.final_elapsed[row] = slot.elapsed  # type: ignore[index]
-                    last = self._objects_of(obs, FINAL)
+                    last = copy.deepcopy(self._objects_of(obs, FINAL))
                     obs, info = slot.env.reset()
                     slot.elapsed = 0
                 else:
@@ -238,8 +244,7 @@ class Worker:
             else:
                 last = None
             self._write(obs, row, rows.obs)
-            if rows.infos:
-                info = _declared(info, row, rows.infos)
+            info = self._own(info, row, rows.infos)
             rows.env_id[row], rows.elapsed[row] = env_id, slot.elapsed
             if info or final or self._objects:
                 objects = self._objects_of(obs, "") | (last or {})
@@ -281,9 +286,8 @@ class Worker:
             slot.seeded, slot.elapsed, slot.over = True, 0, lost and self._next_step
             self._write(obs, row, rows.obs)
             if lost and self._same_step:
-                _declared(info, row, rows.final_infos)
-            if rows.infos:
-                info = _declared(info, row, rows.infos)
+                self._own(info, row, rows.final_infos)
+            info = self._own(info, row, rows.infos)
             rows.reward[row], rows.terminated[row], rows.truncated[row] = 0.0, False, lost
             rows.env_id[row], rows.elapsed[row] = env_id, 0
             if lost and self._same_step:
@@ -300,10 +304,38 @@ class Worker:
     def _write(self, obs: Any, row: int, targets: list[tuple[tuple[Any, ...], np.ndarray, tuple[int, ...]]]) -> None:
         for path, target, shape in targets:
             value = at(obs, path) if path else obs
-            if getattr(value, "shape", None) != shape and np.shape(value) != shape:
+            if getattr(value, "dtype", None) is not target.dtype or value.shape != shape:
                 where = "".join(f"[{key!r}]" for key in path)
-                raise ValueError(f"the observation{where} has shape {np.shape(value)}; its space says {shape}")
+                value = fitted(value, target.dtype, shape, f"the observation{where}")
             target[row] = value
+
+    def _own(self, info: Any, row: int, targets: list[tuple[str, np.ndarray]]) -> Any:
+        """Writes the info fields that the task declares into the batch; returns the rest of the info dict.
+
+        Where an action mask is missing, all actions are allowed.
+
+        Raises:
+            TypeError: it is no dict.
+            KeyError: a declared field is missing.
+            ValueError: a key is one of the pool's own, or a declared field does not fit its array.
+        """
+        if info is None:
+            info = {}
+        if not isinstance(info, dict):
+            raise TypeError(f"info must be a dict, not {info!r}")
+        if taken := self._reserved.intersection(info):
+            raise ValueError(f"info[{min(taken)!r}] is a key of the pool's own: rename the environment's, in a wrapper")
+        if not targets:
+            return info
+        for name, target in targets:
+            if name == GIVEN:
+                target[row] = info.get(MASK) is not None
+            elif name == MASK:
+                target[row] = mask_array(info.get(MASK), target.shape[1:])
+            else:
+                target[row] = fitted(info[name], target.dtype, target.shape[1:], f"info[{name!r}]")
+        declared = {name for name, _ in targets}
+        return {name: value for name, value in info.items() if name not in declared}
 
     def _objects_of(self, obs: Any, prefix: str) -> dict[str, Any]:
         return {prefix + name: at(obs, path) for name, path in self._objects.items()}
@@ -315,8 +347,6 @@ class Worker:
         rows.env_id[row], rows.elapsed[row] = env_id, 0
 
     def _send(self, env_id: int, letter: Letter) -> None:
-        if not isinstance(letter.info, dict) or not isinstance(letter.final, dict | None):
-            raise TypeError(f"info must be a dict, not {letter.info!r}")
         self._orders.mailbox.write(env_id, letter, self._control.letter)
 
     def _rows(self, piece: int, count: int) -> Rows:
@@ -327,20 +357,6 @@ class Worker:
                 arrays_over(memory, start, self._fields, count), self._paths, self._infos
             )
         return rows
-
-
-def _declared(info: dict[str, Any], row: int, targets: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
-    """Writes the info fields that the task declares into the batch; returns the rest of the info dict.
-
-    Where an action mask is missing, all actions are allowed.
-    """
-    for name, target in targets:
-        if name == MASK:
-            target[row] = mask_array(info.get(MASK), target.shape[1:])
-        else:
-            target[row] = info.get(MASK) is not None if name == GIVEN else info[name]
-    declared = {name for name, _ in targets}
-    return {name: value for name, value in info.items() if name not in declared}
 
 
 def folded(seed: int) -> int:
@@ -364,9 +380,9 @@ def _unpacker(space: gym.Space, actions: dict[str, np.ndarray]) -> Callable[[int
 
 
 def _told(error: BaseException) -> str:
-    """Returns the traceback of an environment's exception, without the lines of this file."""
+    """Returns the traceback of an environment's exception, without the lines of this file and of its checks."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, values.__file__):
         trace = trace.tb_next
     return "".join(traceback.format_exception(type(error), error, trace))
 
