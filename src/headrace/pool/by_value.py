@@ -11,6 +11,8 @@ from typing import Any
 
 import cloudpickle
 
+UNPICKLABLE = TypeError, AttributeError, pickle.PicklingError
+"""what `dumps` raises for a value that holds something that cannot be pickled, such as a lock"""
 CACHED = type(functools.lru_cache(lambda: None))
 
 
@@ -27,8 +29,7 @@ def dumps(value: Any) -> bytes:
     """Returns the pickle of any function or object, for `pickle.loads`.
 
     Raises:
-        TypeError, AttributeError, pickle.PicklingError: the value holds something that cannot be pickled, such as a
-            lock.
+        UNPICKLABLE: the value holds something that cannot be pickled.
     """
     file = io.BytesIO()
     _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)

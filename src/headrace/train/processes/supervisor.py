@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +18,12 @@ from typing import Any
 
 from headrace.errors import WorkerError
 from headrace.limits import need_files, refusal
+from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
-    end_with_parent,
     raise_unguarded,
-    starting,
     worker_context,
 )
 
@@ -73,13 +71,14 @@ class Supervisor:
     Args:
         tell: called once to tell the workers to stop; sets the flag that their loops read.
         patience: maximum wait until they have ended, in seconds.
+        script: whether the workers import this program's script.
 
     Attributes:
         restarts: number of restarts of workers.
     """
 
-    def __init__(self, tell: Callable[[], None], patience: float = PATIENCE):
-        self._tell, self._patience = tell, patience
+    def __init__(self, tell: Callable[[], None], patience: float = PATIENCE, script: bool = False):
+        self._tell, self._patience, self._script = tell, patience, script
         self._context = worker_context()
         self._workers: list[_Worker] = []
         self.restarts = 0
@@ -140,7 +139,7 @@ class Supervisor:
                 name=f"headrace-{worker.name}",
             )
             try:
-                with starting():
+                with starting(self._script):
                     process.start()
                 return process
             except (EOFError, OSError) as error:
@@ -233,8 +232,7 @@ def _heard(pipe: connection.Connection) -> Report | None:
 
 def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], life: int) -> None:
     """Runs a worker, and sends the report of its end; the main function of its process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    heed_parent()
     try:
         target(*arguments, life)
     except BaseException as error:

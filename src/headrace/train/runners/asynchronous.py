@@ -33,6 +33,7 @@ from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.interrupt import Interrupt
+from headrace.train.processes.start import needs_script
 from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
 from headrace.train.runners.learner import Learner
 from headrace.train.runners.runner import Runner
@@ -92,7 +93,7 @@ class AsyncTrainer(Runner):
         self.writer = MetricsWriter(run.metrics_file, offset, make_loggers(config, run, self.step))
         self.cluster = Cluster(config) if config.ray else None
         patience = END if config.ray else PATIENCE
-        self.supervisor, self.writing = Supervisor(self.counters.stop, patience), Writing()
+        self.supervisor, self.writing = Supervisor(self.counters.stop, patience, needs_script(config)), Writing()
         self._interrupt = Interrupt()
 
     def _extras(self) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from multiprocessing import connection
@@ -21,14 +20,14 @@ import torch.distributed as dist
 from rich.console import Console
 
 from headrace.errors import WorkerError
+from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
-    end_with_parent,
+    needs_script,
     raise_unguarded,
-    starting,
     take_cores,
     worker_context,
 )
@@ -76,7 +75,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     run = RunFolder(run_dir)
     with run.events.failure_noted(lambda: _reached(run)), Interrupt() as interrupt:
         try:
-            with starting():
+            with starting(needs_script(config)):
                 for rank, device in enumerate(config.devices):
                     pipe, theirs = context.Pipe(duplex=False)
                     place = (rank, size, store.port, stop, theirs)
@@ -152,7 +151,7 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
 def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool):
     """Trains, and reports the result or the error; the main function of each process."""
     rank, size, port, stop, pipe = place
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    heed_parent()
     try:
         report = Report(_train(rank, size, port, stop, config, run_dir, saved, quiet))
     except BaseException as error:

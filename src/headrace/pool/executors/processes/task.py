@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
@@ -50,7 +53,7 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
     own, rest = split_options(options)
     if (limit := own.get("max_episode_steps")) is not None:
         rest["max_episode_steps"] = limit or -1  # Gymnasium's value for no limit
-    spec = None if source else gym.spec(name)  # workers receive the registration of a script by value
+    spec = None if source else portable_spec(name)
 
     def make(_: int) -> gym.Env:
         if source:
@@ -61,8 +64,20 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
     return _task(label, make, own, {k: v for k, v in rest.items() if k != "max_episode_steps"})
 
 
+def portable_spec(name: str) -> EnvSpec:
+    """Returns the registration of an id, which other processes receive by value, as a script may have made it."""
+    spec = gym.spec(name)
+    if isinstance(spec.entry_point, str) and spec.entry_point.startswith("__main__:"):
+        spec = copy(spec)
+        spec.entry_point = load_env_creator(str(spec.entry_point))
+    return spec
+
+
 def named_task(source: str, name: str, /, **options: Any) -> Task:
     """Returns the task of a class or function in a file or module, which workers import as well."""
+    if (module := module_of(source)) is sys.modules["__main__"]:  # workers receive it by value
+        made_by = getattr(module, name)
+        return _made_by(lambda: made_by, f"{source}:{name}", options)
     return _made_by(lambda: getattr(module_of(source), name), f"{source}:{name}", options)
 
 

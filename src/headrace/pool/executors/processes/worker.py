@@ -6,15 +6,11 @@ the other environments of the process; it is made again at its next reset.
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing import connection, parent_process
 from typing import Any
 
 import gymnasium as gym
@@ -40,6 +36,7 @@ from headrace.pool.executors.processes.control import (
     Rest,
     Share,
 )
+from headrace.pool.executors.processes.fork_server import heed_parent
 from headrace.pool.executors.processes.mailbox import Letter, Mailbox
 from headrace.pool.executors.processes.slots import Slot
 from headrace.pool.spec import ARRAYS, AutoresetMode
@@ -374,18 +371,10 @@ def _sendable(error: BaseException) -> BaseException | None:
 
 def work(orders: Orders) -> None:
     """Runs one worker process until it receives STOP or its parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    heed_parent()
     worker = Worker(orders)
     try:
         worker.run()
     finally:
         worker.close()
         sys.stdout.flush()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
-    os._exit(1)
