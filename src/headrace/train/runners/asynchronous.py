@@ -128,14 +128,14 @@ class AsyncTrainer(Runner):
                 yield self._interrupt
                 if self.solved():
                     self._save_solved()
-        except HeadraceError as error:
-            cause: HeadraceError = error
-            try:
-                self._read_counters()
-                self._save_meanwhile()
-            except NotFiniteError as found:  # samplers that act with such weights fail as well
-                cause = error if isinstance(error, NotFiniteError) else found
-            with suppress(HeadraceError, OSError):  # only the first error is reported
+        except Exception as error:
+            cause: Exception = error
+            with suppress(Exception):  # only the first error is reported
+                try:
+                    self._read_counters()
+                    self._save_meanwhile()
+                except NotFiniteError as found:  # samplers that act with such weights fail as well
+                    cause = error if isinstance(error, NotFiniteError) else found
                 self.writing.wait()
             if cause is not error:
                 raise cause from error

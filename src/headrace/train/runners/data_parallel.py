@@ -37,7 +37,7 @@ from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.status import last_line
 
-GRACE = 1.0  # wait for further reports after the first failure, in seconds
+GRACE = 5.0  # wait for further reports, and for a last checkpoint, after the first failure, in seconds
 POLL = 0.1  # seconds between checks whether Ctrl-C was pressed
 HERE = "127.0.0.1"
 
@@ -105,7 +105,7 @@ def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
         dead = _listen(workers, reports)
         if dead or any(report.result is None for report in reports.values()):
             until = time.monotonic() + GRACE
-            while len(reports) < len(workers) and time.monotonic() < until:
+            while len(reports) + len(dead) < len(workers) and time.monotonic() < until:
                 dead = _listen(workers, reports)
             _raise(workers, dead, reports)
     result = reports[0].result

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from headrace.errors import StateError
+from headrace.errors import EnvironmentFailure, StateError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
@@ -35,7 +35,7 @@ from headrace.train.runners.callbacks import Callbacks
 from headrace.train.runners.result import Reason
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
-from headrace.train.runs.events import Kind, read_events
+from headrace.train.runs.events import Kind, one_line, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights
 
@@ -63,6 +63,8 @@ class Runner(ABC):
     SPEEDS: ClassVar[str]
     """the name of `speeds` in a line of metrics"""
 
+    _saves_environments = True
+    """whether checkpoints hold environments' states, so that a resumed run continues their episodes"""
     policies: Sequence[Policy]
     writer: MetricsWriter | None
 
@@ -93,7 +95,7 @@ class Runner(ABC):
             self.callbacks.start()
             stop = self.callbacks.stopped
             while not (stop or self._at_end()):
-                self.iterate()
+                self._iterate_unless(interrupt)
                 self.callbacks.update()
                 dashboard.update(self.progress)
                 if self.writer is not None:
@@ -110,6 +112,16 @@ class Runner(ABC):
         reason = self._note_end()
         self.callbacks.end(reason)
         return reason
+
+    def _iterate_unless(self, interrupt: Any) -> None:
+        """Iterates; an environment that fails while the run is told to end does not make the run fail."""
+        try:
+            self.iterate()
+        except EnvironmentFailure as error:
+            if not interrupt:
+                raise
+            self._saves_environments = False
+            self.remark(f"an environment failed while the run was told to end: {one_line(error)}")
 
     def _note_end(self) -> Reason:
         """Returns the reason for the run's end, and logs it as an event unless it is the last event already."""
