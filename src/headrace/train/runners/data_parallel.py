@@ -21,6 +21,7 @@ from rich.console import Console
 
 from headrace.errors import WorkerError
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
+from headrace.pool.seeds import seed_globals
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import (
@@ -168,6 +169,7 @@ def _train(
     from headrace.train.collect.setup import find_device
 
     take_cores(rank, size)
+    seed_globals(config.seed + rank * config.num_envs)
     device = find_device(config.devices[rank])
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # by default gloo resolves the host name, which may fail

@@ -19,7 +19,8 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
+from headrace.pool import by_value
+from headrace.pool.executors.processes.parallel import ParallelGame, check_new, environments, is_parallel
 from headrace.pool.goals import goals_of
 from headrace.pool.sources import module_of
 from headrace.pool.spec import POOL_OPTIONS, PoolSettings, TaskSpec
@@ -138,6 +139,11 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
         goals = goals_of(env.env, lambda: plain(0)) if flat else None
     finally:
         _close(env, name)
+    if by_value.holds(make, environments(env)):  # it may return the same one again
+        again, known = make(0), dict[int, Any]()
+        for each in (env, again):
+            check_new(each, known)
+        _close(again, name)
     return replace(process_task(shown, make, own), goals=goals)
 
 

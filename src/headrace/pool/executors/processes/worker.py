@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import gymnasium as gym
 import numpy as np
@@ -38,7 +39,9 @@ from headrace.pool.executors.processes.control import (
 )
 from headrace.pool.executors.processes.fork_server import heed_parent
 from headrace.pool.executors.processes.mailbox import Letter, Mailbox
+from headrace.pool.executors.processes.parallel import check_new
 from headrace.pool.executors.processes.slots import Slot
+from headrace.pool.seeds import seed_globals
 from headrace.pool.spec import ARRAYS, AutoresetMode
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
@@ -104,9 +107,11 @@ class Worker:
     def __init__(self, orders: Orders):
         self._orders = orders
         self._control, self._share = orders.control, orders.share
+        seed_globals(int(self._control.seed[orders.share.first]))
         self._make, spec = pickle.loads(orders.made)
         self._next_step, self._same_step = orders.autoreset == "next_step", orders.autoreset == "same_step"
         self._slots = [Slot() for _ in range(orders.share.first, orders.share.last)]
+        self._all_made = WeakValueDictionary[int, Any]()
         self._known: dict[tuple[int, int], Rows] = {}
         self._fields = [f for f in batch_fields(spec, orders.autoreset) if f.dtype != object]
         space = spec.observation
@@ -190,7 +195,7 @@ class Worker:
             slot = self._slots[env_id - self._share.first]
             try:
                 if slot.env is None:
-                    slot.env = self._make(env_id)
+                    slot.env = self._made(env_id)
                 answers.append((True, function(slot, argument)))
             except Exception as error:
                 answers.append((False, (_sendable(error), traceback.format_exc())))
@@ -266,8 +271,10 @@ class Worker:
             with_options: whether the environment is reset with the options stored in its slot.
         """
         try:
+            if seed is not None:
+                seed_globals(seed)
             if slot.env is None:
-                slot.env = self._make(env_id)
+                slot.env = self._made(env_id)
             given: dict[str, Any] = {} if seed is None else {"seed": folded(seed)}
             if with_options:
                 if slot.options is None:
@@ -292,6 +299,11 @@ class Worker:
                 self._send(env_id, Letter(info, {} if lost and self._same_step else None, objects or None))
         except Exception as error:
             self._fail(slot, env_id, row, error, rows)
+
+    def _made(self, env_id: int) -> Any:
+        env = self._make(env_id)
+        check_new(env, self._all_made)
+        return env
 
     def _write(self, obs: Any, row: int, targets: list[tuple[tuple[Any, ...], np.ndarray, tuple[int, ...]]]) -> None:
         for path, target, shape in targets:
