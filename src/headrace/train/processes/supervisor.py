@@ -20,6 +20,7 @@ from headrace.errors import WorkerError
 from headrace.limits import need_files, refusal
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
+from headrace.pool.remarks import heard_by
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
@@ -46,6 +47,7 @@ class _Worker:
         progress: returns a number that increases with the worker's work.
         pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
         felt, moved: the last known value of the pulse, and the time at which it changed; 0 before the start.
+        report: the report of its end, once it has arrived.
         still: whether it has been reported that the pulse does not change.
     """
 
@@ -56,6 +58,7 @@ class _Worker:
     pulse: Callable[[], int] | None
     process: Any = None
     pipe: Any = None
+    report: Report | None = None
     lives: int = 0
     raised: int = 0
     killed: int = 0
@@ -112,19 +115,22 @@ class Supervisor:
         return {worker.name: worker.process.pid for worker in self._workers}
 
     def check(self) -> list[str]:
-        """Restarts dead workers; returns messages about them, and about workers whose pulse has stopped.
+        """Restarts dead workers; returns messages about them and about workers whose pulse has stopped, and remarks.
 
         Raises:
             WorkerError: a worker fails at every start; the message holds its traceback.
             HeadraceError: the exception of a worker, for example for an invalid setting of the run.
         """
-        words = [_felt(worker) if worker.process.is_alive() else self._again(worker) for worker in self._workers]
+        words: list[str | None] = []
+        for worker in self._workers:
+            words += _remarks(worker)
+            words.append(_felt(worker) if worker.process.is_alive() else self._again(worker))
         return [each for each in words if each]
 
     def _begin(self, worker: _Worker) -> None:
         worker.reached = worker.progress()
         worker.felt, worker.moved, worker.still = _pulse(worker), 0.0, False
-        worker.process = self._started(worker)
+        worker.report, worker.process = None, self._started(worker)
         worker.lives += 1
 
     def _started(self, worker: _Worker) -> Any:
@@ -154,7 +160,8 @@ class Supervisor:
 
     def _again(self, worker: _Worker) -> str:
         worker.process.join()
-        report, code = _heard(worker.pipe), worker.process.exitcode
+        _remarks(worker)
+        report, code = worker.report, worker.process.exitcode
         _make_sure(worker)
         worker.pipe.close()
         if worker.progress() > worker.reached:
@@ -222,8 +229,19 @@ def _make_sure(worker: _Worker) -> None:
                 worker.pipe.recv()
 
 
-def _heard(pipe: connection.Connection) -> Report | None:
-    """Returns the report of a dead worker; None if it sent none."""
+def _remarks(worker: _Worker) -> list[str]:
+    """Returns what the pools of a worker have remarked."""
+    found = []
+    while worker.report is None and (heard := _heard(worker.pipe)) is not None:
+        if isinstance(heard, Report):
+            worker.report = heard
+        else:
+            found.append(f"the {worker.name}: {heard}")
+    return found
+
+
+def _heard(pipe: connection.Connection) -> Report | str | None:
+    """Returns the next remark of a worker, or its report; None if there is none."""
     try:
         return pipe.recv() if pipe.poll() else None
     except (EOFError, OSError):
@@ -234,6 +252,7 @@ def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], li
     """Runs a worker, and sends the report of its end; the main function of its process."""
     heed_parent()
     try:
-        target(*arguments, life)
+        with heard_by(pipe.send):
+            target(*arguments, life)
     except BaseException as error:
         pipe.send(Report.of(error))

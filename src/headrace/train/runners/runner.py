@@ -20,6 +20,7 @@ from torch import Tensor
 
 from headrace.errors import EnvironmentFailure, StateError
 from headrace.pool.registry import build_task
+from headrace.pool.remarks import heard_by
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
@@ -91,7 +92,7 @@ class Runner(ABC):
             return self._note_end()
         self._since = saved = time.monotonic()
         self._note_beginning()
-        with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard:
+        with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard, heard_by(self._hear):
             self.callbacks.start()
             stop = self.callbacks.stopped
             while not (stop or self._at_end()):
@@ -208,6 +209,11 @@ class Runner(ABC):
         """Shows a remark on the dashboard, and logs it as an event."""
         self.remarks.append(words)
         self.note(kind, words)
+
+    def _hear(self, words: str) -> None:
+        """Shows a pool's remark, and logs it as an event, in whichever process of the run."""
+        self.remarks.append(words)
+        self.run.events.note("warning", words, self.step, self.seconds)
 
     @property
     def seconds(self) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -22,6 +23,7 @@ from headrace.errors import OptionError
 from headrace.pool import by_value
 from headrace.pool.executors.processes.parallel import ParallelGame, check_new, environments, is_parallel
 from headrace.pool.goals import goals_of
+from headrace.pool.remarks import remark
 from headrace.pool.sources import module_of
 from headrace.pool.spec import POOL_OPTIONS, PoolSettings, TaskSpec
 from headrace.pool.task import Task
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 ON_FAILURE = ("raise", "restart")
 OWN = ("max_episode_steps", "on_failure", "worker_timeout", "flat_observation")  # the executor's options
+CLOSING = 2.0  # maximum wait for the close of the environment whose spaces were read, in seconds
 OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
 """attributes by which vector environments of Gymnasium and stable-baselines3, and pools, are recognised"""
 
@@ -162,9 +165,20 @@ def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
 
 def _close(env: Any, name: str) -> None:
     """Closes the environment whose spaces were read; an exception becomes a warning, as the pool does not need it."""
-    try:
-        env.close()
-    except Exception as error:
+    raised: list[Exception] = []
+
+    def close() -> None:
+        try:
+            env.close()
+        except Exception as error:
+            raised.append(error)
+
+    closing = threading.Thread(target=close, name="headrace-closing", daemon=True)
+    closing.start()
+    closing.join(CLOSING)
+    if closing.is_alive():
+        remark(f"close() of {name} did not end within {CLOSING:.0f} s; nothing waits for it any more")
+    for error in raised:
         warnings.warn(f"close() of {name} raised {type(error).__name__}: {error}", stacklevel=2)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import time
-from multiprocessing import connection
+from multiprocessing import connection, util
 from typing import Any
 
 from headrace.errors import OptionError, WorkerError
@@ -31,6 +31,8 @@ class WorkerProcesses:
     def __init__(self, orders: list[Orders]):
         self._orders = orders
         self._processes: list[Any] = [None] * len(orders)
+        # a program that ends without closing its pool would wait for them, as they ignore TERM
+        self._exit = util.Finalize(None, _kill, (self._processes,), exitpriority=0)
         what = f"starting {len(orders)} worker processes"
         need_files(FILES_EACH * len(orders) + FILES_TO_START, what)
         self._context = server_context(PRELOADED)
@@ -71,18 +73,25 @@ class WorkerProcesses:
         process.join()
         return _cause(process.exitcode)
 
-    def close(self, patience: float = PATIENCE) -> None:
-        """Waits until all workers have ended; kills those that have not after ``patience`` seconds."""
-        until = time.monotonic() + patience
-        for process in self._processes:
+    def pid(self, number: int) -> int:
+        """Returns a worker's process id."""
+        return self._processes[number].pid
+
+    def close(self, patience: float = PATIENCE) -> list[int]:
+        """Waits until all workers have ended; kills and returns those that have not after ``patience`` seconds."""
+        until, killed = time.monotonic() + patience, []
+        for number, process in enumerate(self._processes):
             if process is None:
                 continue
             process.join(max(0.0, until - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join()
+                killed.append(number)
             process.close()
-        self._processes = []
+        self._processes.clear()
+        self._exit.cancel()
+        return killed
 
 
 def dumped(value: Any) -> bytes:
@@ -95,6 +104,12 @@ def dumped(value: Any) -> bytes:
         return by_value.dumps(value)
     except by_value.UNPICKLABLE as error:
         raise OptionError(f"what is handed to worker processes must be what pickle can write down: {error}") from error
+
+
+def _kill(processes: list[Any]) -> None:
+    for process in processes:
+        if process is not None and process.is_alive():
+            process.kill()
 
 
 def _start(process: Any) -> None:
