@@ -66,6 +66,17 @@ class WorkerError(HeadraceError, RuntimeError):
     """A worker process raised or died; the message names the process and the cause."""
 
 
+class ScriptError(WorkerError, SystemExit):
+    """Worker processes must import the script that trains, and it would train again in each of them.
+
+    Uncaught, it ends the program as `sys.exit` does: with the message, without a traceback.
+    """
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.code = message
+
+
 class NotFiniteError(HeadraceError, ArithmeticError):
     """A reward, an observation or a loss is NaN or infinite; the message names the environment or the update."""
 

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cloudpickle
 
+UNPICKLABLE = TypeError, AttributeError, pickle.PicklingError
+"""what `dumps` raises for a value that holds something that cannot be pickled, such as a lock"""
 CACHED = type(functools.lru_cache(lambda: None))
 
 
 class _Pickler(cloudpickle.Pickler):
     """A pickler that supports methods with `functools.lru_cache`, which PettingZoo recommends for its space methods."""
 
+    watched: Sequence[Any] = ()
+    met = False
+    """whether one of the ``watched`` objects was pickled"""
+
     def reducer_override(self, obj: Any) -> Any:
+        self.met = self.met or any(obj is each for each in self.watched)
         if isinstance(obj, CACHED) and not _is_found_by_name(obj):
             return _cached, (obj.__wrapped__, obj.cache_parameters())
         return super().reducer_override(obj)
@@ -27,12 +35,20 @@ def dumps(value: Any) -> bytes:
     """Returns the pickle of any function or object, for `pickle.loads`.
 
     Raises:
-        TypeError, AttributeError, pickle.PicklingError: the value holds something that cannot be pickled, such as a
-            lock.
+        UNPICKLABLE: the value holds something that cannot be pickled.
     """
     file = io.BytesIO()
     _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
     return file.getvalue()
+
+
+def holds(value: Any, objects: Sequence[Any]) -> bool:
+    """Returns whether a function, or an object, holds one of some objects, as far as it can be pickled by value."""
+    pickler = _Pickler(io.BytesIO(), pickle.HIGHEST_PROTOCOL)
+    pickler.watched = objects
+    with contextlib.suppress(Exception):
+        pickler.dump(value)
+    return pickler.met
 
 
 def _is_found_by_name(function: Any) -> bool:

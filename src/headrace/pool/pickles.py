@@ -19,14 +19,14 @@ def written(recipe: Recipe, task: str) -> bytes:
     Raises:
         StateError: an option cannot be pickled, such as a lock or an open file.
     """
+    from headrace.pool import by_value
+
     try:
         return pickle.dumps(recipe)
-    except (TypeError, pickle.PicklingError, AttributeError):
-        from headrace.pool import by_value
-
+    except by_value.UNPICKLABLE:
         try:
             return by_value.dumps(recipe)
-        except (TypeError, pickle.PicklingError, AttributeError) as error:
+        except by_value.UNPICKLABLE as error:
             raise StateError(f"a pool of {task} cannot be pickled: {error}") from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -70,6 +71,40 @@ def is_registered(task: str) -> bool:
 def is_known_here_only(task: str) -> bool:
     """Returns whether a task was registered by a notebook or a script on standard input, which cannot be imported."""
     return _registrars.get(task) == "__main__" and not is_importable_main()
+
+
+def parcel_of(task: str) -> bytes | None:
+    """Returns what makes a task of the user's own code known in another process; None if its name is enough.
+
+    Raises:
+        UNPICKLABLE: a task that the program's script registered cannot be pickled, as kernels.
+    """
+    from headrace.pool import by_value
+    from headrace.pool.executors.processes.task import in_gymnasium, portable_spec
+
+    if (home := _registrars.get(task)) is None:
+        known = in_gymnasium(task)
+        return by_value.dumps(partial(_take_gymnasiums, task, portable_spec(task))) if known else None
+    if home == "__main__":
+        return by_value.dumps(partial(_take, task, _builders[task]))
+    return None if _is_ours(task) else by_value.dumps(partial(importlib.import_module, home))
+
+
+def unpack(parcel: bytes | None) -> None:
+    """Makes the task known that `parcel_of` packed in another process."""
+    if parcel is not None:
+        pickle.loads(parcel)()
+
+
+def _take(task: str, build: Build | str) -> None:
+    if task not in _builders:
+        _builders[task], _registrars[task] = build, "__main__"
+
+
+def _take_gymnasiums(task: str, spec: Any) -> None:
+    import gymnasium
+
+    gymnasium.registry.setdefault(task, spec)
 
 
 def list_all_envs() -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import secrets
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,3 +42,14 @@ def seeds_of(seed: SeedLike, env_ids: np.ndarray) -> np.ndarray:
         if not 0 <= value < 2**64:
             raise OptionError(f"seed {value} of environment {env_id} is not in [0, 2**64)")
     return np.array(values, np.uint64)
+
+
+def seed_globals(seed: int) -> None:
+    """Seeds this process's global generators: those of `random`, of NumPy, and of PyTorch if it is imported.
+
+    A process inherits them from the one that it is forked from, so that all would draw the same.
+    """
+    random.seed(seed)
+    np.random.seed(np.random.SeedSequence(seed).generate_state(4))
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(seed)

@@ -95,3 +95,11 @@ def same(ours: Any, theirs: Any) -> None:
 
 def actions(rows: int, a: int = 0) -> dict[str, np.ndarray]:
     return {"a": np.full(rows, a), "b": np.linspace(-1, 1, 2 * rows).reshape(rows, 2)}
+
+
+ONE = Sleeper()
+
+
+def the_only_one() -> Sleeper:
+    """The same environment in each call."""
+    return ONE

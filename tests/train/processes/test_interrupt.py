@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from headrace.train.processes.interrupt import Interrupt
+from headrace.train.processes import interrupt as interrupt_module
+from headrace.train.processes.interrupt import ASKING, Interrupt
 
 
-@pytest.mark.parametrize("each", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_asks_and_the_second_raises(each: signal.Signals):
+@pytest.mark.parametrize("each", ASKING)
+def test_a_signal_asks_and_a_second_ctrl_c_raises(each: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: Any):
+    monkeypatch.setattr(interrupt_module, "AGAIN", 0.05)
     usual = signal.default_int_handler if each is signal.SIGINT else signal.SIG_DFL
     before = signal.signal(each, usual)  # another test's library may have left a handler
     try:
         with Interrupt() as interrupt:
             assert not interrupt
             os.kill(os.getpid(), each)
+            os.kill(os.getpid(), each)  # as `timeout` does
             assert interrupt
-            with pytest.raises(KeyboardInterrupt):
+            assert len(capsys.readouterr().err.strip().splitlines()) == 1
+            time.sleep(0.06)
+            with pytest.raises(KeyboardInterrupt) if each is signal.SIGINT else nullcontext():
                 os.kill(os.getpid(), each)
         assert signal.getsignal(each) is usual
     finally:

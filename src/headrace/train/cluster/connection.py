@@ -11,7 +11,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import Any
 
 from headrace.errors import OptionError, WorkerError
 from headrace.machine import usable_cores
-from headrace.train.processes.start import Report, cause_of_death, end_with_parent, starting, worker_context
+from headrace.pool.executors.processes.fork_server import heed_parent, starting
+from headrace.train.processes.start import Report, cause_of_death, worker_context
 
 LOCAL, AUTO = "local", "auto"
 ANSWER = 5.0  # maximum wait for a connection to a cluster's port, in seconds
@@ -125,7 +125,7 @@ def processors(address: str) -> int:
 
 
 def _count_processors(pipe: Any, address: str) -> None:
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    heed_parent()
     try:
         with connected(address, 0) as ray:
             report = Report(_cpus(ray))

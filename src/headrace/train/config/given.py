@@ -88,7 +88,7 @@ def packed(settings: Mapping[str, Any]) -> bytes | None:
     objects = {name: find(name, settings[name]) for name in NAMES if is_given(settings.get(name))}
     try:
         return by_value.dumps(objects)
-    except (TypeError, AttributeError, pickle.PicklingError) as error:
+    except by_value.UNPICKLABLE as error:
         names = " and ".join(objects)
         raise OptionError(f"{names} cannot be sent to another process: {error}; train with samplers=0") from error
 

@@ -8,12 +8,15 @@ keyword arguments of `headrace.train.train`, and the keys of ``config.json``. Th
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError
+from headrace.pool.by_value import UNPICKLABLE
+from headrace.pool.registry import parcel_of, unpack
 from headrace.train.config import given, make
 from headrace.train.config.checks import (
     check_devices,
@@ -92,7 +95,10 @@ class Config(CommonConfig):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # the process that unpickles the settings imports a user's algorithm by its name
-        return _unpickled, (vars(self), given.packed(vars(self)))
+        task = None
+        with contextlib.suppress(*UNPICKLABLE):  # it imports the script that registered the task
+            task = parcel_of(self.task)
+        return _unpickled, (vars(self), given.packed(vars(self)), task)
 
     @property
     def learns_on(self) -> str:
@@ -195,8 +201,9 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
     return settings(task=task, **values)
 
 
-def _unpickled(values: dict[str, Any], objects: bytes | None = None) -> Config:
+def _unpickled(values: dict[str, Any], objects: bytes | None, task: bytes | None) -> Config:
     given.unpack(objects)
+    unpack(task)
     config = object.__new__(find_algorithm(values["algo"]).settings)
     vars(config).update(values)
     return config

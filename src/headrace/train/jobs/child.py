@@ -19,7 +19,8 @@ from headrace.errors import HeadraceError, OptionError
 
 def main() -> int:
     """Trains according to the request on standard input; returns 0, or 1 if the run failed."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with SIGINT ignored
+    for each in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs begin with SIGINT ignored
+        signal.signal(each, signal.default_int_handler)
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     request = json.loads(sys.stdin.readline())

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
+import sys
 import threading
+import time
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
 
-LAUNCHERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""signals with which torchrun and SLURM end a process, often more than once"""
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""signals that ask for the end, often several times: `timeout` and SLURM send one to a process and to its group"""
+AGAIN = 0.5  # seconds after the first Ctrl-C within which another one is taken for the same
 
 
 class Interrupt:
-    """A context manager that is true after the first Ctrl-C or TERM; a second one raises KeyboardInterrupt.
+    """A context manager that is true after the first of `ASKING`; a second Ctrl-C raises KeyboardInterrupt.
 
-    ``kill``, containers and job queues send TERM before they kill a process. A program's own handler of TERM is kept,
-    unless it is the one that ``ray.init`` installs, which exits at once. Outside of the main thread, where Python
-    handles no signals, the object stays false.
+    ``kill``, containers and job queues send TERM before they kill a process, and a terminal that is closed sends HUP.
+    The first signal is confirmed on standard error. A program's own handler of TERM or HUP is kept, unless it is the
+    one that ``ray.init`` installs, which exits at once. Outside of the main thread, where Python handles no signals,
+    the object stays false.
 
     Args:
-        launched: whether a launcher ends this process: then it becomes true after any of `LAUNCHERS`, and no further
-            signal raises an exception, since a launcher sends several, and kills a process that takes too long.
+        launched: whether a launcher ends this process: then no signal raises an exception, since a launcher sends
+            several, and kills a process that takes too long.
     """
 
     def __init__(self, launched: bool = False) -> None:
         self._asked, self._launched = False, launched
+        self._pressed = 0.0  # the time of the first Ctrl-C
         self._previous: dict[signal.Signals, Any] = {}
 
     def __bool__(self) -> bool:
@@ -32,7 +40,7 @@ class Interrupt:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for each in LAUNCHERS if self._launched else (signal.SIGINT, signal.SIGTERM):
+            for each in ASKING:
                 if self._launched or each is signal.SIGINT or not _is_own(signal.getsignal(each)):
                     self._previous[each] = signal.signal(each, self._handle)
         return self
@@ -42,12 +50,38 @@ class Interrupt:
             signal.signal(each, previous)
         self._previous.clear()
 
-    def _handle(self, _signal: int, _frame: FrameType | None) -> None:
-        if self._asked and not self._launched:
-            raise KeyboardInterrupt
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        pressed = number == signal.SIGINT and not self._launched
+        if pressed and self._pressed:
+            if time.monotonic() - self._pressed > AGAIN:
+                raise KeyboardInterrupt
+            return
+        if number == signal.SIGHUP:
+            _leave_closed_terminal()
+        if pressed:
+            self._pressed = time.monotonic()
+            _say("stopping after the present work, with a checkpoint; Ctrl-C again ends at once")
+        elif not self._asked and os.environ.get("RANK", "0") == "0":  # torchrun's processes share a terminal
+            _say(f"told to end ({signal.Signals(number).name}): stopping after the present work, with a checkpoint")
         self._asked = True
 
 
+def _say(words: str) -> None:
+    with suppress(OSError, RuntimeError, ValueError):  # the handler may have interrupted another print
+        print(f"\n{words}", file=sys.stderr, flush=True)
+
+
+def _leave_closed_terminal() -> None:
+    """Discards all further output to a terminal that is closed, which would raise exceptions."""
+    for number in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(number).st_mode) and not os.isatty(number):
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, number)
+                os.close(nothing)
+
+
 def _is_own(handler: Any) -> bool:
-    """Returns whether a handler of TERM is the program's own: neither the default one nor Ray's."""
-    return handler is not signal.SIG_DFL and not getattr(handler, "__module__", "").startswith("ray.")
+    """Returns whether a handler is the program's own: neither Python's nor Ray's."""
+    usual = handler in (signal.SIG_DFL, signal.default_int_handler)
+    return not usual and not getattr(handler, "__module__", "").startswith("ray.")

@@ -13,16 +13,20 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from headrace.errors import HeadraceError, WorkerError
+from headrace.errors import HeadraceError, ScriptError, WorkerError
 from headrace.limits import need_files
-from headrace.pool.executors.processes.worker_processes import FILES_TO_START, deaf
+from headrace.pool.by_value import UNPICKLABLE
+from headrace.pool.executors.processes.fork_server import server_context
+from headrace.pool.executors.processes.worker_processes import FILES_TO_START
+from headrace.pool.registry import parcel_of
 from headrace.pool.sources import is_importable_main
+
+if TYPE_CHECKING:
+    from headrace.train.config.settings import Config
 
 PRELOADED = "headrace.train.workers.replay_sampler"
 UNGUARDED = 79  # exit status of a worker whose import of the user's script started the script's training again
@@ -31,8 +35,8 @@ UNGUARDED = 79  # exit status of a worker whose import of the user's script star
 def guard_main() -> None:
     """Ends this process if it is a worker that imports the user's script, so that the script does not train again.
 
-    Every worker imports the script that trains, as it may register tasks; code that is not under
-    ``if __name__ == "__main__":`` then runs again. The parent process recognises the exit status and explains it.
+    Where workers import the script (`needs_script`), code that is not under ``if __name__ == "__main__":`` runs again.
+    The parent process recognises the exit status and explains it.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(UNGUARDED)
@@ -43,31 +47,27 @@ def worker_context() -> Any:
 
     A worker then starts within about 10 ms. The first call starts the server, and does not wait for it.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([PRELOADED])
     need_files(FILES_TO_START, "starting workers")
-    with deaf():
-        forkserver.ensure_running()
-    return context
+    return server_context(PRELOADED)
 
 
-@contextmanager
-def starting() -> Iterator[None]:
-    """Makes processes started within this context ignore Ctrl-C, and import this program's script only if it is a file.
+def needs_script(config: Config) -> bool:
+    """Returns whether a run's workers must import the script that trains.
 
-    A program from standard input has no such file, whatever its ``__file__``.
+    They must if its settings name that file, or if its task is registered there and cannot be pickled, as kernels.
     """
-    main = sys.modules["__main__"]
-    file = getattr(main, "__file__", None)
-    hidden = file is not None and not is_importable_main()
-    if hidden:
-        del main.__file__
+    from headrace.train.runs.trust import own_files
+
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file is None or not is_importable_main():
+        return False
+    if config.ray or Path(file).resolve() in own_files(vars(config)):
+        return True
     try:
-        with deaf():
-            yield
-    finally:
-        if hidden:
-            main.__file__ = file
+        parcel_of(config.task)
+    except UNPICKLABLE:
+        return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,6 @@ class Report:
         raise self.told(who)
 
 
-def end_with_parent() -> None:
-    """Waits for the parent process to end, and then ends this one; runs in its own thread."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
-    os._exit(1)
-
-
 def take_cores(rank: int, size: int) -> None:
     """Restricts this process to its share, one of ``size``, of the cores, so that it uses no more threads."""
     if hasattr(os, "sched_setaffinity"):
@@ -122,11 +114,11 @@ def cause_of_death(code: int | None) -> str:
 
 
 def raise_unguarded(code: int | None) -> None:
-    """Raises `WorkerError` if a process ended in `guard_main`."""
+    """Raises `ScriptError` if a process ended in `guard_main`."""
     if code == UNGUARDED:
         script = getattr(sys.modules["__main__"], "__file__", "the script")
-        raise WorkerError(
-            f"{script} trains with several processes, each of which imports it: "
+        raise ScriptError(
+            f"{script} trains with several processes, each of which imports it for its task: "
             'put what it does under  if __name__ == "__main__":'
         )
 

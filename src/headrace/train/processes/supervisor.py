@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +18,13 @@ from typing import Any
 
 from headrace.errors import WorkerError
 from headrace.limits import need_files, refusal
+from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
+from headrace.pool.remarks import heard_by
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
-    end_with_parent,
     raise_unguarded,
-    starting,
     worker_context,
 )
 
@@ -48,6 +47,7 @@ class _Worker:
         progress: returns a number that increases with the worker's work.
         pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
         felt, moved: the last known value of the pulse, and the time at which it changed; 0 before the start.
+        report: the report of its end, once it has arrived.
         still: whether it has been reported that the pulse does not change.
     """
 
@@ -58,6 +58,7 @@ class _Worker:
     pulse: Callable[[], int] | None
     process: Any = None
     pipe: Any = None
+    report: Report | None = None
     lives: int = 0
     raised: int = 0
     killed: int = 0
@@ -73,13 +74,14 @@ class Supervisor:
     Args:
         tell: called once to tell the workers to stop; sets the flag that their loops read.
         patience: maximum wait until they have ended, in seconds.
+        script: whether the workers import this program's script.
 
     Attributes:
         restarts: number of restarts of workers.
     """
 
-    def __init__(self, tell: Callable[[], None], patience: float = PATIENCE):
-        self._tell, self._patience = tell, patience
+    def __init__(self, tell: Callable[[], None], patience: float = PATIENCE, script: bool = False):
+        self._tell, self._patience, self._script = tell, patience, script
         self._context = worker_context()
         self._workers: list[_Worker] = []
         self.restarts = 0
@@ -113,19 +115,22 @@ class Supervisor:
         return {worker.name: worker.process.pid for worker in self._workers}
 
     def check(self) -> list[str]:
-        """Restarts dead workers; returns messages about them, and about workers whose pulse has stopped.
+        """Restarts dead workers; returns messages about them and about workers whose pulse has stopped, and remarks.
 
         Raises:
             WorkerError: a worker fails at every start; the message holds its traceback.
             HeadraceError: the exception of a worker, for example for an invalid setting of the run.
         """
-        words = [_felt(worker) if worker.process.is_alive() else self._again(worker) for worker in self._workers]
+        words: list[str | None] = []
+        for worker in self._workers:
+            words += _remarks(worker)
+            words.append(_felt(worker) if worker.process.is_alive() else self._again(worker))
         return [each for each in words if each]
 
     def _begin(self, worker: _Worker) -> None:
         worker.reached = worker.progress()
         worker.felt, worker.moved, worker.still = _pulse(worker), 0.0, False
-        worker.process = self._started(worker)
+        worker.report, worker.process = None, self._started(worker)
         worker.lives += 1
 
     def _started(self, worker: _Worker) -> Any:
@@ -140,7 +145,7 @@ class Supervisor:
                 name=f"headrace-{worker.name}",
             )
             try:
-                with starting():
+                with starting(self._script):
                     process.start()
                 return process
             except (EOFError, OSError) as error:
@@ -155,7 +160,8 @@ class Supervisor:
 
     def _again(self, worker: _Worker) -> str:
         worker.process.join()
-        report, code = _heard(worker.pipe), worker.process.exitcode
+        _remarks(worker)
+        report, code = worker.report, worker.process.exitcode
         _make_sure(worker)
         worker.pipe.close()
         if worker.progress() > worker.reached:
@@ -223,8 +229,19 @@ def _make_sure(worker: _Worker) -> None:
                 worker.pipe.recv()
 
 
-def _heard(pipe: connection.Connection) -> Report | None:
-    """Returns the report of a dead worker; None if it sent none."""
+def _remarks(worker: _Worker) -> list[str]:
+    """Returns what the pools of a worker have remarked."""
+    found = []
+    while worker.report is None and (heard := _heard(worker.pipe)) is not None:
+        if isinstance(heard, Report):
+            worker.report = heard
+        else:
+            found.append(f"the {worker.name}: {heard}")
+    return found
+
+
+def _heard(pipe: connection.Connection) -> Report | str | None:
+    """Returns the next remark of a worker, or its report; None if there is none."""
     try:
         return pipe.recv() if pipe.poll() else None
     except (EOFError, OSError):
@@ -233,9 +250,9 @@ def _heard(pipe: connection.Connection) -> Report | None:
 
 def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], life: int) -> None:
     """Runs a worker, and sends the report of its end; the main function of its process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    heed_parent()
     try:
-        target(*arguments, life)
+        with heard_by(pipe.send):
+            target(*arguments, life)
     except BaseException as error:
         pipe.send(Report.of(error))

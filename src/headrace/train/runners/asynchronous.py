@@ -34,6 +34,7 @@ from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.background import Writing
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.interrupt import Interrupt
+from headrace.train.processes.start import needs_script
 from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
 from headrace.train.runners.learner import Learner
 from headrace.train.runners.runner import LAST_EVALUATION, Runner
@@ -92,7 +93,7 @@ class AsyncTrainer(Runner):
         self.writer = MetricsWriter(run.metrics_file, offset, make_loggers(config, run, self.step))
         self.cluster = Cluster(config) if config.ray else None
         patience = END if config.ray else PATIENCE
-        self.supervisor, self.writing = Supervisor(self.counters.stop, patience), Writing()
+        self.supervisor, self.writing = Supervisor(self.counters.stop, patience, needs_script(config)), Writing()
         self._interrupt = Interrupt()
 
     def _extras(self) -> int:
@@ -125,14 +126,14 @@ class AsyncTrainer(Runner):
                 self._start()
                 self._throughput.note(self.step, self.updates)
                 yield self._interrupt
-        except HeadraceError as error:
-            cause: HeadraceError = error
-            try:
-                self._read_counters()
-                self._save_meanwhile()
-            except NotFiniteError as found:  # samplers that act with such weights fail as well
-                cause = error if isinstance(error, NotFiniteError) else found
-            with suppress(HeadraceError, OSError):  # only the first error is reported
+        except Exception as error:
+            cause: Exception = error
+            with suppress(Exception):  # only the first error is reported
+                try:
+                    self._read_counters()
+                    self._save_meanwhile()
+                except NotFiniteError as found:  # samplers that act with such weights fail as well
+                    cause = error if isinstance(error, NotFiniteError) else found
                 self.writing.wait()
             if cause is not error:
                 raise cause from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from multiprocessing import connection
@@ -21,14 +20,15 @@ import torch.distributed as dist
 from rich.console import Console
 
 from headrace.errors import WorkerError
+from headrace.pool.executors.processes.fork_server import heed_parent, starting
+from headrace.pool.seeds import seed_globals
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
-    end_with_parent,
+    needs_script,
     raise_unguarded,
-    starting,
     take_cores,
     worker_context,
 )
@@ -38,7 +38,7 @@ from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.status import last_line
 
-GRACE = 1.0  # wait for further reports after the first failure, in seconds
+GRACE = 5.0  # wait for further reports, and for a last checkpoint, after the first failure, in seconds
 POLL = 0.1  # seconds between checks whether Ctrl-C was pressed
 HERE = "127.0.0.1"
 
@@ -76,7 +76,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     run = RunFolder(run_dir)
     with run.events.failure_noted(lambda: _reached(run)), Interrupt() as interrupt:
         try:
-            with starting():
+            with starting(needs_script(config)):
                 for rank, device in enumerate(config.devices):
                     pipe, theirs = context.Pipe(duplex=False)
                     place = (rank, size, store.port, stop, theirs)
@@ -106,7 +106,7 @@ def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
         dead = _listen(workers, reports)
         if dead or any(report.result is None for report in reports.values()):
             until = time.monotonic() + GRACE
-            while len(reports) < len(workers) and time.monotonic() < until:
+            while len(reports) + len(dead) < len(workers) and time.monotonic() < until:
                 dead = _listen(workers, reports)
             _raise(workers, dead, reports)
     result = reports[0].result
@@ -152,7 +152,7 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
 def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool):
     """Trains, and reports the result or the error; the main function of each process."""
     rank, size, port, stop, pipe = place
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    heed_parent()
     try:
         report = Report(_train(rank, size, port, stop, config, run_dir, saved, quiet))
     except BaseException as error:
@@ -169,6 +169,7 @@ def _train(
     from headrace.train.collect.setup import find_device
 
     take_cores(rank, size)
+    seed_globals(config.seed + rank * config.num_envs)
     device = find_device(config.devices[rank])
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # by default gloo resolves the host name, which may fail

@@ -19,8 +19,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from headrace.errors import StateError
+from headrace.errors import EnvironmentFailure, StateError
 from headrace.pool.registry import build_task
+from headrace.pool.remarks import heard_by
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
@@ -68,6 +69,8 @@ class Runner(ABC):
     SPEEDS: ClassVar[str]
     """the name of `speeds` in a line of metrics"""
 
+    _saves_environments = True
+    """whether checkpoints hold environments' states, so that a resumed run continues their episodes"""
     policies: Sequence[Policy]
     writer: MetricsWriter | None
 
@@ -94,11 +97,11 @@ class Runner(ABC):
             return self._note_end()
         self._since = saved = time.monotonic()
         self._note_beginning()
-        with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard:
+        with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard, heard_by(self._hear):
             self.callbacks.start()
             stop = self.callbacks.stopped
             while not (stop or self._at_end()):
-                self.iterate()
+                self._iterate_unless(interrupt)
                 self.callbacks.update()
                 dashboard.update(self.progress)
                 if self.writer is not None:
@@ -142,6 +145,16 @@ class Runner(ABC):
     def _evaluates_last(self) -> bool:
         """Returns whether the last weights are to be evaluated after the last checkpoint."""
         return self.config.evaluate_episodes > 0
+
+    def _iterate_unless(self, interrupt: Any) -> None:
+        """Iterates; an environment that fails while the run is told to end does not make the run fail."""
+        try:
+            self.iterate()
+        except EnvironmentFailure as error:
+            if not interrupt:
+                raise
+            self._saves_environments = False
+            self.remark(f"an environment failed while the run was told to end: {one_line(error)}")
 
     def _note_end(self) -> Reason:
         """Returns the reason for the run's end, and logs it as an event unless it is the last event already."""
@@ -228,6 +241,11 @@ class Runner(ABC):
         """Shows a remark on the dashboard, and logs it as an event."""
         self.remarks.append(words)
         self.note(kind, words)
+
+    def _hear(self, words: str) -> None:
+        """Shows a pool's remark, and logs it as an event, in whichever process of the run."""
+        self.remarks.append(words)
+        self.run.events.note("warning", words, self.step, self.seconds)
 
     @property
     def seconds(self) -> float:

@@ -13,7 +13,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.errors import ActionError, StateError
+from headrace.errors import ActionError, NotFiniteError, StateError, StorageError
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.graphs import Graph
@@ -82,7 +82,6 @@ class Trainer(Runner):
         self.self_play = SelfPlay(self.collector.experiences)
         self.iteration = 0
         self._best: Checkpoint | None = None  # not written yet
-        self._saves_environments = True
         self._watch = Timer(self.device, "rollout", "learning")
         self._own_use, self._ranks = HardwareUse(self.device), dict[str, Any]()
         self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
@@ -106,9 +105,27 @@ class Trainer(Runner):
         if not self.iteration:
             self.save()  # there is always a checkpoint to go back to
         with self.group.interrupt() as interrupt, faults:
-            yield interrupt
+            try:
+                yield interrupt
+            except Exception as error:
+                if not isinstance(error, NotFiniteError | StorageError):
+                    self._save_what_is_left()
+                raise
             if self.step > self._logged:
                 self._log()  # after the checkpoint, so a resumed run overwrites this line
+
+    def _save_what_is_left(self) -> None:
+        """Writes a checkpoint of a run that has failed, for new episodes, unless one of this step exists."""
+        name = checkpoints.step_name(self.step)
+        if not self.group.leads or (self.run.checkpoints / name).exists():
+            return
+        self._saves_environments = False
+        with suppress(Exception):  # only the first error is reported
+            if self.group.size == 1:
+                self.save()
+            else:  # the other processes do not answer any more
+                self._check_reported()
+                self._write(name, self.checkpoint())
 
     def _agree(self, stop: bool, save: bool) -> tuple[bool, ...]:
         return self.group.agree(stop, save)

@@ -12,7 +12,6 @@ import dataclasses
 import os
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -23,6 +22,7 @@ import torch
 
 from headrace.errors import HeadraceError, OptionError, WorkerError
 from headrace.machine import is_lack, usable_cores
+from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.train.algorithms.graphs import EAGER_CALLS
 from headrace.train.collect.setup import find_device, training_pool
 from headrace.train.config.settings import Config
@@ -31,8 +31,7 @@ from headrace.train.logging.hardware import gpu_use, processor_seconds
 from headrace.train.processes.start import (
     Report,
     cause_of_death,
-    end_with_parent,
-    starting,
+    needs_script,
     take_cores,
     worker_context,
 )
@@ -173,7 +172,7 @@ def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Pa
     pipe, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, config, size, seconds, share, run_dir), name="headrace-probe")
     try:
-        with starting():
+        with starting(needs_script(config)):
             process.start()
         theirs.close()
         try:
@@ -192,7 +191,7 @@ def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Pa
 
 
 def _work(pipe: Any, config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> None:
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    heed_parent()
     try:
         report = Report(_limited(config, size, seconds, share, run_dir))
     except BaseException as error:

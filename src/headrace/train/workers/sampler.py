@@ -16,6 +16,7 @@ from torch import Tensor
 
 import headrace
 from headrace.machine import usable_cores
+from headrace.pool.seeds import seed_globals
 from headrace.pool.spec import AutoresetMode
 from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.collect.curriculum import options_at
@@ -55,6 +56,7 @@ class Sampler(ABC):
         self.policy = frozen_policy(config)
         self.distribution = self.policy.distribution
         seed, rows = seed_of(config, number, life, int(counters.begun[0])), config.num_envs
+        seed_globals(seed)  # which a user's reward function may draw from
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
         self._fixed = dict(options)
         self._arguments: dict[str, Any] = {"num_envs": rows, "num_threads": threads, "autoreset": autoreset}

@@ -20,11 +20,13 @@ from headrace.pool.executors.processes.calls import Sheet
 from headrace.pool.executors.processes.control import Control, Rest, shares
 from headrace.pool.executors.processes.mailbox import Mailbox
 from headrace.pool.executors.processes.worker import Orders
-from headrace.pool.executors.processes.worker_processes import WorkerProcesses, dumped
+from headrace.pool.executors.processes.worker_processes import PATIENCE, WorkerProcesses, dumped
+from headrace.pool.remarks import remark
 
 LOOK = 0.0005  # longest time in seconds that the caller spins for results before it sleeps
 ROUND = 0.2  # seconds between checks that all workers are alive
 SHORTEST, LONGEST = 0.00002, 0.002  # seconds between checks for an answer to a call
+STILL = 10.0  # seconds without progress after which a remark tells of a worker, once
 MOST_FRUITLESS = 3  # number of successive processes that may end before they have served any request
 EVERYONE = (codes.EVERYONE,)
 
@@ -81,6 +83,7 @@ class Dispatch:
         self._began = [0 for _ in self.workers]  # requests served before each process was started
         self._fruitless = [0 for _ in self.workers]  # number of successive processes that served nothing
         self._moved = [(0, 0.0) for _ in self.workers]  # requests served when last checked, and the time of that change
+        self._told: set[int] = set()  # workers of which a remark has told
         self._wait = Rest(control.caller, LOOK)
         self._ended = False
         self._sheets, self._calls = [Sheet() for _ in self.workers], 0  # number of calls so far
@@ -178,11 +181,23 @@ class Dispatch:
         for worker in self.workers:
             served = control.served[worker][0]
             reached, since = self._moved[worker]
-            if served != reached or served == control.asked[worker][0] or not since:
+            if served == control.asked[worker][0]:
+                self._moved[worker] = served, 0.0
+            elif served != reached or not since:
                 self._moved[worker] = served, now
             elif now - since > self._timeout:
                 self._workers.end(worker)
                 self._replace(worker, f"got nothing done for {self._timeout:g} s and was ended")
+            elif now - since > STILL and worker not in self._told:
+                self._told.add(worker)
+                who = f"{self._names(worker)} in process {self._workers.pid(worker)}"
+                how = "the option worker_timeout=SECONDS would end that process"
+                remark(f"{self._task}: {who} got nothing done for {STILL:.0f} s; {how}")
+
+    def _names(self, worker: int) -> str:
+        """Returns the names of a worker's environments."""
+        first, last = self._shares[worker].first, self._shares[worker].last - 1
+        return f"environments {first} to {last}" if last > first else f"environment {first}"
 
     def _replace(self, worker: int, words: str) -> None:
         control, share = self._control, self._shares[worker]
@@ -196,10 +211,9 @@ class Dispatch:
         else:
             control.served[worker][0] = control.asked[worker][0]
             self.gone.update(held.tolist())
-            several = len(held) > 1
-            names = f"environments {held[0]} to {held[-1]} were" if several else f"environment {held[0]} was"
+            was, them = ("were", "them") if len(held) > 1 else ("was", "it")
             message = (
-                f"{self._task}: a worker process {words}; {names} in it: reset {'them' if several else 'it'} to go on"
+                f"{self._task}: a worker process {words}; {self._names(worker)} {was} in it: reset {them} to go on"
             )
             self.failures.append(EnvironmentFailure(message))
         self._began[worker] = control.served[worker][0]
@@ -286,6 +300,7 @@ class Dispatch:
     def close(self) -> None:
         """Ends all workers."""
         self.ask({worker: [codes.STOP] for worker in self.workers})
-        self._workers.close()
+        for worker in self._workers.close():
+            remark(f"{self._task}: {self._names(worker)} did not close within {PATIENCE:.0f} s; the process was ended")
         for file in (*self.mailboxes, *self._sheets):
             file.close()

@@ -8,7 +8,7 @@ multi-agent tasks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -208,6 +208,23 @@ def layers(env: Any) -> Iterator[Any]:
         seen.append(env)
         own = getattr(env, "__dict__", {})
         env = own.get("env", own.get("aec_env"))
+
+
+def environments(env: Any) -> list[Any]:
+    """Returns those of an environment's `layers` that are environments."""
+    return [each for each in layers(env) if isinstance(each, gym.Env) or hasattr(each, "possible_agents")]
+
+
+def check_new(env: Any, known: MutableMapping[int, Any]) -> None:
+    """Adds an environment's objects to ``known``, id → object; raises `OptionError` for one that is known already."""
+    for each in environments(env):
+        if known.get(id(each)) is each:
+            name = type(each).__name__
+            raise OptionError(
+                f"the function returns the same {name} again, so that environments would share its state: "
+                f"let each call make a new one, as in  lambda: {name}(…)"
+            )
+        known[id(each)] = each
 
 
 def _has_mask(env: Any, agent: Any) -> bool:

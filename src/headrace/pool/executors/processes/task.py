@@ -10,20 +10,25 @@ import difflib
 import functools
 import inspect
 import math
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from headrace.errors import OptionError
+from headrace.pool import by_value
 from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
-from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
+from headrace.pool.executors.processes.parallel import ParallelGame, check_new, environments, is_parallel
 from headrace.pool.goals import goals_of
 from headrace.pool.infos import OURS
+from headrace.pool.remarks import remark
 from headrace.pool.sources import module_of
 from headrace.pool.spec import POOL_OPTIONS, Field, PoolSettings, TaskSpec
 from headrace.pool.task import Task
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 
 ON_FAILURE = ("raise", "restart")
 OWN = ("max_episode_steps", "on_failure", "worker_timeout", "flat_observation")  # the executor's options
+CLOSING = 2.0  # maximum wait for the close of the environment whose spaces were read, in seconds
 OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
 """attributes by which vector environments of Gymnasium and stable-baselines3, and pools, are recognised"""
 
@@ -83,7 +89,7 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
     shared = _shared(own, lambda: maker_of(name), label)
     if (limit := own.get("max_episode_steps")) is not None:
         rest["max_episode_steps"] = limit or -1  # Gymnasium's value for no limit
-    spec = None if source else gym.spec(name)  # workers receive the registration of a script by value
+    spec = None if source else portable_spec(name)
 
     def make(_: int) -> gym.Env:
         if source:
@@ -94,8 +100,21 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
     return _task(label, make, own, {k: v for k, v in rest.items() if k != "max_episode_steps"})
 
 
+def portable_spec(name: str) -> EnvSpec:
+    """Returns the registration of an id, which other processes receive by value, as a script may have made it."""
+    spec = gym.spec(name)
+    if isinstance(spec.entry_point, str) and spec.entry_point.startswith("__main__:"):
+        spec = copy(spec)
+        made_by: Any = load_env_creator(str(spec.entry_point))
+        spec.entry_point = made_by
+    return spec
+
+
 def named_task(source: str, name: str, /, **options: Any) -> Task:
     """Returns the task of a class or function in a file or module, which workers import as well."""
+    if (module := module_of(source)) is sys.modules["__main__"]:  # workers receive it by value
+        made_by = getattr(module, name)
+        return _made_by(lambda: made_by, f"{source}:{name}", options)
     return _made_by(lambda: getattr(module_of(source), name), f"{source}:{name}", options)
 
 
@@ -172,6 +191,11 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
         goals = goals_of(env.env, lambda: plain(0)) if flat else None
     finally:
         _close(env, name)
+    if by_value.holds(make, environments(env)):  # it may return the same one again
+        again, known = make(0), dict[int, Any]()
+        for each in (env, again):
+            check_new(each, known)
+        _close(again, name)
     return replace(process_task(shown, make, own), goals=goals)
 
 
@@ -205,9 +229,20 @@ def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
 
 def _close(env: Any, name: str) -> None:
     """Closes the environment whose spaces were read; an exception becomes a warning, as the pool does not need it."""
-    try:
-        env.close()
-    except Exception as error:
+    raised: list[Exception] = []
+
+    def close() -> None:
+        try:
+            env.close()
+        except Exception as error:
+            raised.append(error)
+
+    closing = threading.Thread(target=close, name="headrace-closing", daemon=True)
+    closing.start()
+    closing.join(CLOSING)
+    if closing.is_alive():
+        remark(f"close() of {name} did not end within {CLOSING:.0f} s; nothing waits for it any more")
+    for error in raised:
         warnings.warn(f"close() of {name} raised {type(error).__name__}: {error}", stacklevel=2)
 
 

@@ -7,16 +7,13 @@ the other environments of the process; it is made again at its next reset.
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing import connection, parent_process
 from typing import Any
+from weakref import WeakValueDictionary
 
 import gymnasium as gym
 import numpy as np
@@ -43,9 +40,12 @@ from headrace.pool.executors.processes.control import (
     Rest,
     Share,
 )
+from headrace.pool.executors.processes.fork_server import heed_parent
 from headrace.pool.executors.processes.mailbox import Letter, Mailbox
+from headrace.pool.executors.processes.parallel import check_new
 from headrace.pool.executors.processes.slots import Slot
 from headrace.pool.executors.processes.values import fitted, flag_of, reward_of
+from headrace.pool.seeds import seed_globals
 from headrace.pool.spec import ARRAYS, AutoresetMode
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
@@ -115,10 +115,12 @@ class Worker:
     def __init__(self, orders: Orders):
         self._orders = orders
         self._control, self._share = orders.control, orders.share
+        seed_globals(int(self._control.seed[orders.share.first]))
         self._make, spec = pickle.loads(orders.made)
         self._next_step, self._same_step = orders.autoreset == "next_step", orders.autoreset == "same_step"
         self._reserved = orders.reserved
         self._slots = [Slot() for _ in range(orders.share.first, orders.share.last)]
+        self._all_made = WeakValueDictionary[int, Any]()
         self._known: dict[tuple[int, int], Rows] = {}
         self._fields = [f for f in batch_fields(spec, orders.autoreset) if f.dtype != object]
         space = spec.observation
@@ -202,7 +204,7 @@ class Worker:
             slot = self._slots[env_id - self._share.first]
             try:
                 if slot.env is None:
-                    slot.env = self._make(env_id)
+                    slot.env = self._made(env_id)
                 answers.append((True, function(slot, argument)))
             except Exception as error:
                 answers.append((False, (_sendable(error), traceback.format_exc())))
@@ -275,8 +277,10 @@ class Worker:
             with_options: whether the environment is reset with the options stored in its slot.
         """
         try:
+            if seed is not None:
+                seed_globals(seed)
             if slot.env is None:
-                slot.env = self._make(env_id)
+                slot.env = self._made(env_id)
             given: dict[str, Any] = {} if seed is None else {"seed": folded(seed)}
             if with_options:
                 if slot.options is None:
@@ -300,6 +304,11 @@ class Worker:
                 self._send(env_id, Letter(info, {} if lost and self._same_step else None, objects or None))
         except Exception as error:
             self._fail(slot, env_id, row, error, rows)
+
+    def _made(self, env_id: int) -> Any:
+        env = self._make(env_id)
+        check_new(env, self._all_made)
+        return env
 
     def _write(self, obs: Any, row: int, targets: list[tuple[tuple[Any, ...], np.ndarray, tuple[int, ...]]]) -> None:
         for path, target, shape in targets:
@@ -397,18 +406,10 @@ def _sendable(error: BaseException) -> BaseException | None:
 
 def work(orders: Orders) -> None:
     """Runs one worker process until it receives STOP or its parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    heed_parent()
     worker = Worker(orders)
     try:
         worker.run()
     finally:
         worker.close()
         sys.stdout.flush()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    connection.wait([parent.sentinel])
-    os._exit(1)

@@ -7,22 +7,16 @@ process (its threads, its CUDA context) is not copied. Workers do not run the ma
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
-import os
-import pickle
 import signal
-import sys
-import threading
 import time
-import types
-from collections.abc import Iterator
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, util
 from typing import Any
 
 from headrace.errors import OptionError, WorkerError
 from headrace.limits import limits_named, need_files
 from headrace.pool import by_value
+from headrace.pool.executors.processes.fork_server import OURS, server_context, starting
 from headrace.pool.executors.processes.worker import Orders, work
 
 PRELOADED = "headrace.pool.executors.processes.worker"
@@ -37,9 +31,11 @@ class WorkerProcesses:
     def __init__(self, orders: list[Orders]):
         self._orders = orders
         self._processes: list[Any] = [None] * len(orders)
+        # a program that ends without closing its pool would wait for them, as they ignore TERM
+        self._exit = util.Finalize(None, _kill, (self._processes,), exitpriority=0)
         what = f"starting {len(orders)} worker processes"
         need_files(FILES_EACH * len(orders) + FILES_TO_START, what)
-        self._context = _context()
+        self._context = server_context(PRELOADED)
         try:
             for number in range(len(orders)):
                 self.start(number)
@@ -57,9 +53,9 @@ class WorkerProcesses:
         """
         if multiprocessing.current_process().daemon:
             raise WorkerError("a daemonic process cannot start worker processes: make the pool in another one")
-        with limits_named(f"starting worker process {number}"), _as_library():
+        with limits_named(f"starting worker process {number}"), starting():
             process = self._context.Process(
-                target=work, args=(self._orders[number],), name=f"headrace-worker-{number}", daemon=True
+                target=work, args=(self._orders[number],), name=f"{OURS}worker-{number}", daemon=True
             )
             _start(process)
         self._processes[number] = process
@@ -77,18 +73,25 @@ class WorkerProcesses:
         process.join()
         return _cause(process.exitcode)
 
-    def close(self, patience: float = PATIENCE) -> None:
-        """Waits until all workers have ended; kills those that have not after ``patience`` seconds."""
-        until = time.monotonic() + patience
-        for process in self._processes:
+    def pid(self, number: int) -> int:
+        """Returns a worker's process id."""
+        return self._processes[number].pid
+
+    def close(self, patience: float = PATIENCE) -> list[int]:
+        """Waits until all workers have ended; kills and returns those that have not after ``patience`` seconds."""
+        until, killed = time.monotonic() + patience, []
+        for number, process in enumerate(self._processes):
             if process is None:
                 continue
             process.join(max(0.0, until - time.monotonic()))
             if process.is_alive():
                 process.kill()
                 process.join()
+                killed.append(number)
             process.close()
-        self._processes = []
+        self._processes.clear()
+        self._exit.cancel()
+        return killed
 
 
 def dumped(value: Any) -> bytes:
@@ -99,52 +102,14 @@ def dumped(value: Any) -> bytes:
     """
     try:
         return by_value.dumps(value)
-    except (TypeError, pickle.PicklingError, AttributeError) as error:
+    except by_value.UNPICKLABLE as error:
         raise OptionError(f"what is handed to worker processes must be what pickle can write down: {error}") from error
 
 
-def _forget_server() -> None:
-    """Clears the reference to the parent's server in a forked child, which starts its own server if it needs one."""
-    server: Any = forkserver._forkserver  # pyright: ignore[reportAttributeAccessIssue]
-    if server._forkserver_alive_fd is not None:
-        os.close(server._forkserver_alive_fd)
-    server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
-
-
-os.register_at_fork(after_in_child=_forget_server)
-
-
-def _context() -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([PRELOADED])
-    with deaf():
-        forkserver.ensure_running()
-    return context
-
-
-@contextlib.contextmanager
-def deaf() -> Iterator[None]:
-    """Returns a context in which new processes ignore Ctrl-C from the beginning; they are stopped by other means."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextlib.contextmanager
-def _as_library() -> Iterator[None]:
-    """Returns a context in which new processes do not run this program's main script again."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        with deaf():
-            yield
-    finally:
-        sys.modules["__main__"] = main
+def _kill(processes: list[Any]) -> None:
+    for process in processes:
+        if process is not None and process.is_alive():
+            process.kill()
 
 
 def _start(process: Any) -> None:
