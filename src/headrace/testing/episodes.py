@@ -203,7 +203,7 @@ def spaces(trial: Trial) -> None:
 
 
 def _inside(pool: Pool, one: Frame, step: int) -> None:
-    spaces = {".".join(map(str, path)): space for path, space in leaves(pool.observation_space).items()}
+    spaces = {":".join(map(str, path)): space for path, space in leaves(pool.observation_space).items()}
     for final in (False, True) if "final" in one else (False,):
         for key, array in observations(one, final=final):
             space, name = spaces[key], f"{'final_obs' if final else 'obs'}{f'[{key!r}]' if key else ''}"
