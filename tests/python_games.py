@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-COUNT, NESTED = (f"{__file__}:{name}" for name in ("Count", "Nested"))
+COUNT, NESTED, TABLE = (f"{__file__}:{name}" for name in ("Count", "Nested", "Table"))
 
 
 class Sparkling(gym.Env):
@@ -89,3 +90,14 @@ class Nested(Count):
         bits = np.array([self.count & 1, self.count >> 1 & 1, self.count >> 2 & 1], np.int8)
         numbers = np.array([self.drawn], np.float32), self.sum
         return {"numbers": numbers, "inner": {"bits": bits, "word": f"n{self.count}"}}
+
+
+class Table(Count):
+    """The same with a table that all environments have alike; each adds its process to the file ``log`` when made."""
+
+    def __init__(self, rows: int = 1, log: str = "", render_mode: str | None = None):
+        super().__init__(render_mode=render_mode)
+        self.table = np.random.default_rng(0).random(rows)
+        if log:
+            with Path(log).open("a") as file:
+                file.write(f"{os.getpid()}\n")

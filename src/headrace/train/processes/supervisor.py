@@ -19,6 +19,7 @@ from typing import Any
 
 from headrace.errors import WorkerError
 from headrace.limits import need_files, refusal
+from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.train.processes.start import (
     Report,
@@ -236,6 +237,7 @@ def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], li
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
-        target(*arguments, life)
+        with spaces_read_once():
+            target(*arguments, life)
     except BaseException as error:
         pipe.send(Report.of(error))

@@ -7,9 +7,12 @@ environments whose agents act simultaneously are accepted as well.
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,7 @@ import gymnasium as gym
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.parallel import ParallelGame, is_parallel
-from headrace.pool.goals import goals_of
+from headrace.pool.goals import Goals, goals_of
 from headrace.pool.sources import module_of
 from headrace.pool.spec import POOL_OPTIONS, PoolSettings, TaskSpec
 from headrace.pool.task import Task
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 
 ON_FAILURE = ("raise", "restart")
 OWN = ("max_episode_steps", "on_failure", "worker_timeout", "flat_observation")  # the executor's options
+Read = dict[str, tuple[TaskSpec, Goals | None]]
+"""name and options of tasks, as JSON → what was read from an environment"""
+_read: ContextVar[Read | None] = ContextVar("read", default=None)
 OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
 """attributes by which vector environments of Gymnasium and stable-baselines3, and pools, are recognised"""
 
@@ -68,10 +74,11 @@ def named_task(source: str, name: str, /, **options: Any) -> Task:
 
 def callable_task(made_by: Callable[..., Any], /, **options: Any) -> Task:
     """Returns the task of a class or function that makes an environment; options are its keyword arguments."""
-    return _made_by(lambda: made_by, getattr(made_by, "__qualname__", type(made_by).__name__), options)
+    name = getattr(made_by, "__qualname__", type(made_by).__name__)
+    return _made_by(lambda: made_by, name, options, named=False)
 
 
-def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping[str, Any]) -> Task:
+def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping[str, Any], named: bool = True) -> Task:
     own, rest = split_options(options)
     limit = own.get("max_episode_steps")
 
@@ -81,15 +88,52 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
             env = ParallelGame(env, name)
         return gym.wrappers.TimeLimit(env, limit) if limit else env
 
-    return _task(name, make, own, rest)
+    return _task(name, make, own, rest, named)
 
 
-def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any]) -> Task:
-    """Returns the task of the environments that ``make`` makes; makes and closes one to read its spaces."""
+@contextmanager
+def spaces_read_once() -> Iterator[None]:
+    """Within this context, a named task's spaces are read from one environment for all that use equal options.
+
+    Making one may take seconds, and a run asks for its task again and again. Outside, and for functions, an environment
+    is made each time, as what it is made of may have changed.
+    """
+    token = None if _read.get() is not None else _read.set({})
+    try:
+        yield
+    finally:
+        if token is not None:
+            _read.reset(token)
+
+
+def _task(
+    name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any], named: bool = True
+) -> Task:
+    """Returns the task of the environments that ``make`` makes, whose spaces are read from one of them."""
     _checked(own)
-    flat, plain = own.get("flat_observation", False), make
-    if flat:
+    plain = make
+    if own.get("flat_observation", False):
         make = _flattened(name, plain)
+    kept = _read.get() if named else None
+    read: Read = {} if kept is None else kept
+    try:
+        key = json.dumps((name, dict(own), dict(options)), sort_keys=True)
+    except (TypeError, ValueError):  # an option is an object: there may be others that look like it
+        read, key = {}, ""
+    if key not in read:
+        read[key] = _read_spaces(name, make, plain, own, options)
+    spec, goals = read[key]
+    return replace(process_task(spec, make, own), goals=goals)
+
+
+def _read_spaces(
+    name: str,
+    make: Callable[[int], Any],
+    plain: Callable[[int], Any],
+    own: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> tuple[TaskSpec, Goals | None]:
+    """Makes and closes an environment; returns its task's spec, and its goals if its observations are flattened."""
     try:
         env: Any = make(0)
     except TypeError as error:
@@ -120,10 +164,9 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
             options=dict(options),
             render_fps=fps,
         )
-        goals = goals_of(env.env, lambda: plain(0)) if flat else None
+        return shown, None if make is plain else goals_of(env.env, lambda: plain(0))
     finally:
         _close(env, name)
-    return replace(process_task(shown, make, own), goals=goals)
 
 
 def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
