@@ -14,10 +14,11 @@ import cloudpickle
 CACHED = type(functools.lru_cache(lambda: None))
 
 
-class _Pickler(cloudpickle.Pickler):
+class Pickler(cloudpickle.Pickler):
     """A pickler that supports methods with `functools.lru_cache`, which PettingZoo recommends for its space methods."""
 
     def reducer_override(self, obj: Any) -> Any:
+        """Returns how an object is pickled, as `pickle.Pickler.reducer_override`."""
         if isinstance(obj, CACHED) and not _is_found_by_name(obj):
             return _cached, (obj.__wrapped__, obj.cache_parameters())
         return super().reducer_override(obj)
@@ -31,7 +32,7 @@ def dumps(value: Any) -> bytes:
             lock.
     """
     file = io.BytesIO()
-    _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+    Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
     return file.getvalue()
 
 
