@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-COUNT, NESTED, SCALAR, NEWEST_FIRST, CLOCK, PLUS_OR_MINUS = (
-    f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar", "NewestFirst", "Clock", "PlusOrMinus")
+COUNT, NESTED, SCALAR, NEWEST_FIRST, CLOCK, PLUS_OR_MINUS, TABLE = (
+    f"{__file__}:{name}" for name in ("Count", "Nested", "Scalar", "NewestFirst", "Clock", "PlusOrMinus", "Table")
 )
 
 
@@ -169,3 +170,14 @@ class PlusOrMinus(gym.Env):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.count += 1
         return np.full(1, self.sign, np.float32), self.sign, False, self.count == 40, {}
+
+
+class Table(Count):
+    """The same with a table that all environments have alike; each adds its process to the file ``log`` when made."""
+
+    def __init__(self, rows: int = 1, log: str = "", render_mode: str | None = None):
+        super().__init__(render_mode=render_mode)
+        self.table = np.random.default_rng(0).random(rows)
+        if log:
+            with Path(log).open("a") as file:
+                file.write(f"{os.getpid()}\n")

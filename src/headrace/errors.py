@@ -35,7 +35,7 @@ class StateError(HeadraceError, ValueError):
 
 
 class TrustError(HeadraceError, PermissionError):
-    """A run folder names code that the user has not agreed to run; the message names the files."""
+    """A run folder names code, or holds pickles, that the user has not agreed to run; the message names them."""
 
 
 class StorageError(HeadraceError, OSError):

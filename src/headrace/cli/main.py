@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import headrace
 from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 from headrace.limits import limits_named
+from headrace.pool.executors.processes.task import spaces_read_once
 
 COMMANDS = {
     "train": "train an agent on a task, and write a run folder",
@@ -65,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, args: list[str]) -> int:
     try:
-        with limits_named(f"headrace {command}"):
+        with limits_named(f"headrace {command}"), spaces_read_once():
             return importlib.import_module(f"headrace.cli.{command}").run(args)
     except UnknownTaskError as error:
         return _fail(f"{error}\nheadrace envs lists all tasks")

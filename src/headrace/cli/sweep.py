@@ -87,7 +87,7 @@ def run(argv: list[str]) -> int:
     sampler = find_sampler(plan.sampler, space_of(plan.space, plan.algo), plan.seed)  # type: ignore[arg-type]
     if not args.quiet:
         print(f"{plan.task}, {config.algo}: {plan.trials} trials of {plan.total_steps:,} steps in {folder}")
-    trials = Sweep(folder, plan, sampler).run(args.jobs or most, args.quiet)
+    trials = Sweep(folder, plan, sampler).run(args.jobs or most, args.quiet, args.trust)
     return _report(folder, plan, trials)
 
 

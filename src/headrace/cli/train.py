@@ -64,7 +64,8 @@ class RunArgs:
     resume: Annotated[Path | None, optional("PATH")] = None
     """folder of a run to continue, instead of a task"""
     trust: bool = False
-    """with --resume: run the code in files that the run names, even if it was not started on this machine"""
+    """with --resume: run the code in files that the run names, and load the environments that its checkpoint holds,
+    even if it was not started on this machine"""
     quiet: bool = False
     """show no progress"""
     scale: bool = False
@@ -137,7 +138,7 @@ def run(argv: list[str]) -> int:
         _, config = RunFolder.open(args.resume)
         if args.task not in ("", config.task):
             raise OptionError(f"{args.resume} is a run of {config.task}: leave {args.task} out")
-        result = resume(args.resume, quiet=args.quiet, **_changes(args, dataclasses.asdict(config)))
+        result = resume(args.resume, quiet=args.quiet, trust=args.trust, **_changes(args, dataclasses.asdict(config)))
     elif args.task:
         asked, tuned = overrides(args), None
         if args.scale:

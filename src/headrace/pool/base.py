@@ -57,6 +57,11 @@ class BasePool(Turns, Generic[E]):
         return self.settings.is_async
 
     @property
+    def saves_pickles(self) -> bool:
+        """Whether saved states are pickles, which may run any code when they are loaded; so for Python environments."""
+        return self._executor.pickles
+
+    @property
     def autoreset(self) -> AutoresetMode:
         """The autoreset mode: ``"next_step"``, ``"same_step"`` or ``"disabled"``."""
         return self.settings.autoreset

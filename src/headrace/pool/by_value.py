@@ -17,7 +17,7 @@ UNPICKLABLE = TypeError, AttributeError, pickle.PicklingError
 CACHED = type(functools.lru_cache(lambda: None))
 
 
-class _Pickler(cloudpickle.Pickler):
+class Pickler(cloudpickle.Pickler):
     """A pickler that supports methods with `functools.lru_cache`, which PettingZoo recommends for its space methods."""
 
     watched: Sequence[Any] = ()
@@ -25,6 +25,7 @@ class _Pickler(cloudpickle.Pickler):
     """whether one of the ``watched`` objects was pickled"""
 
     def reducer_override(self, obj: Any) -> Any:
+        """Returns how an object is pickled, as `pickle.Pickler.reducer_override`."""
         self.met = self.met or any(obj is each for each in self.watched)
         if isinstance(obj, CACHED) and not _is_found_by_name(obj):
             return _cached, (obj.__wrapped__, obj.cache_parameters())
@@ -38,13 +39,13 @@ def dumps(value: Any) -> bytes:
         UNPICKLABLE: the value holds something that cannot be pickled.
     """
     file = io.BytesIO()
-    _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+    Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
     return file.getvalue()
 
 
 def holds(value: Any, objects: Sequence[Any]) -> bool:
     """Returns whether a function, or an object, holds one of some objects, as far as it can be pickled by value."""
-    pickler = _Pickler(io.BytesIO(), pickle.HIGHEST_PROTOCOL)
+    pickler = Pickler(io.BytesIO(), pickle.HIGHEST_PROTOCOL)
     pickler.watched = objects
     with contextlib.suppress(Exception):
         pickler.dump(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,9 @@ class Executor(Protocol[B, A]):
     dict of such arrays; ``seeds`` is uint64[k], or None to continue each environment's random stream.
     Rows of the batch come in the order of ``env_ids``.
     """
+
+    pickles: ClassVar[bool] = False
+    """whether saved states are pickles, which may run any code when they are loaded"""
 
     @abstractmethod
     def bind(self, batch: B) -> None:

@@ -17,6 +17,7 @@ from headrace.errors import OptionError, StateError
 from headrace.pool.spec import TaskSpec
 
 MAGIC = b"HRS1"
+BLOCK = 1 << 14  # bytes; from the end of a state on, whole blocks that are equal in several states are kept once
 HEADER = struct.Struct("<4s8s?I")  # magic number, `task_key`, whether the episode is over, checksum of the payload
 
 

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.limits import limits_named
+from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.train.config import given
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import side_by_side
@@ -57,6 +58,7 @@ __all__ = [
 
 
 @limits_named("training")
+@spaces_read_once()
 def train(
     task: str,
     algo: str = "ppo",
@@ -111,6 +113,7 @@ def train(
         return launch(lambda w: start(task, settings, run_dir, w), options, {"task": task, **settings})
 
 
+@spaces_read_once()
 def train_seeds(
     task: str,
     algo: str = "ppo",
@@ -155,6 +158,7 @@ def train_seeds(
     return several.run_seeds(folder, plan, config, jobs or most, quiet)
 
 
+@spaces_read_once()
 def resume_seeds(
     run_dir: str | Path,
     *,
@@ -187,10 +191,11 @@ def resume_seeds(
     plan = several.changed_plan(plan, changes, CONTINUABLE).with_seeds(seeds)
     config, most = side_by_side(plan.task, plan.settings)
     plan.write(folder)
-    return several.run_seeds(folder, plan, config, jobs or most, quiet)
+    return several.run_seeds(folder, plan, config, jobs or most, quiet, trust)
 
 
 @limits_named("training")
+@spaces_read_once()
 def resume(
     run_dir: str | Path,
     *,
@@ -206,7 +211,8 @@ def resume(
     Args:
         run_dir: the run folder.
         quiet: show no progress.
-        trust: run the code of files that the run names, even if this user has not run it before.
+        trust: run the code of files that the run names, and load the Python environments that its checkpoint holds as
+            pickles, even if this user has not run it before.
         callback: as in `train`; a run folder holds no callbacks.
         network, reward: the objects that the run began with, if any, as the run folder does not hold them.
         changes: settings that may change in the middle of a run, such as ``total_steps``.
@@ -215,7 +221,8 @@ def resume(
         OptionError: there is no run in this folder, another process trains into it, or a setting cannot change.
         StateError: the checkpoint, or another file of the run, is damaged.
         StorageError: the folder cannot be written any more, for instance because the disk is full.
-        TrustError: the run names code that is neither installed nor was run by this user before.
+        TrustError: the run names code that is neither installed nor was run by this user before; or its checkpoint
+            holds Python environments, and this user did not write it on this machine.
     """
     guard_main()
     objects = {"network": network, "reward": reward}

@@ -10,10 +10,12 @@ import sys
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from headrace.errors import StateError
+from headrace.pool.state import BLOCK
 from headrace.train import resume, train
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -32,6 +34,35 @@ def test_round_trip(tmp_path):
     assert torch.equal(back.model["a"], torch.full((3,), 5.0))
     assert back.counters == {"step": 5}
     assert checkpoints.unpack_blobs(back.state) == [b"one", b"", b"three"]
+
+
+def test_what_environments_share_is_stored_once():
+    rng, whole = np.random.default_rng(0), 10 * BLOCK
+    table = rng.bytes(whole)
+    blobs = [rng.bytes(n) + table for n in (17, 0, BLOCK, 3 * BLOCK + 5)] + [b"", b"", b"short", rng.bytes(BLOCK)]
+    state = checkpoints.pack_blobs(blobs)
+    assert len(state["environments"]) == whole + 17 + 4 * BLOCK + 5 + len(b"short") + BLOCK
+    assert checkpoints.unpack_blobs(state) == blobs
+    checkpoints.pack_blobs(10 * [table], most=whole)
+    with pytest.raises(StateError, match="take more than 160 KiB"):
+        checkpoints.pack_blobs([table, b"more"], most=whole)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"environments": lambda tensor: tensor[:-1]},
+        {"environment_blocks": lambda tensor: tensor[:-1]},
+        {"environment_blocks": lambda tensor: tensor - 1},
+        {"environment_blocks": lambda tensor: tensor + 1},
+        {"environment_sizes": lambda tensor: tensor + 2**60},
+    ],
+)
+def test_states_that_do_not_fit_together_are_a_named_error(change):
+    state = checkpoints.pack_blobs([bytes(5 * BLOCK), b"short", bytes(BLOCK)])
+    ((name, spoil),) = change.items()
+    with pytest.raises(StateError, match="the states of the environments in the checkpoint are damaged"):
+        checkpoints.unpack_blobs(state | {name: spoil(state[name])})
 
 
 def test_the_newest_are_kept(tmp_path):

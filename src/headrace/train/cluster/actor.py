@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from headrace.errors import WorkerError
+from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.train.cluster.messages import Answer, Beginning, Order, ReceivedWeights, Weights
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
@@ -84,6 +85,7 @@ class Actor:
         if self._job is not None:
             self._job.admit(order)
 
+    @spaces_read_once()
     def _live(self) -> None:
         try:
             beginning = self._beginning

@@ -42,7 +42,8 @@ def _trained(request: dict[str, Any]) -> dict[str, Any]:
     import headrace
 
     try:
-        result = headrace.train.train(request["task"], run_dir=request["run_dir"], resume=True, **request["settings"])
+        how = {"run_dir": request["run_dir"], "resume": True, "trust": request["trust"]}
+        result = headrace.train.train(request["task"], **how, **request["settings"])
     except HeadraceError as error:
         return {"error": str(error), "wrong": isinstance(error, OptionError)}
     except Exception as error:

@@ -134,7 +134,7 @@ class Processes:
         """Whether ``jobs`` runs are in progress."""
         return len(self.running) >= self.jobs
 
-    def start(self, name: str, task: str, run_dir: Path, settings: dict[str, Any]) -> Job:
+    def start(self, name: str, task: str, run_dir: Path, settings: dict[str, Any], trust: bool = False) -> Job:
         """Begins a run, or continues the one that the folder holds.
 
         Args:
@@ -142,6 +142,7 @@ class Processes:
             task: name of the task.
             run_dir: the run folder; the output of the process is written to a file next to it.
             settings: keyword arguments of `headrace.train.train` that JSON can represent.
+            trust: as for `headrace.train.resume`, for a run that the folder holds.
 
         Raises:
             StorageError: the folder cannot be written.
@@ -164,7 +165,7 @@ class Processes:
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         assert process.stdin is not None
-        request = {"task": task, "run_dir": str(run_dir), "settings": settings, "share": share}
+        request = {"task": task, "run_dir": str(run_dir), "settings": settings, "share": share, "trust": trust}
         with contextlib.suppress(BrokenPipeError):  # the process has ended; its exit status says why
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()

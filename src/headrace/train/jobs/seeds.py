@@ -128,7 +128,9 @@ def chosen_seeds(text: str, first: int = 1) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool = False) -> list[SeedResult]:
+def run_seeds(
+    folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool = False, trust: bool = False
+) -> list[SeedResult]:
     """Trains every seed of a plan that is not done yet; Ctrl-C ends all with checkpoints.
 
     Args:
@@ -137,6 +139,7 @@ def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool =
         config: the settings of the runs.
         jobs: the number of runs at once.
         quiet: show no progress.
+        trust: as for `headrace.train.resume`.
 
     Returns:
         The result of each seed, in the order of the seeds. A run that fails does not end the others.
@@ -151,7 +154,7 @@ def run_seeds(folder: Path, plan: Plan, config: Config, jobs: int, quiet: bool =
                 return False
             seed = waiting.pop(0)
             seeds[f"seed {seed}"] = seed
-            processes.start(f"seed {seed}", plan.task, _folder(folder, seed), plan.settings | {"seed": seed})
+            processes.start(f"seed {seed}", plan.task, _folder(folder, seed), plan.settings | {"seed": seed}, trust)
             return True
 
         for done in processes.follow(interrupt, start_next):

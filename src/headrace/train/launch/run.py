@@ -39,7 +39,7 @@ class RunOptions:
 
     Attributes:
         quiet: show no progress.
-        trust: run the code of files that the run names, also if it did not begin here.
+        trust: run the code of files that the run names, and load its pickles, also if it did not begin here.
         objects: networks and rewards that are objects, by the names of their settings.
         callbacks: called at known moments of the run.
         tuned: the tuner's result, for the run's log of events.
@@ -153,13 +153,13 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
 
             if options.callbacks:
                 raise OptionError("callbacks are for a run with one process that learns: leave devices out")
-            result = train_together(config, run.path, saved, quiet)
+            result = train_together(config, run.path, saved, quiet, options.trust)
         elif options.context is not None:
             options.context.note(run.path)
             options.context.announce(config, run.path)
-            result = train_here(config, run, saved, quiet, options.context.group, options.callbacks)
+            result = train_here(config, run, saved, quiet, options.context.group, options.callbacks, options.trust)
         else:
-            result = train_here(config, run, saved, quiet, callbacks=options.callbacks)
+            result = train_here(config, run, saved, quiet, callbacks=options.callbacks, trust=options.trust)
     except StorageError as error:
         raise StorageError(f"{error}; {_what_remains(run)}") from error
     if not quiet and result.steps:

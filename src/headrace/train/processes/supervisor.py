@@ -19,6 +19,7 @@ from typing import Any
 from headrace.errors import WorkerError
 from headrace.limits import need_files, refusal
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
+from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.pool.remarks import heard_by
 from headrace.train.processes.start import (
@@ -252,7 +253,7 @@ def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], li
     """Runs a worker, and sends the report of its end; the main function of its process."""
     heed_parent()
     try:
-        with heard_by(pipe.send):
+        with spaces_read_once(), heard_by(pipe.send):
             target(*arguments, life)
     except BaseException as error:
         pipe.send(Report.of(error))

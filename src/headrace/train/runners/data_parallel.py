@@ -21,6 +21,7 @@ from rich.console import Console
 
 from headrace.errors import WorkerError
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
+from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.seeds import seed_globals
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
@@ -56,7 +57,7 @@ class _Worker:
         return f"training process {self.rank} (on {self.device})"
 
 
-def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: bool) -> Result:
+def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: bool, trust: bool = False) -> Result:
     """Trains with one process on each of ``config.devices``; returns the result of the first one.
 
     Args:
@@ -64,6 +65,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
         run_dir: an existing run folder.
         saved: the checkpoint to continue from; None for a new run.
         quiet: show no progress.
+        trust: as for `train_here`.
 
     Raises:
         HeadraceError: a process raised this error; subclasses are raised again unchanged.
@@ -81,7 +83,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
                     pipe, theirs = context.Pipe(duplex=False)
                     place = (rank, size, store.port, stop, theirs)
                     process = context.Process(
-                        target=_work, args=(place, config, run_dir, saved, quiet), name=f"headrace-{rank}"
+                        target=_work, args=(place, config, run_dir, saved, quiet, trust), name=f"headrace-{rank}"
                     )
                     workers.append(_Worker(rank, device, process, pipe))
                     process.start()
@@ -149,12 +151,12 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
 # -- the processes that train --------------------------------------------------------------------
 
 
-def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool):
+def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, *how: Any) -> None:
     """Trains, and reports the result or the error; the main function of each process."""
     rank, size, port, stop, pipe = place
     heed_parent()
     try:
-        report = Report(_train(rank, size, port, stop, config, run_dir, saved, quiet))
+        report = Report(_train(rank, size, port, stop, config, run_dir, *how))
     except BaseException as error:
         report = Report.of(error)
     pipe.send(report)
@@ -163,8 +165,17 @@ def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, 
         dist.destroy_process_group()
 
 
+@spaces_read_once()
 def _train(
-    rank: int, size: int, port: int, stop: Any, config: Config, run_dir: Path, saved: Path | None, quiet: bool
+    rank: int,
+    size: int,
+    port: int,
+    stop: Any,
+    config: Config,
+    run_dir: Path,
+    saved: Path | None,
+    quiet: bool,
+    trust: bool,
 ) -> Result:
     from headrace.train.collect.setup import find_device
 
@@ -176,7 +187,7 @@ def _train(
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
     group = ProcessGroup(rank, size, stop.is_set, lambda _: config.devices[rank], watched=True)
-    return train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group)
+    return train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group, trust=trust)
 
 
 def _store(port: int = 0) -> Any:

@@ -26,6 +26,7 @@ def train_here(
     quiet: bool,
     group: ProcessGroup | None = None,
     callbacks: Sequence[Callback] = (),
+    trust: bool = False,
 ) -> Result:
     """Trains in this process and its workers.
 
@@ -36,6 +37,7 @@ def train_here(
         quiet: show no progress.
         group: the processes that train together; by default only this one.
         callbacks: the user's callbacks.
+        trust: load the checkpoint's pickles, if it has some, whoever wrote them.
     """
     from headrace.train.logging.dashboard import Dashboard
     from headrace.train.runners.process_group import ProcessGroup
@@ -43,7 +45,7 @@ def train_here(
     from headrace.train.runs import checkpoint as checkpoints
 
     group = group or ProcessGroup()
-    point = group.scatter(checkpoints.load(saved) if saved is not None and group.leads else None, config)
+    point = group.scatter(checkpoints.load(saved, trust) if saved is not None and group.leads else None, config)
     with closing(runner_for(config, run, point, group)) as trainer:
         trainer.callbacks = Callbacks(callbacks, trainer)
         dashboard = Dashboard(quiet=quiet)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.errors import ActionError, NotFiniteError, StateError, StorageError
+from headrace.errors import ActionError, NotFiniteError, StateError, StorageError, TrustError
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.graphs import Graph
@@ -46,6 +46,8 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 
+MOST_SAVED = 256 << 20  # bytes of the environments' states in a checkpoint; larger ones are left out
+AT_ONCE = 64 << 20  # approximate bytes of the states that are taken from a pool at a time
 LEAST_LINES = 100  # the fewest lines of metrics of a whole run, so that short runs have a curve as well
 
 
@@ -351,17 +353,36 @@ class Trainer(Runner):
         """Returns the states of the environments; empty if they cannot be saved, and new episodes begin instead."""
         if self._saves_environments:
             try:
-                return checkpoints.pack_blobs(self.pool.save_state())
+                return checkpoints.pack_blobs(self._saved(), math.inf if self.config.deterministic else MOST_SAVED)
             except StateError as error:
                 if self.config.deterministic:
                     raise
                 self._saves_environments = False
                 words = str(error).splitlines()
-                self.remark(f"a resumed run will begin new episodes: {words[0]} {words[-1]}")
+                self.remark(f"a resumed run will begin new episodes: {' '.join(dict.fromkeys((words[0], words[-1])))}")
         return {}
 
+    def _saved(self) -> Iterator[bytes]:
+        """Yields the environments' states, which are taken from the pool some at a time, as they may be large."""
+        begin, few = 0, 1
+        while begin < self.pool.num_envs:
+            ids = range(begin, min(begin + few, self.pool.num_envs))
+            blobs = self.pool.save_state(ids)
+            yield from blobs
+            begin, few = ids.stop, max(1, AT_ONCE // max(map(len, blobs)))
+
     def load(self, point: Checkpoint) -> int:
-        """As `Runner.load`; environments continue their episodes if their states were saved."""
+        """As `Runner.load`; environments continue their episodes if their states were saved.
+
+        Raises:
+            TrustError: their states are pickles that somebody else may have written.
+        """
+        if "environments" in point.state and unwrapped(self.pool).saves_pickles and not point.trusted:
+            raise TrustError(
+                f"the checkpoint in {self.run.checkpoints} has no seal of yours from this machine, and holds the "
+                "environments of its task as pickles: loading them may do whatever you may do.\n"
+                "If you trust who wrote it, say --trust (in Python trust=True)"
+            )
         metrics_bytes = super().load(point)
         if self._continues(point):
             self.pool.load_state(None, checkpoints.unpack_blobs(point.state))

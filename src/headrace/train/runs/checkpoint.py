@@ -10,15 +10,18 @@ The files are:
 - ``state.safetensors``: environments, random generator, current observations, reward statistics, unfinished episodes
 - ``state.json``: counters
 - ``SHA256SUMS``: checksums of these files, in the format of ``sha256sum --check``
+- ``SEAL``: shows that this user wrote the checksums (`headrace.train.runs.seal`)
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import math
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.machine import readable
+from headrace.pool.state import BLOCK
+from headrace.train.runs.seal import is_sealed, sealed
 from headrace.train.runs.writing import flush, writing
 
 FORMAT = 2
@@ -37,17 +43,22 @@ BEFORE_SUMS = 1  # a format without checksums, which is still read
 BEST = "best"
 GROUPS = ("model", "optimizer", "state")
 COUNTERS = "state.json"
-SUMS = "SHA256SUMS"
+SUMS, SEAL = "SHA256SUMS", "SEAL"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The contents of a checkpoint: tensors by name in three groups, and counters that JSON can represent."""
+    """The contents of a checkpoint: tensors by name in three groups, and counters that JSON can represent.
+
+    Attributes:
+        trusted: whether this user wrote it on this machine, or trusts who did, so that its pickles may be loaded.
+    """
 
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]
     state: dict[str, Tensor]
     counters: dict[str, Any]
+    trusted: bool = False
 
     def copied(self) -> Checkpoint:
         """Returns a copy of the checkpoint on the CPU."""
@@ -90,14 +101,21 @@ def _write(folder: Path, checkpoint: Checkpoint) -> None:
         save_file(tensors, folder / f"{group}.safetensors")
     (folder / COUNTERS).write_text(json.dumps({"format": FORMAT, **checkpoint.counters}, indent=1) + "\n")
     sums = {file.name: _sum(file) for file in sorted(folder.iterdir())}
-    (folder / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+    text = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
+    (folder / SUMS).write_text(text)
+    if (seal := sealed(text.encode())) is not None:
+        (folder / SEAL).write_text(seal)
     for file in folder.iterdir():
         flush(file)
     flush(folder)
 
 
-def load(path: Path) -> Checkpoint:
+def load(path: Path, trust: bool = False) -> Checkpoint:
     """Returns the checkpoint that `save` wrote.
+
+    Args:
+        path: its folder.
+        trust: whether its pickles may be loaded even if another user wrote it, or an older version without a seal.
 
     Raises:
         StateError: a file is missing, damaged, or of another version; the message names the file.
@@ -112,22 +130,26 @@ def load(path: Path) -> Checkpoint:
                 f"checkpoint {path} has format {written}; this version reads {BEFORE_SUMS} and {FORMAT}: use the one "
                 "that wrote it"
             )
+        trusted = trust
         if written != BEFORE_SUMS:
-            _check_sums(path)
+            trusted = _check_sums(path) or trust
         model, optimizer, state = (load_file(path / f"{group}.safetensors") for group in GROUPS)
     except StateError:
         raise
     except (OSError, ValueError, SafetensorError, RecursionError) as error:
         raise StateError(f"checkpoint {path} cannot be read: {error}") from error
-    return Checkpoint(model, optimizer, state, counters)
+    return Checkpoint(model, optimizer, state, counters, trusted)
 
 
-def _check_sums(path: Path) -> None:
-    lines = (line.partition("  ") for line in (path / SUMS).read_text().splitlines())
+def _check_sums(path: Path) -> bool:
+    """Raises `StateError` if a file is not what was written; returns whether this user wrote the checksums."""
+    text = (path / SUMS).read_text()
+    lines = (line.partition("  ") for line in text.splitlines())
     sums = {name: digest for digest, _, name in lines}
     for name in (COUNTERS, *(f"{group}.safetensors" for group in GROUPS)):
         if sums.get(name) != _sum(path / name):
             raise StateError(f"checkpoint {path} is damaged: {name} is not what was written ({SUMS})")
+    return (path / SEAL).is_file() and is_sealed(text.encode(), (path / SEAL).read_bytes())
 
 
 def _sum(file: Path) -> str:
@@ -174,17 +196,50 @@ def _discard(path: Path) -> None:
     shutil.rmtree(discarded)
 
 
-def pack_blobs(blobs: list[bytes]) -> dict[str, Tensor]:
-    """Returns byte strings as two tensors, so that many environments are one entry of a file."""
-    data = np.frombuffer(b"".join(blobs), np.uint8).copy()
-    sizes = np.array([len(blob) for blob in blobs], np.int64)
-    return {"environments": torch.from_numpy(data), "environment_sizes": torch.from_numpy(sizes)}
+def pack_blobs(blobs: Iterable[bytes], most: float = math.inf) -> dict[str, Tensor]:
+    """Returns the states of environments as a few tensors, in which blocks that are equal are stored once.
+
+    Raises:
+        StateError: they need more than ``most`` bytes.
+    """
+    blocks: dict[bytes, int] = {}
+    numbers, sizes, stored = [], [], 0
+    for blob in blobs:
+        sizes.append(len(blob))
+        for low, high in _blocks(len(blob)):
+            block = blob[low:high]
+            stored += 0 if block in blocks else len(block)
+            numbers.append(blocks.setdefault(block, len(blocks)))
+        if stored > most:
+            raise StateError(f"the states of the environments take more than {readable(most)} in a checkpoint")
+    packed = {"environments": torch.from_numpy(np.frombuffer(b"".join(blocks), np.uint8).copy())}
+    packed["environment_sizes"] = torch.tensor(sizes, dtype=torch.int64)
+    if len(blocks) < len(numbers):
+        packed["environment_blocks"] = torch.tensor(numbers, dtype=torch.int64)
+    return packed
 
 
 def unpack_blobs(state: Mapping[str, Tensor]) -> list[bytes]:
-    """Returns the byte strings that `pack_blobs` packed."""
-    data, ends = state["environments"].numpy().tobytes(), np.cumsum(state["environment_sizes"].numpy()).tolist()
-    return [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    """Returns the byte strings that `pack_blobs` packed; raises `StateError` for tensors that do not fit together."""
+    data, sizes = state["environments"].numpy().tobytes(), state["environment_sizes"].tolist()
+    numbers = state["environment_blocks"].tolist() if "environment_blocks" in state else itertools.count()
+    blobs, starts, numbered = [], [0], iter(numbers)
+    for size in sizes:
+        parts = []
+        for low, high in _blocks(size):
+            number = next(numbered, -1)
+            if number == len(starts) - 1:
+                starts.append(starts[-1] + high - low)
+            if not 0 <= number < len(starts) - 1 or starts[-1] > len(data):
+                raise StateError("the states of the environments in the checkpoint are damaged")
+            parts.append(data[starts[number] : starts[number + 1]])
+        blobs.append(b"".join(parts))
+    return blobs
+
+
+def _blocks(size: int) -> Iterator[tuple[int, int]]:
+    """Yields where the blocks of a state of this size begin and end; they are counted from its end."""
+    return itertools.pairwise(itertools.chain((0,), range(size % BLOCK or BLOCK, size + 1, BLOCK)))
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

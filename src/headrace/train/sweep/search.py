@@ -33,12 +33,13 @@ class Sweep:
         self._pruner = Pruner(rule, plan.total_steps)
         self._why: dict[int, str] = {}  # number of a trial that is being ended → the reason
 
-    def run(self, jobs: int, quiet: bool = False) -> list[Trial]:
+    def run(self, jobs: int, quiet: bool = False, trust: bool = False) -> list[Trial]:
         """Runs all trials that are not done; Ctrl-C stops running ones with checkpoints, from which they can continue.
 
         Args:
             jobs: the number of trials at once.
             quiet: show no progress.
+            trust: as for `headrace.train.resume`.
 
         Returns:
             All trials, by number.
@@ -63,7 +64,8 @@ class Sweep:
                     return False
                 trial = waiting.popleft() if waiting else self._new()
                 running[trial.name] = trial
-                processes.start(trial.name, plan.task, self.folder / trial.name, plan.settings | trial.settings)
+                settings = plan.settings | trial.settings
+                processes.start(trial.name, plan.task, self.folder / trial.name, settings, trust)
                 return True
 
             for done in processes.follow(interrupt, start_next):

@@ -23,6 +23,7 @@ import torch
 from headrace.errors import HeadraceError, OptionError, WorkerError
 from headrace.machine import is_lack, usable_cores
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
+from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.train.algorithms.graphs import EAGER_CALLS
 from headrace.train.collect.setup import find_device, training_pool
 from headrace.train.config.settings import Config
@@ -199,6 +200,7 @@ def _work(pipe: Any, config: Config, size: Size, seconds: float, share: float, r
     pipe.send(report)
 
 
+@spaces_read_once()
 def _limited(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
     """Returns the probe of a run within the allowed memory, measured in this process."""
     device = device_of(config)

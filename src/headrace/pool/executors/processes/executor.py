@@ -51,6 +51,7 @@ class ProcessesExecutor(HostExecutor):
         timeout, restart: see `Dispatch`.
     """
 
+    pickles = True
     background = True
     takes_options = True
     finishes_steps = True  # workers finish every request, even if an exception has ended the caller's wait

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.utils import EzPickle
 
-from headrace.pool import by_value
+from headrace.pool.executors.processes import states
 from headrace.pool.executors.processes.parallel import layers
 
 
@@ -36,7 +35,7 @@ class Slot:
 
 
 def saved(slot: Slot, _: object) -> bytes:
-    """Returns the environment's pickle, after loading it once as a check.
+    """Returns the environment's pickle; see `states`.
 
     Raises:
         TypeError: the environment cannot be pickled, or its pickle holds constructor arguments instead of its state.
@@ -44,18 +43,12 @@ def saved(slot: Slot, _: object) -> bytes:
     for part in layers(slot.env):
         if isinstance(part, EzPickle):
             raise TypeError(f"{type(part).__name__} pickles what it was made with (EzPickle), not the state it is in")
-    state = (slot.env, slot.elapsed, slot.over, slot.seeded)
-    try:
-        return pickle.dumps(pickle.loads(pickle.dumps(state)), pickle.HIGHEST_PROTOCOL)
-    except (pickle.PicklingError, AttributeError):  # a class of the user's own script, which is pickled by value
-        text = by_value.dumps(state)
-        pickle.loads(text)
-        return text
+    return states.dumped((slot.env, slot.elapsed, slot.over, slot.seeded))
 
 
 def loaded(slot: Slot, blob: bytes) -> None:
     """Replaces the environment by the one that `saved` pickled."""
-    env, elapsed, over, seeded = pickle.loads(blob)
+    env, elapsed, over, seeded = states.loaded(blob)
     slot.env, slot.elapsed, slot.over, slot.seeded = env, elapsed, over, seeded
 
 

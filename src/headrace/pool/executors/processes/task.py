@@ -9,11 +9,14 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import json
 import math
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +29,7 @@ from headrace.errors import OptionError
 from headrace.pool import by_value
 from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
 from headrace.pool.executors.processes.parallel import ParallelGame, check_new, environments, is_parallel
-from headrace.pool.goals import goals_of
+from headrace.pool.goals import Goals, goals_of
 from headrace.pool.infos import OURS
 from headrace.pool.remarks import remark
 from headrace.pool.sources import module_of
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
 ON_FAILURE = ("raise", "restart")
 OWN = ("max_episode_steps", "on_failure", "worker_timeout", "flat_observation")  # the executor's options
 CLOSING = 2.0  # maximum wait for the close of the environment whose spaces were read, in seconds
+Read = dict[str, tuple[TaskSpec, Goals | None]]
+"""name and options of tasks, as JSON → what was read from an environment"""
+_read: ContextVar[Read | None] = ContextVar("read", default=None)
 OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
 """attributes by which vector environments of Gymnasium and stable-baselines3, and pools, are recognised"""
 
@@ -120,10 +126,11 @@ def named_task(source: str, name: str, /, **options: Any) -> Task:
 
 def callable_task(made_by: Callable[..., Any], /, **options: Any) -> Task:
     """Returns the task of a class or function that makes an environment; options are its keyword arguments."""
-    return _made_by(lambda: made_by, getattr(made_by, "__qualname__", type(made_by).__name__), options)
+    name = getattr(made_by, "__qualname__", type(made_by).__name__)
+    return _made_by(lambda: made_by, name, options, named=False)
 
 
-def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping[str, Any]) -> Task:
+def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping[str, Any], named: bool = True) -> Task:
     own, rest = split_options(options)
     rest |= _shared(own, find, name)
     limit = own.get("max_episode_steps")
@@ -134,7 +141,7 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
             env = ParallelGame(env, name)
         return gym.wrappers.TimeLimit(env, limit) if limit else env
 
-    return _task(name, make, own, {k: v for k, v in rest.items() if k not in own})
+    return _task(name, make, own, {k: v for k, v in rest.items() if k not in own}, named)
 
 
 def _shared(own: Mapping[str, Any], find: Callable[[], Callable[..., Any]], name: str) -> dict[str, Any]:
@@ -152,12 +159,49 @@ def _shared(own: Mapping[str, Any], find: Callable[[], Callable[..., Any]], name
     return shared
 
 
-def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any]) -> Task:
-    """Returns the task of the environments that ``make`` makes; makes and closes one to read its spaces."""
+@contextmanager
+def spaces_read_once() -> Iterator[None]:
+    """Within this context, a named task's spaces are read from one environment for all that use equal options.
+
+    Making one may take seconds, and a run asks for its task again and again. Outside, and for functions, an environment
+    is made each time, as what it is made of may have changed.
+    """
+    token = None if _read.get() is not None else _read.set({})
+    try:
+        yield
+    finally:
+        if token is not None:
+            _read.reset(token)
+
+
+def _task(
+    name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any], named: bool = True
+) -> Task:
+    """Returns the task of the environments that ``make`` makes, whose spaces are read from one of them."""
     _checked(own)
-    flat, plain = own.get("flat_observation", False), make
-    if flat:
+    plain = make
+    if own.get("flat_observation", False):
         make = _flattened(name, plain)
+    kept = _read.get() if named else None
+    read: Read = {} if kept is None else kept
+    try:
+        key = json.dumps((name, dict(own), dict(options)), sort_keys=True)
+    except (TypeError, ValueError):  # an option is an object: there may be others that look like it
+        read, key = {}, ""
+    if key not in read:
+        read[key] = _read_spaces(name, make, plain, own, options)
+    spec, goals = read[key]
+    return replace(process_task(spec, make, own), goals=goals)
+
+
+def _read_spaces(
+    name: str,
+    make: Callable[[int], Any],
+    plain: Callable[[int], Any],
+    own: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> tuple[TaskSpec, Goals | None]:
+    """Makes and closes an environment; returns its task's spec, and its goals if its observations are flattened."""
     try:
         env: Any = make(0)
     except TypeError as error:
@@ -188,7 +232,7 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
             options=dict(options),
             render_fps=fps,
         )
-        goals = goals_of(env.env, lambda: plain(0)) if flat else None
+        goals = None if make is plain else goals_of(env.env, lambda: plain(0))
     finally:
         _close(env, name)
     if by_value.holds(make, environments(env)):  # it may return the same one again
@@ -196,7 +240,7 @@ def _task(name: str, make: Callable[[int], Any], own: Mapping[str, Any], options
         for each in (env, again):
             check_new(each, known)
         _close(again, name)
-    return replace(process_task(shown, make, own), goals=goals)
+    return shown, goals
 
 
 def _with_masks(spec: TaskSpec, env: Any) -> TaskSpec:
