@@ -163,7 +163,8 @@ def _check_values(field: SavedField, values: np.ndarray, ids: np.ndarray) -> Non
     elif field.bounds is None:
         return
     else:
-        low, high = (np.asarray(bound, field.dtype) for bound in field.bounds)
+        kind = field.dtype if field.dtype.kind == "f" else None  # bounds are rounded as the values are
+        low, high = (np.asarray(bound, kind) for bound in field.bounds)
     if (valid := np.isfinite(values) & (low <= values) & (values <= high)).all():
         return
     at = tuple(np.argwhere(~valid)[0].tolist())
