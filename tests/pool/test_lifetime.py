@@ -77,6 +77,33 @@ def test_a_pool_does_not_wait_for_the_garbage_collector(task: str, closed: bool)
         gc.enable()
 
 
+class Last:
+    """Refers to itself, so that the garbage collector frees its pool before it calls ``__del__``."""
+
+    def __init__(self, pool: Any, told: list[str]):
+        self.pool, self.told, self.me = pool, told, self
+
+    def __del__(self) -> None:
+        for use in (self.pool.reset, self.pool.save_state, self.pool.render, self.pool.close):
+            try:
+                use()
+            except Exception as error:
+                self.told.append(type(error).__name__)
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_a_pool_that_the_garbage_collector_freed_is_closed(task: str, device: str | None) -> None:
+    if device and task != "CartPole-v1":
+        pytest.skip("only kernel environments have pools of tensors")
+    pool = headrace.make_torch(task, num_envs=2, device=device) if device else headrace.make(task, num_envs=2)
+    pool.reset()
+    told: list[str] = []
+    Last(pool, told)
+    del pool
+    gc.collect()
+    assert told == ["ClosedError"] * 3, "and to close it once more is no error"
+
+
 def test_results_outlive_the_pool(task: str) -> None:
     with headrace.make(task, num_envs=4, seed=1) as pool:
         obs, _ = pool.reset()

@@ -214,7 +214,7 @@ def test_states_are_saved_with_who_is_there() -> None:
         assert_same(list(result), list(other.step(action)))
         assert_same(list(result), list(twin.step(action)))
         players = result[4]["players"]
-    with pytest.raises(StateError, match="players layout"):
+    with pytest.raises(StateError, match="not a saved state"):
         other.load_state([0], [b"short"])
     with pytest.raises(StateError):
         other.load_state([0], pool.pool.save_state([0]))

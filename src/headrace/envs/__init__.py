@@ -5,7 +5,7 @@ that they need, are imported when one of its tasks is first made.
 """
 
 from headrace.envs import atari, classic_control, dm_control, minatar, mujoco, tag, toy_text, vizdoom
-from headrace.pool.registry import register_family
+from headrace.pool.registry import register_family, register_other_name
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "atari": atari.TASKS,
@@ -20,3 +20,20 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 
 for _family, _tasks in FAMILIES.items():
     register_family(_tasks, f"headrace.envs.{_family}:build")
+
+# EnvPool's further names of the same tasks. Gymnasium's own environments of these names need JAX, or no longer exist.
+for _name, _task in {
+    "phys2d/CartPole-v0": "CartPole-v0",
+    "phys2d/CartPole-v1": "CartPole-v1",
+    "phys2d/Pendulum-v0": "Pendulum-v0",
+    "tabular/Blackjack-v0": "Blackjack-v1",
+    "tabular/CliffWalking-v0": "CliffWalking-v0",
+    "CarRacing-v2": "CarRacing-v3",
+    "LunarLander-v2": "LunarLander-v3",
+    "LunarLanderContinuous-v2": "LunarLanderContinuous-v3",
+    **{f"{name}-v3": f"{name}-v4" for name in ("HalfCheetah", "Hopper", "Swimmer", "Walker2d")},
+    **{f"{name}-v2": f"{name}-v4" for name in ("HumanoidStandup", "Pusher", "Reacher")},
+    **{f"Inverted{name}-v2": f"Inverted{name}-v4" for name in ("DoublePendulum", "Pendulum")},
+}.items():
+    register_other_name(_name, _task)
+register_other_name("Ant-v3", "Ant-v4", use_contact_force=True)

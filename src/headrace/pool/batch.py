@@ -29,6 +29,7 @@ INFO = "info:"
 OBS = "obs"
 ALIGNMENT = 64  # bytes: a cache line, and the alignment that JAX needs to use memory without a copy
 LOOK_AT = 4  # number of batches that are tested before a new one is made
+PARTIAL = 4  # as many times the rows of a whole batch are held in batches of other sizes
 
 
 def observation_fields(space: gym.Space) -> list[Field]:
@@ -153,19 +154,20 @@ class BatchRing:
     """A source of free batches, which allocates a new one if the oldest few are all in use.
 
     Batches that a caller keeps for long drop out of the ring, so that neither the search nor the ring's memory grows
-    with the number of results kept.
+    with the number of results kept; nor does its memory grow with the number of sizes that are asked for.
 
     Args:
         spec, autoreset: determine the fields of a batch.
+        whole: number of rows of most batches.
         capacity: number of batches of each size that the ring refers to.
     """
 
-    def __init__(self, spec: TaskSpec, autoreset: AutoresetMode, capacity: int = 8):
+    def __init__(self, spec: TaskSpec, autoreset: AutoresetMode, whole: int, capacity: int = 8):
         self.space = spec.observation
         self.fields = batch_fields(spec, autoreset)
         self._bind: Callable[[], Bind | None] = lambda: None
         self._allocate: Callable[[], Allocate | None] = lambda: None
-        self._capacity = capacity
+        self._whole, self._capacity = whole, capacity
         self._batches: dict[int, deque[Batch]] = {}
 
     def serve(self, bind: Bind, allocate: Allocate) -> None:
@@ -189,7 +191,19 @@ class BatchRing:
         batch = self.make(rows)
         batch.seal()
         ring.append(batch)
+        if rows != self._whole:
+            self._forget_sizes(rows)
         return batch
+
+    def _forget_sizes(self, needed: int) -> None:
+        """Drops batches of other sizes than ``needed`` and the whole, oldest size first, while they have many rows."""
+        partial = [rows for rows in self._batches if rows != self._whole]
+        held = sum(rows * len(self._batches[rows]) for rows in partial)
+        for rows in partial:
+            if held <= PARTIAL * self._whole:
+                return
+            if rows != needed:
+                held -= rows * len(self._batches.pop(rows))
 
     def make(self, rows: int, into: Mapping[str, np.ndarray] | None = None) -> Batch:
         """Returns a new bound batch of ``rows`` rows over the arrays [rows, …] in ``into``, and new ones for others."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from headrace.errors import ClosedError
 from headrace.pool.actions import Actions
 from headrace.pool.batch import Batch
 
@@ -75,6 +76,17 @@ class Executor(Protocol[B, A]):
     def close(self) -> None:
         """Frees threads, processes and memory immediately. Further calls have no effect."""
         ...
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises `ClosedError` for what `close` has dropped.
+
+            The garbage collector frees a pool before it calls ``__del__`` of the objects that refer to it.
+            """
+            if vars(self):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise ClosedError("this pool was closed, as the garbage collector freed it")
 
 
 class HostExecutor(Executor[Batch, Actions], Protocol):

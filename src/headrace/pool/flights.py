@@ -28,7 +28,8 @@ class Flights(BasePool[HostExecutor]):
 
     def __init__(self, task: Task, settings: PoolSettings, recipe: Recipe | None):
         # about N / B batches are in flight, and the caller keeps a few results
-        self._ring = BatchRing(task.spec, settings.autoreset, 8 + settings.num_envs // settings.batch_size)
+        n, k = settings.num_envs, settings.batch_size
+        self._ring = BatchRing(task.spec, settings.autoreset, k, 8 + n // k)
         executor = task.make_executor(task.spec, settings, self._ring)
         self._ring.serve(executor.bind, executor.allocate)
         self._manual = settings.autoreset == "disabled"

@@ -201,7 +201,7 @@ class Pool(Flights):
     @property
     def of_objects(self) -> bool:
         """Whether the environments are Python objects, so that `call`, `get_attr` and `set_attr` can be used."""
-        return hasattr(self._executor, "call")
+        return hasattr(type(self._executor), "call")
 
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, env_ids: Any = None, **kwargs: Any) -> list[Any]:

@@ -33,6 +33,7 @@ MOST_NAMED = 5  # greatest number of names of a file or module to suggest if non
 
 _builders: dict[str, Build | str] = {}
 _registrars: dict[str, str] = {}  # task → the module that registered it
+_others: dict[str, tuple[str, dict[str, Any]]] = {}  # another name of a task → the task, and options of its own
 _sources: dict[str, tuple[str, ...]] = {}  # file or module imported by name → the tasks that it registered
 
 
@@ -63,9 +64,14 @@ def register_family(tasks: Iterable[str], build: str) -> None:
         register(task, build)
 
 
+def register_other_name(name: str, task: str, **options: Any) -> None:
+    """Registers another name of a task, with other defaults of its options; `list_all_envs` does not list it."""
+    _others[name] = task, options
+
+
 def is_registered(task: str) -> bool:
     """Returns whether a task of exactly this name is registered; false for names with a file or module in front."""
-    return task in _builders
+    return task in _builders or task in _others
 
 
 def is_known_here_only(task: str) -> bool:
@@ -173,6 +179,10 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
         if not callable(task):
             raise UnknownTaskError(f"a task is a name, or a class or function that makes an environment, not {task!r}")
         return callable_task, task
+    if task in _others and task not in _builders and executor != PROCESSES:
+        own, options = _others[task]
+        build, name = _builder(own, None)
+        return partial(build, **options) if options else build, name
     source, name = ("", task) if task in _builders else split(task)
     if source and source not in _sources:
         _sources[source] = _registered_by(source)

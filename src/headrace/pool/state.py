@@ -16,21 +16,26 @@ import numpy as np
 from headrace.errors import OptionError, StateError
 from headrace.pool.spec import TaskSpec
 
-MAGIC = b"HRS1"
+MAGIC, EARLIER = b"HRS2", b"HRS1"  # the checksum of an earlier version's state is of its payload alone
 BLOCK = 1 << 14  # bytes; from the end of a state on, whole blocks that are equal in several states are kept once
-HEADER = struct.Struct("<4s8s?I")  # magic number, `task_key`, whether the episode is over, checksum of the payload
+HEADER = struct.Struct("<4s8s?I")  # magic number, `task_key`, whether the episode is over, checksum of all the rest
 
 
-def task_key(spec: TaskSpec, autoreset: str) -> bytes:
-    """Returns eight bytes that identify a task, its options without those of rendering, and the autoreset mode."""
+def task_key(spec: TaskSpec, mode: str) -> bytes:
+    """Returns eight bytes that identify a task, its options without those of rendering, and a pool's mode."""
     options = [(name, value) for name, value in sorted(spec.options.items()) if not name.startswith("render_")]
-    text = repr((spec.task, options, spec.max_episode_steps, autoreset))
+    text = repr((spec.task, options, spec.max_episode_steps, mode))
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 def seal(payload: bytes, key: bytes, finished: bool) -> bytes:
     """Returns an environment's state with a header: the task's `task_key`, whether its episode is over, a checksum."""
-    return HEADER.pack(MAGIC, key, finished, zlib.crc32(payload)) + payload
+    head = HEADER.pack(MAGIC, key, finished, 0)
+    return HEADER.pack(MAGIC, key, finished, _checksum(head, payload)) + payload
+
+
+def _checksum(head: bytes, payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(head[: HEADER.size - 4]))
 
 
 def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
@@ -42,13 +47,13 @@ def unseal(blob: bytes, key: bytes, env_id: int) -> tuple[bytes, bool]:
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise StateError(f"the state for environment {env_id} must be bytes, not {type(blob).__name__}")
     blob = bytes(blob)
-    if len(blob) < HEADER.size or blob[:4] != MAGIC:
+    if len(blob) < HEADER.size or blob[:4] not in (MAGIC, EARLIER):
         raise StateError(f"what was given for environment {env_id} is not a saved state")
     _, written_by, finished, checksum = HEADER.unpack_from(blob)
     if written_by != key:
         raise StateError(f"the state for environment {env_id} was saved by another task or with other options")
     payload = blob[HEADER.size :]
-    if zlib.crc32(payload) != checksum:
+    if _checksum(blob if blob[:4] == MAGIC else b"", payload) != checksum:
         raise StateError(f"the state for environment {env_id} is damaged")
     return payload, finished
 
@@ -60,7 +65,8 @@ def unseal_all(blobs: Sequence[bytes], key: bytes, env_ids: np.ndarray) -> list[
         OptionError: ``blobs`` is not a sequence with one state for each of ``env_ids``, int32[k].
         StateError: as in `unseal`.
     """
-    if isinstance(blobs, bytes | bytearray | memoryview | str) or not isinstance(blobs, Sequence | np.ndarray):
+    listed = isinstance(blobs, Sequence) or (isinstance(blobs, np.ndarray) and blobs.ndim > 0)
+    if not listed or isinstance(blobs, bytes | bytearray | memoryview | str):
         raise OptionError(f"states must be a list of what save_state returned, not {type(blobs).__name__}")
     if len(blobs) != len(env_ids):
         raise OptionError(f"{len(blobs)} states were given for {len(env_ids)} environments")

@@ -161,5 +161,7 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     return canvas.array()
 
 
-ENV = KernelEnv("Acrobot", State, View, reset, step, observe, render)
+MOST = np.array([math.pi, math.pi, 4 * math.pi, 9 * math.pi])
+BOUNDS = {"links": (-MOST, MOST), "trig": (-1.001, 1.001)}  # rounding may take a sine beyond 1
+ENV = KernelEnv("Acrobot", State, View, reset, step, observe, render, bounds=BOUNDS)
 TASKS = {"Acrobot-v1": KernelTask(ENV, OBSERVATION, ACTION, INFO, max_episode_steps=500, render_fps=15)}

@@ -113,7 +113,9 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     return canvas.array()
 
 
-ENV = KernelEnv("CartPole", State, View, reset, step, observe, render)
+# farther than an episode gets, and not so far that a step overflows
+BOUNDS = dict.fromkeys(("x", "x_dot", "theta", "theta_dot"), (-1e6, 1e6))
+ENV = KernelEnv("CartPole", State, View, reset, step, observe, render, bounds=BOUNDS)
 TASKS = {
     f"CartPole-{version}": KernelTask(ENV, OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=limit, render_fps=50)
     for version, limit in (("v0", 200), ("v1", 500))

@@ -75,5 +75,6 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     return hills.draw(float(state["position"]), goal=float(GOAL_POSITION))
 
 
-ENV = KernelEnv("MountainCar", State, View, reset, step, observe, render)
+BOUNDS = {"position": (-1.2, 0.6), "velocity": (-0.07, 0.07)}
+ENV = KernelEnv("MountainCar", State, View, reset, step, observe, render, bounds=BOUNDS)
 TASKS = {"MountainCar-v0": KernelTask(ENV, hills.OBSERVATION, ACTION, options=OPTIONS, max_episode_steps=200)}

@@ -109,9 +109,21 @@ def _draw_torque(canvas: Canvas, torque: float, scale: float) -> None:
     canvas.polygon([tip[0], tip[1], ((tip[2][0] + tip[3][0]) / 2, (tip[2][1] + tip[3][1]) / 2)], BLACK)
 
 
+# more turns than an episode makes, and not so many that `sincos` overflows
+BOUNDS = {"theta": (-1e9, 1e9), "theta_dot": (-8, 8), "torque": (-2, 2)}
 TASKS = {
     f"Pendulum-{version}": KernelTask(
-        KernelEnv("Pendulum", State, View, reset, step, observe, render, constants={"limits_speed_first": first}),
+        KernelEnv(
+            "Pendulum",
+            State,
+            View,
+            reset,
+            step,
+            observe,
+            render,
+            constants={"limits_speed_first": first},
+            bounds=BOUNDS,
+        ),
         OBSERVATION,
         ACTION,
         options=OPTIONS,

@@ -28,6 +28,7 @@ from headrace.envs.dm_control.planar_arm import (
     site_distance,
     turn_about_y,
 )
+from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, uniform
 
 ZERO = wp.constant(wp.float64(0.0))
@@ -219,6 +220,7 @@ def manipulator(peg: bool, insert: bool) -> MujocoTask:
             varies=("body_pos", "body_quat"),
             constants=constants,
             shapes={"arm": (8,), "object_at": (3,)},
+            bounds=dict.fromkeys(("arm", "object_at", "thrown"), FINITE),
             tables=joints(model),
         )
 

@@ -25,6 +25,7 @@ from headrace.envs.dm_control.common import (
     suite_module,
     suite_task,
 )
+from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, uniform
 
 ZERO = wp.constant(wp.float64(0.0))
@@ -292,6 +293,7 @@ def quadruped(task: int, desired_speed: float = 0.0, angle: float = 0.0, **kind:
             varies=("hfield_data",) if task == ESCAPE else (),
             constants=constants,
             shapes=SHAPES,
+            bounds=dict.fromkeys(("place", "turn", "bumps", "profile"), FINITE) | {"phase": (BEGIN, CLEAR)},
             tables=terrain.tables(model.hfield_nrow[0]),
         )
 

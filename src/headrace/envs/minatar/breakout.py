@@ -17,6 +17,7 @@ import warp as wp
 
 from headrace.envs.minatar.common import (
     LAST,
+    LAST_ACTIONS,
     LEFT,
     NONE,
     RIGHT,
@@ -94,7 +95,7 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
     velocity = state.velocity[env]
     wall = state.wall[env]
     dx, dy = velocity[0], velocity[1]
-    x, y = ball[0] + dx, ball[1] + dy
+    x, y = ball[0] + dx, wp.min(ball[1] + dy, LAST)
     reward = wp.float32(0.0)
     terminated = wp.bool(False)
     passing = wp.bool(False)
@@ -157,5 +158,11 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     )
 
 
-GAME = KernelEnv("MinAtarBreakout", State, View, reset, step, observe, render)
+BOUNDS = {
+    **dict.fromkeys(("paddle", "ball", "trail"), (0, LAST)),
+    "velocity": (-1, 1),
+    "wall": (0, WALL),
+    "last_action": LAST_ACTIONS,
+}
+GAME = KernelEnv("MinAtarBreakout", State, View, reset, step, observe, render, bounds=BOUNDS)
 TASKS = versions("Breakout", GAME, 4, (NONE, LEFT, RIGHT))

@@ -26,6 +26,7 @@ LEFT = wp.constant(1)
 RIGHT = wp.constant(3)
 FIRE = wp.constant(5)
 ALL_ACTIONS = (0, 1, 2, 3, 4, 5)
+LAST_ACTIONS = (0, 5)  # bounds of ``last_action``
 
 BACKGROUND: Color = (13, 13, 18)
 GRID: Color = (28, 28, 36)

@@ -20,6 +20,7 @@ import warp as wp
 from headrace.envs.minatar.common import (
     FIRE,
     LAST,
+    LAST_ACTIONS,
     LEFT,
     NONE,
     RIGHT,
@@ -267,5 +268,15 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     )
 
 
-GAME = KernelEnv("MinAtarSpaceInvaders", State, View, reset, step, observe, render)
+BOUNDS = {
+    "cannon": (0, LAST),
+    **dict.fromkeys(("aliens", "shots", "bombs"), (0, (1 << SIZE) - 1)),
+    "direction": (-1, 1),
+    "march_interval": (FASTEST_INTERVAL, MARCH_INTERVAL),
+    "march_in": (0, MARCH_INTERVAL),
+    "bomb_in": (0, BOMB_INTERVAL),
+    "reload": (0, RELOAD),
+    "last_action": LAST_ACTIONS,
+}
+GAME = KernelEnv("MinAtarSpaceInvaders", State, View, reset, step, observe, render, bounds=BOUNDS)
 TASKS = versions("SpaceInvaders", GAME, 6, (NONE, LEFT, RIGHT, FIRE), difficulty_ramping=True)

@@ -22,6 +22,7 @@ from headrace.envs.mujoco.common import (
 )
 from headrace.envs.mujoco.forward import View, always_alive, earned, runner_options, show_place, skipped, velocity
 from headrace.envs.mujoco.options import body, number_range
+from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 from headrace.pool.options import decimal
 
@@ -135,6 +136,7 @@ def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
         step,
         observe,
         constants=scalars | ends(options),
+        bounds={"place": FINITE},
         forces=forces.observed or forces.cost,
         names=names,
     )

@@ -13,6 +13,7 @@ from headrace.envs.mujoco.common import ends, load_model, start_uniform, sum_of_
 from headrace.envs.mujoco.forward import always_alive, earned, runner_options, show_place, velocity
 from headrace.envs.mujoco.humanoid_body import SEEN, TENDONS, V5_OPTIONS, body_of, fields, observation, observe_body
 from headrace.envs.mujoco.options import number_range
+from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 from headrace.pool.options import decimal
 
@@ -111,6 +112,7 @@ def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
         step,
         observe,
         constants=rewards | scalars | body | ends(options),
+        bounds={"place": FINITE},
         forces=costly or body["contact_from"] < model.nbody,
         names=NAMES,
         shapes=TENDONS,

@@ -31,6 +31,7 @@ from headrace.envs.mujoco.forward import (
     velocity,
 )
 from headrace.envs.mujoco.options import number_range, xml_file
+from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 from headrace.pool.options import decimal
@@ -129,6 +130,7 @@ def build(version: str, most_speed: float, options: Mapping[str, Any], model: An
         step,
         observe,
         constants=UNLIMITED | fixed | alive(version, options) | ends(options),
+        bounds={"place": FINITE},
         names={"reward_run": "reward_forward"},
     )
 

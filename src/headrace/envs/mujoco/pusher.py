@@ -23,6 +23,7 @@ from headrace.envs.mujoco.common import (
     sum_of_squares,
 )
 from headrace.envs.mujoco.options import xml_file
+from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.kernels.random import Streams, uniform
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 from headrace.pool.options import decimal
@@ -139,6 +140,7 @@ def build(version: str, options: Mapping[str, Any], model: Any) -> MujocoEnv:
         step,
         observe,
         constants=scalars,
+        bounds={"to_tip": FINITE, "to_goal": FINITE},
         # v4 reports the rewards without their weights
         names={"reward_dist": "distance", "reward_ctrl": "effort"} if version == "v4" else {},
     )

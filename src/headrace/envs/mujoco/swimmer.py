@@ -9,6 +9,7 @@ import warp as wp
 
 from headrace.envs.mujoco.common import box, check_size, copy_row, load_model, numbers, start_uniform
 from headrace.envs.mujoco.forward import View, earned, runner_options, show_place, skipped, velocity
+from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask
 
 
@@ -62,6 +63,7 @@ def build(options: Mapping[str, Any], model: Any) -> MujocoEnv:
         step,
         observe,
         constants={"skipped": skipped(options, 2), "shows_root": False, **immortal},
+        bounds={"place": FINITE},
         names={"reward_fwd": "reward_forward", "forward_reward": "reward_forward"},
     )
 

@@ -17,6 +17,9 @@ def time_of(state: Any, env: int) -> float:
     return float(state.t[env]) / float(state.max_episode_steps)
 
 
+MOST_STEPS = 1 << 30  # of a saved state: ``t``, which is an index, does not overflow
+
+
 def remembered(state: Mapping[str, Any]) -> np.ndarray:
     """Returns the stored earlier positions of one environment, [steps, …], oldest first.
 

@@ -18,7 +18,7 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.tag import drawing
-from headrace.envs.tag.common import remembered, time_of
+from headrace.envs.tag.common import MOST_STEPS, remembered, time_of
 from headrace.pool.executors.kernels import (
     AgentStreams,
     KernelTask,
@@ -28,7 +28,7 @@ from headrace.pool.executors.kernels import (
     agent_uniform,
     sincos,
 )
-from headrace.pool.executors.kernels.program import NOT_NEGATIVE
+from headrace.pool.executors.kernels.program import FINITE, NOT_NEGATIVE
 from headrace.pool.spec import AgentType
 
 ZERO = wp.constant(wp.float64(0.0))
@@ -362,7 +362,21 @@ def _environment(nearest: int) -> MultiAgentEnv:
         alive=alive,
         render=render,
         shapes=dict.fromkeys(per_agent, ("num_agents",)) | {"was_at": ("trail", 2, "num_agents")},
+        bounds=bounds,
     )
+
+
+def bounds(scalars: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Returns the bounds of the state for a square's size and the numbers of agents."""
+    agents = scalars["num_agents"]
+    return {
+        **dict.fromkeys(("x", "y", "was_at"), (0, scalars["grid_length"])),
+        "direction": (0, 2 * math.pi),
+        **dict.fromkeys(("speed", "acceleration", "paid"), FINITE),
+        "tags": (0, agents),
+        "t": (0, MOST_STEPS),
+        "runners_left": (0, agents - scalars["num_taggers"]),
+    }
 
 
 TASKS = {"TagContinuous-v0": KernelTask(environment, agents=agent_types, options=OPTIONS, max_episode_steps=500)}

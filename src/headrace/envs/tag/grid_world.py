@@ -15,8 +15,9 @@ import numpy as np
 import warp as wp
 
 from headrace.envs.tag import drawing
-from headrace.envs.tag.common import remembered, time_of
+from headrace.envs.tag.common import MOST_STEPS, remembered, time_of
 from headrace.pool.executors.kernels import AgentStreams, KernelTask, MultiAgentEnv, Option, agent_integers
+from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.spec import AgentType
 
 NOBODY = wp.constant(0x7FFFFFFF)
@@ -191,6 +192,12 @@ def agent_types(options: Mapping[str, Any]) -> tuple[AgentType, ...]:
     return AgentType("tagger", agents - 1, seen, move), AgentType("runner", 1, seen, move)
 
 
+def bounds(scalars: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Returns the bounds of the state for a grid's size."""
+    cells = (0, scalars["grid_length"])
+    return {"x": cells, "y": cells, "paid": FINITE, "t": (0, MOST_STEPS)}
+
+
 ENV = MultiAgentEnv(
     "TagGridWorld",
     State,
@@ -202,5 +209,6 @@ ENV = MultiAgentEnv(
     observe=observe,
     render=render,
     shapes={"was_at": ("trail", "num_agents")} | dict.fromkeys(("x", "y", "paid"), ("num_agents",)),
+    bounds=bounds,
 )
 TASKS = {"TagGridWorld-v0": KernelTask(ENV, agents=agent_types, options=OPTIONS, max_episode_steps=100, render_fps=10)}

@@ -24,6 +24,7 @@ from headrace.envs.drawing import BLACK, WHITE, Canvas, Color, Point, box
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, random_bits
 
 OPTIONS = {"natural": False, "sab": True}
+BOUNDS = {"player_sum": (2, 31), "open_card": (1, 10)}
 SIXTY_BITS = wp.constant(wp.uint64((1 << 60) - 1))
 ACE_AND_TEN = wp.constant(wp.uint64(0x1A))
 TEN_AND_ACE = wp.constant(wp.uint64(0xA1))
@@ -209,7 +210,7 @@ def _card(canvas: Canvas, at: Point, card: int | None) -> None:
 
 TASKS = {
     "Blackjack-v1": KernelTask(
-        KernelEnv("Blackjack", State, View, reset, step, observe, render),
+        KernelEnv("Blackjack", State, View, reset, step, observe, render, bounds=BOUNDS),
         gym.spaces.Box(0, 31, (3,), np.int32),
         gym.spaces.Discrete(2),
         options=OPTIONS,

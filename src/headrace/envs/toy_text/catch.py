@@ -91,9 +91,15 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
     return grid.canvas.array()
 
 
+def bounds(scalars: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Returns the bounds of the state for a board's size."""
+    columns = (0, scalars["width"] - 1)
+    return {"ball_x": columns, "ball_y": (0, scalars["height"] - 1), "paddle_x": columns}
+
+
 TASKS = {
     "Catch-v0": KernelTask(
-        KernelEnv("Catch", State, View, reset, step, observe, render),
+        KernelEnv("Catch", State, View, reset, step, observe, render, bounds=bounds),
         lambda options: gym.spaces.Box(0.0, 1.0, (options["height"], options["width"]), np.float32),
         gym.spaces.Discrete(3),
         options=OPTIONS,

@@ -90,7 +90,7 @@ def render(state: Mapping[str, Any]) -> np.ndarray:
 
 TASKS = {
     "NChain-v0": KernelTask(
-        KernelEnv("NChain", State, View, reset, step, observe, render),
+        KernelEnv("NChain", State, View, reset, step, observe, render, bounds=lambda s: {"link": (0, s["n"] - 1)}),
         lambda options: gym.spaces.Discrete(options["n"], dtype=np.int32),
         gym.spaces.Discrete(2),
         options=OPTIONS,

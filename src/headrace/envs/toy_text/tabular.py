@@ -36,7 +36,7 @@ Rules = Callable[[int, int], Sequence[Outcome]]
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem as tables and constants of a `KernelEnv`.
+    """A problem as tables, constants and bounds of a `KernelEnv`.
 
     Attributes:
         tables: ``next_state`` int32, ``reward`` float32, ``terminated`` bool, ``prob`` float32 and ``until``
@@ -44,10 +44,12 @@ class Problem:
             [states · actions · outcomes]; and ``starts`` int32[starts], the initial states.
         constants: ``num_actions``, ``num_outcomes`` (the largest number of outcomes of an action) and
             ``num_starts``.
+        bounds: of ``s`` and ``chance``.
     """
 
     tables: Mapping[str, np.ndarray]
     constants: Mapping[str, int]
+    bounds: Mapping[str, tuple[int, int]]
 
 
 def tabulate(num_states: int, num_actions: int, starts: Iterable[int], rules: Rules) -> Problem:
@@ -67,7 +69,8 @@ def tabulate(num_states: int, num_actions: int, starts: Iterable[int], rules: Ru
         "until": until.ravel(),
         "starts": first,
     }
-    return Problem(tables, {"num_actions": num_actions, "num_outcomes": most, "num_starts": len(first)})
+    constants = {"num_actions": num_actions, "num_outcomes": most, "num_starts": len(first)}
+    return Problem(tables, constants, {"s": (0, num_states - 1), "chance": (0, 1)})
 
 
 @wp.struct
@@ -125,6 +128,4 @@ def observe(state: Any, env: int, view: Any, row: int):
 
 def environment(name: str, problem: Problem, render: Callable[[Mapping[str, Any]], np.ndarray]) -> KernelEnv:
     """Returns an environment whose observation is the state's number and whose info field is ``prob``."""
-    return KernelEnv(
-        name, State, View, reset, step, observe, render, constants=problem.constants, tables=problem.tables
-    )
+    return KernelEnv(name, State, View, reset, step, observe, render, **vars(problem))

@@ -246,6 +246,7 @@ def _environment(rainy_probability: float | None) -> KernelEnv:
         render,
         constants=constants,
         tables={**problem.tables, "mask": mask},
+        bounds=problem.bounds,
     )
 
 

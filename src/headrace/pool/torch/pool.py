@@ -32,9 +32,9 @@ class TorchPool(BasePool[DeviceExecutor]):
     """N environments of one task, stepped together, with torch tensors on one device.
 
     `step` returns ``(obs, reward float32[k], terminated bool[k], truncated bool[k], info)``. It returns the same
-    tensors every time, in new dicts: the next step overwrites them. Results that must last are copied, or a step writes
-    directly into the rows of a rollout buffer (`make_batch`). Launches use torch's current stream. Only one thread may
-    use the pool.
+    tensors every time, in new dicts: the next step overwrites them. Steps and resets of a part of the environments
+    share other tensors than those of all. Results that must last are copied, or a step writes directly into the rows of
+    a rollout buffer (`make_batch`). Launches use torch's current stream. Only one thread may use the pool.
 
     On a GPU the device checks the values of actions: an integer outside the action space is clipped, a float that is
     not finite becomes 0, and `check_errors` raises the error later; `reset`, `save_state` and `close` call it. Shapes,
@@ -57,6 +57,7 @@ class TorchPool(BasePool[DeviceExecutor]):
         self.device = torch.device(settings.device)
         self._fields = {f.name: f for f in batch_fields(task.spec, settings.autoreset)}
         self._batches: dict[int, TorchBatch] = {}
+        self._partial: dict[str, torch.Tensor] = {}  # for `_shared`
 
     def _particulars(self) -> dict[str, Any]:
         return {"device": self.device}
@@ -213,13 +214,15 @@ class TorchPool(BasePool[DeviceExecutor]):
         Further calls have no effect.
         """
         if self._closed is None:
-            guards = self._executor.guards
+            guards = vars(self._executor).get("guards")  # None if the garbage collector has freed the pool
             super().close()
-            guards.check()
+            if guards is not None:
+                guards.check()
 
     def end(self, reason: str) -> None:
         super().end(reason)
         self._batches.clear()
+        self._partial.clear()
 
     def __exit__(self, kind: Any, *_: object) -> None:
         try:
@@ -255,13 +258,21 @@ class TorchPool(BasePool[DeviceExecutor]):
         self._check_open()
         if out is None:
             if rows not in self._batches:
-                self._batches[rows] = self._new_batch(rows, {})
+                self._batches[rows] = self._new_batch(rows, self._shared(rows))
             return self._batches[rows]
         if not isinstance(out, TorchBatch) or out.owner is not self._executor:
             raise OptionError("out= must come from this pool's make_batch")
         if out.rows != rows:
             raise OptionError(f"out= has {out.rows} rows; this call writes {rows}")
         return out
+
+    def _shared(self, rows: int) -> dict[str, torch.Tensor]:
+        """Returns tensors [rows, …] in the memory that all batches of a part of the environments share."""
+        if rows == self.num_envs:
+            return {}
+        if not self._partial:
+            self._partial = self._new_batch(self.num_envs, {}).tensors
+        return {name: tensor[:rows] for name, tensor in self._partial.items()}
 
     def _new_batch(self, rows: int, given: Mapping[str, torch.Tensor]) -> TorchBatch:
         batch = TorchBatch(rows, self._fields, given, self.observation_space, self.device, self._executor)

@@ -19,6 +19,7 @@ from headrace.pool.actions import check_env_ids
 from headrace.pool.columns import Column, columns
 from headrace.pool.pool import Pool, StepResult
 from headrace.pool.seeds import SeedLike
+from headrace.pool.state import seal, task_key, unseal_all
 
 PLAYERS = "players"
 
@@ -62,6 +63,7 @@ class PlayersPool:
         self.action_space = self.single_action_space = _single(self._acted)
         self._per_agent = [f.name for f in pool.spec.info if f.per_agent]
         self._numbers = np.arange(agents, dtype=np.int32)
+        self._key = task_key(pool.spec, f"{pool.autoreset}, {PLAYERS}")
         # for the last result of each environment: whether each agent continues, and whether it had a row
         self._alive = np.zeros((pool.num_envs, agents), np.bool_)
         self._shown = np.zeros((pool.num_envs, agents), np.bool_)
@@ -110,20 +112,24 @@ class PlayersPool:
         """Returns the complete state of the environments ``env_ids``, one `bytes` each; see `Pool.save_state`."""
         ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
         rows = np.hstack([self._alive, self._shown])
-        return [blob + rows[i].tobytes() for i, blob in zip(ids, self.pool.save_state(ids), strict=True)]
+        states = zip(ids, self.pool.save_state(ids), strict=True)
+        return [seal(rows[i].tobytes() + blob, self._key, False) for i, blob in states]
 
     def load_state(self, env_ids: Any, blobs: list[bytes]) -> None:
         """Loads saved states into the environments ``env_ids`` (None: all); see `Pool.load_state`.
 
         Raises:
-            StateError: a state was not saved by a `PlayersPool` of this task; no environment has changed.
+            StateError: a state is damaged, or was not saved by a `PlayersPool` of this task; no environment has
+                changed.
         """
         ids = self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
+        states = [state for state, _ in unseal_all(blobs, self._key, ids)]
         size = 2 * self._alive.shape[1]
-        if any(len(blob) <= size or max(blob[-size:]) > 1 for blob in blobs):
-            raise StateError("a state was not saved by a pool of this task in the players layout")
-        self.pool.load_state(ids, [blob[:-size] for blob in blobs])
-        rows = np.array([np.frombuffer(blob[-size:], np.bool_) for blob in blobs])
+        for i, state in zip(ids, states, strict=True):
+            if len(state) < size or max(state[:size]) > 1:
+                raise StateError(f"the state for environment {i} is damaged")
+        self.pool.load_state(ids, [state[size:] for state in states])
+        rows = np.array([np.frombuffer(state, np.bool_, size) for state in states])
         self._alive[ids], self._shown[ids] = np.hsplit(rows, 2)
 
     def close(self) -> None:

@@ -22,9 +22,9 @@ from headrace.pool.executors.device.memory import DeviceMemory, DeviceTable
 from headrace.pool.executors.kernels.diagnostics.mistakes import faults_named
 from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.executors.kernels.launch_splitter import LaunchSplitter
-from headrace.pool.executors.kernels.memory import pack_rows, unpack_rows
-from headrace.pool.executors.kernels.program import RESEED, RESET
-from headrace.pool.executors.kernels.simulation import requests_for
+from headrace.pool.executors.kernels.memory import SavedField, pack_rows, unpacked_rows
+from headrace.pool.executors.kernels.program import RESEED, RESET, Bounds
+from headrace.pool.executors.kernels.simulation import kept_fields, requests_for
 from headrace.pool.spec import PoolSettings, TaskSpec
 from headrace.pool.torch.batch import TorchBatch
 
@@ -48,6 +48,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         spec: the task's spec.
         settings: the options that every task shares.
         state, streams, episodes, actions: see the attributes.
+        bounds: those of the environment's state arrays.
 
     Attributes:
         env: the environment, as given.
@@ -70,9 +71,11 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         streams: DeviceTable,
         episodes: DeviceTable,
         actions: dict[str, torch.Tensor],
+        bounds: Bounds | None = None,
     ):
         n, self.device = settings.num_envs, torch.device(settings.device)
         self.env, self.state, self.streams, self.episodes, self.actions = env, state, streams, episodes, actions
+        self._saved = kept_fields(state, streams, episodes, bounds or {})
         self.over, memory = episodes.arrays["over"], DeviceMemory(self.device)
         self.everyone, self.some, self.resets = (requests_for(memory, n) for _ in range(3))
         manual = settings.autoreset == "disabled"
@@ -149,15 +152,16 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
     # -- states ----------------------------------------------------------------------------------
 
     def save_state(self, env_ids: np.ndarray) -> list[bytes]:
-        host = [rows.cpu().numpy() for rows in self._picked(env_ids)]
-        return pack_rows(host, np.arange(len(env_ids)))
+        where = self._where(env_ids)
+        return pack_rows([rows[where].cpu().numpy() for rows in self.memory()], np.arange(len(env_ids)))
 
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
-        host = [rows.cpu().numpy() for rows in self._picked(env_ids)]
-        unpack_rows(host, np.arange(len(env_ids)), blobs)  # the message counts rows: same sizes for all
-        where = self._where(env_ids)
-        for rows, part in zip(self.memory(), host, strict=True):
-            rows[where] = torch.from_numpy(part).to(self.device)
+        memory, where = self.memory(), self._where(env_ids)
+        rest = [SavedField("", np.dtype(np.uint8), (rows.shape[1],)) for rows in memory[len(self._saved) :]]
+        parts = unpacked_rows([*self._saved, *rest], env_ids, blobs)
+        for rows, part in zip(memory, parts, strict=True):
+            flat = part.reshape(len(env_ids), -1).view(np.uint8)
+            rows[where] = torch.from_numpy(flat).to(self.device)
 
     def state_arrays(self) -> dict[str, torch.Tensor]:
         return self.state.arrays
@@ -178,7 +182,3 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
 
     def _where(self, env_ids: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(env_ids.astype(np.int64)).to(self.device)
-
-    def _picked(self, env_ids: np.ndarray) -> list[torch.Tensor]:
-        where = self._where(env_ids)
-        return [rows[where] for rows in self.memory()]

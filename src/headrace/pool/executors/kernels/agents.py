@@ -29,6 +29,7 @@ from headrace.pool.executors.kernels.program import (
     ROUNDING,
     SAME_STEP,
     STEP,
+    Bounds,
     Episodes,
     Requests,
     Rules,
@@ -78,7 +79,7 @@ class MultiAgentEnv:
         observe: ``(state, env, agent, view, row)``: write the agent's observation into ``row`` of the view.
         alive: ``(state, env, agent) → bool``: whether the agent takes part in the episode; None if agents never leave.
         actions: a `warp.struct` with one array for each agent type, where the types' action spaces differ.
-        render, shapes, constants, tables: as in `KernelEnv`.
+        render, shapes, constants, tables, bounds: as in `KernelEnv`.
     """
 
     name: str
@@ -95,6 +96,7 @@ class MultiAgentEnv:
     shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+    bounds: Bounds | Callable[[Mapping[str, Any]], Bounds] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, phases in (("reset", self.reset), ("step", self.step)):

@@ -24,7 +24,7 @@ class KernelDeviceExecutor(DeviceExecutor):
     def __init__(self, env: AnyEnv, spec: TaskSpec, settings: PoolSettings):
         device = torch.device(settings.device)
         self._simulation = here = Simulation(env, spec, settings, DeviceMemory(device), load_and_try)
-        super().__init__(env, spec, settings, here.state, here.streams, here.episodes, here.actions)
+        super().__init__(env, spec, settings, here.state, here.streams, here.episodes, here.actions, here.bounds)
         if device.type == "cuda":  # copies on the streams of Warp and torch end before other streams use the memory
             torch.cuda.synchronize(device)
 

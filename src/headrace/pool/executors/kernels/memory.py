@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import warp as wp
@@ -33,10 +34,12 @@ class AnyTable(Protocol):
     Attributes:
         struct: the struct's instance, as kernels take it.
         arrays: name → array or tensor [rows, …] over the same memory; without those that all rows share.
+        dtypes: name → NumPy dtype of the values in the struct.
     """
 
     struct: Any
     arrays: dict[str, Any]
+    dtypes: dict[str, np.dtype]
 
 
 class Table:
@@ -45,6 +48,7 @@ class Table:
     Attributes:
         struct: the struct's instance, as kernels take it.
         arrays: name → NumPy array [rows, …] over the same memory; without those that all rows share.
+        dtypes: name → its dtype.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Table:
                 array = wp.zeros(shape, dtype=kind.dtype, device="cpu")
             setattr(self.struct, name, array)
             self.arrays[name] = array.numpy()
+        self.dtypes = {name: array.dtype for name, array in self.arrays.items()}
         for name in scalar_fields(struct):
             setattr(self.struct, name, scalars[name])
 
@@ -104,16 +109,68 @@ def pack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray) -> list[bytes]:
     return [row.tobytes() for row in np.hstack(parts)]
 
 
-def unpack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray, blobs: Sequence[bytes]) -> None:
-    """Writes the bytes that `pack_rows` returned into the rows ``ids``, int[k], of arrays [N, …].
+class SavedField(NamedTuple):
+    """One array of a saved state: its name, and dtype and shape of an environment's row.
+
+    ``bounds`` are the least and the greatest valid value, numbers or arrays that broadcast to a row; None if every
+    value is valid.
+    """
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    bounds: tuple[Any, Any] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The size of a row."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+def saved_fields(table: AnyTable, bounds: Mapping[str, tuple[Any, Any]]) -> list[SavedField]:
+    """Returns the fields of a table's rows in a saved state, with the bounds of those that ``bounds`` names."""
+    return [
+        SavedField(name, table.dtypes[name], tuple(array.shape[1:]), bounds.get(name))
+        for name, array in table.arrays.items()
+    ]
+
+
+def unpacked_rows(fields: Sequence[SavedField], ids: np.ndarray, blobs: Sequence[bytes]) -> list[np.ndarray]:
+    """Returns the rows [k, …] of each field from the bytes that `pack_rows` returned for the rows ``ids``, int[k].
 
     Raises:
-        StateError: a row has a wrong size; no row has been written.
+        StateError: the bytes of a row have a wrong size, or a value is not valid.
     """
-    sizes = [array[:1].nbytes for array in arrays]
+    sizes = [f.nbytes for f in fields]
     for env_id, blob in zip(ids, blobs, strict=True):
         if len(blob) != sum(sizes):
             raise StateError(f"the state for environment {env_id} has {len(blob)} bytes; this task needs {sum(sizes)}")
-    table = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(ids), -1)
-    for array, part in zip(arrays, np.split(table, np.cumsum(sizes)[:-1], axis=1), strict=True):
-        array[ids] = np.ascontiguousarray(part).view(array.dtype).reshape(len(ids), *array.shape[1:])
+    table = np.frombuffer(bytearray().join(blobs), np.uint8).reshape(len(ids), -1)
+    parts = np.split(table, np.cumsum(sizes)[:-1], axis=1)
+    rows = [
+        np.ascontiguousarray(part).view(f.dtype).reshape(len(ids), *f.shape)
+        for f, part in zip(fields, parts, strict=True)
+    ]
+    for f, values in zip(fields, rows, strict=True):
+        _check_values(f, values, ids)
+    return rows
+
+
+def _check_values(field: SavedField, values: np.ndarray, ids: np.ndarray) -> None:
+    """Raises `StateError` unless all values [k, …] of a field lie within its bounds; a bool is 0 or 1."""
+    if field.dtype == np.bool_:
+        values, (low, high) = values.view(np.uint8), (0, 1)
+    elif field.bounds is None:
+        return
+    else:
+        kind = field.dtype if field.dtype.kind == "f" else None  # bounds are rounded as the values are
+        low, high = (np.asarray(bound, kind) for bound in field.bounds)
+    if (valid := np.isfinite(values) & (low <= values) & (values <= high)).all():
+        return
+    at = tuple(np.argwhere(~valid)[0].tolist())
+    low, high = (np.broadcast_to(bound, values.shape)[at] for bound in (low, high))
+    place = "".join(f"[{i}]" for i in at[1:])
+    raise StateError(
+        f"the state for environment {ids[at[0]]} is not valid: {field.name}{place} is {values[at]}; "
+        f"it must be finite, and {low} to {high}"
+    )

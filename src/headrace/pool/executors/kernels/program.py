@@ -18,6 +18,10 @@ import warp as wp
 
 from headrace.pool.executors.kernels.random import Streams
 
+Bounds = Mapping[str, tuple[Any, Any]]
+"""State array → (least, greatest) of its valid values."""
+FINITE = (-np.inf, np.inf)
+
 STEP = wp.constant(wp.uint8(0))
 RESET = wp.constant(wp.uint8(1))
 RESEED = wp.constant(wp.uint8(2))
@@ -95,6 +99,9 @@ class KernelEnv:
         constants: values of the state's scalar fields that are not options.
         tables: values of the state's array fields that all environments share and only read, such as maps.
         actions: a `warp.struct` with one array for each key of the action space, where that is a `Dict`.
+        bounds: state array → (least, greatest) of its valid values, numbers or arrays that broadcast to one
+            environment's row; or a function scalars → that. `load_state` refuses a state with other values, or with
+            one that is not finite. Arrays that are not named may hold any value.
     """
 
     name: str
@@ -108,6 +115,7 @@ class KernelEnv:
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     actions: Any = None
+    bounds: Bounds | Callable[[Mapping[str, Any]], Bounds] = field(default_factory=dict)
 
 
 @functools.cache

@@ -20,10 +20,10 @@ from headrace.pool.batch import Batch, BatchRing
 from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.executors.kernels.launch_splitter import LaunchSplitter
-from headrace.pool.executors.kernels.memory import HOST, Table, pack_rows, unpack_rows
+from headrace.pool.executors.kernels.memory import HOST, Table, pack_rows, unpacked_rows
 from headrace.pool.executors.kernels.program import RESEED, RESET, STEP
 from headrace.pool.executors.kernels.queue import RequestQueue
-from headrace.pool.executors.kernels.simulation import Simulation, requests_for
+from headrace.pool.executors.kernels.simulation import Simulation, kept_fields, requests_for
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 
@@ -118,7 +118,10 @@ class SimulationExecutor(HostExecutor):
         return pack_rows(self._saved_arrays(), env_ids)
 
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
-        unpack_rows(self._saved_arrays(), env_ids, blobs)
+        here = self._simulation
+        rows = unpacked_rows(kept_fields(here.state, here.streams, here.episodes, here.bounds), env_ids, blobs)
+        for array, part in zip(self._saved_arrays(), rows, strict=True):
+            array[env_ids] = part
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         return self._simulation.state.arrays

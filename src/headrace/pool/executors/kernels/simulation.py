@@ -16,13 +16,14 @@ from headrace.pool.batch import FINAL, INFO
 from headrace.pool.executors.kernels.build import AnyEnv, Program, actions_over, program_of, rules_of, scalars_of
 from headrace.pool.executors.kernels.diagnostics.checks import check_environment, view_name
 from headrace.pool.executors.kernels.launch import Run, quiet, record
-from headrace.pool.executors.kernels.memory import AnyTable, struct_over
-from headrace.pool.executors.kernels.program import STEP, Episodes, Requests
+from headrace.pool.executors.kernels.memory import AnyTable, SavedField, saved_fields, struct_over
+from headrace.pool.executors.kernels.program import STEP, Bounds, Episodes, Requests
 from headrace.pool.frames import rgb_frames
 from headrace.pool.spec import PoolSettings, TaskSpec
 
 Load = Callable[[AnyEnv, TaskSpec, Program, str], None]
 Tb = TypeVar("Tb", bound=AnyTable, covariant=True)
+MOST_STEPS = np.iinfo(np.int32).max - 1  # of a saved episode
 Launch = Callable[[Any, int, Sequence[Any], str, int], Run]
 
 
@@ -65,6 +66,7 @@ class Simulation(Generic[Tb]):
         state, streams, episodes: tables of the data that persist between steps.
         actions: name → array or tensor [N, …], the actions of the next step; row i belongs to row i of the requests.
         rules: see `headrace.pool.executors.kernels.program.Rules`.
+        bounds: the bounds of the environment's state arrays.
 
     Raises:
         KernelError: the environment and the task's spec do not fit together, or ``load`` raises it.
@@ -81,7 +83,8 @@ class Simulation(Generic[Tb]):
     ):
         n, self._device, self._launch = settings.num_envs, settings.device, launch
         self.env, self._scalars = env, scalars_of(env, spec)
-        check_environment(env, spec, self._scalars)
+        self.bounds = env.bounds(self._scalars) if callable(env.bounds) else env.bounds
+        check_environment(env, spec, self._scalars, self.bounds)
         self.program = program = program_of(env, spec, settings.device)
         load(env, spec, program, settings.device)
         self.state: Tb = memory.table(env.state, n, env.shapes, self._scalars, env.tables)
@@ -113,6 +116,12 @@ class Simulation(Generic[Tb]):
             raise RenderError(f"{self.env.name} has no rendering")
         states = ({**self._scalars, **{name: array[i] for name, array in arrays.items()}} for i in range(rows))
         return rgb_frames(self.env.name, [draw(state) for state in states])
+
+
+def kept_fields(state: AnyTable, streams: AnyTable, episodes: AnyTable, bounds: Bounds) -> list[SavedField]:
+    """Returns the fields of a saved state, in the order of the tables; ``bounds`` are those of ``state``."""
+    progress = {"elapsed": (0, MOST_STEPS)}
+    return [*saved_fields(state, bounds), *saved_fields(streams, {}), *saved_fields(episodes, progress)]
 
 
 def requests_for(memory: Memory[Tb], num_envs: int) -> Tb:

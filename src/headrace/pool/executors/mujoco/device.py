@@ -67,7 +67,7 @@ class WarpExecutor(DeviceExecutor):
         memory.put(streams.arrays["seed"], settings.seeds)
         fields = action_fields(spec.action)
         actions = {name: zeros((n, *shape), dtype) for name, (dtype, shape) in fields.items()}
-        super().__init__(env, spec, settings, state, streams, table(Episodes, n), actions)
+        super().__init__(env, spec, settings, state, streams, table(Episodes, n), actions, env.bounds)
         self._spec, self._settings = spec, settings
         self._seen = Seen(env, observation, shown, spec, hidden, n, zeros)
         self._physics = WarpPhysics(env, model, n, device)

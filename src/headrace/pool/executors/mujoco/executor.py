@@ -13,6 +13,7 @@ from headrace.native_modules import MUJOCO
 from headrace.pool.batch import BatchRing
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, view_of
+from headrace.pool.executors.kernels.memory import unpacked_rows
 from headrace.pool.executors.mujoco.fields import (
     APPLIED,
     FORCES,
@@ -27,6 +28,8 @@ from headrace.pool.executors.mujoco.memory import Memory, state_components
 from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel
 from headrace.pool.executors.threads import ThreadsExecutor
 from headrace.pool.spec import PoolSettings, TaskSpec
+
+PROGRESS, STREAM = 5, 16  # bytes of a saved state: the progress of the episode, and the random stream
 
 
 class MujocoExecutor(ThreadsExecutor):
@@ -85,6 +88,14 @@ class MujocoExecutor(ThreadsExecutor):
             starts_unactuated=env.starts_unactuated,
         )
         super().__init__(native, simulator, spec, settings, ring)
+
+    def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
+        begin = PROGRESS + self._rows.strides[0] + STREAM  # as `MujocoEnv::save` orders them
+        fields = self._memory.kept_fields(self._env.bounds)
+        kept = [blob[begin : begin + sum(f.nbytes for f in fields)] for blob in blobs]
+        if fields and min(map(len, kept)) == len(kept[0]):  # a state that is too short is refused below
+            unpacked_rows(fields, env_ids, kept)
+        super().load_state(env_ids, blobs)
 
     def close(self) -> None:
         super().close()

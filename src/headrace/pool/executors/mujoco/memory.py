@@ -17,7 +17,8 @@ import warp as wp
 
 from headrace.pool.batch import INFO, OBS, observation_fields
 from headrace.pool.executors.kernels.diagnostics.checks import check_functions, check_structs, view_name
-from headrace.pool.executors.kernels.memory import Table, array_fields, row_shape, struct_over
+from headrace.pool.executors.kernels.memory import SavedField, Table, array_fields, row_shape, saved_fields, struct_over
+from headrace.pool.executors.kernels.program import FINITE, Bounds
 from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.mujoco.fields import MjModel, library, varying_rows
 from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, called
@@ -114,6 +115,11 @@ class Memory:
     def kept(self) -> list[np.ndarray]:
         """Returns the arrays [N, …] of the task's state and the varying model fields, which belong to a saved state."""
         return [*self.state.arrays.values(), *self.varying.values()]
+
+    def kept_fields(self, bounds: Bounds) -> list[SavedField]:
+        """Returns the fields of `kept`, with the bounds of the task's state; numbers of a model are finite."""
+        varying = [SavedField(name, array.dtype, array.shape[1:], FINITE) for name, array in self.varying.items()]
+        return [*saved_fields(self.state, bounds), *varying]
 
 
 def checked(env: MujocoEnv, observation: gym.Space, spec: TaskSpec, scalars: Mapping[str, Any]) -> tuple[Field, ...]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import warp as wp
 
-from headrace.pool.executors.kernels.program import ROUNDING
+from headrace.pool.executors.kernels.program import ROUNDING, Bounds
 from headrace.pool.executors.kernels.random import Streams
 
 # the order of native/mujoco/physics.hpp
@@ -66,6 +66,7 @@ class MujocoEnv:
         forces: whether ``cacc``, ``cfrc_int`` and ``cfrc_ext`` are computed after a step if they are read; otherwise,
             and after a reset, they are zero.
         shapes, constants, tables: as for a `KernelEnv`; ``shapes`` also holds those of ignored fields of the view.
+        bounds: state array → (least, greatest) of its valid values, as for a `KernelEnv`.
     """
 
     name: str
@@ -86,6 +87,7 @@ class MujocoEnv:
     shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=dict)
     actions: None = None  # always one array
 
 

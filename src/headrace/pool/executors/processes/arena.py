@@ -96,8 +96,8 @@ class Arena:
         size = max(LEAST_CHUNK, PIECES * largest)
         size = -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
         self.chunks = Chunks(anonymous_file(size), size)
-        self._length, self._next = size, 0
-        self._free: dict[int, deque[int]] = defaultdict(deque)  # rows → places
+        self._length, self._next, self._most = size, 0, most_rows
+        self._free: dict[int, deque[int]] = defaultdict(deque)  # rows that a piece has room for → places
 
     def take(self, rows: int) -> tuple[int, dict[str, np.ndarray]]:
         """Returns a piece: its place in the file and its arrays [rows, …], of undefined contents.
@@ -105,10 +105,11 @@ class Arena:
         Raises:
             SharedMemoryError: the system has no more memory.
         """
-        free = self._free[rows]
-        place = free.popleft() if free else self._new(rows)
+        room = min(1 << (rows - 1).bit_length(), self._most)  # few sizes, so that pieces are soon used again
+        free = self._free[room]
+        place = free.popleft() if free else self._new(room)
         memory, start = self.chunks.at(place)
-        _, length = layout(self._fields, rows)
+        _, length = layout(self._fields, room)
         # NumPy keeps this object as the base of each array, so its finaliser runs when the last array is freed
         piece = (ctypes.c_char * length).from_buffer(memory, start)
         piece.place = place  # pyright: ignore[reportAttributeAccessIssue]

@@ -336,6 +336,7 @@ class ProcessesExecutor(HostExecutor):
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
         try:
             self._call(slots.loaded, dict(zip(env_ids.tolist(), blobs, strict=True)))
+            self._call(slots.replaced, dict.fromkeys(env_ids.tolist()))
             self._clear_failures(env_ids)
             self._dispatch.lost[env_ids] = False
         except EnvironmentFailure as error:
@@ -382,7 +383,8 @@ class ProcessesExecutor(HostExecutor):
         return self._dispatch.call(function, arguments)
 
     def wake(self) -> None:
-        self._dispatch.wake()
+        if vars(self):
+            self._dispatch.wake()
 
     def close(self) -> None:
         dispatch = vars(self).pop("_dispatch", None)

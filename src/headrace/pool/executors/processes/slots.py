@@ -25,6 +25,7 @@ class Slot:
         over: whether the episode has ended and no other has begun.
         seeded: whether the environment has been reset with a seed, so that its random stream continues.
         options: options for the next reset that is requested with options.
+        loaded: what `loaded` has unpickled and `replaced` has not yet put in place.
     """
 
     env: Any = None
@@ -32,6 +33,7 @@ class Slot:
     over: bool = False
     seeded: bool = False
     options: Mapping[str, Any] | None = None
+    loaded: tuple[Any, int, bool, bool] | None = None
 
 
 def saved(slot: Slot, _: object) -> bytes:
@@ -47,9 +49,21 @@ def saved(slot: Slot, _: object) -> bytes:
 
 
 def loaded(slot: Slot, blob: bytes) -> None:
-    """Replaces the environment by the one that `saved` pickled."""
+    """Unpickles what `saved` pickled; `replaced` puts it in place, once the states of all environments are unpickled.
+
+    Raises:
+        ValueError: it is no state of an environment.
+    """
     env, elapsed, over, seeded = states.loaded(blob)
-    slot.env, slot.elapsed, slot.over, slot.seeded = env, elapsed, over, seeded
+    if type(elapsed) is not int or type(over) is not bool or type(seeded) is not bool or not hasattr(env, "step"):
+        raise ValueError("the pickle holds no environment")
+    slot.loaded = env, elapsed, over, seeded
+
+
+def replaced(slot: Slot, _: object) -> None:
+    """Replaces the environment by the one that `loaded` has unpickled."""
+    assert slot.loaded is not None
+    (slot.env, slot.elapsed, slot.over, slot.seeded), slot.loaded = slot.loaded, None
 
 
 def told(slot: Slot, options: Mapping[str, Any]) -> None:

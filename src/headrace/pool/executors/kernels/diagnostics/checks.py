@@ -8,7 +8,7 @@ task before anything is compiled; `mistakes` explains errors that only the compi
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,13 @@ def view_name(batch_name: str) -> str:
     return batch_name.removeprefix(INFO).replace(f"{OBS}:", f"{OBS}_")
 
 
-def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> None:
-    """Raises `KernelError` if the environment's structs and functions and the task's spec do not fit together."""
+def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any], bounds: Iterable[str]) -> None:
+    """Raises `KernelError` if the environment's structs and functions and the task's spec do not fit together.
+
+    ``bounds`` names the state arrays that have bounds.
+    """
     check_structs(env, spec, scalars)
+    _check_names(env, "array field for the bounds of", bounds, array_fields(env.state).keys() - env.tables.keys())
     check_functions(env, functions_of(env, spec))
 
 
@@ -85,10 +89,15 @@ def _check_state(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> Non
         ("array field for the shape of", env.shapes, arrays),
         ("array field for the table", env.tables, arrays),
     ):
-        if extra := sorted(set(names) - set(known)):
-            raise mistake_in(env, f"{state} has no {what} {extra[0]!r}; it has {', '.join(known) or 'none'}", env.state)
+        _check_names(env, what, names, known)
     for name, kind in arrays.items():
         _check_rank(env, name, kind, scalars)
+
+
+def _check_names(env: AnyEnv, what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    if extra := sorted(set(names) - set(known)):
+        told = f"{env.state.key} has no {what} {extra[0]!r}; it has {', '.join(known) or 'none'}"
+        raise mistake_in(env, told, env.state)
 
 
 def _check_rank(env: AnyEnv, name: str, kind: Any, scalars: Mapping[str, Any]) -> None:

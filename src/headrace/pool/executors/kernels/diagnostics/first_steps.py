@@ -121,7 +121,7 @@ def _play(env: Any, spec: TaskSpec) -> None:
     from headrace.pool.executors.kernels.diagnostics.rows import OutsideError
 
     settings = PoolSettings(NUM_ENVS, NUM_ENVS, 1, np.arange(NUM_ENVS, dtype=np.uint64))
-    ring = BatchRing(spec, settings.autoreset)
+    ring = BatchRing(spec, settings.autoreset, NUM_ENVS)
     executor = DebugExecutor(env, spec, settings, ring)
     ring.serve(executor.bind, executor.allocate)
     actions = RandomActions(spec)
