@@ -35,7 +35,7 @@ class StateError(HeadraceError, ValueError):
 
 
 class TrustError(HeadraceError, PermissionError):
-    """A run folder names code that the user has not agreed to run; the message names the files."""
+    """A run folder asks for what the user has not agreed to, such as running code; the message names it."""
 
 
 class StorageError(HeadraceError, OSError):

@@ -30,6 +30,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.train.runs import files
 from headrace.train.runs.writing import flush, writing
 
 FORMAT = 2
@@ -103,7 +104,7 @@ def load(path: Path) -> Checkpoint:
         StateError: a file is missing, damaged, or of another version; the message names the file.
     """
     try:
-        counters = json.loads((path / COUNTERS).read_text())
+        counters = json.loads(files.read(path / COUNTERS))
         if not isinstance(counters, dict):
             raise StateError(f"checkpoint {path} is damaged: {COUNTERS} holds no counters")
         written = counters.pop("format", None)
@@ -114,7 +115,7 @@ def load(path: Path) -> Checkpoint:
             )
         if written != BEFORE_SUMS:
             _check_sums(path)
-        model, optimizer, state = (load_file(path / f"{group}.safetensors") for group in GROUPS)
+        model, optimizer, state = (load_file(files.regular(path / f"{group}.safetensors")) for group in GROUPS)
     except StateError:
         raise
     except (OSError, ValueError, SafetensorError, RecursionError) as error:
@@ -123,7 +124,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def _check_sums(path: Path) -> None:
-    lines = (line.partition("  ") for line in (path / SUMS).read_text().splitlines())
+    lines = (line.partition("  ") for line in files.read(path / SUMS).decode().splitlines())
     sums = {name: digest for digest, _, name in lines}
     for name in (COUNTERS, *(f"{group}.safetensors" for group in GROUPS)):
         if sums.get(name) != _sum(path / name):
@@ -131,7 +132,7 @@ def _check_sums(path: Path) -> None:
 
 
 def _sum(file: Path) -> str:
-    with file.open("rb") as content:
+    with os.fdopen(files.opened(file), "rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 

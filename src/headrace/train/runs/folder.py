@@ -23,6 +23,7 @@ from typing import Any
 from headrace.errors import OptionError, StateError, StorageError
 from headrace.train.config.make import algorithms_of, only
 from headrace.train.config.settings import Config
+from headrace.train.runs import files
 from headrace.train.runs import lock as hold
 from headrace.train.runs import trust as _trust
 from headrace.train.runs.events import EventLog
@@ -60,9 +61,11 @@ class RunFolder:
 
         Raises:
             OptionError: the folder already holds a run, or cannot be made.
+            StateError: it holds links in place of a run's files.
             StorageError: files cannot be written there.
         """
         run = cls(make_folder(path, config.task))
+        files.check(run.path)
         try:
             run.config_file.touch(exist_ok=False)  # of several runs that begin at the same time, only one succeeds
         except FileExistsError:
@@ -98,28 +101,29 @@ class RunFolder:
             self.drop_replays(1)
             for folder in (self.checkpoints, self.replay, self.tensorboard, self.episodes):
                 shutil.rmtree(folder, ignore_errors=True)
-            files = (self.config_file, self.metrics_file, self.events.file)
-            for file in (*files, self.viewer_file, self.live_file, self.watched_file):
+            own = (self.config_file, self.metrics_file, self.events.file)
+            for file in (*own, self.viewer_file, self.live_file, self.watched_file):
                 file.unlink(missing_ok=True)
             with suppress(OSError):  # it holds other files
                 self.path.rmdir()
 
     @classmethod
-    def open(cls, path: str | Path, *, trust: bool = False) -> tuple[RunFolder, Config]:
+    def open(cls, path: str | Path, *, trust: bool = False, training: bool = False) -> tuple[RunFolder, Config]:
         """Returns an existing run and its configuration, to resume it or to play it.
 
         Args:
             path: the folder.
-            trust: whether the user agrees to run the code that its configuration names, which is then remembered.
+            trust: whether the user agrees to what its configuration asks for, which is then remembered.
+            training: whether it is resumed, which its configuration may let connect to other machines.
 
         Raises:
             OptionError: there is no run in this folder.
-            StateError: its configuration is damaged.
-            TrustError: it names code that is neither installed nor agreed to.
+            StateError: its configuration is damaged, or it holds links in place of a run's files.
+            TrustError: it asks for what the user has not agreed to, see `headrace.train.runs.trust`.
         """
         run = cls(path)
         values = run._values()
-        _trust.admit(values, run.path, trust)
+        _trust.admit(values, run.path, trust, training=training)
         return run, run._config(values)
 
     @classmethod
@@ -130,20 +134,21 @@ class RunFolder:
 
         Raises:
             OptionError: there is no run in this folder.
-            StateError: its configuration is damaged.
+            StateError: as `open`.
         """
         run = cls(path)
         values = run._values()
-        if not all(map(_trust.is_known, _trust.sources(algorithms_of(values)))):
+        if any(_trust.unagreed({"algo": algo}) for algo in algorithms_of(values)):
             values = only(Config, values) | {"algo": "ppo", "policies": {}, "schedules": {}}
         return run, run._config(values)
 
     def _values(self) -> dict[str, Any]:
         """Returns what the file of settings holds; raises as `open`."""
-        if not self.config_file.is_file():
+        if not os.path.lexists(self.config_file):
             raise OptionError(f"{self.path} holds no run: it has no config.json")
+        files.check(self.path)
         try:
-            values = json.loads(self.config_file.read_text())
+            values = json.loads(files.read(self.config_file))
             if not isinstance(values, dict) or not isinstance(values.get("task"), str):
                 raise ValueError('it must hold a run\'s settings, {"task": …}')
             return values

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.errors import OptionError
+from headrace.train.runs import files
 
 LOOKS = 3  # number of attempts, as a process that tests the lock holds it for a moment
 REST = 0.02  # seconds between two attempts
@@ -48,7 +49,7 @@ def held(file: Path, patience: float = 0.0) -> Iterator[None]:
 def holder(file: Path) -> str | None:
     """Returns a description of the process that holds the lock of a file; None if no process holds it."""
     try:
-        descriptor = os.open(file, os.O_RDONLY)
+        descriptor = files.opened(file)
     except OSError:
         return None
     try:
@@ -66,7 +67,7 @@ def _locked(file: Path, patience: float) -> int:
     """Returns a descriptor of the file, with its lock."""
     looks = LOOKS + math.ceil(patience / REST)
     for look in range(looks):
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = files.opened(file, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -87,7 +88,7 @@ def _locked(file: Path, patience: float) -> int:
 
 def _named(file: Path) -> str:
     try:
-        said = json.loads(file.read_text())
+        said = json.loads(files.read(file))
         here = said["host"] == socket.gethostname()
         return f"process {said['pid']}" + ("" if here else f" on {said['host']}")
     except (OSError, ValueError, TypeError, KeyError):
