@@ -113,7 +113,7 @@ def numbers(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
             try:
                 yield prefix + name, float(value)
             except OverflowError:  # an integer outside the range of floats
-                yield prefix + name, math.copysign(math.inf, value)
+                yield prefix + name, math.inf if value > 0 else -math.inf
 
 
 def window(columns: dict[str, np.ndarray], axis: str, low: float, high: float) -> dict[str, np.ndarray]:
@@ -179,7 +179,10 @@ class Glance:
 
 def glance(path: Path) -> Glance:
     """Returns an overview of a run's metrics without reading all of them."""
-    lines = sample(path, SPARK)
+    try:
+        lines = sample(path, SPARK)
+    except OSError as error:
+        return Glance([], {}, None, f"{path.name} cannot be read: {error.strerror}")
     found = [values for line in lines if (values := measurement(line)) is not None]
     shown = found[:: max(1, len(found) // SPARK)]
     returns = [value for line in [*shown, *found[-1:]] if (value := number(line.get("return"))) is not None]

@@ -59,7 +59,7 @@ class Tail:
 def sample(path: Path, number: int) -> list[bytes]:
     """Returns about ``number`` complete lines, evenly spaced in a file of any length, including the last one.
 
-    Returns all lines of a short file, and none if the file cannot be read.
+    Returns all lines of a short file, and none if there is no file; raises OSError for one that cannot be read.
     """
     try:
         with os.fdopen(files.opened(path), "rb") as file:
@@ -70,7 +70,7 @@ def sample(path: Path, number: int) -> list[bytes]:
             return [line for place in places if (line := _line_after(file.fileno(), place))] + _last(
                 file.fileno(), size
             )
-    except OSError:
+    except FileNotFoundError:
         return []
 
 

@@ -79,8 +79,8 @@ def touch(file: Path) -> None:
     os.close(descriptor)
 
 
-def check(folder: Path) -> None:
-    """Raises `StateError` unless a run's files are regular files, and no links lead out of its folder."""
+def check(folder: Path, *, deep: bool = True) -> None:
+    """Raises `StateError` for a link, pipe or device among a run's files; without ``deep``, not in its folders."""
     waiting = [folder]
     while waiting:
         try:
@@ -92,7 +92,7 @@ def check(folder: Path) -> None:
             raise StateError(f"{folder} cannot be read: {error}") from error
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
-                waiting += [Path(entry.path)] if entry.name != FOREIGN else []
+                waiting += [Path(entry.path)] if deep and entry.name != FOREIGN else []
             elif not entry.is_file(follow_symlinks=False):
                 what = "a link" if entry.is_symlink() else "no regular file"
                 raise StateError(f"{entry.path} is {what}, which no run folder may hold: put a file in its place")

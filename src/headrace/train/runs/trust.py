@@ -218,7 +218,8 @@ def _environment(source: str, name: str) -> type | None:
     except HeadraceError:
         return None
     kinds = (gym.Env, getattr(sys.modules.get("pettingzoo.utils.env"), "ParallelEnv", gym.Env))
-    return found if isinstance(found, type) and issubclass(found, kinds) else None
+    known = isinstance(found, type) and issubclass(found, kinds) and not issubclass(found, gym.Wrapper)
+    return found if known else None
 
 
 def _has_class(source: str, name: str, depth: int = DEEPEST) -> bool:
