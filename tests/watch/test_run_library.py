@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ def _deep(run: Path) -> None:
     (run / "config.json").write_text(json.dumps(values | {"seed": "?"}).replace('"?"', nested))
 
 
-ODD = {
+BROKEN: dict[str, Callable[[Path], object]] = {
     "pipe": _pipe,
     "locked": lambda run: os.mkfifo(run / "train.lock"),
     "endless": lambda run: ((run / "metrics.jsonl").unlink(), (run / "metrics.jsonl").symlink_to("/dev/zero")),
@@ -200,7 +201,7 @@ ODD = {
     "huge": _huge_line,
 }
 """what makes a folder one that is told about as damaged"""
-ODD_VALUES: dict[str, Any] = {
+OF_VALUES: dict[str, Callable[[Path], object]] = {
     "deep": _deep,
     "goal": lambda run: (run / "config.json").write_text(
         json.dumps({"task": "x", "seed": 10**400, "stop_at_return": 10**400, "total_steps": 10**400})
@@ -218,13 +219,13 @@ ODD_VALUES: dict[str, Any] = {
 
 def test_a_folder_that_cannot_be_read_is_one_row_and_the_others_are_shown(tmp_path: Path) -> None:
     write_run(tmp_path / "good")
-    for name, damage in (ODD | ODD_VALUES).items():
+    for name, damage in (BROKEN | OF_VALUES).items():
         damage(write_run(tmp_path / name))
     library = Library([tmp_path])
     found = summaries(library)
-    assert found.keys() == {"good", *ODD, *ODD_VALUES}
+    assert found.keys() == {"good", *BROKEN, *OF_VALUES}
     assert found["good"]["status"]["kind"] == "finished"
-    for name in ODD:
+    for name in BROKEN:
         assert found[name]["status"]["kind"] == "damaged", name
         assert found[name]["status"]["text"], name
     keys = set(found["good"])

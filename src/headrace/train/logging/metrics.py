@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,9 +88,9 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
 def _measurement(file: Path, number: int, text: bytes) -> dict[str, Any]:
     try:
         line = json.loads(text)
-        if isinstance(line["step"], int) and isinstance(line.get("return", 0.0), int | float | None):
-            float(line["step"]), float(line.get("return") or 0.0)
+        numbers = isinstance(line["step"], int) and isinstance(line.get("return", 0.0), int | float | None)
+        if numbers and max(abs(line["step"]), abs(line.get("return") or 0)) <= sys.float_info.max:
             return line
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass
     raise StateError(f"{file}, line {number}: no measurement of a run: {text[:60].decode(errors='replace')!r}")

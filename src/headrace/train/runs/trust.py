@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 from headrace.errors import HeadraceError, TrustError
 from headrace.pool.executors.processes.task import OWN, in_gymnasium
@@ -193,7 +194,7 @@ def _declared(source: str, name: str, options: Iterable[str]) -> set[str] | None
 def _creator(spec: Any) -> Callable[..., Any] | None:
     """Returns the class or function of a spec of Gymnasium's registry; None if it cannot be imported."""
     try:
-        return gym.envs.registration.load_env_creator(spec.entry_point)
+        return load_env_creator(spec.entry_point)
     except Exception:  # making the environment raises it again
         return None
 
