@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -398,6 +399,12 @@ def test_settings_of_any_form_are_refused_in_a_sentence(asking, deep):
     for wrong in ({"env_options": {"x": nested}}, {"env_options": 3}, {"policies": [1]}, {"curriculum": {"x": nested}}):
         with pytest.raises(HeadraceError):
             evaluate(asking(**wrong), 1)
+    for odd in ([], {}, 3, None, "\0.py", "\0:x", "a..b:x", "é:x"):
+        for name in ("task", "algo", "network"):
+            run = asking(**{name: odd}, policies={"a": {name: odd}})
+            for read in (RunFolder.open, RunFolder.read):
+                with suppress(HeadraceError):
+                    read(run)
     for wrong in ({"algo": 3}, {"network": {}}, {"reward": []}, {"ray": 1}, {"log": "wandb"}, {"load": 1}):
         with pytest.raises(HeadraceError):
             headrace.train.resume(asking(**wrong))

@@ -16,11 +16,12 @@ import os
 import re
 import shutil
 import time
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import OptionError, StateError, StorageError
+from headrace.errors import OptionError, StateError, StorageError, TrustError
 from headrace.train.config.make import algorithms_of, only
 from headrace.train.config.settings import Config
 from headrace.train.runs import files
@@ -122,9 +123,9 @@ class RunFolder:
             TrustError: it asks for what the user has not agreed to, see `headrace.train.runs.trust`.
         """
         run = cls(path)
-        values = run._values()
-        _trust.admit(values, run.path, trust, training=training)
-        return run, run._config(values)
+        with run._reading() as values:
+            _trust.admit(values, run.path, trust, training=training)
+            return run, Config.from_values(values)
 
     @classmethod
     def read(cls, path: str | Path) -> tuple[RunFolder, Config]:
@@ -137,13 +138,14 @@ class RunFolder:
             StateError: as `open`.
         """
         run = cls(path)
-        values = run._values()
-        if any(_trust.unagreed({"algo": algo}) for algo in algorithms_of(values)):
-            values = only(Config, values) | {"algo": "ppo", "policies": {}, "schedules": {}}
-        return run, run._config(values)
+        with run._reading() as values:
+            if any(_trust.unagreed({"algo": algo}) for algo in algorithms_of(values)):
+                values = only(Config, values) | {"algo": "ppo", "policies": {}, "schedules": {}}
+            return run, Config.from_values(values)
 
-    def _values(self) -> dict[str, Any]:
-        """Returns what the file of settings holds; raises as `open`."""
+    @contextmanager
+    def _reading(self) -> Iterator[dict[str, Any]]:
+        """Yields what the file of settings holds; whatever is wrong with it becomes a `StateError`, as for `open`."""
         if not os.path.lexists(self.config_file):
             raise OptionError(f"{self.path} holds no run: it has no config.json")
         files.check(self.path)
@@ -151,15 +153,10 @@ class RunFolder:
             values = json.loads(files.read(self.config_file))
             if not isinstance(values, dict) or not isinstance(values.get("task"), str):
                 raise ValueError('it must hold a run\'s settings, {"task": …}')
-            return values
-        except (OSError, ValueError, RecursionError) as error:
-            raise StateError(f"{self.config_file} cannot be read: {error}") from error
-
-    def _config(self, values: dict[str, Any]) -> Config:
-        """Returns the settings of these values; raises `StateError` where they are wrong."""
-        try:
-            return Config.from_values(values)
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            yield values
+        except TrustError:
+            raise
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise StateError(f"{self.config_file} cannot be read: {error}") from error
 
     def held(self, patience: float = 0.0) -> AbstractContextManager[None]:
