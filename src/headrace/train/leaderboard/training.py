@@ -285,8 +285,8 @@ def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | Non
 
 
 def _peers_result(folder: Path, seed: int, row: Row) -> Measured:
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in files.read(folder / "metrics.jsonl", files.MOST_METRICS).splitlines()]
     points = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
-    greedy = json.loads((folder / "greedy.json").read_text())
+    greedy = json.loads(files.read(folder / "greedy.json"))
     steps, seconds = (lines[-1]["step"], lines[-1]["time"]["seconds"]) if lines else (0, 0.0)
     return Measured(seed, scores.times_to(points, row.goals), steps, seconds, greedy, row.games)

@@ -114,8 +114,8 @@ def plot_groups(
         for ax in list(grid)[len(panels) :]:
             ax.set_axis_off()
         _legend(figure)
-        with writing(out):
-            figure.savefig(out, metadata=_metadata(out))
+        with writing(out), replacing(out) as temporary:
+            figure.savefig(temporary, metadata=_metadata(out), format=out.suffix.removeprefix("."))
     return _caption([group for groups in tasks.values() for group in groups], look)
 
 

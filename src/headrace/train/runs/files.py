@@ -19,6 +19,7 @@ from headrace.errors import StateError
 MOST = 16 << 20  # bytes of a file that is read as a whole
 MOST_METRICS = 1 << 30
 APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
+RENEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 NAMES = re.compile(
     r"(config|viewer)\.json|(metrics|events)\.jsonl|live\.safetensors|train\.lock|watched|curve\.png|episode\.npz"
     r"|checkpoints|replay(-\d+)?|episodes|videos|tensorboard|wandb"
