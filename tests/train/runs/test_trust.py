@@ -385,6 +385,12 @@ def test_an_own_environment_that_the_program_has_imported_needs_no_agreement(ask
     assert trust.unagreed(settings | {"task": "imported_games:make"})  # no class
 
 
+def test_what_is_asked_hides_nothing_from_a_terminal(asking):
+    with pytest.raises(TrustError) as refused:
+        RunFolder.open(asking(task="os:\x1b[2Ksystem"))
+    assert str(refused.value).replace("\n", "").isprintable()
+
+
 def test_code_that_is_nowhere_is_an_error_that_names_it(asking):
     for name in ("no_such_module:x", "json.no_such_part:x", "no_such_file.py:x"):
         with pytest.raises(HeadraceError, match=name.partition(":")[0]):

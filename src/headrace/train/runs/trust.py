@@ -73,11 +73,16 @@ def admit(settings: Mapping[str, Any], where: Path, trust: bool, *, training: bo
         remember(settings)
     elif unknown := unagreed(settings, training=training):
         changed = [", which has changed since you ran it last" * bool(_remembered().recall(d.key)) for d in unknown]
-        words = dict.fromkeys(deed.words + more for deed, more in zip(unknown, changed, strict=True))
+        words = dict.fromkeys(_shown(deed.words) + more for deed, more in zip(unknown, changed, strict=True))
         raise TrustError(
             f"{where} {' and '.join(words)}: it may do whatever you may do.\n"
             "Read it; if you trust it, say --trust (in Python trust=True)"
         )
+
+
+def _shown(words: str) -> str:
+    """Returns words in which no control character hides anything from a terminal's user."""
+    return words if words.isprintable() else ascii(words)
 
 
 def unagreed(settings: Mapping[str, Any], *, training: bool = False) -> list[Deed]:
