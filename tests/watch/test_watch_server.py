@@ -160,7 +160,7 @@ def test_a_page_is_told_of_all_runs_and_what_is_wrong_with_one(tmp_path: Path) -
         say(page, runs=[identity(bad), identity(odd), identity(good)])
         told = {each["run"]: each for each in (hear(page, "details") for _ in range(3))}
         assert "is a link" in told[identity(bad)]["problem"]
-        assert told[identity(good)]["events"] and told[identity(odd)]["problem"]
+        assert told.keys() == {identity(each) for each in (bad, odd, good)} and told[identity(good)]["events"]
 
 
 # -- who may ask ---------------------------------------------------------------------------------
