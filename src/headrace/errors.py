@@ -35,7 +35,7 @@ class StateError(HeadraceError, ValueError):
 
 
 class TrustError(HeadraceError, PermissionError):
-    """A run folder names code, or holds pickles, that the user has not agreed to run; the message names them."""
+    """A run folder asks for what the user has not agreed to, such as running code, or holds pickles; it is named."""
 
 
 class StorageError(HeadraceError, OSError):

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,92 @@ def test_only_videos_of_the_run_itself_are_given_out(tmp_path: Path) -> None:
     assert [(each["folder"], each["file"], each["step"]) for each in shown] == [
         ("episodes", "episode-5.mp4", 5), ("videos", "step-000000000005.mp4", 5),
     ]  # fmt: skip
+
+
+def _pipe(run: Path) -> None:
+    (run / "events.jsonl").unlink()
+    os.mkfifo(run / "events.jsonl")
+
+
+def _huge_line(run: Path) -> None:
+    with (run / "metrics.jsonl").open("a") as more:
+        more.write(json.dumps({"step": 10**400, "return": 1.0, "time": {"seconds": 10**400}}) + "\n")
+
+
+def _deep(run: Path) -> None:
+    values = json.loads((run / "config.json").read_text())
+    nested = "[" * 900 + "]" * 900
+    (run / "config.json").write_text(json.dumps(values | {"seed": "?"}).replace('"?"', nested))
+
+
+BROKEN: dict[str, Callable[[Path], object]] = {
+    "pipe": _pipe,
+    "locked": lambda run: os.mkfifo(run / "train.lock"),
+    "endless": lambda run: ((run / "metrics.jsonl").unlink(), (run / "metrics.jsonl").symlink_to("/dev/zero")),
+    "device": lambda run: ((run / "config.json").unlink(), (run / "config.json").symlink_to("/dev/urandom")),
+    "folder": lambda run: (run / "episodes").symlink_to("/"),
+    "vast": lambda run: os.truncate(run / "config.json", 1 << 40),
+    "long": lambda run: os.truncate(run / "metrics.jsonl", 1 << 40),
+    "huge": _huge_line,
+}
+"""what makes a folder one that is told about as damaged"""
+OF_VALUES: dict[str, Callable[[Path], object]] = {
+    "deep": _deep,
+    "goal": lambda run: (run / "config.json").write_text(
+        json.dumps({"task": "x", "seed": 10**400, "stop_at_return": 10**400, "total_steps": 10**400})
+    ),
+    "events": lambda run: (run / "events.jsonl").write_text(
+        f'{{"time": 1, "step": {10**400}, "kind": "began"}}\n'
+        f'{{"time": 1, "kind": "began", "data": {"[" * 900 + "]" * 900}}}\n{{"time": {10**400}, "kind": "began"}}\n'
+    ),
+    "return": lambda run: (run / "metrics.jsonl").write_text(
+        f'{{"step": 1, "return": {10**400}, "time": {{"seconds": {10**400}}}, "loss": {{"a": {10**400}}}}}\n'
+    ),
+}
+"""what makes a folder one of odd values"""
+
+
+def test_a_folder_that_cannot_be_read_is_one_row_and_the_others_are_shown(tmp_path: Path) -> None:
+    write_run(tmp_path / "good")
+    for name, damage in (BROKEN | OF_VALUES).items():
+        damage(write_run(tmp_path / name))
+    library = Library([tmp_path])
+    found = summaries(library)
+    assert found.keys() == {"good", *BROKEN, *OF_VALUES}
+    assert found["good"]["status"]["kind"] == "finished"
+    for name in BROKEN:
+        assert found[name]["status"]["kind"] == "damaged", name
+        assert found[name]["status"]["text"], name
+    keys = set(found["good"])
+    for name, summary in found.items():
+        assert set(summary) == keys, name
+        json.dumps(summary, allow_nan=False)
+        assert "0" * 400 not in json.dumps(summary)
+    assert "events.jsonl is no regular file" in found["pipe"]["status"]["text"]
+    assert "metrics.jsonl is a link" in found["endless"]["status"]["text"]
+    for run in library.runs.values():
+        run.series.refresh()
+
+
+def test_a_link_to_a_folder_of_folders_is_not_searched(tmp_path: Path) -> None:
+    write_run(tmp_path / "elsewhere" / "inner" / "run")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "all").symlink_to(tmp_path)
+    (tmp_path / "runs" / "one").symlink_to(tmp_path / "elsewhere" / "inner" / "run")
+    assert sorted(summaries(Library([tmp_path / "runs"]))) == ["one"]
+
+
+def test_a_sweep_runs_no_code_when_it_is_shown(tmp_path: Path) -> None:
+    folder = write_sweep(tmp_path / "sweep", trials=2)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    plan = json.loads((folder / "sweep.json").read_text())
+    (folder / "sweep.json").write_text(json.dumps(plan | {"settings": {"algo": f"{tmp_path}/evil.py:Algorithm"}}))
+    sweep = Sweep(folder, "sweep")
+    sweep.refresh()
+    assert "runs code of" in sweep.told["problem"]
+    for space in ([], {"gamma": 10**400}, {"gamma": {"low": 10**400, "high": 1}}):
+        (folder / "sweep.json").write_text(json.dumps(plan | {"space": space}))
+        os.utime(folder / "sweep.json", (1, len(str(space))))
+        sweep.refresh()
+        assert sweep.told["problem"]
+    assert not (tmp_path / "ran").exists()

@@ -144,6 +144,23 @@ def test_a_table_holds_all_metrics(address: str, folder: Path) -> None:
     ]
     assert rows[1999]["step"] == "400000"
     assert get(f"{address}metrics.csv?runs=none")[0] == 404
+    again = ",".join([identity(folder / "b")] * 2000)  # each run once, however often it is named
+    assert len(get(f"{address}metrics.csv?runs={again}")[2].splitlines()) == 51
+
+
+def test_a_page_is_told_of_all_runs_and_what_is_wrong_with_one(tmp_path: Path) -> None:
+    good, bad = write_run(tmp_path / "good"), write_run(tmp_path / "bad")
+    odd = write_run(tmp_path / "odd")
+    (odd / "events.jsonl").write_text(f'{{"time": 1, "kind": "began", "data": {"[" * 900 + "]" * 900}}}\n')
+    (odd / "metrics.jsonl").write_text(f'{{"step": 1, "return": {10**400}}}\n')
+    (bad / "metrics.jsonl").unlink()
+    (bad / "metrics.jsonl").symlink_to("/dev/zero")
+    with serving(tmp_path) as address, talk(address) as page:
+        assert len(hear(page, "runs")["changed"]) == 3
+        say(page, runs=[identity(bad), identity(odd), identity(good)])
+        told = {each["run"]: each for each in (hear(page, "details") for _ in range(3))}
+        assert "is a link" in told[identity(bad)]["problem"]
+        assert told.keys() == {identity(each) for each in (bad, odd, good)} and told[identity(good)]["events"]
 
 
 # -- who may ask ---------------------------------------------------------------------------------

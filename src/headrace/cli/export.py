@@ -37,7 +37,7 @@ class ExportArgs:
     checkpoint: Literal["best", "newest"] = "best"
     """which of the run's checkpoints to load"""
     trust: bool = False
-    """run the code in files that the run names, even if it was not trained on this machine"""
+    """do what the run asks for, such as running code, even if it was not trained on this machine"""
 
 
 def run(argv: list[str]) -> int:

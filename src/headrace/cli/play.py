@@ -26,7 +26,7 @@ from headrace.train.play.evaluate import MOST_STEPS, Evaluation, evaluate
 from headrace.train.play.judging import told
 from headrace.train.play.video import record
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import writing
+from headrace.train.runs.writing import replacing, writing
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class PlayArgs:
     max_steps: int = 1500
     """maximal number of agent steps in a video"""
     trust: bool = False
-    """run the code in files that the run names, even if it was not trained on this machine"""
+    """do what the run asks for, such as running code, even if it was not trained on this machine"""
     log: Annotated[str | None, optional("NAMES")] = None
     """write an episode's actions, rewards and state arrays of these names, such as x,y, or of all"""
     log_env: int = 0
@@ -165,7 +165,7 @@ def _log(args: PlayArgs, trust: bool, console: Console) -> None:
         trust=trust,
     )
     path = args.log_file or args.run / "episode.npz"
-    with writing(path), path.open("wb") as file:  # np.savez would append .npz to a name without it
+    with writing(path), replacing(path) as temporary, temporary.open("wb") as file:  # np.savez appends .npz to a path
         np.savez_compressed(file, allow_pickle=False, **arrays)
     table = Table()
     for column in ("array", "shape", "dtype"):

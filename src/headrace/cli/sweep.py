@@ -71,7 +71,7 @@ class SweepArgs:
     resume: Annotated[Path | None, optional("PATH")] = None
     """folder of a sweep to continue, instead of a task"""
     trust: bool = False
-    """with --resume: run the code in files that the sweep names, even if it was not begun on this machine"""
+    """with --resume: do what the sweep asks for, such as running code, even if it was not begun on this machine"""
     quiet: bool = False
     """show no progress"""
 
@@ -126,8 +126,17 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
         args.metric, args.sampler_seed,
     )  # fmt: skip
     folder = make_folder(args.run_dir, plan.task)
+    for each in _settings(plan):
+        code.remember(each)
     plan.write(folder)
     return folder, plan, config, most
+
+
+def _settings(plan: Plan) -> list[dict[str, Any]]:
+    """Returns the settings that all trials share, with the task, and each of the choices that a sweep varies."""
+    shared = {**plan.settings, "task": plan.task}
+    choices = [(name, value) for name, values in plan.space.items() if isinstance(values, list) for value in values]
+    return [shared, *(shared | {name: value} for name, value in choices)]
 
 
 def _checked(task: str, settings: dict[str, Any], space: Space) -> tuple[Config, int]:
@@ -150,6 +159,8 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
     plan = Plan.read(folder)
     if args.task not in ("", plan.task):
         raise OptionError(f"{folder} is a sweep of {plan.task}: leave {args.task} out")
+    for settings in _settings(plan):
+        code.admit(settings, folder, args.trust, training=True)
     given = {setting_of(word) for word in own if word.startswith("--")}
     for name, value in (("sampler", args.sampler), ("pruner", args.pruner), ("metric", args.metric)):
         if name in given and value != getattr(plan, name):
@@ -158,7 +169,6 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
         raise OptionError("--space cannot change in the middle of a sweep: leave it out")
     if args.run_dir is not None:
         raise OptionError("--run-dir is for new sweeps: leave it out, or --resume")
-    code.admit({"task": plan.task, **plan.settings}, folder, args.trust)
     if rest:
         asked = plain(training.overrides(training.parse([plan.task, *rest])))
         wrong = [name for name, value in asked.items() if name not in DECIDING or f"--{name}" in rest]

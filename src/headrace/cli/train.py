@@ -64,8 +64,8 @@ class RunArgs:
     resume: Annotated[Path | None, optional("PATH")] = None
     """folder of a run to continue, instead of a task"""
     trust: bool = False
-    """with --resume: run the code in files that the run names, and load the environments that its checkpoint holds,
-    even if it was not started on this machine"""
+    """with --resume: do what the run asks for, such as running code or loading the environments that its checkpoint
+    holds, even if it was not started on this machine"""
     quiet: bool = False
     """show no progress"""
     scale: bool = False
@@ -162,7 +162,7 @@ def run(argv: list[str]) -> int:
 def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
     """Continues the runs of several seeds; the command may be the one that began them, with --resume added."""
     plan = Plan.read(folder)
-    code.admit({"task": plan.task, **plan.settings}, folder, "--trust" in argv)
+    code.admit({**plan.settings, "task": plan.task}, folder, "--trust" in argv, training=True)
     kept = [word for word, before in zip(argv, ("", *argv), strict=False) if "--resume" not in (word, before)]
     kept = [word for word in kept if not word.startswith("--resume=")]
     named = _named(kept)
@@ -239,9 +239,8 @@ def parse(argv: list[str]) -> RunArgs:
     """
     named = _named(argv)
     if "resume" in named:
-        agreed(Path(named["resume"]), "--trust" in argv)
+        agreed(Path(named["resume"]), "--trust" in argv, training=True)
         return _parse_over(dataclasses.asdict(RunFolder.open(named["resume"])[1]), argv)
-    code.remember(code.named(named))  # files that the user names are trusted
     if not {"-h", "--help", "--deterministic"}.intersection(argv):
         preload_workers(named)
     task = argv[0] if argv and not argv[0].startswith("-") else ""

@@ -1,4 +1,4 @@
-"""Confirmation that the code that a run folder names may be run, by ``--trust`` or on a terminal."""
+"""Confirmation that what a run folder asks for may be done, by ``--trust`` or on a terminal."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from headrace.errors import TrustError
 from headrace.train.runs.folder import RunFolder
 
 
-def agreed(run: Path, trust: bool) -> bool:
-    """Returns whether the user trusts the code of a run, after asking on a terminal if the code is unknown.
+def agreed(run: Path, trust: bool, *, training: bool = False) -> bool:
+    """Returns whether the user trusts a run, after asking on a terminal about what they have not agreed to before.
 
-    Returns ``trust`` if the code is known, and True if the user agrees to run it.
+    Returns ``trust`` if there is nothing to ask, and True if the user agrees.
 
     Raises:
-        TrustError: the code is unknown, and the user does not agree or cannot be asked.
+        TrustError: the user does not agree, or cannot be asked.
     """
     try:
-        RunFolder.open(run, trust=trust)
+        RunFolder.open(run, trust=trust, training=training)
         return trust
     except TrustError as error:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise
         print(error)
-        if input("Run it? [y/N] ").strip().lower() not in ("y", "yes"):
+        if input("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
             raise
         RunFolder.open(run, trust=True)
         return True

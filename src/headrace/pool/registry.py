@@ -74,6 +74,17 @@ def is_registered(task: str) -> bool:
     return task in _builders or task in _others
 
 
+def registers(source: str, task: str) -> bool:
+    """Returns whether a file or module that was imported registered this task; for no source, whether anything did.
+
+    The name may be empty for a source that registered one task.
+    """
+    if not source:
+        return is_registered(task)
+    theirs = (_sources.get(source) or _registered_by(source)) if is_loaded(source) else ()
+    return task in theirs or (not task and len(theirs) == 1)
+
+
 def is_known_here_only(task: str) -> bool:
     """Returns whether a task was registered by a notebook or a script on standard input, which cannot be imported."""
     return _registrars.get(task) == "__main__" and not is_importable_main()

@@ -149,11 +149,11 @@ def train_seeds(
     refuse("training with several seeds")
     overrides = {"algo": algo} | overrides
     guard_main()
-    code.remember(code.named({"task": task, **overrides}))
     config, most = side_by_side(task, overrides)
     decided = {name: getattr(config, name) for name in ("samplers", "actor_device") if hasattr(config, name)}
     plan = several.Plan(task, several.plain(overrides | decided), numbers)
     folder = make_folder(run_dir, task)
+    code.remember({**plan.settings, "task": task})
     plan.write(folder)
     return several.run_seeds(folder, plan, config, jobs or most, quiet)
 
@@ -179,7 +179,7 @@ def resume_seeds(
     Raises:
         OptionError: the folder holds no runs of several seeds, or a setting cannot change.
         StateError: the plan in the folder is damaged.
-        TrustError: the plan names code that is neither installed nor was run by this user before.
+        TrustError: the plan names code, or another machine, that this user has not named or agreed to before.
     """
     from headrace.train.jobs import seeds as several
 
@@ -187,7 +187,7 @@ def resume_seeds(
     guard_main()
     folder = folder_path(run_dir)
     plan = several.Plan.read(folder)
-    code.admit({"task": plan.task, **plan.settings}, folder, trust)
+    code.admit({**plan.settings, "task": plan.task}, folder, trust, training=True)
     plan = several.changed_plan(plan, changes, CONTINUABLE).with_seeds(seeds)
     config, most = side_by_side(plan.task, plan.settings)
     plan.write(folder)
@@ -211,8 +211,8 @@ def resume(
     Args:
         run_dir: the run folder.
         quiet: show no progress.
-        trust: run the code of files that the run names, and load the Python environments that its checkpoint holds as
-            pickles, even if this user has not run it before.
+        trust: do what the run's settings ask for, such as running code that they name, and load the Python environments
+            that its checkpoint holds as pickles, even if this user has not agreed to it before.
         callback: as in `train`; a run folder holds no callbacks.
         network, reward: the objects that the run began with, if any, as the run folder does not hold them.
         changes: settings that may change in the middle of a run, such as ``total_steps``.
@@ -221,8 +221,8 @@ def resume(
         OptionError: there is no run in this folder, another process trains into it, or a setting cannot change.
         StateError: the checkpoint, or another file of the run, is damaged.
         StorageError: the folder cannot be written any more, for instance because the disk is full.
-        TrustError: the run names code that is neither installed nor was run by this user before; or its checkpoint
-            holds Python environments, and this user did not write it on this machine.
+        TrustError: the run names code, or another machine, that this user has not named or agreed to before; or its
+            checkpoint holds Python environments, and this user did not write it on this machine.
     """
     guard_main()
     objects = {"network": network, "reward": reward}

@@ -70,7 +70,7 @@ class Site:
             self.open_pages -= 1
 
     async def _table(self, request: Request) -> Response:
-        names = request.query_params.get("runs", "").split(",")
+        names = list(dict.fromkeys(request.query_params.get("runs", "").split(",")))
         tables = await asyncio.get_running_loop().run_in_executor(self._reader, self._tables, names)
         if not tables:
             return PlainTextResponse("no such run\n", 404)
@@ -97,7 +97,7 @@ def _index(_: Request) -> Response:
     return FileResponse(STATIC / "index.html")
 
 
-def _rows(tables: list[Table]) -> Iterator[str]:
+def _rows(tables: list[Table]) -> Iterator[bytes]:
     """Yields the metrics of several runs as one CSV table, in parts."""
     names = list(dict.fromkeys(name for _, _, columns in tables for name in columns))
     yield _lines([["run", "seed", *names]])
@@ -117,7 +117,7 @@ def _cell(value: float) -> str:
     return repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
-def _lines(rows: Iterable[list[Any]]) -> str:
+def _lines(rows: Iterable[list[Any]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    return text.getvalue().encode(errors="replace")

@@ -1,9 +1,14 @@
-"""Ids of folders that do not reveal their paths, and stamps that show whether a file has changed."""
+"""Ids of folders that do not reveal their paths, stamps that show whether a file has changed, and values for JSON."""
 
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+DEEPEST = 32  # number of levels of nested values that a page receives
 
 
 def identity(path: Path) -> str:
@@ -18,3 +23,17 @@ def stamp(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return stat.st_mtime_ns, stat.st_size
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Returns a value that a page can read as JSON: numbers that no finite float can hold become None."""
+    if depth > DEEPEST:
+        return None
+    if isinstance(value, int | float):
+        try:
+            return value if math.isfinite(value) else None
+        except OverflowError:
+            return None
+    if isinstance(value, Mapping):
+        return {str(name): plain(each, depth + 1) for name, each in value.items()}
+    return [plain(each, depth + 1) for each in value] if isinstance(value, list | tuple) else value

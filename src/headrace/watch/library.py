@@ -82,11 +82,15 @@ def _run_folders(folder: Path, deepest: int) -> Iterator[Path]:
     elif deepest:
         try:
             with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+                found = sorted(
+                    (entry.name, entry.is_symlink())
+                    for entry in entries
+                    if entry.is_dir() and not entry.name.startswith(".")
+                )
         except OSError:  # the folder is unreadable, or was just removed
             return
-        for name in names:
-            yield from _run_folders(folder / name, deepest - 1)
+        for name, is_link in found:  # a link may lead to a run, but its folders are not searched
+            yield from _run_folders(folder / name, 0 if is_link else deepest - 1)
 
 
 def _is_run(folder: Path) -> bool:

@@ -14,6 +14,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from headrace.train.runs import files
+
 AGAIN = 3.0  # seconds until a player that has ended is restarted
 PAUSE = 0.06  # shortest time in seconds between two frames for one page
 TOUCH = 1.0  # seconds between two touches of the run's file ``watched``
@@ -97,7 +99,7 @@ class Player:
         """Touches the run's file ``watched`` every `TOUCH` seconds."""
         while True:
             with contextlib.suppress(OSError):  # the folder may be read-only
-                (self._run / "watched").touch()
+                files.touch(self._run / "watched")
             await asyncio.sleep(TOUCH)
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headrace.train.runs import lock
-from headrace.train.runs.events import read_events
-from headrace.train.runs.status import Status, read_status
-from headrace.watch.files import identity, stamp
+from headrace.train.runs import files, lock
+from headrace.train.runs.events import one_line, read_events
+from headrace.train.runs.files import number
+from headrace.train.runs.status import Status, last_seen, read_status
+from headrace.watch.files import identity, plain, stamp
 from headrace.watch.series import Series, glance
 from headrace.watch.sweep import Sweep
 
@@ -28,6 +28,11 @@ MOST_EVENTS = 500  # greatest number of events of a run that are shown, the newe
 MOST_EPISODES = 20
 KEPT = 120.0  # seconds after their last use at which metrics are freed
 FILM_STEP = re.compile(r"step-0*(\d+)\.mp4")
+UNKNOWN: dict[str, Any] = {
+    "task": "", "algo": "", "seed": None, "config": {}, "began": None, "resumed": 0, "restarts": 0, "spark": [],
+    "step": None, "rate": None, "return": None, "returns": {}, "seconds": None, "ranks": [], "has_agent": False,
+}  # fmt: skip
+"""the rest of the summary of a run whose folder cannot be read"""
 Stamp = tuple[tuple[int, int], ...]
 
 
@@ -70,10 +75,11 @@ class Run:
         seen = tuple(stamp(self.path / name) for name in FILES), lock.holder(self.path / "train.lock") is not None
         if seen != self._stamp:
             self._stamp, self.version = seen, self.version + 1
-            self.summary = self._read()
+            self.summary = plain(self._read())
 
     def details(self) -> dict[str, Any]:
-        """Returns the ``events`` and ``episodes`` of a run that a page shows."""
+        """Returns the ``events`` and ``episodes`` of a run that a page shows; raises `StateError` as `files.check`."""
+        files.check(self.path, deep=False)
         events = [asdict(event) for event in read_events(self.path / "events.jsonl")[-MOST_EVENTS:]]
         return {"events": events, "episodes": [*self._episodes(), *self._films()]}
 
@@ -82,33 +88,40 @@ class Run:
         path = self.path / folder / name
         if folder not in ("episodes", "videos") or not VIDEO.fullmatch(name):
             return None
-        inside = path.resolve().parent == (self.path / folder).resolve()  # a link may lead out of the folder
-        return path if inside and path.is_file() else None
+        is_link = path.is_symlink() or path.parent.is_symlink()  # which may lead out of the folder
+        return path if path.is_file() and not is_link else None
 
     def _read(self) -> dict[str, Any]:
+        """Returns the summary; of a folder that cannot be read, one that says why."""
+        about = {"id": self.id, "name": self.name, "path": str(self.path)}
+        about |= {"sweep": None if self.sweep is None else self.sweep.id}
+        try:
+            files.check(self.path, deep=False)
+            return about | self._found()
+        except Exception as error:  # whatever this folder holds, the others are shown
+            status = {"kind": "damaged", "text": one_line(error), "when": last_seen(self.path), "resume": None}
+            return about | {"group": self.id, "status": status} | UNKNOWN
+
+    def _found(self) -> dict[str, Any]:
         config, status = _settings(self.path / "config.json"), read_status(self.path)
         seen, events = glance(self.path / "metrics.jsonl"), read_events(self.path / "events.jsonl")
         last = seen.last
         return {
-            "id": self.id,
-            "name": self.name,
-            "path": str(self.path),
-            "sweep": None if self.sweep is None else self.sweep.id,
             "group": self.id if seen.problem else self._group(config),
             "task": str(config.get("task", "")),
             "algo": str(config.get("algo", "")),
-            "seed": config.get("seed"),
+            "seed": number(config.get("seed")),
             "config": config,
             "status": _told(status, seen.problem),
             "began": next((event.time for event in events if event.kind == "began"), None),
             "resumed": sum(event.kind == "resumed" for event in events),
             "restarts": sum(event.kind == "restart" for event in events),
             "spark": seen.returns,
-            "step": _number(last.get("step")),
+            "step": number(last.get("step")),
             "rate": seen.rate,
-            "return": _number(last.get("return")),
+            "return": number(last.get("return")),
             "returns": _returns(last),
-            "seconds": _number(_inside(last, "time").get("seconds")),
+            "seconds": number(_inside(last, "time").get("seconds")),
             "ranks": _ranks(last),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),
         }
@@ -123,7 +136,7 @@ class Run:
     def _episodes(self) -> list[dict[str, Any]]:
         """Returns the recorded episodes of training, the newest `MOST_EPISODES`."""
         try:
-            lines = (self.path / "episodes" / "episodes.jsonl").read_bytes().splitlines()
+            lines = files.read(self.path / "episodes" / "episodes.jsonl").splitlines()
         except OSError:
             return []
         found = [episode for line in lines if (episode := self._episode(line)) is not None]
@@ -137,15 +150,15 @@ class Run:
             return None
         if not isinstance(file, str) or self.video("episodes", file) is None:
             return None
-        numbers = {name: _number(values.get(name)) for name in ("step", "return", "length", "time")}
+        numbers = {name: number(values.get(name)) for name in ("step", "return", "length", "time")}
         return {"folder": "episodes", "file": file, "kind": str(values.get("kind", "")), **numbers}
 
     def _films(self) -> list[dict[str, Any]]:
         """Returns the videos that were made of checkpoints, at the end of training or by headrace play."""
-        files = sorted((self.path / "videos").glob("*.mp4"), key=lambda file: file.name)[-MOST_EPISODES:]
+        films = sorted((self.path / "videos").glob("*.mp4"), key=lambda file: file.name)[-MOST_EPISODES:]
         return [
             {"folder": "videos", "file": file.name, "kind": "video", "step": int(found[1])}
-            for file in files
+            for file in films
             if (found := FILM_STEP.fullmatch(file.name)) and self.video("videos", file.name)
         ]
 
@@ -160,7 +173,7 @@ def _told(status: Status, problem: str) -> dict[str, Any]:
 def _settings(file: Path) -> dict[str, Any]:
     """Returns the settings in a file, name → value; empty if it cannot be read or holds none."""
     try:
-        values = json.loads(file.read_text())
+        values = json.loads(files.read(file))
     except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
@@ -174,7 +187,7 @@ def _inside(values: dict[str, Any], name: str) -> dict[str, Any]:
 def _returns(line: dict[str, Any]) -> dict[str, float]:
     """Returns policy → return, if a run trains several policies; else an empty dict."""
     policies = _inside(line, "policies")
-    found = {name: _number(_inside(policies, name).get("return")) for name in policies}
+    found = {name: number(_inside(policies, name).get("return")) for name in policies}
     return {name: value for name, value in found.items() if value is not None} if len(policies) > 1 else {}
 
 
@@ -184,11 +197,6 @@ def _ranks(line: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {"rank": rank}
         | {name: str(_inside(told, rank).get(name, "")) for name in ("host", "device")}
-        | {name: _number(_inside(told, rank).get(name)) for name in ("steps_per_second", "cores", "gpu")}
+        | {name: number(_inside(told, rank).get(name)) for name in ("steps_per_second", "cores", "gpu")}
         for rank in told
     ]
-
-
-def _number(value: Any) -> float | None:
-    """Returns a value if it is a number that JSON can represent, else None."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.train.runs.files import number
 from headrace.watch.tail import Tail, sample
 
 DEEPEST = 6  # greatest depth of nested objects
@@ -97,7 +98,8 @@ def measurement(line: bytes) -> dict[str, Any] | None:
     """Returns the content of a line of metrics; None if it is not a JSON object with an integer ``step``."""
     try:
         values = json.loads(line)
-        return values if isinstance(values, dict) and isinstance(values["step"], int) else None
+        known = isinstance(values, dict) and isinstance(values["step"], int) and number(values["step"]) is not None
+        return values if known else None
     except (ValueError, KeyError, RecursionError):
         return None
 
@@ -111,7 +113,7 @@ def numbers(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
             try:
                 yield prefix + name, float(value)
             except OverflowError:  # an integer outside the range of floats
-                yield prefix + name, math.copysign(math.inf, value)
+                yield prefix + name, math.inf if value > 0 else -math.inf
 
 
 def window(columns: dict[str, np.ndarray], axis: str, low: float, high: float) -> dict[str, np.ndarray]:
@@ -177,10 +179,13 @@ class Glance:
 
 def glance(path: Path) -> Glance:
     """Returns an overview of a run's metrics without reading all of them."""
-    lines = sample(path, SPARK)
+    try:
+        lines = sample(path, SPARK)
+    except OSError as error:
+        return Glance([], {}, None, f"{path.name} cannot be read: {error.strerror}")
     found = [values for line in lines if (values := measurement(line)) is not None]
     shown = found[:: max(1, len(found) // SPARK)]
-    returns = [value for line in [*shown, *found[-1:]] if (value := _finite(line.get("return"))) is not None]
+    returns = [value for line in [*shown, *found[-1:]] if (value := number(line.get("return"))) is not None]
     wrong = sum(1 for line in lines if line) - len(found)
     problem = f"{path.name} is damaged: it holds lines that are no measurements" if wrong else ""
     return Glance(returns, found[-1] if found else {}, _rate(found), problem)
@@ -196,8 +201,4 @@ def _rate(lines: list[dict[str, Any]]) -> float | None:
 
 def _seconds(line: dict[str, Any]) -> float | None:
     time = line.get("time")
-    return _finite(time.get("seconds")) if isinstance(time, dict) else None
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    return number(time.get("seconds")) if isinstance(time, dict) else None

@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from headrace.train.runs.events import one_line
+from headrace.watch.files import plain
 from headrace.watch.library import Library
 from headrace.watch.players import SOURCES, Players
 from headrace.watch.run import Run
@@ -33,6 +35,7 @@ MOST_CHOSEN = 100
 POINTS = 20_000  # greatest number of points of a curve, of all chosen runs together
 FEWEST, MOST = 400, 4000  # limits of the number of points of one run
 GROWTH = 0.25  # points that may be appended before all are sent again, relative to the points sent
+NO_DETAILS = {"events": [], "episodes": []}
 T = TypeVar("T")
 
 
@@ -166,7 +169,10 @@ class Session:
         self._sent = {name: sent for name, sent in self._sent.items() if name in runs and name not in forgotten}
         most = min(MOST, max(FEWEST, POINTS // max(1, len(runs))))
         for name, run in runs.items():
-            messages += self._of_run(name, run, view, most)
+            try:
+                messages += self._of_run(name, run, view, most)
+            except Exception as error:  # whatever this folder holds, the others are shown
+                messages.append(_json({"kind": "details", "run": name, "problem": one_line(error), **NO_DETAILS}))
         return [*self._of_list(), *messages, *self._of_sweeps(runs.values())]
 
     def _of_list(self) -> list[str | bytes]:
@@ -260,15 +266,7 @@ def _binary(header: Mapping[str, Any], content: bytes) -> bytes:
 
 def _json(message: Mapping[str, Any]) -> str:
     """Returns a message as JSON text; infinite numbers and NaN become null."""
-    return json.dumps(_plain(message), allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+    return json.dumps(plain(message), allow_nan=False)
 
 
 def _bound(value: Any, default: float) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
+from headrace.train.runs.events import one_line
 from headrace.train.sweep.summary import summary
 from headrace.train.sweep.trials import FILE, TRIALS
 from headrace.watch.files import identity, stamp
@@ -46,7 +47,7 @@ class Sweep:
     def _read(self) -> dict[str, Any]:
         try:
             told = summary(self.path)
-        except HeadraceError as error:
-            return {"problem": str(error)}
+        except Exception as error:  # whatever this folder holds, the others are shown
+            return {"problem": str(error) if isinstance(error, HeadraceError) else one_line(error)}
         trials = [{**trial, "id": identity(self.path / trial["run"])} for trial in told["trials"]]
         return {**told, "trials": trials, "problem": ""}

@@ -6,10 +6,14 @@ is detected by the file's size, its inode, or the bytes before the current posit
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
+from headrace.train.runs import files
+
 KEPT = 256  # number of bytes before the current position that must be unchanged
+MOST = 64 << 20  # number of bytes that one call reads; the next one goes on from there
 BLOCK = 1 << 15  # number of bytes in which a sample searches for a complete line
 
 
@@ -30,11 +34,12 @@ class Tail:
             OSError: the file exists and cannot be read.
         """
         try:
-            file = self._path.open("rb", buffering=0)
+            file = os.fdopen(files.opened(self._path), "rb", buffering=0)
         except FileNotFoundError:
             anew, self._inode, self._offset, self._before = self._offset > 0, 0, 0, b""
             return anew, []
         with file:
+            files.check_size(file.fileno(), self._path, files.MOST_METRICS)
             stat = os.fstat(file.fileno())
             kept = self._before == os.pread(file.fileno(), len(self._before), self._offset - len(self._before))
             anew = not (stat.st_ino == self._inode and stat.st_size >= self._offset and kept)
@@ -42,8 +47,10 @@ class Tail:
                 self._offset, self._before = 0, b""
             first, self._inode = self._inode == 0, stat.st_ino
             file.seek(self._offset)
-            content = file.read()
+            content = file.read(MOST)
         whole = content[: content.rfind(b"\n") + 1]
+        if len(content) == MOST and not whole:
+            raise OSError(errno.EFBIG, f"a line has more than {MOST >> 20} MiB")
         self._offset += len(whole)
         self._before = (self._before + whole)[-KEPT:]
         return anew and not first, whole.split(b"\n")[:-1]
@@ -52,18 +59,18 @@ class Tail:
 def sample(path: Path, number: int) -> list[bytes]:
     """Returns about ``number`` complete lines, evenly spaced in a file of any length, including the last one.
 
-    Returns all lines of a short file, and none if the file cannot be read.
+    Returns all lines of a short file, and none if there is no file; raises OSError for one that cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        with os.fdopen(files.opened(path), "rb") as file:
+            size = files.check_size(file.fileno(), path, files.MOST_METRICS)
             if size <= number * BLOCK // 8:
                 return file.read().split(b"\n")[:-1]
             places = [size * i // number for i in range(number)]
             return [line for place in places if (line := _line_after(file.fileno(), place))] + _last(
                 file.fileno(), size
             )
-    except OSError:
+    except FileNotFoundError:
         return []
 
 

@@ -97,5 +97,5 @@ def test_a_run_that_was_sent_runs_no_algorithm_unasked(folder: Path, monkeypatch
         with pytest.raises(TrustError, match=r"runs code of .*sent_algo\.py"):
             opens("sent")
     assert not (folder / "ran").exists()
-    trust.remember(["sent_algo.py:Reinforce"])
+    trust.remember({"algo": "sent_algo.py:Reinforce"})
     assert RunFolder.read("sent")[1].baseline == 0.5 and (folder / "ran").exists()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import pty
 import shutil
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +24,11 @@ from headrace.cli.main import main
 from headrace.errors import HeadraceError, TrustError
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.video import record
+from headrace.train.runs import trust
 from headrace.train.runs.folder import RunFolder
+from headrace.train.sweep.trials import Plan
 from headrace.watch.library import Library
+from headrace.watch.sweep import Sweep
 from nightly import rest_nightly
 
 TASK = """
@@ -42,6 +51,28 @@ class Net(torch.nn.Module):
     def forward(self, x):
         y = self.layer(x)
         return y[:, :-1], y[:, -1]
+"""
+GAMES = """
+import gymnasium as gym
+import numpy as np
+
+class Game(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, length=5):
+        self.length, self.steps = length, 0
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(2, np.float32), 1.0, self.steps >= self.length, False, {}
+
+def make(length=5):
+    return Game(length)
 """
 TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "total_steps": 64, "video": False, "quiet": True}
 TRAIN = f"import sys, headrace; headrace.train(sys.argv[1], run_dir=sys.argv[2], network=sys.argv[3], **{TINY})"
@@ -175,13 +206,211 @@ def test_on_a_terminal_one_is_asked(sent, answer, status):
     os.close(ours)
 
 
-def test_what_is_installed_is_no_strangers(tmp_path):
-    run = tmp_path / "run"
+@pytest.fixture(scope="session")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of an installed task."""
+    run = tmp_path_factory.mktemp("mine") / "run"
     headrace.train.train("CartPole-v1", run_dir=run, **TINY)
-    config = (run / "config.json").read_text().replace('"network": "auto"', '"network": "json:loads"')
-    (run / "config.json").write_text(config)
+    return run
+
+
+@pytest.fixture
+def asking(mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Makes a copy of that run, which somebody sent with other settings."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+    def ask(**settings: Any) -> Path:
+        run = tmp_path / "asking"
+        shutil.rmtree(run, ignore_errors=True)
+        shutil.copytree(mine, run)
+        values = json.loads((run / "config.json").read_text()) | settings
+        (run / "config.json").write_text(json.dumps(values))
+        return run
+
+    return ask
+
+
+INSTALLED = [
+    {"task": "os:system", "env_options": {"command": "touch ran"}},
+    {"task": "posix:system", "env_options": {"command": "touch ran"}},  # of no file
+    {"task": "subprocess:Popen", "env_options": {"args": ["touch", "ran"]}},
+    {"task": "runpy:run_path", "env_options": {"path_name": "asking/evil.py"}},
+    {"task": "http.server:SimpleHTTPRequestHandler"},  # a class, but of no environment
+    {"task": "antigravity.part:Env"},
+    {"task": "this:Env"},
+    {"network": "json:loads"},
+    {"reward": "os:abort"},
+    {"algo": "this:Algorithm"},
+    {"policies": {"a": {"network": "json:loads"}}},
+    {"policies": {"a": {"algo": "this:Algorithm"}}},
+    {"task": "gymnasium:make", "env_options": {"id": "evil:Env-v0"}},
+    {"task": "gymnasium.wrappers:TimeLimit", "env_options": {"env": "evil:Env", "more": 1}},
+]
+
+
+@pytest.mark.parametrize("settings", INSTALLED, ids=str)
+def test_nothing_that_is_installed_is_called_with_what_a_stranger_chose(asking, settings, capsys):
+    run = asking(**settings)
+    (run / "evil.py").write_text("open('ran', 'w')")
+    loaded = {*sys.modules}
+    for act in (headrace.train.resume, evaluate, headrace.load, RunFolder.open):
+        with pytest.raises(TrustError, match="it may do whatever you may do"):
+            act(run)
+    for argv in (["play", str(run)], ["train", "--resume", str(run)], ["export", str(run), "policy.pt"]):
+        assert main(argv) == 1
+        assert "--trust" in capsys.readouterr().err
+    assert not Path("ran").exists()
+    assert not {"this", "antigravity"} & ({*sys.modules} - loaded)
+
+
+OPTIONS = [
+    {"task": "HalfCheetah-v5", "env_options": {"xml_file": "asking/evil.xml"}},
+    {"task": "Ant-v5", "curriculum": {"xml_file": [[0, "ant"], [10, "../evil.xml"]]}},
+    {"task": "D1Basic-v1", "env_options": {"wad_path": "here"}},  # there is a file of this name
+    {"task": "D1Basic-v1", "env_options": {"game_args": "+map evil"}},
+    {"task": "GymV21Environment-v0", "env_options": {"env_id": "evil"}},
+    {"task": "LunarLander-v3", "env_options": {"no_such_option": 1}},
+    {"task": "FrozenLake-v1", "env_options": {"executor": "processes", "desc": ["S:F", "F/G"]}},
+    {"task": "headrace/CartPole-v1", "env_options": {"task": "os:system"}},
+    {"task": "gymnasium.envs.mujoco:MujocoEnv", "env_options": {"model_path": "/evil.xml"}},
+]
+
+
+@pytest.mark.parametrize("settings", OPTIONS, ids=str)
+def test_options_that_name_files_or_code_are_agreed_to_first(asking, settings):
+    Path("here").touch()
+    run = asking(**settings)
+    with pytest.raises(TrustError, match=f"makes {settings['task']} with "):
+        RunFolder.open(run)
+    RunFolder.open(run, trust=True)
     RunFolder.open(run)
-    for name in ("no_such_module:x", "json.no_such_part:x", "no_such_file.py:x"):  # there is nothing to be run
-        (run / "config.json").write_text(config.replace("json:loads", name))
+    other = {name: ["and", "others"] for name in settings.get("env_options", {"xml_file": None})}
+    with pytest.raises(TrustError):
+        RunFolder.open(asking(**settings | {"env_options": other | {"x": ":"}}))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"task": "Acrobot-v1"},
+        {"task": "Pong-v5", "env_options": {"frame_skip": 2, "episodic_life": True}},
+        {"task": "FrozenLake-v1", "env_options": {"executor": "processes", "map_name": "8x8", "max_episode_steps": 9}},
+        {"task": "CliffWalking-v1", "env_options": {"is_slippery": True}, "curriculum": {"is_slippery": [[0, False]]}},
+        {"task": "gymnasium.envs.classic_control:CartPoleEnv", "env_options": {"sutton_barto_reward": True}},
+        {"task": "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv", "env_options": {"map_name": "8x8"}},
+        {"network": "cnn", "algo": "a2c", "policies": {"a": {"network": "gru"}}},
+    ],
+    ids=str,
+)
+def test_registered_tasks_and_classes_of_environments_need_no_agreement(asking, settings):
+    values = json.loads((asking(**settings) / "config.json").read_text())
+    assert not trust.unagreed(values, training=True)
+
+
+def test_what_a_run_does_with_others_is_agreed_to_before_it_trains(asking):
+    for name, value, words in (
+        ("ray", "10.0.0.1:6379", "connects to the Ray cluster at 10.0.0.1:6379"),
+        ("log", ["wandb"], "sends its metrics to wandb"),
+        ("load", "/their/run", "reads the run /their/run"),
+    ):
+        run = asking(**{name: value})
+        with pytest.raises(TrustError, match=words):
+            headrace.train.resume(run, total_steps=96)
+        assert main(["train", "--resume", str(run)]) == 1
+        RunFolder.open(run)  # which is only played
+        RunFolder.open(run, trust=True, training=True)
+        RunFolder.open(run, training=True)
+    with pytest.raises(TrustError, match=r"10\.0\.0\.2:6379"):  # it is this address that was agreed to
+        RunFolder.open(asking(ray="10.0.0.2:6379"), training=True)
+    for here in ("", "local", "auto"):
+        assert not trust.unagreed({"ray": here}, training=True)
+
+
+def test_no_connection_is_made_before_that(asking):
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        there.settimeout(0.2)
+        run = asking(ray=f"127.0.0.1:{there.getsockname()[1]}", algo="sac")
+        with pytest.raises(TrustError, match="connects to the Ray cluster"):
+            headrace.train.resume(run)
+        with pytest.raises(TimeoutError):
+            there.accept()
+
+
+def test_plans_of_seeds_and_sweeps_are_asked_about_as_runs_are(asking, tmp_path, capsys):
+    settings = {"algo": "ppo", "env_options": {"command": "touch ran"}}
+    seeds, sweep = tmp_path / "seeds", tmp_path / "sweep"
+    plan = Plan("CartPole-v1", {"algo": "ppo"}, {"network": ["mlp", "json:loads"]}, 64)
+    for folder in (seeds, sweep):
+        folder.mkdir()
+    (seeds / "seeds.json").write_text(json.dumps({"task": "os:system", "settings": settings, "seeds": [1]}))
+    assert main(["train", "--resume", str(seeds)]) == 1
+    assert "os:system" in capsys.readouterr().err
+    with pytest.raises(TrustError, match="os:system"):
+        headrace.train.resume_seeds(seeds)
+    plan.write(sweep)
+    assert main(["sweep", "--resume", str(sweep)]) == 1
+    assert "calls json:loads" in capsys.readouterr().err
+    (sweep / "evil.py").write_text("open('ran', 'w')")
+    replace(plan, settings={"algo": f"{sweep}/evil.py:Algorithm"}, space={"gamma": [0.9, 1.0]}).write(sweep)
+    page = Sweep(sweep, "sweep")
+    page.refresh()  # as the page does
+    assert "evil.py" in page.told["problem"]
+    assert main(["sweep", "--resume", str(sweep), "--space", "gamma=0.9,1.0"]) == 1
+    assert not Path("ran").exists()
+
+
+def test_what_a_user_named_is_remembered_with_its_options(asking, tmp_path):
+    (tmp_path / "own_games.py").write_text(GAMES)
+    script = (
+        f"import headrace; headrace.train('own_games.py:make', run_dir='own', env_options={{'length': 7}}, **{TINY})"
+    )
+    programs.run([sys.executable, "-c", script], check=True)
+    again = "import headrace; headrace.train.resume('own', quiet=True, total_steps=96); headrace.load('own')"
+    programs.run([sys.executable, "-c", again], check=True)
+    config = tmp_path / "own" / "config.json"
+    config.write_text(config.read_text().replace('"length": 7', '"length": 8'))
+    with pytest.raises(TrustError, match=r"own_games\.py:make with length=8"):
+        RunFolder.open("own")
+
+
+def test_an_own_environment_that_the_program_has_imported_needs_no_agreement(asking, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported_games.py").write_text(GAMES)
+    settings = {"task": "imported_games:Game", "env_options": {"length": 3}}
+    assert trust.unagreed(settings)
+    importlib.import_module("imported_games")
+    assert not trust.unagreed(settings)
+    assert trust.unagreed(settings | {"env_options": {"width": 3}})  # none that it declares
+    assert trust.unagreed(settings | {"task": "imported_games:make"})  # no class
+
+
+def test_what_is_asked_hides_nothing_from_a_terminal(asking):
+    with pytest.raises(TrustError) as refused:
+        RunFolder.open(asking(task="os:\x1b[2Ksystem"))
+    assert str(refused.value).replace("\n", "").isprintable()
+
+
+def test_code_that_is_nowhere_is_an_error_that_names_it(asking):
+    for name in ("no_such_module:x", "json.no_such_part:x", "no_such_file.py:x"):
         with pytest.raises(HeadraceError, match=name.partition(":")[0]):
-            evaluate(run, 1)
+            evaluate(asking(network=name), 1)
+
+
+@pytest.mark.parametrize("deep", [50, 900])
+def test_settings_of_any_form_are_refused_in_a_sentence(asking, deep):
+    nested: Any = 1
+    for _ in range(deep):
+        nested = [nested]
+    for wrong in ({"env_options": {"x": nested}}, {"env_options": 3}, {"policies": [1]}, {"curriculum": {"x": nested}}):
+        with pytest.raises(HeadraceError):
+            evaluate(asking(**wrong), 1)
+    for odd in ([], {}, 3, None, "\0.py", "\0:x", "a..b:x", "é:x"):
+        for name in ("task", "algo", "network"):
+            run = asking(**{name: odd}, policies={"a": {name: odd}})
+            for read in (RunFolder.open, RunFolder.read):
+                with suppress(HeadraceError):
+                    read(run)
+    for wrong in ({"algo": 3}, {"network": {}}, {"reward": []}, {"ray": 1}, {"log": "wandb"}, {"load": 1}):
+        with pytest.raises(HeadraceError):
+            headrace.train.resume(asking(**wrong))

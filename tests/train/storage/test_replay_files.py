@@ -163,3 +163,26 @@ def test_mistakes_have_names(tmp_path):
     next(tmp_path.glob("*.safetensors")).write_bytes(b"")
     with pytest.raises(StateError, match="cannot be read"):
         ReplayFiles(new(), tmp_path).load()
+
+
+def test_files_of_other_folders_are_not_read(tmp_path):
+    replay = new()
+    go_on(replay, 10)
+    files = ReplayFiles(replay, tmp_path / "replay")
+    files.save()
+    manifest = tmp_path / "replay" / saving.MANIFEST
+    values = json.loads(manifest.read_text())
+    name = values["chunks"][0][3]
+    values["chunks"][0][3] = f"../{name}"
+    (tmp_path / "replay" / name).rename(tmp_path / name)
+    manifest.write_text(json.dumps(values))
+    with pytest.raises(StateError, match="names files of other folders"):
+        ReplayFiles(new(), tmp_path / "replay").load()
+    values["chunks"][0][3] = name
+    (tmp_path / "replay" / name).symlink_to(tmp_path / name)
+    manifest.write_text(json.dumps(values))
+    with pytest.raises(StateError, match="it is a link"):
+        ReplayFiles(new(), tmp_path / "replay").load()
+    (tmp_path / "replay" / f".{saving.MANIFEST}.tmp").symlink_to(tmp_path / "outside")
+    files.save()
+    assert not (tmp_path / "outside").exists()

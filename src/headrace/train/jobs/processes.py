@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from headrace.machine import usable_cores
 from headrace.train.config.uses import PolicySetup
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import cause_of_death
+from headrace.train.runs import files
 from headrace.train.runs.writing import writing
 
 PATIENCE = 60.0  # maximum wait for a run's last checkpoint after it was told to stop, in seconds
@@ -47,7 +49,8 @@ class MetricsTail:
                 self.lines.clear()
             if size == self._offset:
                 return []
-            with self._file.open("rb") as file:
+            with os.fdopen(files.opened(self._file), "rb") as file:
+                files.check_size(file.fileno(), self._file, files.MOST_METRICS)
                 file.seek(self._offset)
                 text = file.read()
         except OSError:
@@ -56,7 +59,7 @@ class MetricsTail:
         self._offset += len(whole)
         found = []
         for line in whole.splitlines():
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 known = json.loads(line)
                 if isinstance(known, dict) and isinstance(known.get("step"), int):
                     found.append(known)
@@ -154,7 +157,9 @@ class Processes:
         log = run_dir.with_name(f"{run_dir.name}.log")
         with writing(log):
             run_dir.parent.mkdir(parents=True, exist_ok=True)
-            output = log.open("ab")
+            if run_dir.is_symlink():
+                raise OSError(errno.ELOOP, "it is a link, which could lead out of the folder of these runs")
+            output = os.fdopen(files.opened(log, files.APPEND), "ab")
         with output:
             process = Popen(
                 [sys.executable, "-m", "headrace.train.jobs.child"],

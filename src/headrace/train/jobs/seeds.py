@@ -7,7 +7,7 @@ Training can be continued from these files and the checkpoints of the runs, howe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from headrace.train.config.settings import Config
 from headrace.train.jobs.display import Display, ending_words
 from headrace.train.jobs.processes import DONE, Job, Processes
 from headrace.train.processes.interrupt import Interrupt
+from headrace.train.runs import files
 from headrace.train.runs.writing import replace, writing
 
 FILE = "seeds.json"
@@ -73,9 +74,9 @@ class Plan:
         if not file.is_file():
             raise OptionError(f"{folder} holds no runs of several seeds: it has no {FILE}")
         try:
-            values = json.loads(file.read_text())
+            values = json.loads(files.read(file))
             return cls(str(values["task"]), dict(values["settings"]), tuple(map(int, values["seeds"])))
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise StateError(f"{file} cannot be read: {error}") from error
 
     def write(self, folder: Path) -> None:
@@ -200,14 +201,20 @@ def _result(seed: int, job: Job) -> SeedResult:
 def _append(folder: Path, result: SeedResult) -> None:
     values = {"seed": result.seed, "reason": result.reason, "steps": result.steps, "seconds": result.seconds}
     values |= {"return": result.mean_return} | ({"error": result.error} if result.error else {})
-    with writing(folder / RESULTS), (folder / RESULTS).open("a") as file:
-        file.write(json.dumps(values) + "\n")
+    with writing(folder / RESULTS):
+        files.append(folder / RESULTS, json.dumps(values).encode() + b"\n")
 
 
 def _results(folder: Path, plan: Plan) -> dict[int, SeedResult]:
     """Returns seed → its last result; damaged lines, and those of other seeds, are ignored."""
     found: dict[int, SeedResult] = {}
-    lines: Sequence[str] = (folder / RESULTS).read_text().splitlines() if (folder / RESULTS).is_file() else ()
+    file = folder / RESULTS
+    try:
+        lines = files.read(file).splitlines()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StateError(f"{file} cannot be read: {error.strerror}") from error
     for line in lines:
         try:
             values = json.loads(line)
@@ -217,6 +224,6 @@ def _results(folder: Path, plan: Plan) -> dict[int, SeedResult]:
                 seed, _folder(folder, seed), str(values["reason"]), int(values["steps"]), float(values["seconds"]),
                 None if earned is None else float(earned), str(values.get("error", "")),
             )  # fmt: skip
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue
     return {seed: found[seed] for seed in plan.seeds if seed in found}

@@ -39,7 +39,8 @@ class RunOptions:
 
     Attributes:
         quiet: show no progress.
-        trust: run the code of files that the run names, and load its pickles, also if it did not begin here.
+        trust: do what the run's settings ask for, such as running code, and load its pickles, also if it did not begin
+            here.
         objects: networks and rewards that are objects, by the names of their settings.
         callbacks: called at known moments of the run.
         tuned: the tuner's result, for the run's log of events.
@@ -79,9 +80,9 @@ def launch(
 
 def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, options: RunOptions) -> Result:
     """Trains in a new run folder; raises as `headrace.train.train`."""
-    code.remember(code.named({"task": task, **overrides}))
     preload_workers(overrides)
     request = check_request(task, overrides)
+    code.remember(vars(request.config))
     if run_dir is None and options.context is not None:
         run_dir = options.context.earlier_run
     run = RunFolder.create(run_dir, request.config)
@@ -102,16 +103,16 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
     """
     if run_dir is None or not RunFolder(run_dir).config_file.exists():
         return begin(task, overrides, run_dir, options)
-    code.remember(code.named({"task": task, **overrides}))
-    _, config = RunFolder.open(run_dir, trust=options.trust)
     asked = make_config(task, **overrides)
+    code.remember(vars(asked))
+    _, config = RunFolder.open(run_dir, trust=options.trust, training=True)
     changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
     return resume_run(run_dir, changes, options)
 
 
 def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions) -> Result:
     """Goes on with a run from its newest checkpoint; raises as `headrace.train.resume`."""
-    run, config = RunFolder.open(run_dir, trust=options.trust)
+    run, config = RunFolder.open(run_dir, trust=options.trust, training=True)
     given.check_wanted(vars(config), options.objects)
     fixed = sorted(set(changes) - set(CONTINUABLE))
     if fixed:
@@ -119,6 +120,7 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
     if changes:
         check_loggers(changes.get("log", ()))
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
+        code.remember(changes)
     check_cluster(config)
     check_launcher(config)
     lines = read_metrics(run.metrics_file)  # raises for damaged metrics before anything begins

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.errors import HeadraceError, StateError
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.runs import writing
+from headrace.train.runs import files, writing
 from headrace.train.runs.folder import RunFolder
 
 
@@ -62,7 +62,7 @@ class Measured:
     def read(cls, file: Path) -> Measured:
         """Returns the scores in a file; raises `StateError` if it is damaged."""
         try:
-            values: dict[str, Any] = json.loads(file.read_text())
+            values: dict[str, Any] = json.loads(files.read(file))
             reached = tuple(Reached(**each) for each in values.pop("reached"))
             return cls(reached=reached, **values)
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -113,7 +113,7 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
     steps, seconds = points[-1][:2] if points else (0, 0.0)
     if judge == "games":
         points = _points_of_games(run, lines, max(goals), games)
-    greedy = evaluate(run_dir, games, trust=True).mean_return
+    greedy = evaluate(run_dir, games).mean_return
     reached = tuple(replace(each, core_seconds=core_seconds(lines, each.seconds)) for each in times_to(points, goals))
     return Measured(seed, reached, steps, seconds, greedy, games)
 
@@ -156,7 +156,7 @@ def _points_of_games(
         seconds = next((_seconds(line) for line in lines if line["step"] >= steps), None)
         if steps == 0 or seconds is None:
             continue
-        earned = evaluate(run.path, games, which=path.name, trust=True).mean_return
+        earned = evaluate(run.path, games, which=path.name).mean_return
         found.append((steps, seconds, earned))
         if earned >= goal:
             break

@@ -24,6 +24,7 @@ from headrace.train.leaderboard.peers import LIBRARIES
 from headrace.train.leaderboard.report import Entry
 from headrace.train.leaderboard.scores import Measured
 from headrace.train.processes.interrupt import Interrupt
+from headrace.train.runs import files
 from headrace.train.runs.status import read_status
 from headrace.train.runs.writing import replace, writing
 
@@ -139,7 +140,7 @@ def _row_of(folder: Path, row: Row | None) -> Row | None:
 def _kept_in(folder: Path) -> dict[str, Any] | None:
     """Returns the values in a folder's file `KEPT`; None if there is none."""
     try:
-        before = json.loads((folder / KEPT).read_text())
+        before = json.loads(files.read(folder / KEPT))
         if not isinstance(before, dict):
             raise ValueError(f"{type(before).__name__} in place of a dict")
     except FileNotFoundError:
@@ -256,7 +257,7 @@ def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | Non
         "goal": max(row.goals), "episodes": row.games, "folder": str(folder.resolve()), "threads": usable_cores(),
     }  # fmt: skip
     log = folder.with_name(f"{folder.name}.log")
-    with log.open("ab") as output:
+    with os.fdopen(files.opened(log, files.APPEND), "ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "headrace.train.leaderboard.peers"],
             stdin=subprocess.PIPE, stdout=output, stderr=output, env={**os.environ, "PYTHONUNBUFFERED": "1"},
@@ -284,8 +285,8 @@ def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | Non
 
 
 def _peers_result(folder: Path, seed: int, row: Row) -> Measured:
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in files.read(folder / "metrics.jsonl", files.MOST_METRICS).splitlines()]
     points = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
-    greedy = json.loads((folder / "greedy.json").read_text())
+    greedy = json.loads(files.read(folder / "greedy.json"))
     steps, seconds = (lines[-1]["step"], lines[-1]["time"]["seconds"]) if lines else (0, 0.0)
     return Measured(seed, scores.times_to(points, row.goals), steps, seconds, greedy, row.games)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from headrace.errors import OptionError
 from headrace.train.config.settings import LOGGERS, Config
 from headrace.train.logging import tensorboard
+from headrace.train.runs import files
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import replace
 
@@ -133,4 +134,4 @@ def _identity(file: Path) -> str:
     """Returns the run's id at Weights & Biases, read from the file, so that a resumed run has the same."""
     if not file.exists():
         replace(file, uuid.uuid4().hex[:8])
-    return file.read_text().strip()
+    return files.read(file).decode().strip()

@@ -7,12 +7,15 @@ determined by configuration and seed, so that two runs can be compared line by l
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import StateError
 from headrace.train.logging.loggers import Logger
+from headrace.train.runs import files
 from headrace.train.runs.writing import write_all, writing
 
 
@@ -28,7 +31,7 @@ class MetricsWriter:
 
     def __init__(self, file: Path, offset: int = 0, loggers: Sequence[Logger] = ()):
         # unbuffered: data that a full disk refuses must not be written again when the file is closed
-        self._path, self._file = file, file.open("ab", buffering=0)
+        self._path, self._file = file, os.fdopen(files.opened(file, files.APPEND), "ab", buffering=0)
         if self._file.tell() > offset:  # only then, so that otherwise the modification time stays
             self._file.seek(self._file.truncate(offset))
         self._loggers = loggers
@@ -74,7 +77,9 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
         StateError: the file cannot be read, or a line is not an object of metrics; the message names the line.
     """
     try:
-        lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
+        lines = files.read(file, files.MOST_METRICS).split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
     except OSError as error:
         raise StateError(f"{file} cannot be read: {error.strerror}") from error
     return [_measurement(file, number, line) for number, line in enumerate(lines, 1)]
@@ -83,7 +88,8 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
 def _measurement(file: Path, number: int, text: bytes) -> dict[str, Any]:
     try:
         line = json.loads(text)
-        if isinstance(line["step"], int) and isinstance(line.get("return", 0.0), int | float | None):
+        numbers = isinstance(line["step"], int) and isinstance(line.get("return", 0.0), int | float | None)
+        if numbers and max(abs(line["step"]), abs(line.get("return") or 0)) <= sys.float_info.max:
             return line
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass

@@ -61,7 +61,7 @@ def _check_sizes(own: Config, name: str, group: AgentGroup, theirs: Config) -> N
     A task that is defined by unknown code, which only the run folder names, is not made here; the shapes of the network
     are compared later.
     """
-    if not all(map(trust.is_known, trust.sources([theirs.task]))):
+    if trust.unagreed({"task": theirs.task, "env_options": theirs.env_options}):
         return
     known = policy_mapping(build_task(theirs.task, **theirs.env_options).spec, theirs.policies).get(name)
     if known is None:

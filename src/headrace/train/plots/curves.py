@@ -19,6 +19,7 @@ from headrace.errors import HeadraceError, OptionError
 from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config
 from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs import files
 from headrace.train.runs.folder import RunFolder
 
 Source = Literal["training", "evaluation"]
@@ -126,7 +127,8 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
     lines = read_metrics(run.metrics_file)
     points = _evaluations(lines) if source == "evaluation" else [(line["step"], line, line) for line in lines]
     rows = [(step, _seconds(line), measured.get("return")) for step, line, measured in points]
-    kept = np.array([row for row in rows if _finite(row[0]) and _finite(row[2])], dtype=np.float64).reshape(-1, 3)
+    known = [row for row in rows if None not in (files.number(row[0]), files.number(row[2]))]
+    kept = np.array(known, dtype=np.float64).reshape(-1, 3)
     return Curve(Path(path), config, kept[:, 0], kept[:, 1], kept[:, 2])
 
 
@@ -135,7 +137,7 @@ def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, A
     found: dict[Any, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
     for line in lines:
         known = line.get("evaluation")
-        if isinstance(known, dict) and _finite(known.get("step")):
+        if isinstance(known, dict) and files.number(known.get("step")) is not None:
             found.setdefault(known["step"], (known["step"], line, known))
     return list(found.values())
 
@@ -143,12 +145,8 @@ def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, A
 def _seconds(line: Mapping[str, Any]) -> float:
     """Returns the seconds of training of a line; nan if it has none."""
     time = line.get("time")
-    seconds = time.get("seconds") if isinstance(time, dict) else None
-    return float(seconds) if isinstance(seconds, int | float) else math.nan
-
-
-def _finite(number: Any) -> bool:
-    return isinstance(number, int | float) and math.isfinite(number)
+    seconds = files.number(time.get("seconds")) if isinstance(time, dict) else None
+    return math.nan if seconds is None else seconds
 
 
 # -- groups --------------------------------------------------------------------------------------

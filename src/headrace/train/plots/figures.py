@@ -21,7 +21,7 @@ from headrace.train.plots.bands import COVERAGE, RESAMPLES, Mean, band, smoothed
 from headrace.train.plots.baselines import Baseline
 from headrace.train.plots.curves import Curve, Group, Source, read_curve
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import writing
+from headrace.train.runs.writing import replacing, writing
 
 Axis = Literal["steps", "seconds"]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -114,8 +114,8 @@ def plot_groups(
         for ax in list(grid)[len(panels) :]:
             ax.set_axis_off()
         _legend(figure)
-        with writing(out):
-            figure.savefig(out, metadata=_metadata(out))
+        with writing(out), replacing(out) as temporary:
+            figure.savefig(temporary, metadata=_metadata(out), format=out.suffix.removeprefix("."))
     return _caption([group for groups in tasks.values() for group in groups], look)
 
 
@@ -150,7 +150,8 @@ def plot_returns(run_dir: str | Path) -> Path:
             figure.axes[0].text(0.5, 0.5, "no episode ended", transform=figure.axes[0].transAxes, ha="center")
         figure.suptitle(f"{config.task}, {config.algo}, seed {config.seed}")
         _legend(figure)
-        figure.savefig(run.plot_file, dpi=120)
+        with replacing(run.plot_file) as temporary:
+            figure.savefig(temporary, dpi=120, format="png")
     return run.plot_file
 
 

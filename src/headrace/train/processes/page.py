@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import StorageError
+from headrace.train.runs import files
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import replace
 
@@ -164,7 +165,7 @@ def _port(run: RunFolder) -> int:
 
 def _read(run: RunFolder) -> dict[str, Any] | None:
     try:
-        said = json.loads(run.viewer_file.read_text())
+        said = json.loads(files.read(run.viewer_file))
         return said if isinstance(said["port"], int) and 0 < said["port"] < 2**16 and said["pid"] else None
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -35,6 +35,7 @@ from torch import Tensor
 from headrace.errors import StateError
 from headrace.machine import readable
 from headrace.pool.state import BLOCK
+from headrace.train.runs import files
 from headrace.train.runs.seal import is_sealed, sealed
 from headrace.train.runs.writing import flush, writing
 
@@ -121,7 +122,7 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
         StateError: a file is missing, damaged, or of another version; the message names the file.
     """
     try:
-        counters = json.loads((path / COUNTERS).read_text())
+        counters = json.loads(files.read(path / COUNTERS))
         if not isinstance(counters, dict):
             raise StateError(f"checkpoint {path} is damaged: {COUNTERS} holds no counters")
         written = counters.pop("format", None)
@@ -133,7 +134,7 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
         trusted = trust
         if written != BEFORE_SUMS:
             trusted = _check_sums(path) or trust
-        model, optimizer, state = (load_file(path / f"{group}.safetensors") for group in GROUPS)
+        model, optimizer, state = (load_file(files.regular(path / f"{group}.safetensors")) for group in GROUPS)
     except StateError:
         raise
     except (OSError, ValueError, SafetensorError, RecursionError) as error:
@@ -143,17 +144,17 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
 
 def _check_sums(path: Path) -> bool:
     """Raises `StateError` if a file is not what was written; returns whether this user wrote the checksums."""
-    text = (path / SUMS).read_text()
+    text = files.read(path / SUMS).decode()
     lines = (line.partition("  ") for line in text.splitlines())
     sums = {name: digest for digest, _, name in lines}
     for name in (COUNTERS, *(f"{group}.safetensors" for group in GROUPS)):
         if sums.get(name) != _sum(path / name):
             raise StateError(f"checkpoint {path} is damaged: {name} is not what was written ({SUMS})")
-    return (path / SEAL).is_file() and is_sealed(text.encode(), (path / SEAL).read_bytes())
+    return (path / SEAL).is_file() and is_sealed(text.encode(), files.read(path / SEAL))
 
 
 def _sum(file: Path) -> str:
-    with file.open("rb") as content:
+    with os.fdopen(files.opened(file), "rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 

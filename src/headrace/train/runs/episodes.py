@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from headrace.train.runs import files
 from headrace.train.runs.writing import replace
 
 MOST = 8  # maximum number of episodes that are kept
@@ -46,7 +47,7 @@ def file_name(step: int) -> str:
 def kept(folder: Path) -> list[KeptEpisode]:
     """Returns the episodes in a folder whose videos exist, sorted by steps, without damaged lines."""
     try:
-        lines = (folder / LIST).read_bytes().splitlines()
+        lines = files.read(folder / LIST).splitlines()
     except OSError:
         return []
     found = {one.file: one for line in lines if (one := _episode(line)) is not None and (folder / one.file).is_file()}

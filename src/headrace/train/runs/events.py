@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from headrace.errors import HeadraceError
+from headrace.train.runs import files
 
 Kind = Literal[
     "began", "resumed", "checkpoint", "restart", "warning", "tuned", "solved", "finished", "interrupted", "failed"
@@ -26,6 +27,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 BEGINNINGS = ("began", "resumed")
 ENDS = ("solved", "finished", "interrupted", "failed")
 LONGEST = 1000  # maximum number of characters of a text
+MOST_STEPS = 2**63
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class EventLog:
         event = {"time": round(time.time(), 3), "step": step, "seconds": round(seconds, 3), "kind": kind, "text": text}
         line = json.dumps(event | ({"data": dict(data)} if data else {})).encode() + b"\n"
         with contextlib.suppress(OSError):
-            descriptor = os.open(self.file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+            descriptor = files.opened(self.file, files.APPEND)
             try:
                 size = os.fstat(descriptor).st_size
                 if size and os.pread(descriptor, 1, size - 1) != b"\n":  # the writer of the last line was killed
@@ -106,7 +108,7 @@ def one_line(error: BaseException) -> str:
 def read_events(file: Path) -> list[Event]:
     """Returns the events of a file, oldest first, without damaged lines; an empty list if it cannot be read."""
     try:
-        lines = file.read_bytes().splitlines()
+        lines = files.read(file).splitlines()
     except OSError:
         return []
     return [event for line in lines if (event := _event(line)) is not None]
@@ -119,5 +121,5 @@ def _event(line: bytes) -> Event | None:
         when, step, seconds = float(values["time"]), int(values.get("step", 0)), float(values.get("seconds", 0.0))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
-    known = isinstance(kind, str) and isinstance(text, str) and isinstance(data, dict)
+    known = isinstance(kind, str) and isinstance(text, str) and isinstance(data, dict) and abs(step) < MOST_STEPS
     return Event(when, step, seconds, kind, text, data) if known and math.isfinite(when + seconds) else None

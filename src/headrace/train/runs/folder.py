@@ -16,13 +16,15 @@ import os
 import re
 import shutil
 import time
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import OptionError, StateError, StorageError
+from headrace.errors import OptionError, StateError, StorageError, TrustError
 from headrace.train.config.make import algorithms_of, only
 from headrace.train.config.settings import Config
+from headrace.train.runs import files
 from headrace.train.runs import lock as hold
 from headrace.train.runs import trust as _trust
 from headrace.train.runs.events import EventLog
@@ -60,9 +62,11 @@ class RunFolder:
 
         Raises:
             OptionError: the folder already holds a run, or cannot be made.
+            StateError: it holds links in place of a run's files.
             StorageError: files cannot be written there.
         """
         run = cls(make_folder(path, config.task))
+        files.check(run.path)
         try:
             run.config_file.touch(exist_ok=False)  # of several runs that begin at the same time, only one succeeds
         except FileExistsError:
@@ -98,29 +102,30 @@ class RunFolder:
             self.drop_replays(1)
             for folder in (self.checkpoints, self.replay, self.tensorboard, self.episodes):
                 shutil.rmtree(folder, ignore_errors=True)
-            files = (self.config_file, self.metrics_file, self.events.file)
-            for file in (*files, self.viewer_file, self.live_file, self.watched_file):
+            own = (self.config_file, self.metrics_file, self.events.file)
+            for file in (*own, self.viewer_file, self.live_file, self.watched_file):
                 file.unlink(missing_ok=True)
             with suppress(OSError):  # it holds other files
                 self.path.rmdir()
 
     @classmethod
-    def open(cls, path: str | Path, *, trust: bool = False) -> tuple[RunFolder, Config]:
+    def open(cls, path: str | Path, *, trust: bool = False, training: bool = False) -> tuple[RunFolder, Config]:
         """Returns an existing run and its configuration, to resume it or to play it.
 
         Args:
             path: the folder.
-            trust: whether the user agrees to run the code that its configuration names, which is then remembered.
+            trust: whether the user agrees to what its configuration asks for, which is then remembered.
+            training: whether it is resumed, which its configuration may let connect to other machines.
 
         Raises:
             OptionError: there is no run in this folder.
-            StateError: its configuration is damaged.
-            TrustError: it names code that is neither installed nor agreed to.
+            StateError: its configuration is damaged, or it holds links in place of a run's files.
+            TrustError: it asks for what the user has not agreed to, see `headrace.train.runs.trust`.
         """
         run = cls(path)
-        values = run._values()
-        _trust.admit(values, run.path, trust)
-        return run, run._config(values)
+        with run._reading() as values:
+            _trust.admit(values, run.path, trust, training=training)
+            return run, Config.from_values(values)
 
     @classmethod
     def read(cls, path: str | Path) -> tuple[RunFolder, Config]:
@@ -130,31 +135,28 @@ class RunFolder:
 
         Raises:
             OptionError: there is no run in this folder.
-            StateError: its configuration is damaged.
+            StateError: as `open`.
         """
         run = cls(path)
-        values = run._values()
-        if not all(map(_trust.is_known, _trust.sources(algorithms_of(values)))):
-            values = only(Config, values) | {"algo": "ppo", "policies": {}, "schedules": {}}
-        return run, run._config(values)
+        with run._reading() as values:
+            if any(_trust.unagreed({"algo": algo}) for algo in algorithms_of(values)):
+                values = only(Config, values) | {"algo": "ppo", "policies": {}, "schedules": {}}
+            return run, Config.from_values(values)
 
-    def _values(self) -> dict[str, Any]:
-        """Returns what the file of settings holds; raises as `open`."""
-        if not self.config_file.is_file():
+    @contextmanager
+    def _reading(self) -> Iterator[dict[str, Any]]:
+        """Yields what the file of settings holds; whatever is wrong with it becomes a `StateError`, as for `open`."""
+        if not os.path.lexists(self.config_file):
             raise OptionError(f"{self.path} holds no run: it has no config.json")
+        files.check(self.path)
         try:
-            values = json.loads(self.config_file.read_text())
+            values = json.loads(files.read(self.config_file))
             if not isinstance(values, dict) or not isinstance(values.get("task"), str):
                 raise ValueError('it must hold a run\'s settings, {"task": …}')
-            return values
-        except (OSError, ValueError, RecursionError) as error:
-            raise StateError(f"{self.config_file} cannot be read: {error}") from error
-
-    def _config(self, values: dict[str, Any]) -> Config:
-        """Returns the settings of these values; raises `StateError` where they are wrong."""
-        try:
-            return Config.from_values(values)
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            yield values
+        except TrustError:
+            raise
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise StateError(f"{self.config_file} cannot be read: {error}") from error
 
     def held(self, patience: float = 0.0) -> AbstractContextManager[None]:

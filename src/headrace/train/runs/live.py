@@ -17,6 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.train.runs import files
 from headrace.train.runs.writing import replacing
 
 POLL = 0.25  # seconds between checks whether a page shows the run
@@ -24,6 +25,7 @@ FRESH = 5.0  # seconds for which `watched` is recent after a touch
 PAUSE = 1.0  # minimum time between two writes, in seconds
 SHARE = 0.005  # the largest share of the time that writing may take
 STEP = "step"
+MOST = 1 << 32  # bytes of a file of networks
 
 
 class LiveWeights:
@@ -75,9 +77,11 @@ def read_live(file: Path) -> tuple[dict[str, Tensor], int] | None:
         StateError: the file is damaged.
     """
     try:
-        content = file.read_bytes()
+        content = files.read(file, MOST)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StateError(f"{file} cannot be read: {error.strerror}") from error
     try:
         return load(content), _step(content)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.errors import OptionError
+from headrace.train.runs import files
 from headrace.train.runs.writing import writing
 
 LOOKS = 3  # number of attempts, as a process that tests the lock holds it for a moment
@@ -51,7 +52,7 @@ def held(file: Path, patience: float = 0.0) -> Iterator[None]:
 def holder(file: Path) -> str | None:
     """Returns a description of the process that holds the lock of a file; None if no process holds it."""
     try:
-        descriptor = os.open(file, os.O_RDONLY)
+        descriptor = files.opened(file)
     except OSError:
         return None
     try:
@@ -70,7 +71,7 @@ def _locked(file: Path, patience: float) -> int:
     looks = LOOKS + math.ceil(patience / REST)
     for look in range(looks):
         with writing(file):
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = files.opened(file, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -91,7 +92,7 @@ def _locked(file: Path, patience: float) -> int:
 
 def _named(file: Path) -> str:
     try:
-        said = json.loads(file.read_text())
+        said = json.loads(files.read(file))
         here = said["host"] == socket.gethostname()
         return f"process {said['pid']}" + ("" if here else f" on {said['host']}")
     except (OSError, ValueError, TypeError, KeyError):

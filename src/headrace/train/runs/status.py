@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from headrace.train.runs import lock
+from headrace.train.runs import files, lock
 from headrace.train.runs.events import BEGINNINGS, ENDS, Event, read_events
 
 Kind = Literal["running", "solved", "finished", "interrupted", "failed", "killed", "damaged"]
@@ -76,8 +76,8 @@ def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) ->
     if (folder / "train.lock").exists():  # a process that ends by itself removes the file
         return Status("killed", "its process ended without a word", seen, resume_command(folder))
     line = last_line(folder / "metrics.jsonl") or {}
-    goal, mean = _number(settings.get("stop_at_return")), _number(line.get("return"))
-    total, step = _number(settings.get("total_steps")), _number(line.get("step"))
+    goal, mean = files.number(settings.get("stop_at_return")), files.number(line.get("return"))
+    total, step = files.number(settings.get("total_steps")), files.number(line.get("step"))
     if goal is not None and mean is not None and mean >= goal:
         return Status("solved", f"mean return {mean:g} reached {goal:g}", seen)
     if total is not None and step is not None and step >= total:
@@ -88,7 +88,7 @@ def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) ->
 def last_line(file: Path) -> dict[str, Any] | None:
     """Returns the last complete line of a file that is a JSON object; None if there is none, or no file."""
     try:
-        with file.open("rb") as content:
+        with os.fdopen(files.opened(file), "rb") as content:
             content.seek(max(0, content.seek(0, 2) - TAIL))
             lines = content.read().split(b"\n")[:-1]
     except OSError:
@@ -106,7 +106,7 @@ def last_line(file: Path) -> dict[str, Any] | None:
 def _settings(file: Path) -> dict[str, Any] | str:
     """Returns the contents of ``config.json``; or a message if they are not settings."""
     try:
-        values = json.loads(file.read_text())
+        values = json.loads(files.read(file))
     except FileNotFoundError:
         return f"{file.parent} holds no run: it has no {file.name}"
     except (OSError, ValueError, RecursionError) as error:
@@ -121,8 +121,3 @@ def _modified(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _number(value: Any) -> float | None:
-    """Returns a value that is a finite number; None for any other."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None

@@ -1,103 +1,109 @@
-"""Checks of whether the code that a run folder names may be run.
+"""Checks of whether what the settings of a run folder ask for may be done.
 
-A run's settings may name code: a task, an algorithm, a network or a function of rewards in a file or a module. A run
-folder may come from an untrusted source. Its code is therefore run only if it is known: part of an installed package,
-already loaded by this program, or named by the user before and unchanged since. Known code is recorded by path and
-contents in the user's cache, and not in the run folder, whose sender may have changed any of its files.
+A run's settings may name code: a task, an algorithm, a network or a function of rewards in a file or a module, with
+options of the task; and a run that trains may connect to a cluster, send its metrics, or read another run. A run folder
+may come from an untrusted source. Without the user's agreement only registered tasks and algorithms are made, and
+classes of environments in installed packages, with options that they declare and that name neither files nor code.
+All else must have been named by the user before, code in files unchanged since. What was agreed to is recorded in the
+user's cache, and not in the run folder, whose sender may have changed any of its files.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
+import inspect
 import itertools
+import re
 import site
+import sys
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import TrustError
-from headrace.pool.registry import is_registered
-from headrace.pool.sources import is_loaded, split
+import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
+
+from headrace.errors import HeadraceError, TrustError
+from headrace.pool.executors.processes.task import OWN, in_gymnasium
+from headrace.pool.registry import is_registered, registers
+from headrace.pool.sources import is_loaded, module_of, split
+from headrace.train.config import given
+
+WORD = re.compile(r"(\w[\w-]{0,99})?")  # texts in options that name neither a file nor code
+HERE = ("", "local", "auto")  # values of the setting ray that reach no other address
+SENDING = ("wandb", "trackio")  # loggers that send metrics
+DEEPEST = 8  # number of modules through which a class is followed that they import from one another
 
 
-def check(settings: Mapping[str, Any], where: Path) -> None:
-    """Raises `TrustError` if settings, name → value, from the folder ``where`` name code that is not known."""
-    for source in sources(named(settings)):
-        files = _files(source)
-        if is_known(source):
-            continue
-        changed = "" if _remembered().recall(_key(files)) is None else ", which has changed since you ran it last"
+@dataclass(frozen=True)
+class Deed:
+    """Something that settings ask for, and that needs the user's agreement.
+
+    Attributes:
+        words: a description that follows the run's name.
+        key: what the user agrees to, as it is recorded.
+        digest: the hash of the files that must not have changed since; empty if there are none.
+        granted: whether this program may do it without agreement, such as run code that it has already imported.
+    """
+
+    words: str
+    key: dict[str, Any]
+    digest: str = ""
+    granted: bool = False
+
+
+def admit(settings: Mapping[str, Any], where: Path, trust: bool, *, training: bool = False) -> None:
+    """Records what settings, name → value, from the folder ``where`` ask for if ``trust``.
+
+    Args:
+        settings, where: the settings, and the folder that holds them.
+        trust: whether the user agrees to all of it.
+        training: whether the run trains, and is not only played.
+
+    Raises:
+        TrustError: the user does not agree, and has not agreed before.
+    """
+    if trust:
+        remember(settings)
+    elif unknown := unagreed(settings, training=training):
+        changed = [", which has changed since you ran it last" * bool(_remembered().recall(d.key)) for d in unknown]
+        words = dict.fromkeys(_shown(deed.words) + more for deed, more in zip(unknown, changed, strict=True))
         raise TrustError(
-            f"{where} runs code of {_words(files)}{changed}: it may do whatever you may do.\n"
+            f"{where} {' and '.join(words)}: it may do whatever you may do.\n"
             "Read it; if you trust it, say --trust (in Python trust=True)"
         )
 
 
-def admit(settings: Mapping[str, Any], where: Path, trust: bool) -> None:
-    """Records the code that settings, name → value, name if ``trust``; otherwise calls `check`."""
-    if trust:
-        remember(named(settings))
-    else:
-        check(settings, where)
+def _shown(words: str) -> str:
+    """Returns words in which no control character hides anything from a terminal's user."""
+    return words if words.isprintable() else ascii(words)
 
 
-def is_known(source: str) -> bool:
-    """Returns whether the code of a file or module is loaded, installed, or was named by the user and is unchanged."""
-    files = _files(source)
-    return is_loaded(source) or all(map(is_installed, files)) or _remembered().recall(_key(files)) == _digest(files)
+def unagreed(settings: Mapping[str, Any], *, training: bool = False) -> list[Deed]:
+    """Returns what settings, name → value, ask for and the user has not agreed to; see `admit`."""
+    deeds = [deed for deed in _deeds(settings, training) if not deed.granted]
+    return [deed for deed in deeds if _remembered().recall(deed.key) != deed.digest]
 
 
-def remember(names: Iterable[object]) -> None:
-    """Records files of tasks, algorithms, networks and rewards that the user has named; ignores other values."""
-    for source in sources(names):
-        files = _files(source)
-        with suppress(OSError):  # without a cache, code is not recorded
-            if files and not all(map(is_installed, files)):
-                _remembered().remember(_key(files), _digest(files))
-
-
-def named(settings: Mapping[str, Any]) -> list[object]:
-    """Returns the values of settings, name → value, that may name code."""
-    policies = settings.get("policies")
-    own = [each for each in policies.values() if isinstance(each, dict)] if isinstance(policies, dict) else []
-    return [
-        settings.get("task"),
-        settings.get("reward"),
-        *(each.get(name) for each in (settings, *own) for name in ("algo", "network")),
-    ]
-
-
-def sources(names: Iterable[object]) -> list[str]:
-    """Returns the files and modules among the names of tasks, algorithms, networks and rewards."""
-    words = (name for name in names if isinstance(name, str) and not is_registered(name))
-    return [source for source in (split(name)[0] for name in words) if source]
+def remember(settings: Mapping[str, Any]) -> None:
+    """Records that the user has agreed to what settings, name → value, ask for."""
+    for deed in _deeds(settings, training=True):
+        with suppress(OSError):  # without a cache, nothing is recorded
+            if _remembered().recall(deed.key) != deed.digest:
+                _remembered().remember(deed.key, deed.digest)
 
 
 def own_files(settings: Mapping[str, Any]) -> list[Path]:
     """Returns the files of the code that settings, name → value, name, without files of installed packages."""
-    return [file for source in sources(named(settings)) for file in _files(source) if not is_installed(file)]
-
-
-def _files(source: str) -> list[Path]:
-    """Returns the files whose code runs when ``source`` is imported, without those that these files import."""
-    if source.endswith(".py"):
-        return [Path(source).resolve()] if Path(source).is_file() else []
-    files, path = [], None
-    for parts in itertools.accumulate(source.split("."), "{}.{}".format):
-        try:  # for nested modules importlib.util.find_spec would import their packages
-            spec = importlib.util.find_spec(parts) if path is None else PathFinder.find_spec(parts, path)
-        except (ImportError, ValueError):
-            spec = None
-        if spec is None:
-            break
-        if spec.has_location and spec.origin:
-            files.append(Path(spec.origin).resolve())
-        path = spec.submodule_search_locations or []
-    return files
+    names = (name for name in (settings.get("task"), *_named(settings)) if isinstance(name, str))
+    sources = (split(name)[0] for name in names if not is_registered(name))
+    return [file for source in sources if source for file in _own(source)]
 
 
 def is_installed(file: Path) -> bool:
@@ -107,6 +113,191 @@ def is_installed(file: Path) -> bool:
     return any(file.is_relative_to(Path(home).resolve()) for home in homes)
 
 
+# -- what settings ask for -------------------------------------------------------------------------
+
+
+def _deeds(settings: Mapping[str, Any], training: bool) -> Iterator[Deed]:
+    if isinstance(task := settings.get("task"), str):
+        yield from _of_task(task, _options(settings))
+    for name in _named(settings):
+        if isinstance(name, str) and not given.is_given(name) and (source := split(name)[0]):
+            yield from _of_files(source)
+            if _exists(source) and not _own(source):
+                yield Deed(f"calls {name}", {"name": name})
+    if not training:
+        return
+    if isinstance(ray := settings.get("ray"), str) and ray not in HERE:
+        yield Deed(f"connects to the Ray cluster at {ray}", {"ray": ray})
+    log = settings.get("log")
+    for name in SENDING:
+        if isinstance(log, list | tuple) and name in log:
+            yield Deed(f"sends its metrics to {name}", {"log": name})
+    for each in _policies(settings):
+        if isinstance(load := each.get("load"), str):
+            yield Deed(f"reads the run {load}", {"load": str(Path(load).resolve())})
+
+
+def _named(settings: Mapping[str, Any]) -> list[Any]:
+    """Returns the values of settings that may name code, which is called with no arguments of the settings' choice."""
+    names = [each.get(name) for each in _policies(settings) for name in ("algo", "network")]
+    return [settings.get("reward"), *names]
+
+
+def _policies(settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Returns the settings themselves, and those of each policy."""
+    policies = settings.get("policies")
+    own = policies.values() if isinstance(policies, dict) else ()
+    return [settings, *(each for each in own if isinstance(each, dict))]
+
+
+def _options(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Returns the values of each of the task's options, at any time of the run."""
+    found: dict[str, list[Any]] = {}
+    for options in (settings.get("env_options"), settings.get("curriculum")):
+        for name, value in options.items() if isinstance(options, dict) else ():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _of_task(task: str, options: dict[str, list[Any]]) -> Iterator[Deed]:
+    source, name = ("", task) if is_registered(task) else split(task)
+    yield from _of_files(source)
+    declared = _declared(source, name, options)
+    granted = declared is not None and all(each in declared and _is_plain(options[each]) for each in options)
+    # where there is a source, whether this is granted depends on what the program has imported
+    if _exists(source) if source else (not granted and (is_registered(task) or in_gymnasium(task))):
+        place = f"{Path(source).resolve()}:{name}" if source.endswith(".py") else task
+        told = ", ".join(f"{option}={value!r}" for option, values in options.items() for value in values)
+        words = f"makes {task}" + (f" with {told}" if told else "")
+        yield Deed(words, {"name": place, "options": options}, granted=granted)
+
+
+def _of_files(source: str) -> Iterator[Deed]:
+    if own := _own(source):
+        words = " and ".join(map(str, own))
+        yield Deed(f"runs code of {words}", {"files": list(map(str, own))}, _digest(own), is_loaded(source))
+
+
+# -- environments ----------------------------------------------------------------------------------
+
+
+def _declared(source: str, name: str, options: Iterable[str]) -> set[str] | None:
+    """Returns the names of the options that a task declares; None if it is neither registered nor a known class.
+
+    All are declared where a task is registered with Headrace, whose tasks check their options themselves.
+    """
+    if registers(source, name) and "executor" not in options:
+        return {*options}
+    if source and (found := _environment(source, name)):
+        return {*OWN, *_parameters(found)}
+    if in_gymnasium(name) and (not source or (is_loaded(source) and not name.isidentifier())):
+        spec = gym.registry[name]
+        return {"executor", *OWN, *spec.kwargs, *(_parameters(_creator(spec)) if options else ())}
+    return None
+
+
+def _creator(spec: Any) -> Callable[..., Any] | None:
+    """Returns the class or function of a spec of Gymnasium's registry; None if it cannot be imported."""
+    try:
+        return load_env_creator(spec.entry_point)
+    except Exception:  # making the environment raises it again
+        return None
+
+
+def _parameters(maker: Callable[..., Any] | None) -> list[str]:
+    try:
+        known = inspect.signature(maker).parameters.values()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return []
+    return [each.name for each in known if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+
+
+def _environment(source: str, name: str) -> type | None:
+    """Returns an environment's class from an imported or installed module; None for anything else.
+
+    Nothing is called, and a module is imported only if it is installed and its text has a class of this name.
+    """
+    if not is_loaded(source) and (_own(source) or not _has_class(source, name)):
+        return None
+    try:
+        found = vars(module_of(source)).get(name)
+    except HeadraceError:
+        return None
+    kinds = (gym.Env, getattr(sys.modules.get("pettingzoo.utils.env"), "ParallelEnv", gym.Env))
+    known = isinstance(found, type) and issubclass(found, kinds) and not issubclass(found, gym.Wrapper)
+    return found if known else None
+
+
+def _has_class(source: str, name: str, depth: int = DEEPEST) -> bool:
+    """Returns whether a module's text defines a derived class of this name, or imports one from another module."""
+    files, whole = _files(source)
+    if not whole or not depth or not files or files[-1].suffix != ".py":
+        return False
+    try:
+        nodes = ast.parse(files[-1].read_bytes()).body
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return False
+    package = source if files[-1].name == "__init__.py" else source.rpartition(".")[0]
+    for node in nodes:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return bool(node.bases)
+        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+            if (alias.asname or alias.name) == name:
+                with suppress(ImportError):
+                    theirs = importlib.util.resolve_name("." * node.level + (node.module or ""), package)  # type: ignore[union-attr]
+                    return _has_class(theirs, alias.name, depth - 1)
+    return False
+
+
+def _is_plain(value: Any) -> bool:
+    """Returns whether an option's value holds only numbers, and words that name neither a file nor code."""
+    try:
+        if isinstance(value, str):
+            return WORD.fullmatch(value) is not None and not (value and Path(value).exists())
+        parts = [*value, *value.values()] if isinstance(value, dict) else value
+        return all(map(_is_plain, parts)) if isinstance(parts, list | tuple) else True
+    except RecursionError:
+        return False
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def _own(source: str) -> list[Path]:
+    """Returns the files of `_files` that do not belong to an installed package."""
+    return [file for file in _files(source)[0] if not is_installed(file)]
+
+
+def _exists(source: str) -> bool:
+    """Returns whether there is anything that importing a source would run."""
+    return bool(_files(source)[0]) or is_loaded(source) or _spec(source.partition(".")[0]) is not None
+
+
+def _files(source: str) -> tuple[list[Path], bool]:
+    """Returns the files whose code runs when ``source`` is imported, and whether these are all of its modules.
+
+    The files that these import are not among them.
+    """
+    if source.endswith(".py"):
+        return ([Path(source).resolve()], True) if Path(source).is_file() else ([], False)
+    files, path = [], None
+    for parts in itertools.accumulate(source.split("."), "{}.{}".format):
+        spec = _spec(parts, path)
+        if spec is None:
+            return files, False
+        if spec.has_location and spec.origin:
+            files.append(Path(spec.origin).resolve())
+        path = spec.submodule_search_locations or []
+    return files, True
+
+
+def _spec(module: str, path: Any = None) -> Any:
+    try:  # for nested modules importlib.util.find_spec would import their packages
+        return importlib.util.find_spec(module) if path is None else PathFinder.find_spec(module, path)
+    except (ImportError, ValueError, AttributeError):
+        return None
+
+
 def _digest(files: Iterable[Path]) -> str:
     whole = hashlib.sha256()
     for file in files:
@@ -114,14 +305,6 @@ def _digest(files: Iterable[Path]) -> str:
             content = file.read_bytes()
             whole.update(f"{len(content)} ".encode() + content)
     return whole.hexdigest()
-
-
-def _key(files: Iterable[Path]) -> dict[str, Any]:
-    return {"files": [str(file) for file in files]}
-
-
-def _words(files: Iterable[Path]) -> str:
-    return " and ".join(str(file) for file in files)
 
 
 def _remembered() -> Any:

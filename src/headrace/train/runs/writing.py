@@ -54,6 +54,7 @@ def replacing(path: Path) -> Iterator[Path]:
     After an exception ``path`` is unchanged. Nothing is flushed to the disk.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # in a folder from elsewhere it could be a link
     try:
         yield temporary
         temporary.replace(path)

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from headrace.errors import StateError
+from headrace.train.runs import files
 from headrace.train.runs.writing import flush, writing
 from headrace.train.storage.step_replay import MARGIN, StepReplay
 
@@ -94,15 +95,17 @@ class ReplayFiles:
             StateError: nothing was saved, a file is damaged, or the replay has another shape.
         """
         try:
-            manifest = json.loads((self.folder / MANIFEST).read_text())
+            manifest = json.loads(files.read(self.folder / MANIFEST))
             if manifest["format"] != FORMAT:
                 raise StateError(f"the replay in {self.folder} is of another version")
             if manifest["arrays"] != _described(self.replay):
                 raise StateError(f"the replay in {self.folder} is of another task, size, or number of environments")
             chunks = [Chunk(*chunk) for chunk in manifest["chunks"]]
+            if any(chunk.name != Path(chunk.name).name for chunk in chunks):
+                raise StateError(f"the replay in {self.folder} names files of other folders")
             rows: list[int] = list(manifest["written"] if written is None else written)
             self._chunks = self._restore(chunks, rows)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError, SafetensorError) as error:
             if isinstance(error, StateError):
                 raise
             raise StateError(f"the replay in {self.folder} cannot be read: {error}") from error
@@ -140,7 +143,7 @@ class ReplayFiles:
                 if high != begins[segment]:  # the rows between them were overwritten before they were saved
                     break
                 places = np.arange(low, high) % steps
-                for name, rows in load_file(self.folder / chunk.name).items():
+                for name, rows in load_file(files.regular(self.folder / chunk.name)).items():
                     arrays[name][places, segment] = rows[low - chunk.low : high - chunk.low]
                 begins[segment] = low
                 kept.append(Chunk(segment, chunk.low, high, chunk.name))
@@ -174,6 +177,7 @@ class ReplayFiles:
     def _replace(self, name: str, contents: bytes | dict[str, np.ndarray]) -> None:
         """Writes a file atomically."""
         temporary = self.folder / f".{name}.tmp"
+        temporary.unlink(missing_ok=True)  # in a folder from elsewhere it could be a link
         if isinstance(contents, bytes):
             temporary.write_bytes(contents)
         else:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace.train.jobs.processes import MetricsTail
+from headrace.train.runs import trust
 from headrace.train.sweep.samplers import study_of
 from headrace.train.sweep.search import best_of
 from headrace.train.sweep.space import Choice, Range, Space, space_of
@@ -36,9 +37,11 @@ def summary(folder: str | Path) -> dict[str, Any]:
     Raises:
         OptionError: there is no sweep in this folder.
         StateError: the files of the sweep are damaged.
+        TrustError: its algorithm is code that the user has not agreed to run.
     """
     folder = Path(folder)
     plan = Plan.read(folder)
+    trust.admit({"algo": plan.algo}, folder, trust=False)  # whose settings are those of the space
     space = space_of(plan.space, plan.algo)
     trials = read_trials(folder, {*space})
     best = best_of(trials)

@@ -6,7 +6,8 @@ An interrupted sweep continues from these files and the metrics of its runs, fro
 from __future__ import annotations
 
 import json
-import math
+import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError, StateError
-from headrace.train.runs import writing
+from headrace.train.runs import files, writing
 
 FILE = "sweep.json"
 TRIALS = "trials.jsonl"
@@ -64,12 +65,12 @@ class Plan:
         if not file.is_file():
             raise OptionError(f"{folder} holds no sweep: it has no {FILE}")
         try:
-            plan = cls(**json.loads(file.read_text()))
+            plan = cls(**json.loads(files.read(file)))
             described = isinstance(plan.settings["algo"], str) and isinstance(plan.space, dict) and plan.space
             if not (described and plan.trials > 0 and plan.total_steps > 0):
                 raise ValueError("it must hold a task, settings with an algo, a space and numbers of trials and steps")
             return plan
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise StateError(f"{file} cannot be read: {error}") from error
 
     def write(self, folder: Path) -> None:
@@ -107,9 +108,8 @@ class Trial:
 
 def append(folder: Path, trial: Trial) -> None:
     """Appends the present state of a trial; raises `StorageError` if the file cannot be written."""
-    with writing.writing(folder / TRIALS), (folder / TRIALS).open("a") as file:
-        file.write(json.dumps(asdict(trial)) + "\n")
-        file.flush()
+    with writing.writing(folder / TRIALS):
+        files.append(folder / TRIALS, json.dumps(asdict(trial)).encode() + b"\n")
     writing.flush(folder / TRIALS)
 
 
@@ -126,18 +126,20 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
     file = folder / TRIALS
     trials: dict[int, Trial] = {}
     try:
-        lines = file.read_text().split("\n") if file.exists() else []
-    except (OSError, UnicodeDecodeError) as error:
+        lines = files.read(file).split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
         raise StateError(f"{file} cannot be read: {error}") from error
     for number, line in enumerate(lines, 1):
         try:
             trial = Trial(**json.loads(line))
             if trial.settings.keys() != names:
                 raise ValueError(f"its settings must be {', '.join(sorted(names))}")
-            if not isinstance(trial.value, int | float | None):
+            if trial.value is not None and files.number(trial.value) is None:
                 raise ValueError(f"its value {trial.value!r} must be a number, or null")
             trials[int(trial.number)] = trial
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             if number == len(lines):  # a line that was being written when the sweep was killed, or an empty one
                 break
             raise StateError(f"{file}, line {number}: no trial: {error}") from error
@@ -147,9 +149,9 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
 def mend(folder: Path) -> None:
     """Removes an incomplete last line, so that further lines can be appended."""
     file = folder / TRIALS
-    if file.exists() and (text := file.read_bytes()) and not text.endswith(b"\n"):
-        with writing.writing(file), file.open("r+b") as open_file:
-            open_file.truncate(text.rfind(b"\n") + 1)
+    with writing.writing(file), suppress(FileNotFoundError):
+        if (text := files.read(file)) and not text.endswith(b"\n"):
+            os.truncate(files.regular(file), text.rfind(b"\n") + 1)
 
 
 def value_of(metric: str, lines: list[Line]) -> float | None:
@@ -159,8 +161,8 @@ def value_of(metric: str, lines: list[Line]) -> float | None:
         metric: ``"final"`` or ``"area"``, as for `Plan`.
         lines: the lines of the run's ``metrics.jsonl``.
     """
-    known = [(line["step"], line["return"]) for line in lines if line.get("return") is not None]
-    known = [(step, earned) for step, earned in known if math.isfinite(earned)]
+    known = [(files.number(line["step"]), files.number(line.get("return"))) for line in lines]
+    known = [pair for pair in known if None not in pair]
     if not known:
         return None
     steps, returns = np.array(known, dtype=np.float64).T

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
+
+from headrace.train.runs import files
+from headrace.train.runs.writing import replace
 
 Request = dict[str, Any]
 """
@@ -26,7 +30,7 @@ class Metrics:
     def __init__(self, request: Request):
         self._goal, self._episodes = request["goal"], request["episodes"]
         self._limit = 60 * request["minutes"]
-        self._file = (Path(request["folder"]) / "metrics.jsonl").open("w")
+        self._file = os.fdopen(files.opened(Path(request["folder"]) / "metrics.jsonl", files.RENEW), "w")
         self._returns: deque[float] = deque(maxlen=self._episodes)
         self._last: dict[str, Any] | None = None
         self._began, self._told = time.perf_counter(), 0.0
@@ -65,4 +69,4 @@ class Metrics:
 
 def write_games(request: Request, mean: float | None) -> None:
     """Writes the mean return of the games without exploration at the end; None where there are none."""
-    (Path(request["folder"]) / "greedy.json").write_text(json.dumps(mean) + "\n")
+    replace(Path(request["folder"]) / "greedy.json", json.dumps(mean) + "\n")
