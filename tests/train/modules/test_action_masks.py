@@ -227,7 +227,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "a2c": {"algo": "a2c", "minibatch_size": None},
     "pqn": {"algo": "pqn"},
     "dqn": {"algo": "dqn", "samplers": 0} | REPLAY,
-    "dqn of images": {"algo": "dqn", "samplers": 0, "env_options": {"images": True}} | REPLAY,
+    "dqn of images": {"algo": "dqn", "samplers": 0, "hidden": None, "env_options": {"images": True}} | REPLAY,
     "dqn of several steps": {"algo": "dqn", "samplers": 0, "n_step": 3, "prioritised": True} | REPLAY,
     "dqn with samplers": {"algo": "dqn", "samplers": 1, "num_steps": None} | REPLAY,
 }
