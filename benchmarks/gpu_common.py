@@ -192,10 +192,10 @@ def graph_of(steps: Run) -> Run:
 
 def rate(steps: Run, pool: TorchPool, count: int, seconds: float) -> float:
     """Environment steps a second, of passes of ``count`` steps."""
-    # passes that the device may run behind
-    ahead = min(100, max(1, 100_000 // (pool.num_envs * pool.spec.num_agents)))
-    passes, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
+    # passes that the device may run behind: some 10 ms of them, as the first, which is alone, tells
+    passes, ahead, start = 0, 1, time.perf_counter()
+    while (spent := time.perf_counter() - start) < seconds:
+        ahead = max(1, min(100, int(0.01 * passes / spent))) if passes else 1
         for _ in range(ahead):
             steps()
         wait(pool.device)

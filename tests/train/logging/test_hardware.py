@@ -58,6 +58,17 @@ def test_what_is_not_known_is_none():
     assert (processor_seconds([os.getpid()]) or 0.0) > 0.0
 
 
+def test_a_driver_that_cannot_tell_is_no_error(monkeypatch):
+    class NotSupported(Exception):
+        """As NVML's own."""
+
+    def utilization(device: torch.device) -> int:
+        raise NotSupported
+
+    monkeypatch.setattr(torch.cuda, "utilization", utilization)
+    assert gpu_use(torch.device("cuda", 0)) is None
+
+
 @linux
 def test_lines_of_metrics_say_when_they_were_written_and_how_many_cores_were_in_use(tmp_path, monkeypatch):
     monkeypatch.setattr(hardware, "LEAST", 0.0)

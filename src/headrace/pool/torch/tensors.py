@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -24,3 +25,13 @@ def mismatch(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...], device: to
     if tensor.dtype != dtype:
         return f"must be {dtype}, not {tensor.dtype}"
     return "" if tensor.is_contiguous() else "must be contiguous"
+
+
+def running_sum(values: torch.Tensor, dim: int) -> torch.Tensor:
+    """Returns the sums of the elements so far along a dimension, as `torch.cumsum`, which on CUDA is not deterministic.
+
+    Where torch is told to be deterministic, it adds one slice after the other.
+    """
+    if values.is_cuda and torch.are_deterministic_algorithms_enabled():
+        return torch.stack(list(accumulate(values.unbind(dim))), dim)
+    return values.cumsum(dim)

@@ -6,7 +6,10 @@ cannot launch as fast as a GPU runs them. Captured once, they are launched toget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -35,43 +38,68 @@ class Graph:
         generators: Sequence[torch.Generator] = (),
     ):
         self._function, self._device = function, device
-        self._enabled = enabled and device.type == "cuda"
+        self._enabled = enabled and self.possible(device)
         self._generators = generators
         self._calls = 0
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._replay: Callable[[], object] | None = None
         self._answer: Any = None
+
+    @staticmethod
+    def possible(device: torch.device) -> bool:
+        """Returns whether a device has graphs."""
+        return device.type == "cuda"
 
     @property
     def captured(self) -> bool:
         """Whether calls replay a graph already."""
-        return self._graph is not None
+        return self._replay is not None
 
     def __call__(self) -> Any:
         if not self._enabled:
             return self._function()
-        if self._graph is None:
+        if self._replay is None:
             self._calls += 1
             if self._calls <= EAGER_CALLS:
                 return self._aside()
-            self._capture()
-        assert self._graph is not None
-        self._graph.replay()
+            self._replay = self._capture()
+        self._replay()
         return self._answer
 
     def _aside(self) -> Any:
         """Calls the function on a side stream, as calls before a capture must be; returns its result."""
-        main, side = torch.cuda.current_stream(self._device), torch.cuda.Stream(self._device)
+        main, side = torch.cuda.current_stream(self._device), _side_stream(self._device)
         side.wait_stream(main)
         with torch.cuda.stream(side):
             answer = self._function()
         main.wait_stream(side)
         return answer
 
-    def _capture(self) -> None:
+    def _capture(self) -> Callable[[], object]:
+        """Captures the function, whose result stays in `_answer`; returns what replays it."""
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
             graph.register_generator_state(generator)
         # other threads, such as the one that monitors connections to other processes, may call CUDA during the capture
-        with torch.cuda.device(self._device), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        capture = torch.cuda.graph(graph, stream=_side_stream(self._device), capture_error_mode="thread_local")
+        with torch.cuda.device(self._device), _no_garbage(), capture:
             self._answer = self._function()
-        self._graph = graph
+        return graph.replay
+
+
+@functools.cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """Returns a device's stream for captures and calls before them: memory that one stream has freed, another lacks."""
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Returns a context in which Python collects no garbage: to free another graph's memory ends a capture."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -119,7 +119,7 @@ class OffPolicy(Policy):
         # rows of a minibatch and sums of statistics, in memory that CUDA graphs of updates use
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
         self._measured = torch.zeros(len(self.statistics), device=device)
-        self._update = Updater(self, self._batch, config.graphs and not config.host_random)
+        self._update = Updater(self, self._batch, self.graphs)
 
     def _make(self) -> tuple[Any, nn.Module]:
         """Returns the distribution and the network."""
@@ -158,6 +158,11 @@ class OffPolicy(Policy):
         """As `Policy.updates`, of the part with the most updates."""
         return max((int(each.steps) for each in self._optimisers.values()), default=0)
 
+    @property
+    def graphs(self) -> bool:
+        """Whether updates are CUDA graphs on a device that has them."""
+        return self.config.graphs and not self.config.host_random
+
     def optimiser_of(self, part: str) -> FlatAdam:
         """Returns the optimiser of a part of the network."""
         return self._optimisers[part]
@@ -190,6 +195,17 @@ class OffPolicy(Policy):
             self._actor_measured.copy_(self.improve_actor(batch, rates))
             self.move_targets()
         return torch.cat((critics, self._actor_measured))
+
+    def improve_critics_apart(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
+        """As `improve_with`, where another process updates the actor; returns `critic_statistics`."""
+        critics = self.improve_critics(batch, rates)
+        if actor:
+            self.move_targets()
+        return critics
+
+    def improve_actor_apart(self, batch: Transitions, rates: UpdateRates, actor: bool = True) -> Tensor:
+        """As `improve_with`, where another process updates the critics; returns `actor_statistics`."""
+        return self.improve_actor(batch, rates)
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Makes one gradient step of the critics; returns `critic_statistics`, float32."""
@@ -249,8 +265,6 @@ class OffPolicy(Policy):
         super().join_group(process_group)
         for optimiser in self._optimisers.values():
             optimiser.reduce = process_group.average
-        if self._optimisers:
-            self._update = Updater(self, self._batch, False)
 
     # -- one iteration of the Trainer ------------------------------------------------------------
 

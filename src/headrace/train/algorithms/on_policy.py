@@ -44,6 +44,7 @@ class OnPolicy(Policy):
     statistics = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "gradient_norm")
     stops_early: bool = False
     curiosity: Curiosity | None = None
+    _updates = 0
 
     @property
     def normalises_advantages(self) -> bool:
@@ -84,11 +85,13 @@ class OnPolicy(Policy):
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
             return
         rates, orders = Rates.of(config, step), self.draw_orders(samples, generator)
-        alone = self.process_group is None
-        if self.device.type == "cuda" and config.graphs and alone and not self.stops_early and samples.rows is None:
+        graphs = config.graphs and Graph.possible(self.device)
+        if graphs and not self.stops_early and samples.rows is None:
             if self._graph is None:
                 self._graph = _UpdateGraph(self)
+            made = self._updates + sum(1 if order is None else len(order) for order in orders)
             self.losses = self._graph(samples, rates, orders)
+            self._updates = made
         else:
             with self._threads(samples, orders):
                 losses = self.update(samples, rates, orders)
@@ -114,7 +117,7 @@ class OnPolicy(Policy):
 
     @property
     def updates(self) -> int:
-        return int(self.optimiser.steps)
+        return self._updates
 
     def join_group(self, process_group: Collectives) -> None:
         super().join_group(process_group)
@@ -144,6 +147,7 @@ class OnPolicy(Policy):
             for batch in minibatches(samples, order, self.normalises_advantages, self.process_group):
                 statistics = self.backward(batch, rates, measure)
                 norm = self.optimiser.step(rates.learning_rate, rates.max_grad_norm)
+                self._updates += 1
                 if statistics is not None:
                     measured.append(torch.cat((statistics, norm.view(1))))
             if self.stops_early and self.is_over(measured[-1]):
@@ -205,6 +209,7 @@ class OnPolicy(Policy):
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
         self.optimiser.load(checkpoints.group(self.name, saved) if self.name else dict(saved))
+        self._updates = int(self.optimiser.steps)
 
     def state(self) -> dict[str, Tensor]:
         state = super().state()
@@ -233,6 +238,12 @@ class _UpdateGraph:
             self._rates = torch.zeros(len(rates), device=self._policy.device)
             self._orders = [None if order is None else torch.empty_like(order) for order in orders]
         self._rates.copy_(torch.tensor(rates), non_blocking=True)
+        self._take(samples, orders)
+        return self._graph()
+
+    @torch.inference_mode()  # in which rollouts are collected: elsewhere their tensors are read-only
+    def _take(self, samples: Samples, orders: list[Tensor | None]) -> None:
+        """Copies a rollout to where the graph reads it."""
         for kept, order in zip(self._orders, orders, strict=True):
             if kept is not None and order is not None:
                 kept.copy_(order)
@@ -243,7 +254,6 @@ class _UpdateGraph:
             # a rollout that is a CUDA graph writes to the same memory each time, so its tensors need no copy
             if isinstance(kept, Tensor) and kept.data_ptr() != given.data_ptr():
                 kept.copy_(given)
-        return self._graph()
 
     def _update(self) -> Tensor:
         assert self._samples is not None and self._rates is not None

@@ -7,12 +7,13 @@ class directly; with workers, `headrace.train.workers.replay_learner` also publi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
@@ -20,8 +21,8 @@ from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_mirror import replay_on
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
+from headrace.train.storage.minibatches import Minibatches
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
@@ -40,62 +41,39 @@ class StepLearner:
             `HindsightReplay` over either.
         updates: number of updates so far, including those before a resumption.
         generator: draws minibatches.
+        minibatches: the minibatches drawn.
     """
 
     def __init__(self, config: ReplayConfig, policy: OffPolicy, replay: StepReplay):
         self.config: Config = config
-        self.policy, self._size, self._n_step = policy, config.minibatch_size, replay.n_step
+        self.policy, self._n_step = policy, replay.n_step
         self.replay = drawn_from(config, replay_on(policy.device, replay))
         self.updates = 0
         self.generator = torch.Generator().manual_seed(config.seed)
         self._rates = UpdateRates.of(config, 0)
         self._measured = torch.zeros(len(policy.statistics), device=policy.device)
         self._since = 0
-        self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64)
-        self._batch: Transitions | None = None
+        self.minibatches = minibatches_of(config, policy, self.replay, self._n_step)
+        self._improve = self._updater()
 
-    @cached_property
-    def _improve(self) -> Updater:
-        # made with the first update, when it is known whether other processes train the same policy
-        alone = self.policy.process_group is None and not self.config.host_random
-        return Updater(self.policy, self._last_batch, self.config.graphs and alone)
+    def _updater(self) -> Updater:
+        return Updater(self.policy, self.minibatches.read, self.policy.graphs)
 
     @torch.inference_mode()
     def update(self) -> None:
         """Makes one update."""
         if not self.updates:
             self.policy.prepare(self._observed)
-        rows = self._rows = self.replay.draw((self._size,), self.generator)
-        self._batch = self._in_place(self.policy.normalised(self.replay.read(rows), self._n_step))
+        self.minibatches.draw(self.generator)
         self.updates += 1
         self._since += 1
-        self._learn(self._batch)
+        measured = self._improve(self._rates)
+        self._measured[: len(measured)] += measured
         if isinstance(self.replay, PrioritisedReplay):
-            self.replay.update(rows, self.policy.errors)
-
-    def _learn(self, batch: Transitions) -> None:
-        """Makes an update from a batch, and adds its statistics to the sums."""
-        self._measured += self._improve(self._rates)
+            self.replay.update(self.minibatches.numbers, self.policy.errors)
 
     def _observed(self, count: int) -> Tensor:
         return self.replay.read(self.replay.draw((count,), self.generator)).inputs
-
-    def _last_batch(self) -> Transitions:
-        assert self._batch is not None
-        return self._batch
-
-    def _in_place(self, batch: Transitions) -> Transitions:
-        """Copies the batch to the memory that a CUDA graph of an update reads."""
-        if self.policy.device.type == "cpu":
-            return batch
-        if self._batch is None:
-            return Transitions(
-                **{name: tensor.clone() for name, tensor in batch._asdict().items() if tensor is not None}
-            )
-        for name, there in self._batch._asdict().items():
-            if there is not None:
-                there.copy_(getattr(batch, name))
-        return self._batch
 
     def set_rates(self, step: int) -> None:
         """Sets scheduled settings to their values at agent step ``step``."""
@@ -129,6 +107,15 @@ class StepLearner:
         priorities = checkpoints.group("priorities", state)
         if isinstance(self.replay, PrioritisedReplay) and priorities:
             self.replay.load(priorities)
+
+
+def minibatches_of(
+    config: ReplayConfig, policy: OffPolicy, replay: StepReplay | ReplayWrapper, n_step: int
+) -> Minibatches:
+    """Returns the minibatches of a policy's updates, from a replay on the policy's device."""
+    in_place = policy.graphs and Graph.possible(policy.device)
+    normalised = partial(policy.normalised, steps=n_step)
+    return Minibatches(replay, config.minibatch_size, normalised, policy.device, in_place)
 
 
 def drawn_from(config: ReplayConfig, replay: StepReplay) -> StepReplay | ReplayWrapper:

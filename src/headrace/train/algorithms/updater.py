@@ -52,10 +52,20 @@ class Updater:
         policy: the policy to update.
         read: returns a batch; for graphs, always with the same shapes, in the same memory.
         graphs: whether to capture graphs on CUDA.
+        improve: makes an update, or the half of one that this process makes; by default the policy's `improve_with`.
+        due: returns whether the actor learns in the next update; by default the policy's `actor_is_due`.
     """
 
-    def __init__(self, policy: Updatable, read: Callable[[], Transitions], graphs: bool = True):
+    def __init__(
+        self,
+        policy: Updatable,
+        read: Callable[[], Transitions],
+        graphs: bool = True,
+        improve: Callable[[Transitions, UpdateRates, bool], Tensor] | None = None,
+        due: Callable[[], bool] | None = None,
+    ):
         self._policy, self._read = policy, read
+        self._improve, self._due = improve or policy.improve_with, due or policy.actor_is_due
         self._given: UpdateRates | None = None
         self._rates = UpdateRates(0.0, 0.0, 0.0)
         self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
@@ -68,11 +78,11 @@ class Updater:
         """Makes one update at these rates; returns its statistics, float32, which the next call may overwrite."""
         if rates != self._given:
             self._given = self._rates = rates
-            if self._policy.device.type == "cuda":
+            if Graph.possible(self._policy.device):
                 self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
                 self._rates = UpdateRates(*self._rate_values.unbind())
-        return self._graphs[self._policy.actor_is_due()]()
+        return self._graphs[self._due()]()
 
     @torch.inference_mode()
     def _once(self, actor: bool) -> Tensor:
-        return self._policy.improve_with(self._read(), self._rates, actor)
+        return self._improve(self._read(), self._rates, actor)

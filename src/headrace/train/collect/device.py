@@ -19,6 +19,7 @@ from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.batch import FINAL
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.torch.tensors import torch_dtype
+from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.final_observations import FinalObservationList, FinalObservationSlots, slots_needed
@@ -36,7 +37,7 @@ class DeviceCollector(Collector):
 
     def __init__(self, config: Config, pool: TorchPool, policies: Sequence[Policy], static: bool | None = None):
         device = pool.device
-        self.static = device.type == "cuda" if static is None else static
+        self.static = Graph.possible(device) if static is None else static
         super().__init__(config, pool.spec, policies, device, device, self.static)
         self.pool = pool
         spec, envs = pool.spec, config.num_envs

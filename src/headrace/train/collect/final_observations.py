@@ -1,13 +1,33 @@
 """The final observations of truncated episodes, kept until the critic values them at the end of a rollout."""
 
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+import warp as wp
 from torch import Tensor
 
+from headrace.pool.executors.kernels.launch import load, quiet, record_over, view_of
 from headrace.train.collect.collector import MASKS, columns_of
 from headrace.train.collect.rollout_buffer import FinalObservations
 from headrace.train.modules.policy_mapping import AgentGroup
+
+BLOCK = 256
+LANES = wp.constant(32)  # threads of a row
+
+
+@wp.kernel(enable_backward=False, module="unique")
+def copy_rows(
+    picked: wp.array[wp.bool], slot: wp.array[wp.int32], rows: wp.array2d[wp.uint8], kept: wp.array3d[wp.uint8]
+):
+    """Copies the rows of bytes that are picked to ``kept[slot, row]``; the others are neither read nor written."""
+    row = wp.tid() / LANES
+    if picked[row]:
+        for column in range(wp.tid() % LANES, rows.shape[1], LANES):
+            kept[slot[row], row, column] = rows[row, column]
 
 
 class FinalObservationList:
@@ -54,7 +74,7 @@ class FinalObservationSlots:
 
     Args:
         slots: the number of times that one environment can be truncated within a rollout, see `slots_needed`.
-        finals: array name → final observations, or their action masks, [N, …] of a step.
+        finals: array name → final observations, or their action masks, [N, …] of a step, always in this memory.
         steps: steps of a rollout, T.
     """
 
@@ -62,8 +82,20 @@ class FinalObservationSlots:
         some = next(iter(finals.values()))
         self._kept = {name: torch.stack([torch.zeros_like(f)] * slots) for name, f in finals.items() if slots}
         self._t = torch.full((slots, len(some)), steps, dtype=torch.int64, device=some.device)
-        self._used = torch.zeros(len(some), dtype=torch.int64, device=some.device)
+        self._used = torch.zeros(len(some), dtype=torch.int32, device=some.device)
         self._never = steps
+        self._copies = [self._copy_of(final, self._kept[name]) for name, final in finals.items() if slots]
+
+    def _copy_of(self, final: Tensor, kept: Tensor) -> Callable[[int], None]:
+        """Returns a function of the address of bool[N] that copies the rows that are true to their slots."""
+        device, block = str(final.device), 1 if final.device.type == "cpu" else BLOCK
+        load(copy_rows, device, block, "the copy of final observations")
+        with quiet():
+            picked = view_of(torch.zeros(len(final), dtype=torch.bool, device=final.device), wp.bool)
+            rows = view_of(final.view(len(final), -1).view(torch.uint8), wp.uint8)
+            slots = view_of(kept.view(*kept.shape[:2], -1).view(torch.uint8), wp.uint8)
+            arguments = [picked, view_of(self._used, wp.int32), rows, slots]
+        return record_over(copy_rows, len(final) * int(LANES), arguments, device, block)
 
     def clear(self) -> None:
         """Removes all final observations, before a rollout."""
@@ -73,11 +105,9 @@ class FinalObservationSlots:
     def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
         """Keeps the final observations of the episodes that step t truncated, as `FinalObservationList.note`."""
         for slot, times in enumerate(self._t):
-            here = truncated & (self._used == slot)
-            times.masked_fill_(here, t)
-            for name, final in finals.items():
-                kept = self._kept[name][slot]
-                torch.where(here.view(-1, *(1,) * (final.dim() - 1)), final, kept, out=kept)
+            times.masked_fill_(truncated & (self._used == slot), t)
+        for copy in self._copies:
+            copy(truncated.data_ptr())
         self._used += truncated
 
     def of(self, agent_group: AgentGroup, name: str) -> FinalObservations:

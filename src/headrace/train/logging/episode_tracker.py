@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.pool.torch.tensors import running_sum
+
 
 class _Summary(NamedTuple):
     """Number of episodes since the beginning and in the window, and the means over the window."""
@@ -60,13 +62,13 @@ class EpisodeTracker:
             by_type: for each type, its rewards and the step's contribution to its episodes' lengths, [T, N] each.
             taken: whether each step was taken, and counts for the lengths, bool[T, N]; None if all steps were.
         """
-        self._summary = self.everywhere = None
+        self.forget_summary()
         lengths = torch.ones_like(rewards) if taken is None else taken.to(rewards)
         pairs = ((rewards, lengths), *by_type)
         values = torch.stack([each for pair in pairs for each in pair]).to(self._running)
         ends = ends.to(self._count.device)
         steps = torch.arange(len(ends), device=ends.device).unsqueeze(1)
-        total = values.cumsum(1) + self._running.unsqueeze(1)  # since the episodes running at the start began
+        total = running_sum(values, 1) + self._running.unsqueeze(1)  # since the episodes running at the start began
         last = torch.where(ends, steps, -1).cummax(0).values  # the last end up to each step
         before = torch.cat([torch.full_like(last[:1], -1), last[:-1]])
 
@@ -81,9 +83,13 @@ class EpisodeTracker:
         self._count += number[-1]
         self._running.copy_(total[:, -1] - until(last[-1:])[:, 0])
 
+    def forget_summary(self) -> None:
+        """Has the means computed anew when they are next read, as after a replayed graph with an `update` in it."""
+        self._summary = self.everywhere = None
+
     def add(self, returns: Tensor, lengths: Tensor) -> None:
         """Adds episodes that ended in another process: returns and lengths [K], in the order of their ends."""
-        self._summary = self.everywhere = None
+        self.forget_summary()
         measured = torch.stack((returns.double(), lengths.double()))[:, -self.window :].to(self._count.device)
         skipped = len(returns) - measured.shape[1]
         places = (self._count + skipped + torch.arange(measured.shape[1], device=self._count.device)) % self.window
@@ -155,7 +161,7 @@ class EpisodeTracker:
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Restores the tensors that `state` returned."""
-        self._summary = self.everywhere = None
+        self.forget_summary()
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
+from headrace.pool.torch.tensors import running_sum
 
 
 class Distribution(Protocol):
@@ -98,7 +99,7 @@ class Categorical:
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
         """Returns actions int64[B] for noise [B, 1], by inverting the cumulative distribution."""
-        below = torch.softmax(params.t().contiguous(), 0).cumsum_(0)[:-1]
+        below = running_sum(torch.softmax(params.t().contiguous(), 0), 0)[:-1]
         return (below <= noise.reshape(-1)).sum(0)
 
     def mode(self, params: Tensor) -> Tensor:

@@ -186,7 +186,7 @@ def _train(
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # by default gloo resolves the host name, which may fail
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
-    group = ProcessGroup(rank, size, stop.is_set, lambda _: config.devices[rank], watched=True)
+    group = ProcessGroup(rank, size, stop.is_set, lambda _: str(device), watched=True)
     return train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group, trust=trust)
 
 

@@ -42,6 +42,7 @@ from headrace.train.runs.events import Kind, one_line, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights
 
+LOOK = 0.1  # seconds
 REMARKS = 3  # number of remarks on the dashboard, the newest ones
 LAST_EVALUATION = 60.0  # maximum time for the evaluation of the last weights, in seconds
 INTERRUPTED = 20.0  # the same after Ctrl-C or TERM, which launchers let a kill follow
@@ -86,6 +87,7 @@ class Runner(ABC):
         self._live = LiveWeights(run.live_file, run.watched_file)
         self._address = address_of(run) if config.viewer else None
         self._hardware = HardwareUse(device, self._root)
+        self._looked_at, self._seen_solved = float("-inf"), False
         self._logged, self._logged_at = 0, 0.0  # step and seconds of the last line of metrics
         self.callbacks = Callbacks((), self)
 
@@ -206,15 +208,25 @@ class Runner(ABC):
 
     def solved(self) -> bool:
         """Returns whether the mean return of the last episodes has reached ``stop_at_return``."""
-        goal, mean = self.config.stop_at_return, self.tracker.mean_return()
-        return goal is not None and mean is not None and self.tracker.full and mean >= goal
+        goal = self.config.stop_at_return
+        if goal is None:
+            return False
+        mean = self.tracker.mean_return()
+        return mean is not None and self.tracker.full and mean >= goal
 
     def over(self) -> bool:
         """Returns whether a resumed run had already ended, and written its last line of metrics."""
         return 0 < self.step == self._logged and self._at_end()
 
     def _at_end(self) -> bool:
-        return self.finished() or self.solved()
+        return self.finished() or self._looks_solved()
+
+    def _looks_solved(self) -> bool:
+        """As `solved`; of a run on a GPU, where the host waits for the mean return, at most `LOOK` seconds ago."""
+        now = time.monotonic()
+        if self.device.type == "cpu" or now - self._looked_at >= LOOK:
+            self._looked_at, self._seen_solved = now, self.solved()
+        return self._seen_solved
 
     def _reason(self) -> Reason:
         return "solved" if self.solved() else "finished" if self.finished() else "interrupted"

@@ -149,11 +149,6 @@ class Trainer(Runner):
         self.collector.draw(self.generator)
         rollouts = self._collected()
         self._watch.lap("rollout")
-        ends = self.collector.ends
-        for policy in self.policies:
-            agent_group = policy.agent_group
-            scores, by_type = self.collector.scores(agent_group), self.collector.scores_by_type(agent_group)
-            policy.tracker.update(scores, ends, by_type, self.collector.taken)
         taken = self._steps_taken()
         self._learn(rollouts, taken)
         if self.device.type == "cpu":  # on a GPU, only reports and checkpoints wait for the losses
@@ -191,7 +186,15 @@ class Trainer(Runner):
         """Returns the collection of a rollout, as a CUDA graph where it can be one."""
         whole = self.config.graphs and isinstance(self.collector, DeviceCollector)
         captured = whole and self.group.may_capture(self.collector.experiences)
-        return Graph(self.collector.collect, self.device, captured)
+        return Graph(self._collect_and_track, self.device, captured)
+
+    def _collect_and_track(self) -> list[Any]:
+        rollouts, ends = self.collector.collect(), self.collector.ends
+        for policy in self.policies:
+            agent_group = policy.agent_group
+            scores, by_type = self.collector.scores(agent_group), self.collector.scores_by_type(agent_group)
+            policy.tracker.update(scores, ends, by_type, self.collector.taken)
+        return rollouts
 
     def _next_stage(self) -> None:
         """Replaces the environments by ones with the present options of the curriculum."""
@@ -214,6 +217,8 @@ class Trainer(Runner):
         except ActionError:  # which may be due to an observation that is not finite
             self._check_seen()
             raise
+        for policy in self.policies:
+            policy.tracker.forget_summary()
         if self.collector.storage.type == "cpu":
             check_rewards(self.collector.rewards, self._when())
         return rollouts

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.device_replay import Transitions, to_device
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.step_replay import MARGIN, StepReplay
 
@@ -103,9 +103,7 @@ class DeviceReplay(StepReplay):
         staged.note()
 
     def _read_at(self, numbers: Tensor) -> Transitions:
-        if self._stream is not None:
-            numbers = numbers.pin_memory().to(self.device, non_blocking=True)
-        return self._gather(numbers)
+        return self._gather(to_device(numbers, self.device))
 
 
 def replay_on(device: torch.device, replay: StepReplay) -> StepReplay:

@@ -39,6 +39,11 @@ class Transitions(NamedTuple):
         return each.mean(-1) if self.weights is None else (each * self.weights).mean(-1)
 
 
+def to_device(host: Tensor, device: torch.device) -> Tensor:
+    """Returns a tensor of the host on a device; nothing waits for the copy to a GPU, from pinned memory."""
+    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)
+
+
 class Recorded(NamedTuple):
     """A rollout to be written to a replay.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.device_replay import Transitions, to_device
 from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.sum_tree import SumTree
@@ -55,11 +55,14 @@ class PrioritisedReplay(ReplayWrapper):
     def read(self, numbers: Tensor) -> Transitions:
         """Returns the transitions with these numbers, int64[B], and their weights; see `StepReplay.read`."""
         transitions = self.replay.read(numbers, self._again)
+        return transitions._replace(weights=to_device(self.weights(numbers), transitions.rewards.device))
+
+    def weights(self, numbers: Tensor) -> Tensor:
+        """Returns the importance weights of transitions with these numbers, float32[B], on the host."""
         priorities = self._tree.leaves.index_select(0, numbers.remainder(self.replay.layout.size))
         # transitions that are about to be overwritten no longer have a priority
         priorities = priorities.where(priorities > 0, self._highest)
-        weights = (priorities.min() / priorities).pow_(self.importance)
-        return transitions._replace(weights=weights.float().to(transitions.rewards.device))
+        return (priorities.min() / priorities).pow_(self.importance).float()
 
     def update(self, numbers: Tensor, errors: Tensor) -> None:
         """Sets the priorities of transitions that were read, int64[B], from their errors, float32[B].
@@ -67,14 +70,12 @@ class PrioritisedReplay(ReplayWrapper):
         Errors on a GPU take effect with the next call, so that the host does not wait for them.
         """
         ready = None
+        copied = torch.empty(errors.shape, dtype=errors.dtype, pin_memory=errors.is_cuda)
+        copied.copy_(errors.detach(), non_blocking=True)
         if errors.is_cuda:
-            copied = torch.empty(errors.shape, dtype=errors.dtype, pin_memory=True)
-            errors = copied.copy_(errors.detach(), non_blocking=True)
             ready = torch.cuda.Event()
-            ready.record()
-        else:
-            errors = errors.detach().clone()
-        self._to_come.append((numbers.clone(), errors, ready))
+            ready.record(torch.cuda.current_stream(errors.device))
+        self._to_come.append((numbers.clone(), copied, ready))
         if len(self._to_come) > (ready is not None):
             self._take(*self._to_come.pop(0))
 

@@ -247,6 +247,13 @@ class StepReplay:
                 return transitions
             numbers[lost] = (draw or self._again)(int(lost.sum()))
 
+    def gather(self, numbers: Tensor) -> Transitions:
+        """Returns the transitions of `read`, for numbers on the device of the arrays; some may have been overwritten.
+
+        It can be part of a CUDA graph.
+        """
+        return self._gather(numbers)
+
     def _read_at(self, numbers: Tensor) -> Transitions:
         return self._gather(numbers)
 

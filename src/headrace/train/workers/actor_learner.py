@@ -20,7 +20,8 @@ from headrace.errors import OptionError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.algorithms.step_learner import drawn_from
+from headrace.train.algorithms.step_learner import drawn_from, minibatches_of
+from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
@@ -130,7 +131,8 @@ def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters
     seed = seed_of(config, 2**30, life, int(counters.begun[0]))
     generator = torch.Generator().manual_seed(seed)
     policy.generator.manual_seed(seed)
-    drawn = drawn_from(config, replay_on(device, replay))
+    minibatches = minibatches_of(config, policy, drawn_from(config, replay_on(device, replay)), replay.n_step)
+    update = Updater(policy, minibatches.read, policy.graphs, policy.improve_actor_apart, lambda: True)
     kept, last = time.monotonic(), measured
     with torch.inference_mode():
         while not counters.stopped:
@@ -140,9 +142,8 @@ def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters
                 time.sleep(REST)
                 continue
             exchange.critics.read(policy.parts[CRITIC])
-            batch = policy.normalised(drawn.read(drawn.draw((config.minibatch_size,), generator)))
-            rates = UpdateRates.of(config, counters.total_steps())
-            last = policy.improve_actor(batch, rates)
+            minibatches.draw(generator)
+            last = update(UpdateRates.of(config, counters.total_steps()))
             counters.actor_updates[0] = made + 1
             if made % config.publish_every == 0:
                 exchange.publish_actor(policy)

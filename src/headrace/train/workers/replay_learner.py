@@ -13,8 +13,8 @@ from torch import Tensor
 
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.step_learner import StepLearner
+from headrace.train.algorithms.updater import Updater
 from headrace.train.modules.normalisation import RewardScaler
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers.actor_learner import CRITIC, Exchange
 
@@ -44,13 +44,10 @@ class ReplayLearner(StepLearner):
         if self.updates % self.config.publish_every == 0:
             self.publish()
 
-    def _learn(self, batch: Transitions) -> None:
-        if not self.apart:
-            super()._learn(batch)
-            return
-        self._measured[: len(self.policy.critic_statistics)] += self.policy.improve_critics(batch, self._rates)
-        if self.updates % self.policy.actor_every == 0:
-            self.policy.move_targets()
+    def _updater(self) -> Updater:
+        if not self.config.apart:
+            return super()._updater()
+        return Updater(self.policy, self.minibatches.read, self.policy.graphs, self.policy.improve_critics_apart)
 
     @torch.inference_mode()
     def _follow(self, scaler: RewardScaler) -> None:
@@ -102,5 +99,5 @@ class ReplayLearner(StepLearner):
         """Returns the mean age of the last minibatch, in steps of its environments and in versions of the weights."""
         if not self.updates:
             return {}
-        steps, versions = self.replay.staleness(self._rows, self.exchange.weights.version)
+        steps, versions = self.replay.staleness(self.minibatches.numbers, self.exchange.weights.version)
         return {"steps": float(steps.double().mean()), "versions": float(versions.double().mean())}

@@ -38,7 +38,7 @@ from headrace.pool.executors.kernels.random import AgentStreams
 
 WARP = 32
 BLOCK = 256  # number of threads of a block that serves several environments
-MOST_LANES = 1024  # number of threads of the largest block
+MOST_LANES = 256  # so that several environments share a multiprocessor, and one works while another is at a barrier
 
 
 @wp.struct

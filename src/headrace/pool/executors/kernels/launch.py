@@ -64,7 +64,7 @@ def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, blo
     recorded = _recorded(kernel, threads, arguments, device, block_dim)
     if device == "cpu":
         return _direct_call(recorded) or recorded.launch
-    return lambda: recorded.launch(_torch_stream(recorded.device))
+    return lambda: _launch(recorded)
 
 
 def _direct_call(recorded: Any) -> Run | None:
@@ -141,9 +141,21 @@ def record_over(
 
     def run(address: int) -> None:
         first.data = address
-        recorded.launch(None if device == "cpu" else _torch_stream(recorded.device))
+        recorded.launch() if device == "cpu" else _launch(recorded)
 
     return run
+
+
+def _launch(recorded: Any) -> None:
+    """Launches on torch's current stream of a GPU, which Warp would leave as the current device."""
+    import torch
+
+    stream = _torch_stream(recorded.device)
+    if torch.cuda.current_device() == recorded.device.ordinal:
+        recorded.launch(stream)
+        return
+    with torch.cuda.device(recorded.device.ordinal):
+        recorded.launch(stream)
 
 
 def _recorded(kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Any:
@@ -161,7 +173,9 @@ def on_torch_stream(device: str) -> Iterator[None]:
     if device == "cpu":
         yield
         return
-    with wp.ScopedStream(_torch_stream(wp.get_device(device)), sync_enter=False):
+    import torch
+
+    with torch.cuda.device(device), wp.ScopedStream(_torch_stream(wp.get_device(device)), sync_enter=False):
         yield
 
 

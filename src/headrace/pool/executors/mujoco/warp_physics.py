@@ -3,26 +3,32 @@
 MuJoCo Warp computes in float32. A task's functions are written once, in float64, so the fields that they read are
 copied into float64 arrays after each physics step, and the fields that they may write are copied back. These are a few
 hundred numbers for each world, which takes little time compared with the physics.
+
+A physics step is hundreds of launches, and its solver ends when all worlds have converged, which only a graph's
+conditional nodes decide without the host. On a GPU all physics therefore runs in graphs: in one of Warp's, or as a part
+of the graph that torch captures, if Warp is told of it. A capture that Warp does not know of keeps each of its
+temporary arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels.launch import on_torch_stream, quiet
+from headrace.pool.executors.kernels.launch import COMPILING, _torch_stream, on_torch_stream, quiet
 from headrace.pool.executors.mujoco.fields import (
     FORCES,
     SINGLE,
     MjModel,
     field_array,
-    field_dtype,
     library,
     physics_struct,
     varying_rows,
@@ -34,6 +40,10 @@ STATE = (
     "time qpos qvel act history plastic qacc_warmstart ctrl qfrc_applied xfrc_applied eq_active mocap_pos mocap_quat "
     "userdata"
 ).split()
+PLACES = {"geom_pos", "geom_quat", "body_pos", "body_quat"}
+"""fields of the model on which the places of geoms depend"""
+TRIED = 300  # physics steps in which constraint rows are counted
+DEFAULT_ROWS = 64  # of MuJoCo Warp
 MAX_VALUE = 1e10  # mjMAXVAL, above which MuJoCo reports divergence
 NO_MEMORY = 0xFF  # bits of mujoco_warp's OverflowType for contacts or constraints that were left out
 
@@ -57,18 +67,19 @@ class WarpPhysics:
         with quiet(), wp.ScopedDevice(self._device):
             try:
                 self._model = self._mjw.put_model(model, batch_sizes=dict.fromkeys(env.varies, num_envs))
-                self._data = self._mjw.make_data(model, nworld=num_envs)
+                self._data = self._mjw.make_data(model, nworld=num_envs, njmax=_constraint_rows(model))
             except (NotImplementedError, ValueError) as error:
                 raise OptionError(f"{env.name}: MuJoCo Warp cannot run this model: {error}") from error
-            self._mjw.forward(self._model, self._data)  # compiles its kernels, which is impossible in a CUDA graph
-        self._model.opt.graph_conditional = False  # CUDA graphs are captured by torch
+            self._mjw.step(self._model, self._data)  # compiles its kernels before any capture
+        self._graphs: dict[Hashable, Any] = {}
+        self._captured: list[Any] = []
+        self._placing = self._with_moved_geoms()
         self._overflow = wp.to_torch(self._data.overflow)
         self._state = {name: t for name in STATE if (t := self._tensor(name)) is not None and t.numel()}
         self.initial = self._initial(data)
+        self._constant: list[torch.Tensor] = []
         self.struct = physics_struct(model, data, env.reads)
         self.arrays, self._mirrors = self._mirrored(model, data, num_envs)
-        self._constant = [name for name in env.reads if hasattr(self._model, name) and name not in env.varies]
-        self._pull(self._constant)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -93,7 +104,9 @@ class WarpPhysics:
 
     def pull(self) -> None:
         """Copies the fields that the task reads into its arrays."""
-        self._pull([name for name in self._mirrors if name not in self._constant])
+        for name, mirror in self._mirrors.items():
+            tensor = self._tensor(name)
+            mirror.copy_(tensor.reshape(tensor.shape[0], *mirror.shape[1:]))
 
     def push(self) -> None:
         """Copies the fields that the task's functions may have written back to physics."""
@@ -107,30 +120,52 @@ class WarpPhysics:
     def step(self, steps: int) -> None:
         """Advances all worlds by ``steps`` physics steps, and recomputes the fields that the task needs up to date."""
         self._overflow.zero_()
-        with self._running() as (mjw, model, data):
-            for _ in range(steps):
-                mjw.step(model, data)
-            if self._env.fresh:
-                mjw.fwd_kinematics(model, data)
-                mjw.sensor_pos(model, data)
-                mjw.com_vel(model, data)
-                mjw.sensor_vel(model, data)
-            if self._reads_forces:
-                mjw.rne_postconstraint(model, data)
+        self._run(("step", steps), lambda: self._advance(steps))
+
+    def _advance(self, steps: int) -> None:
+        mjw, model, data = self._mjw, self._model, self._data
+        self._place()
+        for _ in range(steps):
+            mjw.step(model, data)
+        if self._env.fresh:
+            mjw.fwd_kinematics(model, data)
+            mjw.sensor_pos(model, data)
+            mjw.com_vel(model, data)
+            mjw.sensor_vel(model, data)
+        if self._reads_forces:
+            mjw.rne_postconstraint(model, data)
 
     def begin(self, steps: int = 0) -> None:
         """Computes all fields that follow from the worlds' state, after ``steps`` settling steps."""
-        with self._running() as (mjw, model, data):
-            for _ in range(steps):
-                mjw.step(model, data)
-            if steps:
-                self._state["time"].zero_()
-            flags, actuation = model.opt.disableflags, int(library().mjtDisableBit.mjDSBL_ACTUATION)
-            model.opt.disableflags = flags | actuation if self._env.starts_unactuated else flags
-            mjw.forward(model, data)
-            model.opt.disableflags = flags
+        self._run(("begin", steps), lambda: self._begin(steps))
         for name in FORCES:
             self._tensor(name).zero_()  # until the next step, as on threads
+
+    def _begin(self, steps: int) -> None:
+        mjw, model, data = self._mjw, self._model, self._data
+        self._place()
+        for _ in range(steps):
+            mjw.step(model, data)
+        if steps:
+            data.time.zero_()
+        flags, actuation = model.opt.disableflags, int(library().mjtDisableBit.mjDSBL_ACTUATION)
+        model.opt.disableflags = flags | actuation if self._env.starts_unactuated else flags
+        mjw.forward(model, data)
+        model.opt.disableflags = flags
+
+    def _with_moved_geoms(self) -> Any:
+        """Returns the model in which no geom counts as fixed to the world; None if the task moves none of those.
+
+        MuJoCo Warp places geoms that are fixed to the world only once, when its data are made.
+        """
+        if PLACES.isdisjoint(self._env.varies):
+            return None
+        with wp.ScopedDevice(self._device):
+            return replace(self._model, body_weldid=wp.ones_like(self._model.body_weldid))
+
+    def _place(self) -> None:
+        if self._placing is not None:
+            self._mjw.kinematics(self._placing, self._data)
 
     def warnings(self) -> torch.Tensor:
         """Returns each world's warning, int32 [N]: 0, or 1 + a `mujoco.mjtWarning`."""
@@ -151,10 +186,38 @@ class WarpPhysics:
     def _reads_forces(self) -> bool:
         return self._env.forces and any(name in FORCES for name in self._env.reads)
 
-    @contextmanager
-    def _running(self) -> Iterator[tuple[Any, Any, Any]]:
+    def _run(self, key: Hashable, launches: Callable[[], None]) -> None:
+        """Runs launches of MuJoCo Warp: on a GPU as a graph, that of ``key``, or in the graph that torch captures."""
         with quiet(), wp.ScopedDevice(self._device), on_torch_stream(self._device):
-            yield self._mjw, self._model, self._data
+            if self._device == "cpu":
+                launches()
+                return
+            stream = _torch_stream(wp.get_device(self._device))
+            if stream.is_capturing:
+                with self._known_to_warp(stream):
+                    launches()
+            else:
+                if key not in self._graphs:
+                    self._graphs[key] = self._captured_apart(launches)
+                wp.capture_launch(self._graphs[key], stream=stream)
+
+    @contextmanager
+    def _known_to_warp(self, stream: wp.Stream) -> Iterator[None]:
+        """Returns a context in which Warp knows that torch captures its current stream."""
+        if stream in stream.device.captures:  # whoever captures has told Warp
+            yield
+            return
+        wp.capture_begin(stream=stream, external=True)
+        try:
+            yield
+        finally:
+            self._captured.append(wp.capture_end(stream=stream))  # holds memory that the graph uses
+
+    def _captured_apart(self, launches: Callable[[], None]) -> Any:
+        """Returns a graph of these launches, captured on a stream of its own: torch's default stream cannot be."""
+        with COMPILING, wp.ScopedStream(wp.Stream(self._device)), wp.ScopedCapture() as capture:
+            launches()
+        return capture.graph
 
     def _tensor(self, name: str) -> Any:
         """Returns MuJoCo Warp's array of this name as a tensor; None if there is none."""
@@ -171,24 +234,42 @@ class WarpPhysics:
         return initial
 
     def _mirrored(self, model: MjModel, data: Any, num_envs: int) -> tuple[Any, dict[str, torch.Tensor]]:
+        """Returns the struct of the fields that the task reads, and the memory of those that change: name → float64."""
         arrays, mirrors = self.struct(), {}
         for name in self._env.reads:
-            field, tensor = field_array(model, data, name), self._tensor(name)
+            field, dtype = field_array(model, data, name), self.struct.vars[name].type.dtype
+            if hasattr(model, name) and name not in self._env.varies:  # the same in all worlds
+                memory = torch.as_tensor(field.copy(), device=self._device)
+                self._constant.append(memory)
+                with quiet():
+                    row = memory.element_size() * memory[0].numel() if len(memory) else 0
+                    view = wp.array(ptr=memory.data_ptr(), shape=(num_envs, len(memory)), strides=(0, row), dtype=dtype,
+                                    device=self._device)  # fmt: skip
+                setattr(arrays, name, view)
+                continue
+            tensor = self._tensor(name)
             if tensor is None or not tensor.is_floating_point():
                 raise OptionError(f"{self._env.name} reads {name}, which MuJoCo Warp does not have: it runs on the CPU")
             shape = (num_envs,) if name in SINGLE else (num_envs, *field.shape)
             mirrors[name] = torch.zeros(shape, dtype=torch.float64, device=tensor.device)
             with quiet():
                 extent = shape[:1] if name in SINGLE else shape[:2]
-                dtype = field_dtype(name, field)
                 view = wp.array(ptr=mirrors[name].data_ptr(), shape=extent, dtype=dtype, device=self._device)
             setattr(arrays, name, view)
         return arrays, mirrors
 
-    def _pull(self, names: list[str]) -> None:
-        for name in names:
-            tensor, mirror = self._tensor(name), self._mirrors[name]
-            mirror.copy_(tensor.reshape(tensor.shape[0], *mirror.shape[1:]))
+
+def _constraint_rows(model: MjModel) -> int | None:
+    """Returns the constraint rows to allocate for a world: twice what random controls need; None for the default.
+
+    MuJoCo Warp's default does not depend on the number of joints and geoms, unless there is a height field.
+    """
+    data, random, most = library().MjData(model), np.random.default_rng(0), 0
+    for _ in range(TRIED):
+        data.ctrl[:] = random.uniform(-1, 1, model.nu)
+        library().mj_step(model, data)
+        most = max(most, data.nefc)
+    return None if model.nhfield or 2 * most <= DEFAULT_ROWS else 2 * most
 
 
 def _mujoco_warp() -> Any:

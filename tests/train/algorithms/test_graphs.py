@@ -1,0 +1,110 @@
+"""What a GPU runs as CUDA graphs, on a CPU with a stand-in for graphs: it learns what the plain path learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from graph_runs import NORMED, RUNS, SMALL, STEPS
+from graph_stand_in import graphs_on_a_cpu
+from headrace.train import resume, train
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.updater import Updater
+from headrace.train.config.settings import make_config
+from headrace.train.logging.metrics import read_metrics
+from headrace.train.runners.step_trainer import StepTrainer
+from headrace.train.runners.synchronous import Trainer
+from headrace.train.runs.folder import RunFolder
+from nightly import rest_nightly
+from updates import a_policy, some_transitions
+
+
+@pytest.fixture
+def make_trainer(tmp_path: Path) -> Iterator[Any]:
+    made: list[Trainer] = []
+
+    def make(kind: type[Trainer], settings: dict[str, Any]) -> Trainer:
+        config = make_config(**{"total_steps": 10**9, "tensorboard": False, **SMALL, **settings})
+        made.append(kind(config, RunFolder.create(tmp_path / str(len(made)), config)))
+        return made[-1]
+
+    yield make
+    for trainer in made:
+        trainer.close()
+
+
+def learnt(make: Any, kind: type[Trainer], settings: dict[str, Any]) -> Trainer:
+    trainer = make(kind, settings)
+    for _ in range(8):
+        trainer.iterate()
+    return trainer
+
+
+def assert_same(one: Trainer, other: Trainer) -> None:
+    for a, b in zip(one.policies, other.policies, strict=True):
+        assert a.updates == b.updates > 0
+        for (name, tensor), theirs in zip(a.model().items(), b.model().values(), strict=True):
+            torch.testing.assert_close(tensor, theirs, msg=name, atol=1e-4, rtol=1e-3)
+    assert one.tracker.episodes == other.tracker.episodes
+    mean = one.tracker.mean_return()
+    assert (mean and pytest.approx(mean, rel=1e-3)) == other.tracker.mean_return()
+
+
+def assert_graphs_learn_the_same(make: Any, kind: type[Trainer], settings: dict[str, Any]) -> Trainer:
+    """As without graphs; where the plain path differs, as with fixed shapes alone."""
+    alike = settings.get("algo") not in NORMED and settings["task"] != "TagContinuous-v0"
+    with graphs_on_a_cpu():
+        graphs = learnt(make, kind, settings)
+        if not alike:
+            assert_same(graphs, learnt(make, kind, settings | {"graphs": False}))
+    if alike:
+        assert_same(graphs, learnt(make, kind, settings))
+    return graphs
+
+
+@pytest.mark.parametrize("name", rest_nightly(list(RUNS), *(name for name in RUNS if name not in ("td3", "ddpg"))))
+def test_graphs_learn_what_is_learnt_without(make_trainer: Any, name: str) -> None:
+    graphs = assert_graphs_learn_the_same(make_trainer, Trainer, RUNS[name])
+    assert graphs._collect.captured == ("host" not in name)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_replays_of_steps_are_read_in_graphs(make_trainer: Any, name: str) -> None:
+    trainer = assert_graphs_learn_the_same(make_trainer, StepTrainer, STEPS[name])
+    assert trainer.learner._improve._graphs[True].captured
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
+def test_learners_beside_samplers_use_graphs_and_resume(tmp_path: Path, algo: str) -> None:
+    task = "Pendulum-v1" if algo == "sac" else "CartPole-v1"
+    own = {"num_steps": 32} if algo == "ppo" else {"learning_starts": 100, "replay_ratio": 0.1, "log_steps": 100}
+    sizes: dict[str, Any] = {"hidden": (16,), "minibatch_size": 32}
+    settings: dict[str, Any] = {"samplers": 1, "num_envs": 4, "stop_at_return": None, "viewer": False, "video": False}
+    with graphs_on_a_cpu():
+        result = train(task, algo, run_dir=tmp_path, total_steps=1200, quiet=True, **sizes, **own, **settings)
+        assert result.reason == "finished"
+        assert resume(tmp_path, quiet=True, total_steps=1800).steps >= 1800
+    line = read_metrics(tmp_path / "metrics.jsonl")[-1]
+    assert line["updates"] > 8 and all(math.isfinite(value) for value in line["loss"].values())
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3", "ddpg", "crossq"])
+def test_halves_of_updates_are_graphs(algo: str) -> None:
+    """As of two processes, of which one updates the critics and one the actor."""
+    plain, graphs = a_policy(algo), a_policy(algo)
+    batch, rates = some_transitions(plain, 32, 1), UpdateRates(1e-2, 1e-2, 0.5)
+    with graphs_on_a_cpu():
+        critics = Updater(graphs, lambda: batch, improve=graphs.improve_critics_apart)
+        actor = Updater(graphs, lambda: batch, improve=graphs.improve_actor_apart, due=lambda: True)
+        for _ in range(8):
+            due = plain.actor_is_due()
+            wanted = plain.improve_critics_apart(batch, rates, due)
+            torch.testing.assert_close(critics(rates), wanted)
+            torch.testing.assert_close(actor(rates), plain.improve_actor_apart(batch, rates, True))
+    for (name, tensor), other in zip(plain.model().items(), graphs.model().values(), strict=True):
+        torch.testing.assert_close(tensor, other, msg=name)
