@@ -14,10 +14,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.envs.registration import EnvCreator, EnvSpec, load_env_creator
 
 from headrace.errors import OptionError
 from headrace.pool import by_value
@@ -73,7 +73,7 @@ def portable_spec(name: str) -> EnvSpec:
     spec = gym.spec(name)
     if isinstance(spec.entry_point, str) and spec.entry_point.startswith("__main__:"):
         spec = copy(spec)
-        spec.entry_point = load_env_creator(str(spec.entry_point))
+        spec.entry_point = cast(EnvCreator, load_env_creator(str(spec.entry_point)))
     return spec
 
 
