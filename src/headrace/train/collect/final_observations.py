@@ -1,6 +1,7 @@
 """The final observations of truncated episodes, kept until the critic values them at the end of a rollout."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 

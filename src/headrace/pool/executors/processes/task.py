@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.envs.registration import EnvCreator, EnvSpec, load_env_creator
 
 from headrace.errors import OptionError
 from headrace.pool import by_value
@@ -111,8 +111,7 @@ def portable_spec(name: str) -> EnvSpec:
     spec = gym.spec(name)
     if isinstance(spec.entry_point, str) and spec.entry_point.startswith("__main__:"):
         spec = copy(spec)
-        made_by: Any = load_env_creator(str(spec.entry_point))
-        spec.entry_point = made_by
+        spec.entry_point = cast(EnvCreator, load_env_creator(str(spec.entry_point)))
     return spec
 
 
