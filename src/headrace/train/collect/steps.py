@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from math import isfinite
+from math import isfinite, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,9 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.cnn import is_image
+from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 
@@ -81,7 +83,10 @@ def make_replay(config: Any) -> StepReplay:
     n_step = 1 if config.hindsight else config.n_step
     steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
     spaces = spec.observation, spec.action
-    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack)
+    layout = StepLayout(*spaces, segments, steps, envs, frames.stack)
+    needed = sum(prod(shape) * dtype.itemsize for shape, dtype in layout.fields.values())
+    with replay_named(config.replay_size, needed, torch.device("cpu")):
+        return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack)
 
 
 class Stepped(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -30,6 +31,7 @@ from headrace.train.runs.writing import replace
 
 SEVERAL = ("seeds.json", "sweep.json")
 """files of folders whose runs are folders in them"""
+NAMED = 5  # maximum number of them that an error names
 
 
 class RunFolder:
@@ -141,7 +143,7 @@ class RunFolder:
     def _values(self) -> dict[str, Any]:
         """Returns what the file of settings holds; raises as `open`."""
         if not self.config_file.is_file():
-            raise OptionError(f"{self.path} holds no run: it has no config.json")
+            raise OptionError(f"{self.path} holds {self._several() or 'no run: it has no config.json'}")
         try:
             values = json.loads(self.config_file.read_text())
             if not isinstance(values, dict) or not isinstance(values.get("task"), str):
@@ -149,6 +151,21 @@ class RunFolder:
             return values
         except (OSError, ValueError, RecursionError) as error:
             raise StateError(f"{self.config_file} cannot be read: {error}") from error
+
+    def _several(self) -> str:
+        """Returns in words which runs a folder of several holds, the best first; empty if it is none."""
+        if not any((self.path / name).is_file() for name in SEVERAL):
+            return ""
+        found: list[tuple[float, str]] = []
+        for run in (file.parent for file in self.path.glob("*/config.json")):
+            try:
+                earned = float(json.loads((run / "checkpoints" / "best" / "state.json").read_text())["best_return"])
+                found.append((earned, f"{run} (mean return {earned:.1f})"))
+            except (OSError, ValueError, TypeError, KeyError):
+                found.append((-math.inf, str(run)))
+        told = [words for _, words in sorted(found, reverse=True)]
+        more = f" … {len(told) - NAMED} more" if len(told) > NAMED else ""
+        return f"several runs: name one of them: {', '.join(told[:NAMED])}{more}" if told else ""
 
     def _config(self, values: dict[str, Any]) -> Config:
         """Returns the settings of these values; raises `StateError` where they are wrong."""
