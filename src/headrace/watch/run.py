@@ -108,6 +108,7 @@ class Run:
             "rate": seen.rate,
             "return": _number(last.get("return")),
             "returns": _returns(last),
+            "evaluated": _number(_inside(last, "evaluation").get("return")),
             "seconds": _number(_inside(last, "time").get("seconds")),
             "ranks": _ranks(last),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),

@@ -44,6 +44,7 @@ from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
 
 LEAST_LINES = 100  # the fewest lines of metrics of a whole run, so that short runs have a curve as well
@@ -339,8 +340,7 @@ class Trainer(Runner):
                 if self.config.deterministic:
                     raise
                 self._saves_environments = False
-                words = str(error).splitlines()
-                self.remark(f"a resumed run will begin new episodes: {words[0]} {words[-1]}")
+                self.remark(f"a resumed run will begin new episodes, as {one_line(error)}")
         return {}
 
     def load(self, point: Checkpoint) -> int:
