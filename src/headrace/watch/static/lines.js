@@ -68,6 +68,7 @@ function label(line, lines, differing) {
   const trials = run.sweep ? lines.filter((each) => each.runs[0].sweep === run.sweep) : [];
   if (trials.length > 1) {
     const name = trials.length === lines.length ? run.name.split("/").at(-1) : run.name;
+    line.name = name; // where the settings stand beside it
     return [name, ...differences(trials).slice(0, SWEPT).map((each) => `${each} ${worded(line, each)}`)].join(" · ");
   }
   if (lines.length === 1) return `${run.task} ${run.algo} · ${seeds}`;
