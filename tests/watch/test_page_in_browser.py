@@ -277,6 +277,39 @@ def test_a_sweep_is_one_row_with_its_trials_as_parallel_coordinates(tmp_path: Pa
         wait_for(lambda: len(rows(page)) == 12)
 
 
+def test_a_sweep_is_loading_until_it_is_there_and_its_lines_tell_what_was_varied(
+    tmp_path: Path, open_page: Open
+) -> None:
+    write_sweep(tmp_path / "sweep")
+    write_run(tmp_path / "before")
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        empty = page.locator("section[aria-label=Return] > p").first
+        page.locator("#list .item", has_text="seed 1").click()
+        page.locator("section[aria-label=Return] .key button").first.wait_for(state="attached")
+        observer = "new MutationObserver(() => said.push(p.textContent)).observe(p, {childList: true})"
+        empty.evaluate(f"p => {{ window.said = []; {observer} }}")
+        page.locator("#list .item", has_text="sweep of 12").click()
+        keys = page.locator("section[aria-label=Return] .key button")
+        wait_for(lambda: keys.count() == 12 and not empty.inner_text())
+        assert not any("no episode" in said for said in page.evaluate("said"))
+        assert "trial-6 · learning_rate 0.001 · num_steps 16" in keys.all_inner_texts()
+
+
+def test_evaluations_come_before_the_returns_of_training(tmp_path: Path, open_page: Open) -> None:
+    path = write_run(tmp_path / "replay", lines=2)
+    measured = line(600, 9.0, -209.0, evaluation={"return": 1012.0, "length": 200.0, "step": 500, "version": 3})
+    with (path / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(measured) + "\n")
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        figures = page.locator(".head .fig")
+        wait_for(lambda: figures.count() > 1)
+        assert figures.nth(0).inner_text().split("\n") == ["1,012", "evaluated, without exploration"]
+        assert figures.nth(1).inner_text().startswith("−209\ntraining return")
+        assert "1,012" in page.locator("#list .item").inner_text()
+
+
 def test_a_hundred_runs_are_listed_and_filtered(tmp_path: Path, open_page: Open) -> None:
     ends = ("finished", "solved", "interrupted", "failed", None)
     for index in range(100):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ from headrace.train import log_episode
 from headrace.train.play.evaluate import MOST_STEPS, Evaluation, evaluate
 from headrace.train.play.judging import told
 from headrace.train.play.video import record
+from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import replacing, writing
+
+LINES = 10.0  # seconds between two lines of progress where there is no terminal
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ def run(argv: list[str]) -> int:
     if args.in_3d:
         return _show_in_3d(args, trust)
     console = Console(highlight=False)
-    with _progress(console, f"playing {config.task}", args.episodes) as show:
+    with _progress(console, f"playing {config.task} (at most {MOST_STEPS:,} steps each)", args.episodes) as show:
         played = evaluate(
             args.run,
             args.episodes,
@@ -93,7 +97,7 @@ def run(argv: list[str]) -> int:
             seed=args.seed,
             which=args.checkpoint,
             trust=trust,
-            ended=show,
+            shown=show,
         )
     console.print(told(RunFolder(args.run), args.checkpoint), soft_wrap=True)
     console.print(f"{config.task}: mean return {played.mean_return:.1f}")
@@ -103,7 +107,13 @@ def run(argv: list[str]) -> int:
     if args.log is not None:
         _log(args, trust, console)
     if args.film:
-        path, steps = _film(args, trust, console)
+        try:
+            path, steps = _film(args, trust, console)
+        except Exception as error:  # of the environment's own drawing, or of the disk: the episodes were played
+            if args.video is not None:
+                raise
+            console.print(f"no video: {one_line(error)}", soft_wrap=True, markup=False)
+            return 0
         if args.video is not None:
             with writing(args.video):
                 path = Path(shutil.copyfile(path, args.video))
@@ -131,7 +141,7 @@ def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
     def shown(step: int) -> None:
         nonlocal steps
         steps = step
-        show(step)
+        show(step, step)
 
     with _progress(console, "filming (--no-film leaves it out)", args.max_steps) as show:
         how: dict[str, Any] = {"max_steps": args.max_steps, "seed": args.seed, "which": args.checkpoint, "trust": trust}
@@ -140,16 +150,27 @@ def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
 
 
 @contextmanager
-def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Shows a progress bar and yields the function that updates it; without a terminal, prints a line instead."""
+def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """Shows a progress bar and yields the function that updates it; without a terminal, prints lines instead.
+
+    The function takes what is done, of the total, and the number of steps so far.
+    """
     if not console.is_terminal:
         console.print(what)
-        yield lambda done: None
+        due = time.monotonic() + LINES
+
+        def tell(done: int, steps: int) -> None:
+            nonlocal due
+            if time.monotonic() > due:
+                due = time.monotonic() + LINES
+                console.print(f"{what}: step {steps:,}, {done} of {total}")
+
+        yield tell
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, steps: bar.update(task, completed=done, description=f"{what}, step {steps:,}")
 
 
 def _log(args: PlayArgs, trust: bool, console: Console) -> None:

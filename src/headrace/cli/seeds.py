@@ -13,6 +13,7 @@ from headrace.errors import OptionError
 from headrace.train.jobs.display import shown
 from headrace.train.jobs.processes import DONE
 from headrace.train.jobs.seeds import SeedResult
+from headrace.train.runs.events import one_line
 
 
 def report(results: Sequence[SeedResult]) -> int:
@@ -63,4 +64,6 @@ def _plot(folder: Path, results: Sequence[SeedResult]) -> Path | None:
         plot_groups(grouped(curves), folder / "curves.png")
     except (ModuleNotFoundError, OptionError):
         return None
+    except Exception as error:  # of the disk or of matplotlib: the runs are done
+        return print(f"no plot: {one_line(error)}")
     return folder / "curves.png"

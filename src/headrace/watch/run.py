@@ -121,6 +121,7 @@ class Run:
             "rate": seen.rate,
             "return": number(last.get("return")),
             "returns": _returns(last),
+            "evaluated": number(_inside(last, "evaluation").get("return")),
             "seconds": number(_inside(last, "time").get("seconds")),
             "ranks": _ranks(last),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -110,3 +112,19 @@ def test_a_maze_that_lets_another_environment_render_has_frames() -> None:
         except headrace.errors.RenderError as error:
             pytest.skip(f"no OpenGL here: {error}")
         assert frames.shape == (1, 480, 480, 3) and frames.std() > 10
+
+
+@pytest.mark.parametrize("command", ["check LunarLander-v3", "train CarRacing-v3", "bench BipedalWalker-v3"])
+def test_a_package_that_is_missing_is_named_in_one_line(command: str) -> None:
+    code = "import sys; sys.modules['Box2D'] = None; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    ran = subprocess.run([sys.executable, "-c", code, *command.split()], capture_output=True, text=True, check=False)
+    assert ran.stderr == f"headrace: {command.split()[1]} needs Box2D: pip install 'headrace[box2d]'\n"
+    assert ran.returncode == 2
+
+
+def test_what_an_environment_says_of_missing_packages_is_kept() -> None:
+    code = "import sys; sys.modules['mujoco'] = None; import headrace\n"
+    code += "try: headrace.make('gymnasium:Ant-v5')\nexcept headrace.HeadraceError as error: print(error)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout
+    assert said.startswith("gymnasium:Ant-v5 cannot be made: MuJoCo is not installed, run `pip install")
+    assert said.count("\n") == 1

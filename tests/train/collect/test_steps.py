@@ -6,10 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import headrace
-from headrace.train.collect.steps import StepRecorder
+from headrace.errors import SharedMemoryError
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.collect.setup import agent_groups, make_policy
+from headrace.train.collect.steps import StepRecorder, make_replay
+from headrace.train.config.settings import make_config
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.storage.step_replay import StepReplay
 
@@ -27,3 +32,14 @@ def test_actions_for_the_environments_are_not_computed_on_the_host_from_the_poli
         recorder.step(actions, 2 * actions.numpy())
         assert (replay.arrays["record"][0, 0, :, 3] == actions.squeeze(1).numpy()).all()
         assert np.isfinite(recorder.observations().numpy()).all()
+
+
+@pytest.mark.parametrize("samplers", [0, 1])
+def test_a_replay_that_is_too_large_names_its_setting_and_a_value_that_fits(samplers: int) -> None:
+    config = make_config("Pendulum-v1", algo="sac", samplers=samplers, replay_size=10**13)
+    words = r"memory were wanted for replay_size=10000000000000, .* replay_size=[1-9]\d*0 fits"
+    (group,) = agent_groups(config, headrace.make_spec("Pendulum-v1")).values()
+    policy = make_policy("", config, group, torch.device("cpu"))
+    assert isinstance(policy, OffPolicy)
+    with pytest.raises(SharedMemoryError, match=words):
+        make_replay(config) if samplers else policy._ring()

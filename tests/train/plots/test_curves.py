@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headrace.errors import OptionError
 from headrace.train.config.settings import make_config
 from headrace.train.plots.baselines import read_baselines
-from headrace.train.plots.curves import find_runs, grouped, read_curves
+from headrace.train.plots.curves import Curve, find_runs, grouped, labels_of, read_curves
 from headrace.train.runs.folder import RunFolder
 
 
@@ -89,3 +90,19 @@ def test_baselines_are_curves_and_levels(tmp_path: Path) -> None:
             read_baselines(file)
     with pytest.raises(OptionError, match="cannot be read"):
         read_baselines(tmp_path / "nowhere.csv")
+
+
+def test_a_label_names_what_was_swept_before_all_else_that_differs(tmp_path):
+    names = ("num_envs", "num_steps", "epochs", "learning_rate", "gamma")
+    values = [(8 * i, i, i, 10**-i, 1 - 0.1**i) for i in (1, 2)]
+    settings = [{"algo": "ppo", **dict(zip(names, each, strict=True))} for each in values]
+    assert labels_of(settings)[0].endswith("and 2 more")
+    assert labels_of(settings, ["learning_rate"])[0] == "learning rate 0.1, num envs 8, num steps 1, and 2 more"
+    assert labels_of(settings, names)[0] == "num envs 8, num steps 1, epochs 1, learning rate 0.1, gamma 0.9"
+    (tmp_path / "sweep.json").write_text('{"space": {"gamma": {}}}')
+    curves = []
+    for i, given in enumerate(settings):
+        config = make_config("CartPole-v1", **given)
+        curves.append(Curve(tmp_path / f"trial-{i}", config, np.zeros(1), np.zeros(1), np.zeros(1)))
+    (groups,) = grouped(curves).values()
+    assert groups[0].label.startswith("gamma 0.9, ")

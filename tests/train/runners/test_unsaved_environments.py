@@ -10,6 +10,7 @@ import pytest
 from headrace.errors import StateError
 from headrace.train import resume, train
 from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.events import read_events
 
 TASK = f"{Path(__file__).with_name('unsaved_env.py')}:Walk"
 
@@ -18,6 +19,9 @@ TASK = f"{Path(__file__).with_name('unsaved_env.py')}:Walk"
 def test_a_resumed_run_begins_new_episodes(tmp_path: Path, network: str) -> None:
     settings: dict[str, Any] = {"num_envs": 4, "num_steps": 16, "log_steps": 1, "video": False, "network": network}
     train(TASK, run_dir=tmp_path, quiet=True, total_steps=256, normalise_rewards=True, **settings)
+    (said,) = {event.text for event in read_events(tmp_path / "events.jsonl") if event.kind == "warning"}
+    assert said.startswith("a resumed run will begin new episodes, as an environment of ")
+    assert said.count("cannot be pickled, so not saved") == 1
     result = resume(tmp_path, quiet=True, total_steps=512)
     assert result.steps == 512
     steps = [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl")]

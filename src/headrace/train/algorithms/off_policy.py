@@ -28,6 +28,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ReplayConfig
+from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.network import input_size
 from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
@@ -336,8 +337,10 @@ class OffPolicy(Policy):
                 raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
             with torch.inference_mode(False):  # a checkpoint is loaded into it outside inference mode
                 inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
-                sizes = config.replay_size, inputs, actions
-                self.replay = Replay(*sizes, self.device, sum(self.heads), self.encoder.raw_dtype)
+                sizes, masks, dtype = (config.replay_size, inputs, actions), sum(self.heads), self.encoder.raw_dtype
+                needed = dtype.itemsize * config.replay_size * (2 * inputs + actions + 2 + masks)
+                with replay_named(config.replay_size, needed, self.device):
+                    self.replay = Replay(*sizes, self.device, masks, dtype)
         return self.replay
 
     # -- checkpoints -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from math import isfinite
+from math import isfinite, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +22,11 @@ from headrace.train.collect.games import game_over, of_the_game
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.action_masks import MASK, check_declared
 from headrace.train.modules.cnn import is_image
 from headrace.train.modules.observation_encoder import raw_dtype_of
+from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 
@@ -85,7 +87,10 @@ def make_replay(config: Any, masks: int = 0) -> StepReplay:
     steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
     spaces = spec.observation, spec.action
     wide = raw_dtype_of(config, spec.observation) == torch.float64
-    return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, masks, wide)
+    layout = StepLayout(*spaces, segments, steps, envs, frames.stack, masks, wide)
+    needed = sum(prod(shape) * dtype.itemsize for shape, dtype in layout.fields.values())
+    with replay_named(config.replay_size, needed, torch.device("cpu")):
+        return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, masks, wide)
 
 
 class Stepped(NamedTuple):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from headrace.machine import KIB, free_memory, sizes_in
+from headrace.errors import SharedMemoryError
+from headrace.machine import KIB, free_memory, is_lack, readable, sizes_in
 
 
 def in_use(device: torch.device) -> dict[str, int]:
@@ -33,6 +34,30 @@ def free(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return free_memory()
+
+
+@contextmanager
+def replay_named(size: int, needed: int, device: torch.device) -> Iterator[None]:
+    """Raises `SharedMemoryError`, which names a replay_size that fits, for a lack of memory within this context.
+
+    Args:
+        size: the setting ``replay_size``.
+        needed: the bytes that the replay needs.
+        device: where it lies.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_lack(error):
+            raise
+        left = free(device)
+        fits = int(size * min(1.0, left / needed) / 2)  # the rest of the run needs memory, too
+        fits -= fits % 10 ** max(0, len(str(fits)) - 2)
+        what = "of shared memory" if isinstance(error, SharedMemoryError) else "of memory"
+        raise SharedMemoryError(
+            f"{readable(needed)} {what} were wanted for replay_size={size}, {readable(needed / size)} for each "
+            f"transition, but {readable(left)} are free: replay_size={fits} fits"
+        ) from error
 
 
 def limit(device: torch.device, bytes_more: int) -> None:

@@ -57,7 +57,7 @@ def evaluate(
     which: str = "best",
     max_steps: int = MOST_STEPS,
     trust: bool = False,
-    ended: Callable[[int], None] = lambda episodes: None,
+    shown: Callable[[int, int], None] = lambda episodes, steps: None,
 ) -> Evaluation:
     """Plays episodes with the agent of a run, and returns their returns and lengths.
 
@@ -74,7 +74,7 @@ def evaluate(
             ``"step-000000040960"``.
         max_steps: maximum number of agent steps of one episode.
         trust: as in `headrace.train.resume`.
-        ended: called with the number of finished episodes whenever one ends.
+        shown: called after each step with the number of finished episodes, and of steps that each environment took.
 
     Raises:
         OptionError: there is no run, or it has no checkpoint yet.
@@ -87,7 +87,7 @@ def evaluate(
         agent = Agent(config, pool.spec, load_checkpoint(run, which))
         each = np.full(num_envs, episodes // num_envs)
         each[: episodes % num_envs] += 1
-        played = play_episodes(agent, pool, each, deterministic, max_steps, ended=ended)
+        played = play_episodes(agent, pool, each, deterministic, max_steps, shown=shown)
     assert played is not None
     return played
 
@@ -115,7 +115,7 @@ def play_episodes(
     deterministic: bool = True,
     max_steps: int = MOST_STEPS,
     stop: Callable[[], bool] = lambda: False,
-    ended: Callable[[int], None] = lambda episodes: None,
+    shown: Callable[[int, int], None] = lambda episodes, steps: None,
     until: float = math.inf,
 ) -> Evaluation | None:
     """Plays episodes in each environment of a pool, and returns their returns and lengths; see `evaluate`.
@@ -126,7 +126,7 @@ def play_episodes(
         agent: the agent.
         pool: the pool, which must have autoreset.
         each: number of episodes of each environment: one number, or int64[N].
-        deterministic, max_steps, ended: as for `evaluate`.
+        deterministic, max_steps, shown: as for `evaluate`.
         stop: called before each step; playing stops once it returns True.
         until: time of `time.monotonic` at which playing stops, even if an environment has not answered.
 
@@ -135,7 +135,7 @@ def play_episodes(
     """
     patience = (lambda: max(0.0, until - time.monotonic())) if until < math.inf else lambda: None
     try:
-        return _played(agent, pool, each, deterministic, max_steps, stop, ended, patience)
+        return _played(agent, pool, each, deterministic, max_steps, stop, shown, patience)
     except RecvTimeoutError:
         return None
 
@@ -147,7 +147,7 @@ def _played(
     deterministic: bool,
     max_steps: int,
     stop: Callable[[], bool],
-    ended: Callable[[int], None],
+    shown: Callable[[int, int], None],
     patience: Callable[[], float | None],
 ) -> Evaluation | None:
     """Plays as `play_episodes`; waits for no result longer than ``patience()`` seconds, as `Pool.recv`."""
@@ -155,7 +155,7 @@ def _played(
     earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
     returns: list[float] = []
     lengths: list[int] = []
-    stopped = 0
+    stopped = steps = 0
     agent.reset()
     pool.async_reset()
     obs, info = pool.recv(patience(), reset=True)
@@ -174,7 +174,8 @@ def _played(
             lengths.append(int(length[i]))
             stopped += int(late[i])
             left[i] -= 1
-            ended(len(returns))
+        steps += 1
+        shown(len(returns), steps)
         if late.any():
             _restart(pool, obs, info, np.flatnonzero(late))
         earned[done], length[done] = 0.0, 0

@@ -26,6 +26,7 @@ Source = Literal["training", "evaluation"]
 """the source of returns: episodes of training, or evaluations, which have no exploration"""
 DEPTH = 3  # levels of folders below a given one that are searched for runs
 MOST_NAMED = 3  # maximum number of settings in a label
+SWEEP = "sweep.json"  # the plan of a sweep, beside its trials
 
 
 @dataclass(frozen=True)
@@ -184,24 +185,35 @@ def _labelled(groups: list[list[Curve]], labels: Sequence[str]) -> list[Group]:
     if labels and len(labels) != len(groups):
         task, count = groups[0][0].config.task, len(groups)
         raise OptionError(f"{len(labels)} labels were given, but {task} has {count} group{'s' if count > 1 else ''}")
-    labels = labels or labels_of([deciding(curves[0].config) for curves in groups])
+    swept = sorted({name for curves in groups for curve in curves for name in _swept(curve.path.parent / SWEEP)})
+    labels = labels or labels_of([deciding(curves[0].config) for curves in groups], swept)
     return [
         Group(label, tuple(sorted(curves, key=lambda curve: curve.config.seed)))
         for label, curves in zip(labels, groups, strict=True)
     ]
 
 
-def labels_of(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+def _swept(plan: Path) -> list[str]:
+    """Returns the names of the settings that a sweep with this plan varies; empty if there is no such file."""
+    try:
+        return list(json.loads(plan.read_text())["space"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def labels_of(settings: Sequence[Mapping[str, Any]], swept: Sequence[str] = ()) -> list[str]:
     """Returns a label for each of several runs' settings: the algorithm, and differences from other runs with it.
 
-    Differences that follow from another algorithm are left out.
+    Differences that follow from another algorithm are left out. All settings that were ``swept`` are named, at first.
     """
     labels = []
     for own in settings:
         alike = [other for other in settings if other["algo"] == own["algo"]]
         differing = [name for name in own if any(other.get(name) != own[name] for other in alike)]
-        words = [f"{name.replace('_', ' ')} {_word(own[name])}" for name in differing[:MOST_NAMED]]
-        more = [f"and {len(differing) - MOST_NAMED} more"] if len(differing) > MOST_NAMED else []
+        differing.sort(key=lambda name: name not in swept)
+        most = max(MOST_NAMED, len(swept))
+        words = [f"{name.replace('_', ' ')} {_word(own[name])}" for name in differing[:most]]
+        more = [f"and {len(differing) - most} more"] if len(differing) > most else []
         several = len({other["algo"] for other in settings}) > 1
         algo = own["algo"].rpartition(":")[2] if ":" in own["algo"] else own["algo"].upper()
         labels.append(", ".join([*([algo] if several or not words else []), *words, *more]))

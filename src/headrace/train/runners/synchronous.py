@@ -44,6 +44,7 @@ from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.runner import Runner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
 
 MOST_SAVED = 256 << 20  # bytes of the environments' states in a checkpoint; larger ones are left out
@@ -363,8 +364,7 @@ class Trainer(Runner):
                 if self.config.deterministic:
                     raise
                 self._saves_environments = False
-                words = str(error).splitlines()
-                self.remark(f"a resumed run will begin new episodes: {' '.join(dict.fromkeys((words[0], words[-1])))}")
+                self.remark(f"a resumed run will begin new episodes, as {one_line(error)}")
         return {}
 
     def _saved(self) -> Iterator[bytes]:

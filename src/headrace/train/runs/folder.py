@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -32,6 +33,7 @@ from headrace.train.runs.writing import replace
 
 SEVERAL = ("seeds.json", "sweep.json")
 """files of folders whose runs are folders in them"""
+NAMED = 5  # maximum number of them that an error names
 
 
 class RunFolder:
@@ -147,7 +149,7 @@ class RunFolder:
     def _reading(self) -> Iterator[dict[str, Any]]:
         """Yields what the file of settings holds; whatever is wrong with it becomes a `StateError`, as for `open`."""
         if not os.path.lexists(self.config_file):
-            raise OptionError(f"{self.path} holds no run: it has no config.json")
+            raise OptionError(f"{self.path} holds {self._several() or 'no run: it has no config.json'}")
         files.check(self.path)
         try:
             values = json.loads(files.read(self.config_file))
@@ -158,6 +160,22 @@ class RunFolder:
             raise
         except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise StateError(f"{self.config_file} cannot be read: {error}") from error
+
+    def _several(self) -> str:
+        """Returns in words which runs a folder of several holds, the best first; empty if it is none."""
+        if not any((self.path / name).is_file() for name in SEVERAL):
+            return ""
+        found: list[tuple[float, str]] = []
+        for run in (file.parent for file in self.path.glob("*/config.json")):
+            try:
+                best = json.loads(files.read(run / "checkpoints" / "best" / "state.json"))
+                earned = float(best["best_return"])
+                found.append((earned, f"{run} (mean return {earned:.1f})"))
+            except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+                found.append((-math.inf, str(run)))
+        told = [words for _, words in sorted(found, reverse=True)]
+        more = f" … {len(told) - NAMED} more" if len(told) > NAMED else ""
+        return f"several runs: name one of them: {', '.join(told[:NAMED])}{more}" if told else ""
 
     def held(self, patience: float = 0.0) -> AbstractContextManager[None]:
         """Returns a context that locks the folder for training, which may take ``patience`` seconds.

@@ -25,12 +25,13 @@ export class Header {
     say(this.chip, status.kind);
     this.chip.style.setProperty("--k", `var(--${CHIPS[status.kind] ?? "soft"})`);
     say(this.about, about(run));
-    const { step, rate, return: earned } = run;
+    const { step, rate, return: earned, evaluated } = run;
     const total = run.config.total_steps;
     const figures = [];
     const policies = Object.entries(run.returns);
     for (const [name, value] of policies.slice(0, MOST_POLICIES)) figures.push([number(value), `return of ${name}`]);
-    if (earned !== null && !policies.length) figures.push([number(earned), told(run.config)]);
+    if (evaluated !== null) figures.push([number(evaluated), "evaluated, without exploration"]);
+    if (earned !== null && !policies.length) figures.push([number(earned), `${evaluated === null ? "" : "training "}${told(run.config)}`]);
     if (rate) figures.push([`${number(rate)} /s`, "agent steps"]);
     if (step) figures.push([total ? `${count(step)} of ${count(total)}` : count(step), "steps"]);
     const left = status.kind === "running" && rate && total > step ? (total - step) / rate : null;

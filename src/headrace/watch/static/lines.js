@@ -6,6 +6,7 @@ export const COLOURS = 8;
 const GRID = 250; // places at which a mean is taken
 const RESAMPLES = 400;
 const TOLD = 2; // settings in a label
+const SWEPT = 4; // settings in the label of a sweep's trial
 const IGNORED = new Set(["seed"]);
 
 /** The lines of some runs: [{key, runs: [summary …], slot}]; `slots` keeps the colour that a line once had. */
@@ -51,13 +52,12 @@ function free(taken) {
   return slot;
 }
 
-/** The names of settings in which lines differ, but for the seed. */
+/** The names of settings in which lines differ, but for the seed; first those that have the most values. */
 export function differences(lines) {
   const names = new Set(lines.flatMap((line) => Object.keys(line.runs[0].config)));
-  return [...names].filter((name) => {
-    const values = new Set(lines.map((line) => JSON.stringify(line.runs[0].config[name])));
-    return !IGNORED.has(name) && values.size > 1;
-  });
+  const values = (name) => new Set(lines.map((line) => JSON.stringify(line.runs[0].config[name]))).size;
+  const found = [...names].map((name) => [name, values(name)]).filter(([name, size]) => !IGNORED.has(name) && size > 1);
+  return found.sort((a, b) => b[1] - a[1]).map(([name]) => name);
 }
 
 /** What tells a line from the others. */
@@ -65,8 +65,12 @@ function label(line, lines, differing) {
   const [run] = line.runs;
   const seeds = line.runs.length > 1 ? `${line.runs.length} seeds` : `seed ${run.seed ?? "?"}`;
   if (!run.task) return run.name;
-  const trials = run.sweep ? lines.filter((each) => each.runs[0].sweep === run.sweep).length : 0;
-  if (trials > 1) return trials === lines.length ? run.name.split("/").at(-1) : run.name;
+  const trials = run.sweep ? lines.filter((each) => each.runs[0].sweep === run.sweep) : [];
+  if (trials.length > 1) {
+    const name = trials.length === lines.length ? run.name.split("/").at(-1) : run.name;
+    line.name = name; // where the settings stand beside it
+    return [name, ...differences(trials).slice(0, SWEPT).map((each) => `${each} ${worded(line, each)}`)].join(" · ");
+  }
   if (lines.length === 1) return `${run.task} ${run.algo} · ${seeds}`;
   const words = [];
   if (differing.includes("task")) words.push(shortTask(run.task));

@@ -158,7 +158,7 @@ function about(entry) {
   if (entry.sweep) return `${entry.kind === "running" ? "running · " : ""}${best(entry.runs)}`;
   if (entry.runs.length > 1) return `${entry.kind === "several" ? entry.kinds.join(", ") : entry.kind} · ${together(entry.runs)}`;
   const policies = Object.entries(run.returns).map(([name, value]) => `${name} ${number(value)}`);
-  const earned = policies.join(", ") || (run.return === null ? null : number(run.return));
+  const earned = policies.join(", ") || (score(run) === null ? null : number(score(run)));
   const words = {
     running: [earned ?? `${count(run.step)} steps`],
     solved: [earned && `${earned} in ${duration(run.seconds)}`],
@@ -171,13 +171,16 @@ function about(entry) {
   return [run.status.kind, ...words].filter(Boolean).join(" · ");
 }
 
+/** The return of the last evaluation, or without one that of training. */
+const score = (run) => run.evaluated ?? run.return;
+
 function best(runs) {
-  const values = runs.map((run) => run.return).filter((value) => value !== null);
+  const values = runs.map(score).filter((value) => value !== null);
   return values.length ? `best ${number(Math.max(...values))}` : "no returns yet";
 }
 
 function together(runs) {
-  const values = runs.map((run) => run.return).filter((value) => value !== null);
+  const values = runs.map(score).filter((value) => value !== null);
   if (!values.length) return "no returns yet";
   const middle = values.reduce((sum, value) => sum + value, 0) / values.length;
   const spread = Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / Math.max(1, values.length - 1));

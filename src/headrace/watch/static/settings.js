@@ -35,7 +35,7 @@ export class Settings {
   }
 
   table(lines, names, differing) {
-    const head = lines.map((line) => make("th", { scope: "col", style: { "--k": `var(--${line.colour})` } }, make("i"), line.label));
+    const head = lines.map((line) => make("th", { scope: "col", style: { "--k": `var(--${line.colour})` } }, make("i"), line.name ?? line.label));
     const rows = names.map((name) => {
       const values = lines.map((line) => told(line, name));
       return make("tr", {}, make("th", { scope: "row" }, name), ...values.map((value, index) =>

@@ -103,7 +103,8 @@ export class View {
     this.large.zoom(range);
     const curves = this.curves(lines, columns, axis, true);
     this.large.show(curves, axis);
-    say(this.empty, curves.some((curve) => curve.y.length) ? "" : "no episode has ended yet that was measured");
+    const here = lines.every((line) => line.runs.every((each) => this.data.series.has(each.id)));
+    say(this.empty, curves.some((curve) => curve.y.length) ? "" : here ? "no episode has ended yet that was measured" : "loading …");
     for (const button of this.axes) button.setAttribute("aria-pressed", String(button.dataset.axis === axis));
     this.all.hidden = !range;
     this.csv.href = `metrics.csv?runs=${lines.flatMap((line) => line.runs.map((each) => each.id)).join(",")}`;

@@ -203,6 +203,8 @@ def _read_spaces(
     """Makes and closes an environment; returns its task's spec, and its goals if its observations are flattened."""
     try:
         env: Any = make(0)
+    except (ImportError, gym.error.DependencyNotInstalled) as error:
+        raise OptionError(f"{name} {_lacking(error)}") from error
     except TypeError as error:
         if unknown := [option for option in options if f"unexpected keyword argument {option!r}" in str(error)]:
             raise OptionError(f"{name} has no option {unknown[0]!r}{_hint(unknown[0])}: {error}") from error
@@ -312,6 +314,12 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
         return ProcessesExecutor(make, timeout, restart, spec, settings, ring)
 
     return Task(spec, make_executor)
+
+
+def _lacking(error: Exception) -> str:
+    """Returns what an environment could not import, and how to install it, in one line."""
+    words = " ".join(str(error).split())
+    return "needs Box2D: pip install 'headrace[box2d]'" if "gymnasium[box2d]" in words else f"cannot be made: {words}"
 
 
 def _hint(option: str) -> str:

@@ -1,0 +1,65 @@
+"""`headrace play` of runs that draw nothing, have no limit or are several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import headrace
+from headrace.cli import play
+from headrace.cli.main import main
+from headrace.errors import OptionError
+
+TINY: dict[str, Any] = {"num_envs": 2, "num_steps": 8, "total_steps": 16, "tensorboard": False, "viewer": False}
+TINY |= {"video": False, "quiet": True, "stop_at_return": None}
+
+
+class Unseen(gym.Env):
+    """Draws nothing; its episodes end only if it is told after how many steps."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, last: int = 0):
+        self.last, self.steps = last, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.zeros(1, np.float32), 1.0, self.steps == self.last, False, {}
+
+
+def test_what_draws_nothing_is_played_all_the_same(tmp_path: Path, capsys: Any) -> None:
+    headrace.train(f"{__file__}:Unseen", run_dir=tmp_path / "run", env_options={"last": 4}, **TINY)
+    assert main(["play", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert "mean return 4.0" in said and "no video: " in said and "draws no frames" in said
+    assert main(["play", str(tmp_path / "run"), "--video", str(tmp_path / "asked.mp4")]) == 2
+
+
+def test_long_episodes_are_shown_while_they_last(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    headrace.train(f"{__file__}:Unseen", run_dir=tmp_path / "run", env_options={"last": 40}, **TINY)
+    monkeypatch.setattr(play, "LINES", 0.0)
+    assert main(["play", str(tmp_path / "run"), "--no-film"]) == 0
+    said = capsys.readouterr().out
+    assert "at most 100,000 steps each" in said and "step 20, 0 of 1\n" in said
+
+
+def test_a_folder_of_several_runs_names_them_the_best_first(tmp_path: Path, capsys: Any) -> None:
+    for seed in (1, 2):
+        options = {"last": 4 * seed}
+        headrace.train(f"{__file__}:Unseen", run_dir=tmp_path / f"seed-{seed}", env_options=options, seed=seed, **TINY)
+    (tmp_path / "seeds.json").write_text("{}")
+    words = r"several runs: name one of them: \S+seed-2 \(mean return 8.0\), \S+seed-1 \(mean return 4.0\)$"
+    with pytest.raises(OptionError, match=words):
+        headrace.load(tmp_path)
+    for command in (["play"], ["export", "policy.onnx"]):
+        assert main([command[0], str(tmp_path), *command[1:]]) == 2
+        assert "seed-2 (mean return 8.0)" in capsys.readouterr().err
