@@ -56,7 +56,8 @@ def check_inputs(policy: Policy, samples: Samples) -> None:
         params = masked(params, samples.forbidden)
     assert samples.log_probs is not None
     torch.testing.assert_close(policy.distribution.evaluate(params, samples.actions)[0], samples.log_probs)
-    torch.testing.assert_close(values, samples.values, atol=1e-5, rtol=1e-4)
+    if policy.value_normaliser is None:  # whose statistics have changed since
+        torch.testing.assert_close(values, samples.values, atol=1e-5, rtol=1e-4)
 
 
 def learn(policies: list[Any], rollouts: list[Samples], generator: torch.Generator) -> None:

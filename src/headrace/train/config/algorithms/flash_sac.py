@@ -27,7 +27,6 @@ PUBLISHED: dict[str, Any] = {
     "adam_beta": 0.9,
     "policy_delay": 2,
     "target_rate": 0.02,
-    "initial_temperature": 0.01,
     "learning_starts": 10_000,
     "replay_ratio": 1 / 1024,
     "actor_device": "",

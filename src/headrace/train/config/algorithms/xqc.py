@@ -13,6 +13,11 @@ from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
 class XQCConfig(CrossQConfig):
     """Settings of XQC."""
 
+    initial_temperature: float = setting(
+        0.01,
+        "Weight of the entropy at the start, relative to scaled rewards; then it is learnt with learning_rate.",
+        above=0,
+    )
     atoms: int = setting(101, "Number of values in a critic's distribution.", low=2, speed=True)
     value_bound: float = setting(
         5.0, "Largest of these values; rewards are scaled so that discounted returns are within it.", above=0
