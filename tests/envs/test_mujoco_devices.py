@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -35,7 +36,7 @@ def test_the_first_steps_are_those_of_threads(name: str) -> None:
     with headrace.make_torch(name, 2, "cpu", seed=3) as device, headrace.make(name, num_envs=2, seed=3) as threads:
         tolerance = ANT if name == "Ant-v5" else TOLERANCE
         np.testing.assert_allclose(rows(device.reset()[0]), rows(threads.reset()[0]), atol=TOLERANCE)
-        random, space = np.random.default_rng(0), threads.action_space
+        random, space = np.random.default_rng(0), cast(gym.spaces.Box, threads.action_space)
         for _ in range(3):
             actions = random.uniform(np.maximum(space.low, -1), np.minimum(space.high, 1), (2, *space.shape))
             one, two = device.step(torch.from_numpy(actions)), threads.step(actions)

@@ -55,7 +55,7 @@ def assert_same(one: Trainer, other: Trainer) -> None:
     assert (mean and pytest.approx(mean, rel=1e-3)) == other.tracker.mean_return()
 
 
-def assert_graphs_learn_the_same(make: Any, kind: type[Trainer], settings: dict[str, Any]) -> Trainer:
+def assert_graphs_learn_the_same(make: Any, kind: type[Trainer], settings: dict[str, Any]) -> Any:
     """As without graphs; where the plain path differs, as with fixed shapes alone."""
     alike = settings.get("algo") not in NORMED and settings["task"] != "TagContinuous-v0"
     with graphs_on_a_cpu():

@@ -49,7 +49,7 @@ def test_updates_from_a_replay(algo: str, most: int) -> None:
 @pytest.mark.parametrize(("algo", "most"), [("ppo", 95), ("a2c", 70), ("pqn", 105)])
 def test_updates_from_a_rollout(tmp_path: Any, algo: str, most: int) -> None:
     """One epoch of one minibatch."""
-    sizes = {} if algo == "a2c" else {"minibatch_size": 128, "epochs": 1}
+    sizes: dict[str, Any] = {} if algo == "a2c" else {"minibatch_size": 128, "epochs": 1}
     config = make_config("CartPole-v1", algo=algo, num_envs=16, num_steps=8, tensorboard=False, **sizes)
     with graphs_on_a_cpu():
         trainer = Trainer(config, RunFolder.create(tmp_path, config))

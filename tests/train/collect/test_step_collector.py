@@ -181,10 +181,8 @@ def test_normalised_sums_of_rewards_are_clipped_as_their_parts_would_be(tmp_path
     assert scaler is not None
     scaler.statistics.variance.fill_(0.25)  # a reward is doubled
     trainer.replay.arrays["record"][..., trainer.replay.layout.inputs + 1] = -4.0
-    seen, learn = [], trainer.learner._learn
-    trainer.learner._learn = lambda batch: (seen.append(batch.rewards.clone()), learn(batch))  # type: ignore[func-returns-value, method-assign]
     trainer.learner.update()
-    (rewards,) = seen
+    rewards = trainer.learner.minibatches.read().rewards
     torch.testing.assert_close(rewards.max(), torch.tensor(-8 * (1 + GAMMA + GAMMA**2)), rtol=1e-4, atol=0)
     trainer.close()
 

@@ -149,9 +149,8 @@ def test_metadata_say_what_goes_in_and_comes_out(tmp_path: Path):
 
 
 def test_one_of_several_policies_is_a_file_of_its_own(tmp_path: Path):
-    run = headrace.train(  # type: ignore[operator]
-        "TagGridWorld-v0", **(SMALL | {"total_steps": 256}), run_dir=tmp_path / "run", quiet=True
-    ).run_dir
+    settings: Any = SMALL | {"total_steps": 256}
+    run = headrace.train("TagGridWorld-v0", **settings, run_dir=tmp_path / "run", quiet=True).run_dir
     agent = headrace.load(run)
     with pytest.raises(OptionError, match="name one of tagger, runner"):
         export_policy(agent, tmp_path / "policy.onnx")
@@ -177,9 +176,8 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path):
     agent = untrained("CartPole-v1")
     with pytest.raises(OptionError, match=r"ends in \.onnx or \.pt"):
         export_policy(agent, tmp_path / "policy.txt")
-    run = headrace.train(  # type: ignore[operator]
-        "CartPole-v1", **(SMALL | {"total_steps": 128}), network=Unbatched, run_dir=tmp_path / "run", quiet=True
-    ).run_dir
+    settings: Any = SMALL | {"total_steps": 128, "network": Unbatched}
+    run = headrace.train("CartPole-v1", **settings, run_dir=tmp_path / "run", quiet=True).run_dir
     with pytest.raises(OptionError, match="cannot be exported to ONNX"):
         export_policy(headrace.load(run, network=Unbatched), tmp_path / "policy.onnx")
     assert not (tmp_path / "policy.onnx").exists()

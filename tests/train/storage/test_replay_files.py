@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,7 +23,7 @@ IMAGES = gym.spaces.Box(0, 255, (1, 3, 3), np.uint8)
 
 
 def new(**more) -> StepReplay:
-    layout = {"segments": SEGMENTS, "steps": STEPS, "envs": ENVS, "frame_stack": 3} | more
+    layout: dict[str, Any] = {"segments": SEGMENTS, "steps": STEPS, "envs": ENVS, "frame_stack": 3} | more
     return StepReplay(IMAGES, gym.spaces.Discrete(7), **layout)
 
 
