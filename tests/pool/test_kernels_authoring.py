@@ -192,7 +192,10 @@ def test_native_code_that_does_not_compile_is_a_kernel_error(written, capfd):
         ({"shapes": {"x": ("many",)}}, r"the shape of State\.x names 'many', which is no option"),
         ({"shapes": {"x": (3,)}}, r"State\.x has 1 dimensions; it must have 2"),
         ({"tables": {"x": np.zeros((3, 3))}}, r"State\.x has 1 dimensions; it must have 2: as its table has"),
-        ({"tables": {"x": np.zeros(3)}}, r"state\.x is a table, which all environments share and none may write"),
+        (
+            {"tables": {"x": np.zeros(3)}, "bounds": {}},
+            r"state\.x is a table, which all environments share and none may write",
+        ),
         ({"name": "cart-pole"}, "must be an identifier, not 'cart-pole'"),
     ],
 )

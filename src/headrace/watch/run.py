@@ -30,7 +30,8 @@ KEPT = 120.0  # seconds after their last use at which metrics are freed
 FILM_STEP = re.compile(r"step-0*(\d+)\.mp4")
 UNKNOWN: dict[str, Any] = {
     "task": "", "algo": "", "seed": None, "config": {}, "began": None, "resumed": 0, "restarts": 0, "spark": [],
-    "step": None, "rate": None, "return": None, "returns": {}, "seconds": None, "ranks": [], "has_agent": False,
+    "step": None, "rate": None, "return": None, "returns": {}, "evaluated": None, "seconds": None, "ranks": [],
+    "has_agent": False,
 }  # fmt: skip
 """the rest of the summary of a run whose folder cannot be read"""
 Stamp = tuple[tuple[int, int], ...]

@@ -75,7 +75,7 @@ import headrace
 
 
 class Hangs(gym.Env):
-    observation_space = action_space = gym.spaces.Discrete(2)
+    observation_space, action_space = gym.spaces.Discrete(2), gym.spaces.Box(-1, 1)
 
     def reset(self, *, seed=None, options=None):
         time.sleep(1000)

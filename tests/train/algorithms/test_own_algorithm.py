@@ -68,7 +68,7 @@ def test_help_shows_its_settings_and_nobody_elses(capsys: pytest.CaptureFixture[
     assert main(["train", "CartPole-v1", "--algo", ALGO, "--help"]) == 0
     shown = capsys.readouterr().out
     assert "Reinforce options" in shown and "--baseline" in shown and "--gae-lambda" in shown
-    assert not any(f"--{name}" in shown for name in ("clip-range", "replay-size", "epsilon-end", "evaluate-episodes"))
+    assert not any(f"--{name}" in shown for name in ("clip-range", "replay-size", "epsilon-end", "rollout-slots"))
     assert main(["train", "CartPole-v1", "--help"]) == 0
     shown = capsys.readouterr().out
     assert "PPO options" in shown and "--clip-range" in shown
@@ -76,7 +76,7 @@ def test_help_shows_its_settings_and_nobody_elses(capsys: pytest.CaptureFixture[
 
 
 def test_settings_that_it_does_not_use_are_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, users in ((["--clip-range", "0.1"], "ppo"), (["--evaluate-episodes", "3"], "with samplers")):
+    for words, users in ((["--clip-range", "0.1"], "ppo"), (["--rollout-slots", "3"], "ppo")):
         assert main(["train", "CartPole-v1", "--algo", ALGO, *words]) == 2
         assert f"would not be used by {ALGO}: it is for" in (told := capsys.readouterr().err) and users in told
     with pytest.raises(OptionError, match="baseline=2 must be between 0 and 1"):

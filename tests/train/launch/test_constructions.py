@@ -30,7 +30,7 @@ def made(log: Path) -> Counter[str]:
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_a_run_makes_one_environment_to_read_its_spaces_and_those_that_it_steps(tmp_path: Path, algo: str) -> None:
     options = {"log": str(tmp_path / "log")}
-    own: dict[str, Any] = {"samplers": 0} if algo == "dqn" else {}
+    own: dict[str, Any] = {"evaluate_episodes": 0} | ({"samplers": 0} if algo == "dqn" else {})
     train(TABLE, algo, run_dir=tmp_path / "run", env_options=options, **own, **QUIET)
     found = made(tmp_path / "log")
     assert found.pop(OURS) == 1 and found.total() == 4

@@ -48,7 +48,7 @@ def test_states_that_are_too_large_are_left_out_with_one_remark(
     monkeypatch.setattr(synchronous, "MOST_SAVED", MIB)
     train(TABLE, run_dir=tmp_path, **tiny(96))
     assert stored(tmp_path) < MIB // 10
-    told = "a resumed run will begin new episodes: the states of the environments take more than 1.0 MiB"
+    told = "a resumed run will begin new episodes, as the states of the environments take more than 1.0 MiB"
     (remark,) = remarks(tmp_path)
     assert remark.startswith(told)
     assert resume(tmp_path, quiet=True, total_steps=128).steps == 128

@@ -114,13 +114,16 @@ class EnvPool:
         """Returns an attribute of each environment, or its result if it is callable; see `Pool.call`."""
         return tuple(self.pool.call(name, *args, **kwargs))
 
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Returns an attribute of each environment; see `Pool.get_attr`."""
-        return self.call(name)
+    def get_attr(self, name: str, indices: Any = None) -> tuple[Any, ...]:
+        """Returns an attribute of the environments ``indices`` (all by default); see `Pool.get_attr`."""
+        if name == "render_mode":
+            count = self.pool.num_envs if indices is None else np.size(indices)
+            return (self.render_mode,) * count
+        return tuple(self.pool.get_attr(name, indices))
 
-    def set_attr(self, name: str, values: Any) -> None:
-        """Sets an attribute of each environment; see `Pool.set_attr`."""
-        self.pool.set_attr(name, values)
+    def set_attr(self, name: str, values: Any, indices: Any = None) -> None:
+        """Sets an attribute of the environments ``indices`` (all by default); see `Pool.set_attr`."""
+        self.pool.set_attr(name, values, indices)
 
     def xla(self) -> tuple[Any, Any, Any, Any]:
         """Returns (handle, recv, send, step) for use under `jax.jit`; see `headrace.pool.views.xla`."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 ON_FAILURE = ("raise", "restart")
 OWN = ("max_episode_steps", "on_failure", "worker_timeout", "flat_observation")  # the executor's options
+PATIENCE = 10.0  # seconds of the reset that looks for action masks after which a remark is made
 CLOSING = 2.0  # maximum wait for the close of the environment whose spaces were read, in seconds
 Read = dict[str, tuple[TaskSpec, Goals | None]]
 """name and options of tasks, as JSON → what was read from an environment"""
@@ -250,11 +251,17 @@ def _with_masks(spec: TaskSpec, env: Any) -> TaskSpec:
     if not any(sizes):
         return spec
     shape = (*spec.reward_shape, max(sizes))
+    hangs = f"the first reset of {spec.task} has not ended for {PATIENCE:.0f} s; Ctrl-C ends the wait"
+    told = threading.Timer(PATIENCE, remark, (hangs,))
+    told.daemon = True
+    told.start()
     try:
         _, info = env.reset()
         dtype = mask_array(info[MASK], shape).dtype
     except Exception:  # no mask, or one that training refuses; what reset raises the pool's first reset raises again
         return spec
+    finally:
+        told.cancel()
     mask, given = Field(MASK, dtype, shape, per_agent=bool(spec.agents)), Field(GIVEN, np.dtype(np.bool_))
     return replace(spec, info=(*spec.info, mask, *(() if spec.agents else (given,))))
 
