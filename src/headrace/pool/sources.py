@@ -11,8 +11,9 @@ import importlib.util
 import sys
 import sysconfig
 import traceback
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 
@@ -108,12 +109,19 @@ def is_importable_main() -> bool:
     return getattr(main, "__spec__", None) is not None or (file is not None and Path(file).is_file())
 
 
+class _SourceLoader(SourceFileLoader):
+    """Compiles what a file says: compiled code beside it, which its user has not read, may say something else."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UnknownTaskError(f"there is no file {path} to import")
     path = path.resolve()
     name = path.stem if path.stem not in sys.modules else f"headrace_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # as an import does: pickle and inspect look modules up there
