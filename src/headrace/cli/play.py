@@ -156,14 +156,14 @@ def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int
     The function takes what is done, of the total, and the number of steps so far.
     """
     if not console.is_terminal:
-        console.print(what)
+        console.print(what, soft_wrap=True)
         due = time.monotonic() + LINES
 
         def tell(done: int, steps: int) -> None:
             nonlocal due
             if time.monotonic() > due:
                 due = time.monotonic() + LINES
-                console.print(f"{what}: step {steps:,}, {done} of {total}")
+                console.print(f"{what}: step {steps:,}, {done} of {total}", soft_wrap=True)
 
         yield tell
         return
