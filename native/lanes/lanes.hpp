@@ -1,0 +1,52 @@
+// MuJoCo's step for several simulations of one model at once, one in each lane of a vector register.
+//
+// The library knows MuJoCo's model and data, and no pool. It reads a model once into a plan, or says by name what
+// of it it cannot step; libmujoco then does. From equal data its results equal `mj_step`'s but for rounding, as the
+// constraint problem has one optimum. A lane's numbers depend on its own data alone: not on the other lanes, nor
+// on the width of the registers.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace headrace::lanes {
+
+// what of a model cannot be stepped in lanes, by name: "geom 7 'table': mesh collisions"
+struct Unsupported : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// what is read of mjData after a step, beside the state
+struct Wanted {
+  std::vector<std::string> fields;  // by MuJoCo's names
+  bool kinematics = false;          // positions, velocities and their sensors are those of the new state
+  bool forces = false;              // cacc, cfrc_int and cfrc_ext are computed
+};
+
+// Steps groups of simulations; one thread at a time.
+class Stepper {
+ public:
+  virtual ~Stepper() = default;
+
+  // the most simulations that one call takes
+  virtual int width() const = 0;
+
+  // Advances each of at most `width()` data by so many steps of physics under its controls, and leaves in it the new
+  // state and what is wanted. Returns a bit for each that it could not advance: that data is as it was before, and
+  // `mj_step` can.
+  virtual std::uint32_t step(std::span<mjData* const> data, int steps) = 0;
+};
+
+// widths that this processor can run, the best first; empty: none
+std::vector<int> widths();
+
+// throws Unsupported; width 0: the best
+std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, int width = 0);
+
+}  // namespace headrace::lanes
