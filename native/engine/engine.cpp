@@ -17,40 +17,14 @@ bool is_observation(const Declared& field) { return field.name == "obs" || field
 // in a loop the calling thread is one of the threads; while it waits on a queue it is not
 int helpers(const Settings& s) { return s.batch_size < s.num_envs ? s.num_threads : s.num_threads - 1; }
 
+int group_of(const Simulator& s) { return s.step_together ? std::clamp(s.group, 1, kMostGroup) : 1; }
+
 template <class T>
 void put(std::byte* array, int row, T value) {
   std::memcpy(array + static_cast<std::size_t>(row) * sizeof(T), &value, sizeof(T));
 }
 
-// what the exception says that is being handled; libraries throw all kinds of things
-std::string reason() {
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (const char* text) {
-    return text;
-  } catch (...) {
-    return "it threw something that is no std::exception";
-  }
-}
-
 }  // namespace
-
-// simulators need only look at what could do harm, as what they read back is what was written; each
-// round is one-to-one, hence a change of one word is always seen
-std::uint64_t checksum(std::span<const std::byte> bytes) {
-  std::uint64_t sum = bytes.size();
-  while (!bytes.empty()) {
-    std::uint64_t word = 0;
-    const auto n = std::min(bytes.size(), sizeof word);
-    std::memcpy(&word, bytes.data(), n);
-    sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
-    sum ^= sum >> 32;
-    bytes = bytes.subspan(n);
-  }
-  return sum;
-}
 
 Engine::Engine(Simulator simulator, Settings settings)
     : simulator_(std::move(simulator)),
@@ -58,7 +32,7 @@ Engine::Engine(Simulator simulator, Settings settings)
       action_bytes_(simulator_.spec.action_bytes()),
       members_(static_cast<std::size_t>(settings_.num_envs)),
       queued_actions_(static_cast<std::size_t>(settings_.num_envs) * action_bytes_),
-      workers_(helpers(settings_), settings_.num_envs, settings_.topology, settings_.pin_from) {
+      workers_(helpers(settings_), settings_.num_envs, settings_.topology, settings_.pin_from, group_of(simulator_)) {
   const auto& fields = simulator_.spec.fields();
   observations_ = static_cast<std::size_t>(std::ranges::count_if(fields, is_observation));
   for (std::size_t i = 0; i < observations_; ++i) strides_.push_back(fields[i].bytes());
@@ -72,12 +46,17 @@ Engine::Engine(Simulator simulator, Settings settings)
     for (std::size_t i = observations_; i < fields.size(); ++i) strides_.push_back(fields[i].bytes());
   }
 
-  workers_.serve_queue([](void* self, int env_id) { static_cast<Engine*>(self)->run_queued(env_id); }, this);
+  auto serve = [](void* self, const int* env_ids, int count) {
+    static_cast<Engine*>(self)->run_queued({env_ids, static_cast<std::size_t>(count)});
+  };
+  workers_.serve_queue(serve, this);
 
   // memory that an environment allocates belongs to the node of the thread that makes it
   bool at_home = workers_.nodes() > 1;
-  workers_.start(settings_.num_envs, [](void* self, int i) { static_cast<Engine*>(self)->make(i); }, this,
-                 at_home ? Who::helpers_at_home : Who::caller_too);
+  auto make_all = [](void* self, int first, int last) {
+    for (int i = first; i < last; ++i) static_cast<Engine*>(self)->make(i);
+  };
+  workers_.start(settings_.num_envs, make_all, this, at_home ? Who::helpers_at_home : Who::caller_too);
   if (!at_home) workers_.take_part();
   while (!workers_.wait_done(Milliseconds(1000))) {
   }
@@ -111,16 +90,21 @@ void Engine::start_reset(const int* env_ids, const std::uint64_t* seeds, const S
 
 void Engine::start_loop(const Slot& slot, Who who) {
   slot_ = &slot;
-  workers_.start(slot.rows, [](void* self, int row) { static_cast<Engine*>(self)->run_row(row); }, this, who);
+  auto run = [](void* self, int first, int last) { static_cast<Engine*>(self)->run_rows(first, last); };
+  workers_.start(slot.rows, run, this, who);
 }
 
-void Engine::run_row(int row) {
-  int env_id = env_ids_ ? env_ids_[row] : row;
-  auto claim = [&] { return Place{*slot_, row, failures_}; };
-  if (resetting_)
-    run(env_id, nullptr, seeds_ ? std::optional(seeds_[row]) : std::nullopt, claim);
-  else
-    run(env_id, actions_ + static_cast<std::size_t>(row) * action_bytes_, std::nullopt, claim);
+void Engine::run_rows(int first, int last) {
+  std::array<Request, kMostGroup> requests;
+  std::size_t n = 0;
+  for (int row = first; row < last; ++row) {
+    const int env_id = env_ids_ ? env_ids_[row] : row;
+    if (resetting_)
+      requests[n++] = {env_id, nullptr, seeds_ ? &seeds_[row] : nullptr, row, false};
+    else
+      requests[n++] = {env_id, actions_ + static_cast<std::size_t>(row) * action_bytes_, nullptr, row, false};
+  }
+  run({requests.data(), n}, [this](const Request& request) { finish(request, {*slot_, request.row, failures_}); });
 }
 
 void Engine::check() {
@@ -165,22 +149,27 @@ void Engine::send_reset(const int* env_ids, const std::uint64_t* seeds, int coun
   workers_.push(env_ids, count);
 }
 
-void Engine::run_queued(int env_id) {
-  auto& member = members_[static_cast<std::size_t>(env_id)];
-  Output* output = nullptr;
-  auto claim = [&] {
-    auto size = static_cast<std::uint64_t>(settings_.batch_size);
-    auto row = claimed_.fetch_add(1, std::memory_order_acq_rel);
-    output = outputs_[(row / size) % outputs_.size()].get();
-    return Place{output->slot, static_cast<int>(row % size), output->failures};
-  };
-  if (std::exchange(member.reset_queued, false))
-    run(env_id, nullptr, member.seed, claim);
-  else
-    run(env_id, &queued_actions_[static_cast<std::size_t>(env_id) * action_bytes_], std::nullopt, claim);
+void Engine::run_queued(std::span<const int> env_ids) {
+  std::array<Request, kMostGroup> requests;
+  std::size_t n = 0;
+  for (const int env_id : env_ids) {
+    auto& member = members_[static_cast<std::size_t>(env_id)];
+    if (std::exchange(member.reset_queued, false))
+      requests[n++] = {env_id, nullptr, member.seed ? &*member.seed : nullptr, 0, false};
+    else
+      requests[n++] = {env_id, &queued_actions_[static_cast<std::size_t>(env_id) * action_bytes_], nullptr, 0, false};
+  }
+  run({requests.data(), n}, [this](const Request& request) { finish_queued(request); });
+}
 
-  bool full = output->filled.fetch_add(1, std::memory_order_acq_rel) + 1 == settings_.batch_size;
-  bool idle = unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+// the next row is its, now that its results are there
+void Engine::finish_queued(const Request& request) {
+  const auto size = static_cast<std::uint64_t>(settings_.batch_size);
+  const auto row = claimed_.fetch_add(1, std::memory_order_acq_rel);
+  Output& output = *outputs_[(row / size) % outputs_.size()];
+  finish(request, {output.slot, static_cast<int>(row % size), output.failures});
+  const bool full = output.filled.fetch_add(1, std::memory_order_acq_rel) + 1 == settings_.batch_size;
+  const bool idle = unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1;
   if (full || idle) workers_.announce();
 }
 
@@ -220,42 +209,81 @@ void Engine::forget() {
   claimed_.store(received_ * static_cast<std::uint64_t>(settings_.batch_size), std::memory_order_release);
 }
 
-// ---- one environment --------------------------------------------------------------------------
+// ---- environments -----------------------------------------------------------------------------
 
-template <class Claim>
-void Engine::run(int env_id, const std::byte* action, std::optional<std::uint64_t> seed, Claim claim) {
-  auto& member = members_[static_cast<std::size_t>(env_id)];
-  std::optional<Place> place;
-  try {
-    StepResult result;
-    if (!action) {
-      if (seed) member.env->seed(*seed);
-      begin(member);
-      member.failed = false;
-    } else if (member.failed) {
-      throw std::runtime_error("it failed before and was not reset since");
-    } else if (member.over && settings_.autoreset == Autoreset::next_step) {
-      begin_next(member);
+template <class Done>
+void Engine::run(std::span<Request> requests, Done done) {
+  std::array<Turn*, kMostGroup> turns;
+  std::size_t n = 0;
+  for (auto& request : requests) {
+    auto& member = members_[static_cast<std::size_t>(request.env_id)];
+    member.turn = {member.env.get(), Action(request.action)};
+    request.steps = steps(request);
+    if (request.steps) {
+      turns[n++] = &member.turn;
     } else {
-      result = member.env->step(Action(action));
-      ++member.elapsed;
-      result.truncated |= at_limit(member);
-      member.over = result.terminated || result.truncated;
-      if (member.over && settings_.autoreset == Autoreset::same_step) {
-        place.emplace(claim());
-        write_final(member, *place);
-        begin_next(member);
-      }
+      member.turn.attempt([&] { begin(request); });
+      done(request);
     }
-    if (!place) place.emplace(claim());
-    write(env_id, result, *place);
-  } catch (...) {
-    if (!place) place.emplace(claim());
-    member.failed = true;
-    write_failure(env_id, *place, reason());
+  }
+  if (n > 0) step({turns.data(), n});
+  for (const auto& request : requests)
+    if (request.steps) done(request);
+}
+
+bool Engine::steps(const Request& request) const {
+  const auto& member = members_[static_cast<std::size_t>(request.env_id)];
+  const bool begins = member.over && settings_.autoreset == Autoreset::next_step;
+  return request.action && !member.failed && !begins;
+}
+
+void Engine::begin(const Request& request) {
+  auto& member = members_[static_cast<std::size_t>(request.env_id)];
+  if (!request.action) {
+    if (request.seed) member.env->seed(*request.seed);
+    begin(member);
+    member.failed = false;
+  } else if (member.failed) {
+    throw std::runtime_error("it failed before and was not reset since");
+  } else {
+    begin_next(member);
   }
 }
 
+void Engine::step(std::span<Turn* const> turns) {
+  if (!simulator_.step_together) {
+    for (Turn* turn : turns) turn->attempt([&] { turn->result = turn->env->step(turn->action); });
+    return;
+  }
+  try {
+    simulator_.step_together(turns);
+  } catch (...) {  // of all
+    for (Turn* turn : turns) turn->error = std::current_exception();
+  }
+}
+
+void Engine::finish(const Request& request, const Place& place) {
+  auto& member = members_[static_cast<std::size_t>(request.env_id)];
+  try {
+    if (member.turn.error) std::rethrow_exception(member.turn.error);
+    if (request.steps) end_step(member, place);
+    write(request.env_id, member.turn.result, place);
+  } catch (...) {
+    member.failed = true;
+    write_failure(request.env_id, place, reason());
+  }
+}
+
+void Engine::end_step(Member& member, const Place& place) {
+  auto& result = member.turn.result;
+  ++member.elapsed;
+  result.truncated |= at_limit(member);
+  member.over = result.terminated || result.truncated;
+  if (member.over && settings_.autoreset == Autoreset::same_step) {
+    write_final(member, place);
+    begin_next(member);
+  }
+}
 void Engine::begin(Member& member) {
   member.env->reset();
   member.elapsed = 0;
@@ -305,67 +333,6 @@ void Engine::write_failure(int env_id, const Place& place, const std::string& wh
   put(place.slot.arrays[observations_ + kEnvId], place.row, static_cast<std::int32_t>(env_id));
   std::lock_guard lock(failures_mutex_);
   place.failures.emplace_back(env_id, what);
-}
-
-// ---- states and pictures ----------------------------------------------------------------------
-
-void Engine::save(int env_id, std::vector<std::byte>& out) const {
-  const auto& member = members_[static_cast<std::size_t>(env_id)];
-  const auto begin = out.size();
-  Writer writer(out);
-  writer.value(member.elapsed);
-  writer.value(member.over);
-  member.env->save(writer);
-  writer.value(checksum(std::span(out).subspan(begin)));
-}
-
-void Engine::load(std::span<const int> env_ids, std::span<const Bytes> states) {
-  struct Before {
-    bool failed;
-    std::vector<std::byte> state;
-  };
-  std::vector<Before> before;
-  try {
-    for (std::size_t i = 0; i < env_ids.size(); ++i) {
-      before.push_back({members_[static_cast<std::size_t>(env_ids[i])].failed, {}});
-      save(env_ids[i], before.back().state);
-      load_one(env_ids[i], states[i]);
-    }
-  } catch (...) {
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (before[i].state.empty()) continue;  // it was saving that failed
-      load_one(env_ids[i], before[i].state);
-      members_[static_cast<std::size_t>(env_ids[i])].failed = before[i].failed;
-    }
-    throw;
-  }
-}
-
-void Engine::load_one(int env_id, Bytes state) {
-  auto& member = members_[static_cast<std::size_t>(env_id)];
-  std::uint64_t sum = 0;
-  if (state.size() < sizeof sum) throw BadState(env_id, "saved state is too short");
-  const auto body = state.first(state.size() - sizeof sum);
-  std::memcpy(&sum, state.data() + body.size(), sizeof sum);
-  if (sum != checksum(body)) throw BadState(env_id, "saved state is corrupt");
-  try {
-    Reader reader(body);
-    const auto elapsed = reader.value<std::int32_t>();
-    const auto over = reader.value<bool>();
-    if (elapsed < 0 || (settings_.max_episode_steps > 0 && elapsed > settings_.max_episode_steps))
-      throw std::runtime_error("saved state is corrupt");
-    member.env->load(reader);
-    if (reader.left() != 0) throw std::runtime_error("saved state is too long");
-    member.elapsed = elapsed;
-    member.over = over;
-  } catch (...) {
-    throw BadState(env_id, reason());
-  }
-  member.failed = false;
-}
-
-void Engine::render(int env_id, std::uint8_t* rgb) const {
-  members_[static_cast<std::size_t>(env_id)].env->render(rgb);
 }
 
 }  // namespace headrace

@@ -56,6 +56,9 @@ struct BadState : std::runtime_error {
   int env_id;
 };
 
+// what the exception says that is being handled; libraries throw all kinds of things
+std::string reason();
+
 // what a saved state ends with: of all that stands before it
 std::uint64_t checksum(std::span<const std::byte> bytes);
 
@@ -101,6 +104,7 @@ class Engine {
   // an environment and its episode
   struct Member {
     std::unique_ptr<Environment> env;
+    Turn turn;                   // at present
     std::int32_t elapsed = 0;
     bool over = true;            // the episode has ended and no other has begun
     bool failed = false;         // it threw, and was not reset since
@@ -115,6 +119,15 @@ class Engine {
     std::deque<Failure> failures;
   };
 
+  // what is asked of an environment: a step, or without an action a reset
+  struct Request {
+    int env_id;
+    const std::byte* action;
+    const std::uint64_t* seed;  // of a reset; null: its random streams go on
+    int row;                    // of a loop's batch
+    bool steps;                 // else an episode begins, or it failed before
+  };
+
   // one row of a batch, and where its failure is reported
   struct Place {
     const Slot& slot;
@@ -124,12 +137,19 @@ class Engine {
 
   void make(int env_id);
   void start_loop(const Slot& slot, Who who);
-  void run_row(int row);
-  void run_queued(int env_id);
+  void run_rows(int first, int last);
+  void run_queued(std::span<const int> env_ids);
 
-  // one step (action null: a reset) of one environment; claim() names the row, as late as can be
-  template <class Claim>
-  void run(int env_id, const std::byte* action, std::optional<std::uint64_t> seed, Claim claim);
+  // Serves at most a group of requests. Those that are steps are stepped together, the others begin episodes one by
+  // one; done(request) gives away the results of each, as soon as it can.
+  template <class Done>
+  void run(std::span<Request> requests, Done done);
+  bool steps(const Request& request) const;
+  void begin(const Request& request);
+  void step(std::span<Turn* const> turns);
+  void finish(const Request& request, const Place& place);
+  void finish_queued(const Request& request);
+  void end_step(Member& member, const Place& place);
   void begin(Member& member);
   void begin_next(Member& member);
   bool at_limit(const Member& member) const;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -117,11 +118,37 @@ class Environment {
   virtual void render(std::uint8_t* rgb) const = 0;
 };
 
+// one environment's part in a step of several
+struct Turn {
+  Environment* env = nullptr;
+  Action action{nullptr};
+  StepResult result{};
+  std::exception_ptr error{};  // what it threw instead
+
+  // do a part of it; what is thrown is its error
+  template <class Work>
+  void attempt(Work work) {
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+};
+
+// the most environments that one call steps
+constexpr int kMostGroup = 64;
+
 // a kind of environment: what its rows hold, which the pool compares with the task, and how to make one
 struct Simulator {
   Spec spec;
   int frame_height = 0, frame_width = 0;                        // of render; 0: cannot be drawn
   std::function<std::unique_ptr<Environment>(int env_id)> make; // called from worker threads, in parallel
+
+  // Where several are stepped in less time than one after the other: how many at most, and the call that steps them
+  // and leaves in each turn its result or its error. It is then called for one alone too; none: `Environment::step`.
+  int group = 1;
+  std::function<void(std::span<Turn* const>)> step_together = {};
 };
 
 }  // namespace headrace

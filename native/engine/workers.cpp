@@ -13,9 +13,11 @@ constexpr int kSpins = 200;
 
 }  // namespace
 
-Workers::Workers(int threads, int queue_capacity, const Topology& topology, int pin_from)
-    : parts_(std::clamp<std::size_t>(static_cast<std::size_t>(threads), 1, topology.nodes.size())),
-      queue_(static_cast<std::size_t>(queue_capacity)) {
+Workers::Workers(int threads, int queue_capacity, const Topology& topology, int pin_from, int group)
+    : group_(group),
+      parts_(std::clamp<std::size_t>(static_cast<std::size_t>(threads), 1, topology.nodes.size())),
+      queue_(static_cast<std::size_t>(queue_capacity)),
+      free_(static_cast<std::uint64_t>(threads)) {
   try {
     hire(threads, topology, pin_from);
   } catch (const std::system_error& refused) {
@@ -54,11 +56,12 @@ void Workers::dismiss() {
   for (auto& thread : threads_) thread.join();
 }
 
-void Workers::start(int count, Task task, void* self, Who who) {
+void Workers::start(int count, Loop task, void* self, Who who) {
   loop_task_ = task;
   loop_self_ = self;
   stay_home_.store(who == Who::helpers_at_home, std::memory_order_relaxed);
-  chunk_.store(std::clamp(count / ((threads() + 1) * 16), 1, 64), std::memory_order_relaxed);
+  const int chunk = std::clamp(count / ((threads() + 1) * 16), 1, 64);
+  chunk_.store((chunk + group_ - 1) / group_ * group_, std::memory_order_relaxed);  // whole groups
   undone_.store(count, std::memory_order_relaxed);
   auto n = static_cast<std::int64_t>(parts_.size());
   for (std::int64_t i = 0; i < n; ++i) {
@@ -68,7 +71,7 @@ void Workers::start(int count, Task task, void* self, Who who) {
   }
   // a late thread may still count an old loop down; it sees nothing left, or this loop's items
   for (Part& part : parts_) part.remaining.store(part.last - part.first, std::memory_order_release);
-  if (count == 1 && who == Who::caller_too) return;
+  if (count <= group_ && who == Who::caller_too) return;
   ++epoch_;
   epoch_.notify_all();
 }
@@ -79,7 +82,7 @@ bool Workers::wait_done(Milliseconds patience) {
   return wait_until([this] { return undone_.load(std::memory_order_acquire) == 0; }, patience, 2 * kSpins);
 }
 
-void Workers::serve_queue(Task task, void* self) {
+void Workers::serve_queue(Queue task, void* self) {
   queue_task_ = task;
   queue_self_ = self;
 }
@@ -100,12 +103,13 @@ void Workers::announce() {
 
 void Workers::serve(int home, std::vector<int> cores) {
   if (!cores.empty()) pin_this_thread(cores);
+  std::vector<int> items;
   while (true) {
     // before anything else is looked at: what changes after this wakes the wait below
     auto seen = epoch_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_acquire)) return;
     bool worked = work_on_loop(home);
-    worked |= work_on_queue();
+    worked |= work_on_queue(items);
     if (worked) continue;
     for (int spin = 0; spin < kSpins && epoch_.load(std::memory_order_acquire) == seen; ++spin)
       std::this_thread::yield();
@@ -132,25 +136,32 @@ bool Workers::work_on_part(Part& part) {
     worked = true;
     int first = part.last - static_cast<int>(left);
     int last = std::min(first + chunk, part.last);
-    for (int item = first; item < last; ++item) loop_task_(loop_self_, item);
+    for (int item = first; item < last; item += group_) loop_task_(loop_self_, item, std::min(item + group_, last));
     if (undone_.fetch_sub(last - first, std::memory_order_acq_rel) == last - first) announce();
   }
   return worked;
 }
 
-bool Workers::work_on_queue() {
+bool Workers::work_on_queue(std::vector<int>& items) {
   bool worked = false;
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    int item;
-    {
-      std::lock_guard lock(queue_mutex_);
-      if (head_ == tail_) break;
-      item = queue_[head_++ % queue_.size()];
-    }
-    queue_task_(queue_self_, item);
+  std::unique_lock lock(queue_mutex_);
+  while (head_ != tail_ && !stopping_.load(std::memory_order_relaxed)) {
+    take(items);
+    --free_;
+    lock.unlock();
+    queue_task_(queue_self_, items.data(), static_cast<int>(items.size()));
     worked = true;
+    lock.lock();
+    ++free_;
   }
   return worked;
+}
+
+// the oldest items: at most a group, and no more than this thread's share among those with nothing to do
+void Workers::take(std::vector<int>& items) {
+  const auto share = (tail_ - head_ + free_ - 1) / free_;
+  items.resize(std::min<std::uint64_t>(share, static_cast<std::uint64_t>(group_)));
+  for (int& item : items) item = queue_[head_++ % queue_.size()];
 }
 
 }  // namespace headrace

@@ -1,5 +1,6 @@
 // The threads of a pool, and the two ways to give them work: a loop over items in which the
-// calling thread takes part, and a queue served first come first served.
+// calling thread takes part, and a queue served first come first served. A task is given as many
+// items at once as it can use, at most a group.
 //
 // A loop costs one atomic counter: threads claim chunks by counting down what remains, so a
 // batch too small to share wakes nobody. The counter is split by NUMA node: a thread works on
@@ -27,12 +28,13 @@ struct TooFewThreads : std::runtime_error {
 
 class Workers {
  public:
-  using Task = void (*)(void* self, int item);
+  using Loop = void (*)(void* self, int first, int last);             // items [first, last)
+  using Queue = void (*)(void* self, const int* items, int count);
   using Milliseconds = std::chrono::milliseconds;
 
   // pin_from: first core (counted over all nodes) to pin threads to, or -1 to pin only to nodes;
   // throws TooFewThreads, and leaves none behind
-  Workers(int threads, int queue_capacity, const Topology& topology, int pin_from);
+  Workers(int threads, int queue_capacity, const Topology& topology, int pin_from, int group = 1);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -42,7 +44,7 @@ class Workers {
   enum class Who { caller_too, helpers, helpers_at_home };
 
   // begin a loop over [0, count); one loop at a time: not while busy
-  void start(int count, Task task, void* self, Who who);
+  void start(int count, Loop task, void* self, Who who);
 
   // are items of the loop still to be done?
   bool busy() const { return undone_.load(std::memory_order_acquire) != 0; }
@@ -54,7 +56,7 @@ class Workers {
   bool wait_done(Milliseconds patience);
 
   // what the queue's items mean; once, before the first push
-  void serve_queue(Task task, void* self);
+  void serve_queue(Queue task, void* self);
 
   // queue items; at most queue_capacity may be unfinished
   void push(const int* items, int count);
@@ -81,11 +83,14 @@ class Workers {
   void serve(int home, std::vector<int> cores);
   bool work_on_loop(int home);
   bool work_on_part(Part& part);
-  bool work_on_queue();
+  bool work_on_queue(std::vector<int>& items);
+  void take(std::vector<int>& items);
+
+  int group_;
 
   // the loop; written before `remaining`, read after it
   std::vector<Part> parts_;
-  Task loop_task_ = nullptr;
+  Loop loop_task_ = nullptr;
   void* loop_self_ = nullptr;
   std::atomic<int> chunk_{1};
   std::atomic<bool> stay_home_{false};
@@ -93,9 +98,10 @@ class Workers {
 
   // the queue
   std::vector<int> queue_;
-  Task queue_task_ = nullptr;
+  Queue queue_task_ = nullptr;
   void* queue_self_ = nullptr;
   std::uint64_t head_ = 0, tail_ = 0;
+  std::uint64_t free_;  // threads that are at none of its items
   std::mutex queue_mutex_;
 
   // who sleeps, and on what

@@ -19,7 +19,12 @@ namespace {
 struct Counts {
   explicit Counts(int n) : seen(static_cast<std::size_t>(n)) {}
   std::vector<std::atomic<int>> seen;
-  static void count(void* self, int item) { ++static_cast<Counts*>(self)->seen[static_cast<std::size_t>(item)]; }
+  static void count(void* self, int first, int last) {
+    for (int item = first; item < last; ++item) ++static_cast<Counts*>(self)->seen[static_cast<std::size_t>(item)];
+  }
+  static void count_all(void* self, const int* items, int count) {
+    for (int i = 0; i < count; ++i) Counts::count(self, items[i], items[i] + 1);
+  }
   int total() const { return std::accumulate(seen.begin(), seen.end(), 0); }
 };
 
@@ -30,10 +35,10 @@ Topology pretend(int nodes) {
 }
 
 void loops_visit_each_item_once() {
-  for (int threads : {0, 1, 3, 7})
+  for (auto [threads, group] : {std::pair{0, 1}, {1, 1}, {3, 1}, {7, 1}, {0, 8}, {3, 5}, {7, 64}})
     for (int nodes : {1, 2, 5})
       for (int count : {1, 2, 13, 1000}) {
-        Workers workers(threads, 1, pretend(nodes), -1);
+        Workers workers(threads, 1, pretend(nodes), -1, group);
         CHECK(workers.nodes() <= std::max(threads, 1));
         Counts counts(count);
         for (int round = 1; round <= 20; ++round) {
@@ -70,20 +75,36 @@ void loop_without_the_caller() {
     }
 }
 
-void queue_serves_each_item_once() {
+void loops_are_handed_out_in_groups() {
+  static constexpr int group = 4, count = 23;
+  Workers workers(2, 1, pretend(1), -1, group);
+  std::vector<std::atomic<int>> beginnings(count);
+  auto note = [](void* self, int first, int last) {
+    CHECK(last - first == std::min(group, count - first));
+    ++(*static_cast<std::vector<std::atomic<int>>*>(self))[static_cast<std::size_t>(first)];
+  };
+  workers.start(count, note, &beginnings, Workers::Who::caller_too);
+  workers.take_part();
+  CHECK(workers.wait_done(10s));
+  for (int i = 0; i < count; ++i) CHECK(beginnings[static_cast<std::size_t>(i)] == (i % group == 0));
+}
+
+void queue_serves_each_item_once(int group) {
   constexpr int n = 32;
-  Workers workers(4, n, pretend(1), 0);
+  Workers workers(4, n, pretend(1), 0, group);
   struct State {
     Counts counts{n};
+    int group;
     std::atomic<int> done{0};
     Workers* workers;
   } state;
-  state.workers = &workers;
+  state.group = group, state.workers = &workers;
   workers.serve_queue(
-      [](void* self, int item) {
+      [](void* self, const int* items, int count) {
         auto& s = *static_cast<State*>(self);
-        Counts::count(&s.counts, item);
-        ++s.done;
+        CHECK(count >= 1 && count <= s.group);
+        Counts::count_all(&s.counts, items, count);
+        s.done += count;
         s.workers->announce();
       },
       &state);
@@ -97,11 +118,46 @@ void queue_serves_each_item_once() {
   }
 }
 
+// a few items are shared out among threads with nothing to do; many go in whole groups, in their order
+void queue_is_shared_evenly() {
+  std::vector<std::vector<int>> served;
+  std::atomic<int> done{0};
+  auto state = std::pair(&served, &done);
+  Workers workers(1, 16, pretend(1), -1, 4);
+  workers.serve_queue(
+      [](void* self, const int* items, int count) {
+        auto& [served, done] = *static_cast<decltype(state)*>(self);
+        served->emplace_back(items, items + count);
+        *done += count;
+      },
+      &state);
+  std::vector<int> ten(10);
+  std::iota(ten.begin(), ten.end(), 0);
+  workers.push(ten.data(), 10);
+  while (done < 10) std::this_thread::yield();
+  CHECK((served == std::vector<std::vector<int>>{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}}));
+
+  std::atomic<int> most{0}, total{0};
+  auto counts = std::pair(&most, &total);
+  Workers two(2, 16, pretend(1), -1, 4);
+  two.serve_queue(
+      [](void* self, const int*, int count) {
+        auto& [most, total] = *static_cast<decltype(counts)*>(self);
+        if (*most < count) *most = count;
+        *total += count;
+        std::this_thread::sleep_for(20ms);
+      },
+      &counts);
+  two.push(ten.data(), 4);
+  while (total < 4) std::this_thread::yield();
+  CHECK(most == 2);
+}
+
 void ends_with_work_left() {
   for (int i = 0; i < 50; ++i) {
     Counts counts(1000);
     Workers workers(2, 1000, pretend(1), -1);
-    workers.serve_queue(Counts::count, &counts);
+    workers.serve_queue(Counts::count_all, &counts);
     std::vector<int> all(1000);
     std::iota(all.begin(), all.end(), 0);
     workers.push(all.data(), 1000);
@@ -136,8 +192,11 @@ int main() {
   loops_visit_each_item_once();
   many_short_loops();
   loop_without_the_caller();
-  queue_serves_each_item_once();
+  loops_are_handed_out_in_groups();
+  queue_serves_each_item_once(1);
+  queue_serves_each_item_once(5);
+  queue_is_shared_evenly();
   ends_with_work_left();
   waiting_gives_up_in_time();
-  std::puts("test_workers: 7 passed, 0 failed");
+  std::puts("test_workers: 9 passed, 0 failed");
 }
