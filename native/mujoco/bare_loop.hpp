@@ -4,6 +4,7 @@
 #include <mujoco/mujoco.h>
 
 #include "after.hpp"
+#include "physics.hpp"
 
 namespace headrace::mujoco {
 
@@ -17,8 +18,9 @@ struct Replay {
   int num_threads;
 };
 
-// Seconds to run every agent step of a replay, environments shared out among threads, each thread with one
-// mjData, and a barrier after each step of all environments.
-double bare_loop(const mjModel& model, const Replay& replay);
+// Seconds to run every agent step of a replay, environments shared out among threads, and a barrier after each step
+// of all environments. Each thread has one mjData, or with a stepper as many as this takes at once; mj_step does what
+// it cannot.
+double bare_loop(const mjModel& model, const Replay& replay, const MakeStepper& make_stepper = {});
 
 }  // namespace headrace::mujoco

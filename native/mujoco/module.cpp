@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "bare_loop.hpp"
+#include "in_lanes.hpp"
 #include "mujoco_env.hpp"
 
 namespace nb = nanobind;
@@ -57,6 +58,11 @@ Picture picture_of(int width, int height, const std::tuple<int, int, int>& camer
   return picture;
 }
 
+// null for libmujoco
+MakeStepper stepping(bool in_lanes, const std::vector<std::string>& reads, bool kinematics, bool forces) {
+  return in_lanes ? stepping_in_lanes(reads, {kinematics, forces}) : MakeStepper();
+}
+
 // made from what Python holds: the address of a mujoco.MjModel
 const mjModel& model_at(std::uintptr_t address) { return *reinterpret_cast<const mjModel*>(address); }
 
@@ -80,6 +86,8 @@ NB_MODULE(_mujoco, m) {
       raise("RenderError", e.what());
     } catch (const Unfit& e) {
       raise("OptionError", e.what());
+    } catch (const lanes::Unsupported& e) {
+      raise("OptionError", std::string("physics='lanes' does not step ") + e.what() + ": choose physics='mujoco'");
     }
   });
 
@@ -88,15 +96,19 @@ NB_MODULE(_mujoco, m) {
            [](Physics* self, std::uintptr_t model, std::uintptr_t function, const nb::bytes& bounds,
               const nb::bytes& arguments, std::size_t env_id, std::size_t command,
               std::vector<std::pair<std::size_t, std::string>> arrays,
-              const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces) {
+              const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces, bool in_lanes,
+              bool kinematics, bool forces) {
              Program program{reinterpret_cast<Program::Function>(function), bytes_of(bounds), bytes_of(arguments),
                              env_id, command, std::move(arrays)};
              std::vector<Varying> fields;
+             std::vector<std::string> reads;
+             for (const auto& [offset, name] : program.arrays) reads.push_back(name);
              for (const auto& [name, array] : varying) fields.push_back({name, rows_of(array), rows_of(array).stride});
-             new (self) Physics(model_at(model), std::move(program), std::move(fields), keeps_forces);
+             new (self) Physics(model_at(model), std::move(program), std::move(fields), keeps_forces,
+                                stepping(in_lanes, reads, kinematics, forces));
            },
            nb::kw_only(), "model"_a, "function"_a, "bounds"_a, "arguments"_a, "env_id"_a, "command"_a, "arrays"_a,
-           "varying"_a, "keeps_forces"_a)
+           "varying"_a, "keeps_forces"_a, "in_lanes"_a, "kinematics"_a, "forces"_a)
       .def_prop_ro("signature", &Physics::signature, "mjtState bits of a state row.");
 
   nb::class_<Studio>(m, "Studio", "Draws pictures of a pool's simulations, from one camera and of one size.")
@@ -140,17 +152,27 @@ NB_MODULE(_mujoco, m) {
       "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
       "The simulator of one task, over arrays [N, …] that the caller keeps.");
 
+  m.def("lane_widths", &lanes::widths, "Numbers of simulations that one call steps on this processor, the best first.");
+  m.def(
+      "why_not_in_lanes",
+      [](std::uintptr_t model, const std::vector<std::string>& reads, bool kinematics, bool forces) {
+        return why_not_in_lanes(model_at(model), reads, {kinematics, forces});
+      },
+      nb::kw_only(), "model"_a, "reads"_a, "kinematics"_a, "forces"_a,
+      "What of a model is not stepped in lanes, or of fields that are read; empty for nothing.");
+
   m.def(
       "bare_loop",
       [](std::uintptr_t model, nb::ndarray<const double, nb::ndim<3>, nb::c_contig> states,
          nb::ndarray<const double, nb::ndim<3>, nb::c_contig> controls, int signature, int frame_skip, bool kinematics,
-         bool forces, int num_threads) {
+         bool forces, int num_threads, bool in_lanes, const std::vector<std::string>& reads) {
         nb::gil_scoped_release unlocked;
-        return bare_loop(model_at(model), {states.data(), controls.data(), static_cast<int>(states.shape(0)),
-                                           static_cast<int>(states.shape(1)), signature, frame_skip,
-                                           {kinematics, forces}, num_threads});
+        const Replay replay{states.data(), controls.data(), static_cast<int>(states.shape(0)),
+                            static_cast<int>(states.shape(1)), signature, frame_skip, {kinematics, forces}, num_threads};
+        return bare_loop(model_at(model), replay, stepping(in_lanes, reads, kinematics, forces));
       },
       nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,
-      "num_threads"_a = 1,
-      "Seconds that mj_step and what a task needs after it take on states [steps, N, …] with controls [steps, N, nu].");
+      "num_threads"_a = 1, "in_lanes"_a = false, "reads"_a = std::vector<std::string>(),
+      "Seconds that mj_step, or a step in lanes, and what a task needs after it take on states [steps, N, …] with\n"
+      "controls [steps, N, nu]. reads: the fields that the task reads, for lanes.");
 }

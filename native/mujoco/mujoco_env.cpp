@@ -31,10 +31,11 @@ void Task::report(std::string name, std::string dtype, std::vector<int> shape, R
 
 MujocoEnv::MujocoEnv(std::shared_ptr<const Task> task, int env_id) : task_(std::move(task)), env_id_(env_id) {
   // a state to begin from, even where the first call is not a reset
-  auto lane = task_->physics->borrow();
-  lane->enter(env_id_);
-  mj_resetData(&lane->model(), &lane->data());
-  lane->save(task_->memory.state.row(env_id_));
+  auto group = task_->physics->borrow();
+  Lane& lane = group->lane();
+  lane.enter(env_id_);
+  mj_resetData(&lane.model(), &lane.data());
+  lane.save(task_->memory.state.row(env_id_));
 }
 
 void MujocoEnv::seed(std::uint64_t seed) {
@@ -43,16 +44,17 @@ void MujocoEnv::seed(std::uint64_t seed) {
 }
 
 void MujocoEnv::reset() {
-  auto lane = task_->physics->borrow();
-  lane->enter(env_id_);
+  auto group = task_->physics->borrow();
+  Lane& lane = group->lane();
+  lane.enter(env_id_);
   for (const auto& r : task_->reports)  // what belongs to a step is zero before there was one
     if (r.field.name().starts_with("info:")) std::memset(r.newest.row(env_id_), 0, r.newest.stride);
-  start(*lane);
-  if (task_->rules.settling_steps > 0) settle(*lane);
-  lane->call(kObserve);
-  lane->save(task_->memory.state.row(env_id_));
-  at<std::int32_t>(task_->memory.warning, env_id_) = lane->warning();
-  if (task_->memory.pixels.data) draw(*lane, Layout::planes, &at<std::uint8_t>(task_->memory.pixels, env_id_));
+  start(lane);
+  if (task_->rules.settling_steps > 0) settle(lane);
+  lane.call(kObserve);
+  lane.save(task_->memory.state.row(env_id_));
+  at<std::int32_t>(task_->memory.warning, env_id_) = lane.warning();
+  if (task_->memory.pixels.data) draw(lane, Layout::planes, &at<std::uint8_t>(task_->memory.pixels, env_id_));
   report(true);
 }
 
@@ -95,31 +97,65 @@ void MujocoEnv::settle(Lane& lane) {
 }
 
 StepResult MujocoEnv::step(const Action& action) {
+  Turn turn{this, action};
+  Turn* const alone[] = {&turn};
+  step_together(alone);
+  if (turn.error) std::rethrow_exception(turn.error);
+  return turn.result;
+}
+
+void MujocoEnv::step_together(std::span<Turn* const> turns) {
+  const auto env = [&](std::size_t i) -> MujocoEnv& { return static_cast<MujocoEnv&>(*turns[i]->env); };
+  const Task& task = *env(0).task_;
+  auto group = task.physics->borrow();
+  for (std::size_t i = 0; i < turns.size(); ++i) env(i).prepare(group->lane(i), turns[i]->action);
+  const auto left = group->advance(turns.size(), task.rules.frame_skip);
+  bool failed = false;
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    turns[i]->attempt([&] {
+      if (left >> i & 1) env(i).advance(group->lane(i));
+      turns[i]->result = env(i).conclude(group->lane(i));
+    });
+    failed |= turns[i]->error != nullptr;
+  }
+  if (failed) group.discard();
+}
+
+// the state and the controls of this environment
+void MujocoEnv::prepare(Lane& lane, const Action& action) {
   const Memory& memory = task_->memory;
-  auto lane = task_->physics->borrow();
-  lane->enter(env_id_);
-  lane->load(memory.state.row(env_id_));
-  lane->forget_warnings();
-  mjData& d = lane->data();
+  lane.enter(env_id_);
+  lane.load(memory.state.row(env_id_));
+  lane.forget_warnings();
   const std::span controls(&at<mjtNum>(memory.actions, env_id_), task_->action.size());
   action.copy(task_->action, controls);
   if (task_->rules.acts) {
-    lane->call(kAct);
+    lane.call(kAct);
   } else {
-    std::memcpy(d.ctrl, controls.data(), sizeof(mjtNum) * static_cast<std::size_t>(lane->model().nu));
+    std::memcpy(lane.data().ctrl, controls.data(), sizeof(mjtNum) * static_cast<std::size_t>(lane.model().nu));
   }
+}
+
+// one agent step of libmujoco's
+void MujocoEnv::advance(Lane& lane) const {
+  mjData& d = lane.data();
   guarded([&] {
     // nobody sees what sensors say between the steps, nor what is computed anew after the last
-    const bool sensed_after = task_->rules.after.kinematics && !lane->senses_accelerations();
-    for (int i = 1; i < task_->rules.frame_skip; ++i) mj_step(&lane->without_sensors(), &d);
-    mj_step(sensed_after ? &lane->without_sensors() : &lane->model(), &d);
-    compute_after(lane->model(), d, task_->rules.after);
+    const bool sensed_after = task_->rules.after.kinematics && !lane.senses_accelerations();
+    for (int i = 1; i < task_->rules.frame_skip; ++i) mj_step(&lane.without_sensors(), &d);
+    mj_step(sensed_after ? &lane.without_sensors() : &lane.model(), &d);
+    compute_after(lane.model(), d, task_->rules.after);
   });
-  const int warning = lane->warning();
+}
+
+// what the task makes of the new state
+StepResult MujocoEnv::conclude(Lane& lane) {
+  const Memory& memory = task_->memory;
+  const int warning = lane.warning();
   at<std::int32_t>(memory.warning, env_id_) = warning;
-  if (warning == 0) lane->call(kStep);  // else what was last seen stays, and the episode ends
-  lane->save(memory.state.row(env_id_));
-  if (warning == 0 && memory.pixels.data) draw(*lane, Layout::planes, &at<std::uint8_t>(memory.pixels, env_id_));
+  if (warning == 0) lane.call(kStep);  // else what was last seen stays, and the episode ends
+  lane.save(memory.state.row(env_id_));
+  if (warning == 0 && memory.pixels.data) draw(lane, Layout::planes, &at<std::uint8_t>(memory.pixels, env_id_));
   report(false);
   if (warning != 0) return {0, true, false};
   return {at<float>(memory.reward, env_id_), at<bool>(memory.terminated, env_id_), false};
@@ -166,10 +202,11 @@ void MujocoEnv::load(Reader& in) {
 }
 
 void MujocoEnv::render(std::uint8_t* rgb) const {
-  auto lane = task_->physics->borrow();
-  lane->enter(env_id_);
-  lane->load(task_->memory.state.row(env_id_));
-  draw(*lane, Layout::pixels, rgb);
+  auto group = task_->physics->borrow();
+  Lane& lane = group->lane();
+  lane.enter(env_id_);
+  lane.load(task_->memory.state.row(env_id_));
+  draw(lane, Layout::pixels, rgb);
 }
 
 // what is on the picture belongs to the state, not to the last substep's beginning; the simulation is in
@@ -185,6 +222,10 @@ Simulator simulator(Task task) {
   if (task.studio) s.frame_height = task.studio->picture().height, s.frame_width = task.studio->picture().width;
   auto shared = std::make_shared<const Task>(std::move(task));
   s.make = [shared](int env_id) { return std::make_unique<MujocoEnv>(shared, env_id); };
+  if (shared->physics->in_lanes()) {
+    s.group = shared->physics->borrow()->width();
+    s.step_together = MujocoEnv::step_together;
+  }
   return s;
 }
 

@@ -64,12 +64,18 @@ class MujocoEnv final : public Environment {
   void seed(std::uint64_t seed) override;
   void reset() override;
   StepResult step(const Action& action) override;
+
+  // of environments of one task: at most as many as its physics takes
+  static void step_together(std::span<Turn* const> turns);
   void observe(const Row& row) const override;
   void save(Writer& out) const override;
   void load(Reader& in) override;
   void render(std::uint8_t* rgb) const override;
 
  private:
+  void prepare(Lane& lane, const Action& action);
+  void advance(Lane& lane) const;
+  StepResult conclude(Lane& lane);
   void start(Lane& lane);
   bool refused(Lane& lane);
   void forward(Lane& lane);

@@ -107,11 +107,17 @@ void* field_of(const mjModel& model, mjData& data, const std::string& name) {
   throw std::invalid_argument("MuJoCo has no field " + name);
 }
 
+bool changes(const std::string& name) {
+  return name == "time" || name == "ncon" || name == "energy" || data_offsets().contains(name);
+}
+
 void run_guarded(void (*piece)(void*), void* context) {
   Landing place{};
+  struct Leave {
+    ~Leave() { landing = nullptr; }
+  } leave;
   landing = &place;
   const bool whole = attempt(place, piece, context);
-  landing = nullptr;
   if (!whole) throw std::runtime_error(std::string("MuJoCo: ") + place.message);
 }
 
@@ -169,13 +175,38 @@ void Lane::forget_warnings() {
   for (auto& warning : data_->warning) warning.number = 0;
 }
 
+// ---- groups -----------------------------------------------------------------------------------
+
+Lane& Group::lane(std::size_t i) {
+  while (lanes_.size() <= i) {
+    lanes_.push_back(physics_.make_lane());
+    data_.push_back(&lanes_.back()->data());
+  }
+  return *lanes_[i];
+}
+
+int Group::width() { return physics_.in_lanes() ? stepper().width() : 1; }
+
+std::uint32_t Group::advance(std::size_t n, int steps) {
+  std::uint32_t left = ~0u;
+  if (physics_.in_lanes()) guarded([&, &stepper = stepper()] { left = stepper.step({data_.data(), n}, steps); });
+  return left;
+}
+
+lanes::Stepper& Group::stepper() {
+  if (!stepper_) stepper_ = physics_.make_stepper();
+  return *stepper_;
+}
+
 // ---- physics ----------------------------------------------------------------------------------
 
-Physics::Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces)
+Physics::Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces,
+                 MakeStepper make_stepper)
     : model_(mj_copyModel(nullptr, &model), [](const mjModel* m) { mj_deleteModel(const_cast<mjModel*>(m)); }),
       program_(std::move(program)),
       varying_(std::move(varying)),
-      signature_(signature_of(keeps_forces)) {
+      signature_(signature_of(keeps_forces)),
+      make_stepper_(std::move(make_stepper)) {
   if (!model_) throw std::runtime_error("MuJoCo found no memory for a model");
   check_may_share(model);
 }

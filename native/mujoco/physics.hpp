@@ -1,5 +1,5 @@
 // MuJoCo under one model that all environments of a pool share, and as many simulations of it
-// as threads step at once.
+// as threads step at once: one each, or a group that is stepped in the lanes of vector registers.
 //
 // An environment is a compact row of numbers (MuJoCo's own idea of a simulation's state); a
 // thread lends it an mjData for the time of a step. So memory and cache misses do not grow with
@@ -11,12 +11,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lanes/lanes.hpp"
 #include "stock.hpp"
 
 namespace headrace::mujoco {
@@ -55,8 +57,17 @@ struct Varying {
   std::size_t bytes = 0;
 };
 
+// makes what steps several simulations of a model at once; empty: libmujoco steps each
+using MakeStepper = std::function<std::unique_ptr<lanes::Stepper>(std::shared_ptr<const mjModel>)>;
+
+// a model that its owner keeps
+inline std::shared_ptr<const mjModel> borrowed(const mjModel& model) { return {std::shared_ptr<void>(), &model}; }
+
 // the address of a field of mjData or mjModel, by MuJoCo's name; throws std::invalid_argument
 void* field_of(const mjModel& model, mjData& data, const std::string& name);
+
+// is it one of mjData's?
+bool changes(const std::string& name);
 
 // Run a piece of MuJoCo: its errors become std::runtime_error, its warnings stay in mjData.
 void run_guarded(void (*piece)(void*), void* context);
@@ -105,14 +116,46 @@ class Lane {
   std::vector<std::byte> arguments_;
 };
 
-// The lanes of a pool.
+class Physics;
+
+// What a thread borrows to step a group of environments: a lane for each, and what advances them together. All of it
+// is made when first needed.
+class Group {
+ public:
+  explicit Group(const Physics& physics) : physics_(physics) {}
+
+  Lane& lane(std::size_t i = 0);
+
+  // the most environments of a group
+  int width();
+
+  // Advances the first n lanes by so many steps of physics, and computes what the task needs after them. Returns a
+  // bit for each that libmujoco is to advance: it is as it was.
+  std::uint32_t advance(std::size_t n, int steps);
+
+ private:
+  lanes::Stepper& stepper();
+
+  const Physics& physics_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<mjData*> data_;  // theirs
+  std::unique_ptr<lanes::Stepper> stepper_;
+};
+
+// The groups of a pool.
 class Physics {
  public:
-  Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces);
+  Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces,
+          MakeStepper make_stepper = {});
 
-  Stock<Lane>::Loan borrow() {
-    return lanes_.borrow([this] { return std::make_unique<Lane>(*model_, program_, varying_, signature_); });
+  Stock<Group>::Loan borrow() {
+    return groups_.borrow([this] { return std::make_unique<Group>(*this); });
   }
+
+  // are groups stepped together?
+  bool in_lanes() const { return static_cast<bool>(make_stepper_); }
+  std::unique_ptr<lanes::Stepper> make_stepper() const { return make_stepper_(model_); }
+  std::unique_ptr<Lane> make_lane() const { return std::make_unique<Lane>(*model_, program_, varying_, signature_); }
 
   std::shared_ptr<const mjModel> model() const { return model_; }
   bool varies(const std::string& name) const;
@@ -124,7 +167,8 @@ class Physics {
   Program program_;
   std::vector<Varying> varying_;
   int signature_;
-  Stock<Lane> lanes_;
+  MakeStepper make_stepper_;
+  Stock<Group> groups_;
 };
 
 // Is this the library that the structs were compiled for?

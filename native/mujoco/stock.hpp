@@ -22,6 +22,7 @@ class Stock {
     }
     Loan(const Loan&) = delete;
     Loan& operator=(const Loan&) = delete;
+    void discard() { thing_.reset(); }
     T* operator->() { return thing_.get(); }
     T& operator*() { return *thing_; }
 
@@ -55,6 +56,7 @@ class Stock {
   }
 
   void give(std::unique_ptr<T> thing) {
+    if (!thing) return;
     std::lock_guard lock(mutex_);
     idle_.push_back(std::move(thing));
   }
