@@ -19,7 +19,7 @@ DEV_MODULES  := $(VENV)/.headrace-modules
 SETTINGS := pyproject.toml constraints.txt
 ENGINE   := CMakeLists.txt $(shell find native/engine -type f 2>/dev/null)
 ATARI    := $(ENGINE) cmake/ArcadeLearningEnvironment.cmake $(shell find native/atari -type f 2>/dev/null)
-MUJOCO   := $(ENGINE) cmake/MuJoCo.cmake $(shell find native/mujoco -type f 2>/dev/null)
+MUJOCO   := $(ENGINE) cmake/MuJoCo.cmake $(shell find native/mujoco native/lanes -type f 2>/dev/null)
 
 # pins hold for isolated builds too (newer pips read the second name for those)
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt

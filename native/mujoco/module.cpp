@@ -87,7 +87,7 @@ NB_MODULE(_mujoco, m) {
     } catch (const Unfit& e) {
       raise("OptionError", e.what());
     } catch (const lanes::Unsupported& e) {
-      raise("OptionError", std::string("physics='lanes' does not step ") + e.what() + ": choose physics='mujoco'");
+      raise("OptionError", std::string("physics='lanes' does not step ") + e.what() + "; ask for 'mujoco'");
     }
   });
 

@@ -43,6 +43,7 @@ class NativeModule:
         package: the package's import name; the distribution's name has hyphens in place of underscores.
         module: the name of the compiled module within the package.
         folder: the folder of its sources within ``native/`` of a checkout.
+        more: further such folders whose sources it is compiled from, beside the engine's.
         extra: the extra of Headrace that installs it.
         what: a description of the module and of how long its build takes, for messages.
     """
@@ -52,6 +53,7 @@ class NativeModule:
     folder: str
     extra: str
     what: str
+    more: tuple[str, ...] = ()
 
     @property
     def distribution(self) -> str:
@@ -148,7 +150,7 @@ class NativeModule:
     def _digest(self) -> str:
         """Returns a hash of all files that the module is compiled from."""
         native, found = CHECKOUT / "native", hashlib.sha256()
-        folders = native / "engine", native / self.folder, CHECKOUT / "cmake"
+        folders = *(native / folder for folder in ("engine", self.folder, *self.more)), CHECKOUT / "cmake"
         files = [path for folder in folders for path in folder.rglob("*") if path.suffix in COMPILED]
         for path in sorted([*files, CHECKOUT / "CMakeLists.txt"]):
             found.update(str(path.relative_to(CHECKOUT)).encode() + b"\0" + path.read_bytes())
@@ -159,7 +161,12 @@ ATARI = NativeModule(
     "headrace_atari", "_atari", "atari", "atari", "the Atari emulator, once; it takes one to three minutes"
 )
 MUJOCO = NativeModule(
-    "headrace_mujoco", "_mujoco", "mujoco", "mujoco", "the MuJoCo tasks, once; it takes up to a minute"
+    "headrace_mujoco",
+    "_mujoco",
+    "mujoco",
+    "mujoco",
+    "the MuJoCo tasks, once; it takes up to a minute",
+    more=("lanes",),
 )
 
 

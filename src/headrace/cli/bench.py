@@ -33,6 +33,7 @@ class BenchArgs:
       headrace bench Pong-v5 --num-envs 16 --num-threads 2 --compare
       headrace bench Pong-v5 --num-envs 32 --async
       headrace bench Pong-v5 --option frame_skip=2 --option gray_scale=False
+      headrace bench HalfCheetah-v5 --num-envs 64 --option physics=lanes
     """
 
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]

@@ -166,7 +166,10 @@ def _quota() -> float | None:
 def compiled() -> Iterator[Finding]:
     """Yields findings about the compiled modules, which it loads as a pool does, and their cache."""
     for module, before in ((ATARI, ""), (MUJOCO, "mujoco")):
-        yield _loaded(module, before)
+        loaded = _loaded(module, before)
+        yield loaded
+        if module is MUJOCO and loaded.state == "ok":
+            yield _lanes()
     if importlib.util.find_spec("warp") is not None:
         version = metadata.version("warp-lang")
         yield Finding("compiled", "kernels", "ok", f"Warp {version} compiles them when they are first used")
@@ -191,6 +194,13 @@ def _loaded(module: NativeModule, before: str) -> Finding:
     except (HeadraceError, ImportError) as error:
         return Finding("compiled", name, "broken", str(error), module.remedy(again=True))
     return Finding("compiled", name, "ok", metadata.version(name))
+
+
+def _lanes() -> Finding:
+    """Returns a finding about ``physics="lanes"`` of MuJoCo tasks."""
+    widths = MUJOCO.load().lane_widths()
+    found = f"a thread steps {widths[0]} robots at once" if widths else "not on this processor: libmujoco steps robots"
+    return Finding("compiled", "lanes", "ok", found)
 
 
 def learning() -> Iterator[Finding]:

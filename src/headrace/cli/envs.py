@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,7 +16,7 @@ import headrace
 from headrace.cli.options import optional
 from headrace.envs import FAMILIES
 from headrace.errors import OptionError, UnknownTaskError
-from headrace.pool.registry import nearest
+from headrace.pool.registry import build_task, nearest
 from headrace.pool.spec import AgentType
 from headrace.pool.structure import space_text
 
@@ -59,6 +60,8 @@ def _print_family(console: Console, family: str, tasks: list[str]) -> None:
     console.print(f"\n[bold]{family}[/] ({len(tasks)})")
     if len(tasks) <= DETAILED:
         console.print(_table(tasks))
+        for said, those in _remarks(tasks).items():
+            console.print(f"{', '.join(those)}: {said}", markup=False)
         return
     console.print(Columns(tasks, equal=True, padding=(0, 2)))
     observation, action, *_ = _describe(tasks[0])
@@ -93,6 +96,17 @@ def _table(tasks: list[str]) -> Table:
     for row in rows:
         table.add_row(*row[: len(columns)])
     return table
+
+
+def _remarks(tasks: list[str]) -> dict[str, list[str]]:
+    """Returns what is to be said of how tasks run → those of which it is."""
+    said: dict[str, list[str]] = {}
+    for task in tasks:
+        with contextlib.suppress(ImportError, OptionError):
+            remark = build_task(task).remark
+            if remark is not None and (words := remark()):
+                said.setdefault(words, []).append(task)
+    return said
 
 
 def _describe(task: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ task with the same options.
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -18,12 +19,17 @@ from headrace.pool.spec import TaskSpec
 
 MAGIC, EARLIER = b"HRS2", b"HRS1"  # the checksum of an earlier version's state is of its payload alone
 BLOCK = 1 << 14  # bytes; from the end of a state on, whole blocks that are equal in several states are kept once
+FREE = re.compile("render_|physics$")
+"""options of tasks whose values may differ where a state is loaded"""
 HEADER = struct.Struct("<4s8s?I")  # magic number, `task_key`, whether the episode is over, checksum of all the rest
 
 
 def task_key(spec: TaskSpec, mode: str) -> bytes:
-    """Returns eight bytes that identify a task, its options without those of rendering, and a pool's mode."""
-    options = [(name, value) for name, value in sorted(spec.options.items()) if not name.startswith("render_")]
+    """Returns eight bytes that identify a task, its options, and a pool's mode.
+
+    Options of rendering are left out, as well as a robot's physics: they have no part in a state.
+    """
+    options = [(name, value) for name, value in sorted(spec.options.items()) if not FREE.match(name)]
     text = repr((spec.task, options, spec.max_episode_steps, mode))
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 

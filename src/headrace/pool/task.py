@@ -27,6 +27,8 @@ class Task:
         goals: the positions and rewards of goals in its observations; None for a task without goals.
         stack: the option for the number of images in an observation, oldest first: each step adds one, and the first of
             a game, where ``elapsed_step`` is 0, is repeated. None for a task that does not stack images so.
+        remark: a function that returns what ``headrace envs`` says of how the task runs; None or an empty text
+            for nothing.
     """
 
     spec: TaskSpec
@@ -35,3 +37,4 @@ class Task:
     make_on_device: Callable[[TaskSpec, PoolSettings], Any] | None = None
     goals: Goals | None = None
     stack: str | None = None
+    remark: Callable[[], str] | None = None

@@ -120,6 +120,9 @@ class Physics:
         arrays: Sequence[tuple[int, str]],
         varying: Sequence[tuple[str, Annotated[NDArray, dict(order="C", device="cpu")]]],
         keeps_forces: bool,
+        in_lanes: bool,
+        kinematics: bool,
+        forces: bool,
     ) -> None: ...
     @property
     def signature(self) -> int:
@@ -189,6 +192,16 @@ def simulator(
 ) -> Simulator:
     """The simulator of one task, over arrays [N, …] that the caller keeps."""
 
+def lane_widths() -> list[int]:
+    """
+    Numbers of simulations that one call steps on this processor, the best first.
+    """
+
+def why_not_in_lanes(*, model: int, reads: Sequence[str], kinematics: bool, forces: bool) -> str:
+    """
+    What of a model is not stepped in lanes, or of fields that are read; empty for nothing.
+    """
+
 def bare_loop(
     *,
     model: int,
@@ -199,7 +212,10 @@ def bare_loop(
     kinematics: bool,
     forces: bool,
     num_threads: int = 1,
+    in_lanes: bool = False,
+    reads: Sequence[str] = [],
 ) -> float:
     """
-    Seconds that mj_step and what a task needs after it take on states [steps, N, …] with controls [steps, N, nu].
+    Seconds that mj_step, or a step in lanes, and what a task needs after it take on states [steps, N, …] with
+    controls [steps, N, nu]. reads: the fields that the task reads, for lanes.
     """

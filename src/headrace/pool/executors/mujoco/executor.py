@@ -9,23 +9,23 @@ import gymnasium as gym
 import numpy as np
 import warp as wp
 
-from headrace.native_modules import MUJOCO
 from headrace.pool.batch import BatchRing
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, view_of
 from headrace.pool.executors.kernels.memory import unpacked_rows
 from headrace.pool.executors.mujoco.fields import (
     APPLIED,
-    FORCES,
     MjModel,
     MjvCamera,
     library,
+    native_module,
     physics_over,
     physics_struct,
 )
 from headrace.pool.executors.mujoco.first_steps import load_and_try
+from headrace.pool.executors.mujoco.lanes import LANES, MUJOCO, PHYSICS
 from headrace.pool.executors.mujoco.memory import Memory, state_components
-from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel
+from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel, computed_after
 from headrace.pool.executors.threads import ThreadsExecutor
 from headrace.pool.spec import PoolSettings, TaskSpec
 
@@ -61,7 +61,7 @@ class MujocoExecutor(ThreadsExecutor):
         self.model, self._env, self._frame_skip = model, env, spec.frame_skip
         self._memory = memory = Memory(env, model, observation, shown, spec, n)
         self._functions = functions = _compile(env, model, observation, spec, memory, n)
-        physics = _physics(native, env, model, functions, memory)
+        physics = _physics(native, env, model, functions, memory, spec.options[PHYSICS] == LANES)
         self._signature = physics.signature
         self._rows = np.zeros((n, library().mj_stateSize(model, physics.signature)))
         self._components = state_components(model, self._rows, physics.signature)
@@ -80,8 +80,7 @@ class MujocoExecutor(ThreadsExecutor):
             pixels=memory.seen.pixels,
             reports=memory.seen.reports(),
             frame_skip=spec.frame_skip,
-            kinematics=env.fresh,
-            forces=env.forces and any(name in env.reads for name in FORCES),
+            **computed_after(env),
             acts=env.act is not None,
             may_refuse=env.accept is not None,
             settling_steps=env.settling_steps,
@@ -109,13 +108,18 @@ class MujocoExecutor(ThreadsExecutor):
         """Returns a copy of all simulations' state rows, float64 [N, …], for `bare_seconds`."""
         return self._rows.copy()
 
-    def bare_seconds(self, states: np.ndarray, controls: np.ndarray, num_threads: int) -> float:
-        """Returns the seconds that MuJoCo alone takes for the same physics, for comparison in benchmarks.
+    def bare_seconds(self, states: np.ndarray, controls: np.ndarray, num_threads: int, physics: str = MUJOCO) -> float:
+        """Returns the seconds that physics alone takes for the same steps, for comparison in benchmarks.
 
         Args:
             states: float64 [steps, N, …], from `record` before each agent step.
             controls: float64 [steps, N, nu].
-            num_threads: number of threads that share the environments, each with one ``mjData``.
+            num_threads: number of threads that share the environments, each with one ``mjData``, or with one for each
+                lane.
+            physics: the physics, "mujoco" or "lanes", whichever the pool has.
+
+        Raises:
+            OptionError: lanes cannot step the model.
         """
         return native_module().bare_loop(
             model=self.model._address,
@@ -124,11 +128,15 @@ class MujocoExecutor(ThreadsExecutor):
             signature=self._signature,
             frame_skip=self._frame_skip,
             num_threads=num_threads,
-            **_after(self._env),
+            in_lanes=physics == LANES,
+            reads=list(self._env.reads),
+            **computed_after(self._env),
         )
 
 
-def _physics(native: ModuleType, env: MujocoEnv, model: MjModel, functions: Compiled, memory: Memory) -> Any:
+def _physics(
+    native: ModuleType, env: MujocoEnv, model: MjModel, functions: Compiled, memory: Memory, in_lanes: bool
+) -> Any:
     """Returns the compiled description of a task's physics: its model, functions and arrays."""
     return native.Physics(
         model=model._address,
@@ -140,6 +148,8 @@ def _physics(native: ModuleType, env: MujocoEnv, model: MjModel, functions: Comp
         arrays=[(functions.offset("physics", f), f) for f in env.reads if f not in env.varies],
         varying=list(memory.varying.items()),
         keeps_forces=any(name in env.reads for name in APPLIED),
+        in_lanes=in_lanes,
+        **computed_after(env),
     )
 
 
@@ -161,11 +171,6 @@ def _studio(native: ModuleType, physics: Any, spec: TaskSpec, camera: MjvCamera)
     )
 
 
-def _after(env: MujocoEnv) -> dict[str, bool]:
-    """Returns which computations follow the last `mj_step` of an agent step."""
-    return {"kinematics": env.fresh, "forces": any(name in env.reads for name in FORCES)}
-
-
 def _compile(
     env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec, memory: Memory, num_envs: int
 ) -> Compiled:
@@ -178,9 +183,3 @@ def _compile(
         kernel = build_kernel(env, struct)
     load_and_try(env, model, observation, spec, kernel, "cpu", 1)
     return compiled(kernel, [physics, *tables, memory.seen.view, 0, 0])
-
-
-def native_module() -> ModuleType | Any:
-    """Returns the compiled module; raises `OptionError` if it cannot be loaded."""
-    library()  # MuJoCo's library must be loaded first
-    return MUJOCO.load()

@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from headrace.errors import KernelError, OptionError
+from headrace.native_modules import MUJOCO
 from headrace.pool.executors.kernels.launch import quiet
 
 MjModel = Any  # mujoco.MjModel; the package has no type annotations
@@ -40,6 +42,12 @@ def library() -> Any:
         return import_module("mujoco")
     except ImportError as error:
         raise OptionError(f"this task needs MuJoCo: pip install 'headrace[mujoco]' ({error})") from error
+
+
+def native_module() -> ModuleType | Any:
+    """Returns the compiled module; raises `OptionError` if it cannot be loaded."""
+    library()  # MuJoCo's library must be loaded first
+    return MUJOCO.load()
 
 
 def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:

@@ -17,6 +17,7 @@ import warp as wp
 
 from headrace.pool.executors.kernels.program import ROUNDING, Bounds
 from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.mujoco.fields import FORCES
 
 # the order of native/mujoco/physics.hpp
 RESET = wp.constant(0)
@@ -100,6 +101,11 @@ def accept_all(physics: Any, state: Any, env: int):
 @wp.func
 def act_directly(physics: Any, state: Any, env: int, actions: wp.array2d[wp.float64]):
     """Does nothing: native code copies actions to controls."""
+
+
+def computed_after(env: MujocoEnv) -> dict[str, bool]:
+    """Returns which computations follow the last `mj_step` of an agent step, by the names of native code."""
+    return {"kinematics": env.fresh, "forces": env.forces and any(name in env.reads for name in FORCES)}
 
 
 def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:

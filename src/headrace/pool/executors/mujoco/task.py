@@ -15,6 +15,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.limits import limits_named
 from headrace.pool.executors.mujoco.fields import MjModel, library
+from headrace.pool.executors.mujoco.lanes import OPTION, PHYSICS, physics_of, remark
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.options import Option, Options, complete
@@ -27,11 +28,13 @@ class MujocoTask:
     """A `MujocoEnv` with its model, spaces and options, as `headrace.register` takes it.
 
     Every such task has the options ``frame_skip`` (number of physics steps in one agent step), ``frame_stack`` (number
-    of latest observations to stack, oldest first, along a new first dimension; 1 for no such dimension) and
-    ``max_episode_steps``, and rendering options: ``from_pixels`` (whether pictures are the observation),
-    ``render_width``, ``render_height``, ``render_camera_id`` or ``render_camera_name``, ``render_effects`` (whether
-    shadows, reflections and antialiasing are drawn), ``visual_options`` (a dict `mujoco.mjtVisFlag` → whether it is
-    drawn, in place of MuJoCo's default) and ``max_geom`` (greatest number of geoms in a scene).
+    of latest observations to stack, oldest first, along a new first dimension; 1 for no such dimension),
+    ``max_episode_steps`` and ``physics`` (``"lanes"``, which steps several simulations at once on a thread, or
+    ``"mujoco"``, MuJoCo's own library; on a device it has no effect), and rendering options: ``from_pixels`` (whether
+    pictures are the observation), ``render_width``, ``render_height``, ``render_camera_id`` or ``render_camera_name``,
+    ``render_effects`` (whether shadows, reflections and antialiasing are drawn), ``visual_options`` (a dict
+    `mujoco.mjtVisFlag` → whether it is drawn, in place of MuJoCo's default) and ``max_geom`` (greatest number of geoms
+    in a scene).
     A task with a `Dict` observation may list ``flat_observation`` among its options, as in dm_control: whether its
     arrays are concatenated into one.
 
@@ -60,7 +63,8 @@ class MujocoTask:
         """Returns the task under the name ``task``, with these options.
 
         Raises:
-            OptionError: an option is unknown or its value is invalid, or MuJoCo cannot compile the model.
+            OptionError: an option is unknown or its value is invalid, MuJoCo cannot compile the model, or lanes, which
+            the options ask for, cannot step it.
         """
         from headrace.pool.executors.mujoco.executor import MujocoExecutor
         from headrace.pool.executors.mujoco.memory import WARNING
@@ -69,11 +73,13 @@ class MujocoTask:
             "max_episode_steps": Option(0),
             "frame_skip": Option(1, 1),
             "frame_stack": Option(1, 1),
+            PHYSICS: OPTION,
         }
         own = {"max_episode_steps": self.max_episode_steps, "frame_skip": self.frame_skip}
         given = complete(task, {**known, **picture_options(options), **self.options}, {**own, **options})
         model = _compiled(task, self.model, given)
         env = self.env(given, model) if callable(self.env) else self.env
+        given[PHYSICS] = physics_of(task, given[PHYSICS], env, model)
         observation = self.observation(given, model) if callable(self.observation) else self.observation
         info = self.info(given, model) if callable(self.info) else self.info
         shown = flattened(observation) if given.get("flat_observation") else observation
@@ -91,8 +97,13 @@ class MujocoTask:
             render_fps=1 / (model.opt.timestep * given["frame_skip"]),
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
-        executor = partial(MujocoExecutor, *parts, camera)
-        return Task(spec, executor, make_on_device=partial(_on_device, *parts), stack=stack)
+        return Task(
+            spec,
+            partial(MujocoExecutor, *parts, camera),
+            make_on_device=partial(_on_device, *parts),
+            stack=stack,
+            remark=partial(remark, given[PHYSICS], env, model),
+        )
 
 
 def _on_device(*parts: Any) -> Any:

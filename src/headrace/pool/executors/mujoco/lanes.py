@@ -1,0 +1,78 @@
+"""The physics of a MuJoCo task on threads: several simulations at once, in lanes of vector registers, or libmujoco's.
+
+Both start from equal states and agree but for rounding; saved states pass between them. What the lanes cannot step is
+named, and libmujoco steps it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.errors import OptionError
+from headrace.native_modules import MUJOCO as NATIVE
+from headrace.pool.executors.mujoco.fields import MjModel, library, native_module
+from headrace.pool.executors.mujoco.program import MujocoEnv, computed_after
+from headrace.pool.options import Checked
+
+PHYSICS = "physics"
+LANES, MUJOCO = "lanes", "mujoco"
+PREFERRED = MUJOCO
+"""the physics of a task that lanes can step and that names none"""
+
+
+def _known(value: Any) -> str:
+    if value not in ("", LANES, MUJOCO):
+        raise ValueError
+    return value
+
+
+OPTION = Checked("", check=_known, wanted=f"one of {LANES}, {MUJOCO}")
+"""the option `PHYSICS`; empty until `physics_of` has chosen"""
+
+
+def physics_of(task: str, asked: str, env: MujocoEnv, model: MjModel) -> str:
+    """Returns the physics of a task: the one asked for, or by default lanes where `why_not_lanes` has no reason.
+
+    Raises:
+        OptionError: lanes are asked for, and cannot step the model.
+    """
+    if asked == LANES and (why := _unsupported(env, model)):
+        remedy = f"leave physics out, or ask for {MUJOCO!r}"
+        raise OptionError(f"{task} has no physics={LANES!r}: it does not step {why}; {remedy}")
+    if asked:
+        return asked
+    return PREFERRED if PREFERRED == MUJOCO or not why_not_lanes(env, model) else MUJOCO
+
+
+def why_not_lanes(env: MujocoEnv, model: MjModel) -> str:
+    """Returns what of a task keeps it from lanes by default; empty if nothing does.
+
+    The constraint solvers Newton and CG converge to the optimum, which lanes compute, too; others stop before.
+    """
+    solvers = library().mjtSolver
+    if model.opt.solver not in (solvers.mjSOL_NEWTON, solvers.mjSOL_CG):
+        return f"the solver {solvers(model.opt.solver).name.removeprefix('mjSOL_')}"
+    if model.opt.noslip_iterations:
+        return "the noslip solver"
+    return _unsupported(env, model)
+
+
+def _unsupported(env: MujocoEnv, model: MjModel) -> str:
+    """Returns what of a task lanes cannot step; empty if they can step all of it."""
+    if env.varies:
+        return f"models that differ between environments, in {', '.join(env.varies)}"
+    try:
+        native = native_module()
+    except OptionError as error:
+        return f"anything: {error}"
+    if not native.lane_widths():
+        return "anything on this processor"
+    return native.why_not_in_lanes(model=model._address, reads=list(env.reads), **computed_after(env))
+
+
+def remark(physics: str, env: MujocoEnv, model: MjModel) -> str:
+    """Returns which physics steps a task, and why lanes do not; empty where the compiled module is not there to say."""
+    if physics == LANES or not NATIVE.installed():
+        return f"physics {physics}" if physics == LANES else ""
+    why = why_not_lanes(env, model)
+    return f"physics {physics}; {LANES} " + (f"do not step {why}" if why else "can step it, too")

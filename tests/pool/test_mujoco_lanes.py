@@ -1,0 +1,210 @@
+"""The physics of a robot's task: which it is, what stands against lanes, and that both agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import headrace
+from headrace.cli.main import main
+from headrace.errors import OptionError
+from headrace.mujoco import MujocoEnv
+from headrace.pool.executors.mujoco import lanes
+from headrace.pool.executors.mujoco.fields import library, native_module
+from headrace.pool.registry import build_task
+from headrace.pool.state import task_key
+
+TASK, PGS = "HalfCheetah-v5", "Humanoid-v5"
+needs_lanes = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
+
+XML = """
+<mujoco>
+  <worldbody><body><joint axis="0 1 0"/><geom size=".1"/></body></worldbody>
+</mujoco>"""
+
+
+def model_of(**options: Any) -> Any:
+    model = library().MjModel.from_xml_string(XML)
+    for name, value in options.items():
+        setattr(model.opt, name, value)
+    return model
+
+
+ENV = MujocoEnv("Unused", ("qpos", "body_mass"), None, None, print, print, print)
+
+
+@pytest.fixture
+def preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes by default, wherever they can step a task, and they can where a test does not say otherwise."""
+    monkeypatch.setattr(lanes, "PREFERRED", lanes.LANES)
+    if not native_module().lane_widths():
+        monkeypatch.setattr(lanes, "_unsupported", lambda env, model: "it differs" if env.varies else "")
+
+
+# -- which it is ---------------------------------------------------------------------------------
+
+
+def test_it_is_part_of_a_spec() -> None:
+    spec = headrace.make_spec(TASK, physics="mujoco")
+    assert spec.options["physics"] == spec.config.physics == "mujoco"
+    assert headrace.make_spec(TASK).options["physics"] in ("lanes", "mujoco")
+    again = headrace.make_spec(TASK, **headrace.make_spec(TASK).options)
+    assert again.options == headrace.make_spec(TASK).options
+
+
+@pytest.mark.parametrize("value", ["lanes32", "warp", 1, None, True])
+def test_others_are_refused(value: Any) -> None:
+    with pytest.raises(OptionError, match="physics of HalfCheetah-v5 must be one of lanes, mujoco"):
+        headrace.make_spec(TASK, physics=value)
+
+
+@pytest.mark.usefixtures("preferred")
+def test_the_default_is_lanes_where_they_can() -> None:
+    solver = library().mjtSolver
+    assert lanes.physics_of("x", "", ENV, model_of()) == "lanes"
+    assert lanes.physics_of("x", "", ENV, model_of(solver=solver.mjSOL_CG)) == "lanes"
+    assert lanes.physics_of("x", "mujoco", ENV, model_of()) == "mujoco"
+    for env, model in (
+        (ENV, model_of(solver=solver.mjSOL_PGS)),
+        (ENV, model_of(noslip_iterations=3)),
+        (replace(ENV, varies=("body_mass",)), model_of()),
+    ):
+        assert lanes.physics_of("x", "", env, model) == "mujoco"
+
+
+def test_what_lanes_cannot_step_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lanes.why_not_lanes(ENV, model_of(solver=library().mjtSolver.mjSOL_PGS)) == "the solver PGS"
+    assert lanes.why_not_lanes(ENV, model_of(noslip_iterations=3)) == "the noslip solver"
+    with pytest.raises(OptionError, match=r"Mine-v0 has no physics='lanes'.* in body_mass; .*'mujoco'"):
+        lanes.physics_of("Mine-v0", "lanes", replace(ENV, varies=("body_mass",)), model_of())
+    monkeypatch.setattr(lanes, "_unsupported", lambda env, model: "geom 7 'table': mesh collisions")
+    with pytest.raises(OptionError, match="geom 7 'table': mesh collisions"):
+        headrace.make(TASK, num_envs=1, physics="lanes")
+
+
+@pytest.mark.usefixtures("preferred")
+def test_without_the_compiled_module_it_is_mujoco(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Any:
+        raise OptionError("headrace-mujoco is not installed")
+
+    monkeypatch.undo()
+    monkeypatch.setattr(lanes, "PREFERRED", lanes.LANES)
+    monkeypatch.setattr(lanes, "native_module", missing)
+    assert headrace.make_spec(TASK).options["physics"] == "mujoco"
+    with pytest.raises(OptionError, match="headrace-mujoco is not installed"):
+        headrace.make_spec(TASK, physics="lanes")
+
+
+@needs_lanes
+def test_callbacks_stand_against_lanes() -> None:
+    mujoco, model = library(), model_of()
+    mujoco.set_mjcb_control(lambda model, data: None)
+    try:
+        assert lanes.why_not_lanes(ENV, model) == "the callback mjcb_control"
+    finally:
+        mujoco.set_mjcb_control(None)
+    assert lanes.why_not_lanes(ENV, model) == ""
+
+
+def test_envs_and_doctor_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs", PGS]) == 0
+    assert "Humanoid-v5: physics mujoco; lanes do not step the solver PGS" in " ".join(capsys.readouterr().out.split())
+    main(["doctor"])
+    said = capsys.readouterr().out
+    assert "robots at once" in said or "libmujoco steps robots" in said
+
+
+def test_a_state_is_of_no_physics() -> None:
+    spec = build_task(TASK, physics="mujoco").spec
+    others = {**spec.options, "physics": "lanes"}, {n: v for n, v in spec.options.items() if n != "physics"}
+    key = task_key(spec, "next_step")
+    for options in others:  # the last, as before there was the option
+        assert task_key(replace(spec, options=options), "next_step") == key
+    assert task_key(replace(spec, options={**spec.options, "frame_skip": 2}), "next_step") != key
+
+
+# -- that both agree -----------------------------------------------------------------------------
+
+
+def actions_of(pool: Any, steps: int) -> np.ndarray:
+    space: gym.spaces.Box = pool.action_space
+    return np.random.default_rng(0).uniform(space.low, space.high, (steps, pool.num_envs, *space.shape))
+
+
+@needs_lanes
+@pytest.mark.parametrize("task", [TASK, "Hopper-v5", "WalkerWalk-v1"])
+@pytest.mark.parametrize(("num_threads", "batch_size"), [(1, 11), (3, 11), (2, 5)])
+def test_lanes_agree_with_mujoco(task: str, num_threads: int, batch_size: int) -> None:
+    if task.startswith("Walker"):
+        pytest.importorskip("dm_control")
+    more: dict[str, Any] = {"flat_observation": True} if task.startswith("Walker") else {}
+    rows: list[dict[tuple[int, int], np.ndarray]] = []
+    for physics, threads, batch in (("mujoco", 1, 11), ("lanes", num_threads, batch_size)):
+        seen: dict[tuple[int, int], np.ndarray] = {}
+        with headrace.make(
+            task, num_envs=11, batch_size=batch, num_threads=threads, seed=2, physics=physics, **more
+        ) as pool:
+            actions = actions_of(pool, 40)
+            pool.async_reset()
+            while len([key for key in seen if key[1] == 5]) < 11:
+                obs, *_, info = pool.recv()
+                ids, steps = info["env_id"], info["elapsed_step"]
+                seen |= {(i, s): row.copy() for i, s, row in zip(ids.tolist(), steps.tolist(), obs, strict=True)}
+                pool.send(actions[steps, ids], ids)
+        rows.append({key: row for key, row in seen.items() if key[1] <= 5})
+    assert rows[0].keys() == rows[1].keys()
+    for key, row in rows[0].items():
+        np.testing.assert_allclose(rows[1][key], row, rtol=1e-7, atol=1e-7, err_msg=str(key))
+
+
+@needs_lanes
+def test_numbers_depend_on_no_company() -> None:
+    with (
+        headrace.make(TASK, num_envs=11, seed=4, physics="lanes", num_threads=1) as together,
+        headrace.make(TASK, num_envs=11, seed=4, physics="lanes", num_threads=2) as alone,
+    ):
+        together.reset()
+        alone.reset()
+        for action in actions_of(together, 30):
+            obs = together.step(action)[0]
+            each = [alone.step(action[[i]], np.array([i], np.int32))[0][0].copy() for i in range(11)]
+            assert np.array_equal(obs, np.stack(each))
+
+
+@needs_lanes
+def test_states_pass_between_both() -> None:
+    pools = [headrace.make(TASK, num_envs=6, seed=5, physics=physics) for physics in ("lanes", "mujoco")]
+    with pools[0] as one, pools[1] as other:
+        one.reset()
+        actions = actions_of(one, 20)
+        for action in actions:
+            one.step(action)
+        states = one.save_state()
+        for to in (other, one):
+            to.load_state(None, states)
+        assert states == other.save_state()
+        np.testing.assert_allclose(one.step(actions[0])[0], other.step(actions[0])[0], rtol=1e-7, atol=1e-7)
+
+
+@needs_lanes
+def test_divergence_ends_an_episode() -> None:
+    with headrace.make(TASK, num_envs=5, seed=1, physics="lanes") as pool:
+        pool.reset()
+        pool._executor.state_arrays()["qvel"][3] = 1e200
+        _, reward, terminated, _, info = pool.step(np.zeros((5, 6)))
+        assert terminated.tolist() == [False, False, False, True, False]
+        assert reward[3] == 0 and (info["physics_warning"] > 0).tolist() == terminated.tolist()
+
+
+@needs_lanes
+def test_physics_alone_is_measured() -> None:
+    with headrace.make(TASK, num_envs=9, seed=1, physics="lanes") as pool:
+        pool.reset()
+        actions = actions_of(pool, 3)
+        states = np.stack([pool._executor.record() for _ in actions])  # pyright: ignore[reportAttributeAccessIssue]
+        for physics in ("lanes", "mujoco"):
+            assert pool._executor.bare_seconds(states, actions, 2, physics) > 0  # pyright: ignore[reportAttributeAccessIssue]
