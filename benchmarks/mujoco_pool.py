@@ -52,6 +52,8 @@ class MujocoArgs(Args):
     """names of tasks"""
     sizes: tuple[int, ...] = SIZES
     """environments of a pool"""
+    physics: str = "mujoco"
+    """physics of our pools and of the loop without a pool: mujoco or lanes"""
     num_threads: int = 2
     """threads of every contender"""
     compare_sizes: bool = True
@@ -60,10 +62,10 @@ class MujocoArgs(Args):
     """also measure the peak memory of a large pool of Humanoid"""
 
 
-def contenders(task: str, num_envs: int, threads: int) -> dict[str, Contender]:
+def contenders(task: str, num_envs: int, threads: int, physics: str) -> dict[str, Contender]:
     """Pools of one task in the middle of their episodes, and MuJoCo alone, by name."""
     sizes: dict[str, Any] = {"num_envs": num_envs, "num_threads": threads, "seed": 0}
-    ours, peer = headrace.make(task, **sizes), envpool.make_gymnasium(task, **sizes)
+    ours, peer = headrace.make(task, **sizes, physics=physics), envpool.make_gymnasium(task, **sizes)
     steps = max(4, REPLAYED // num_envs)
     actions = random_actions(ours.action_space, num_envs, steps)
     runs = {}
@@ -72,12 +74,12 @@ def contenders(task: str, num_envs: int, threads: int) -> dict[str, Contender]:
         for i in range(max(30, WARM // num_envs)):
             pool.step(actions[i % steps])
         runs[name] = stepping(pool.step, actions, num_envs)
-    runs[BARE] = mujoco_alone(ours, actions, threads)
+    runs[BARE] = mujoco_alone(ours, actions, threads, physics)
     return runs
 
 
-def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Contender:
-    """What MuJoCo does in these steps of the pool, again and again."""
+def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int, physics: str) -> Contender:
+    """What physics does in these steps of the pool, again and again."""
     executor = pool._executor
     states, advanced = [], 0
     for action in actions:
@@ -89,7 +91,7 @@ def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Contende
     def run(seconds: float) -> float:
         taken, rounds = 0.0, 0
         while taken < seconds:
-            taken += executor.bare_seconds(states, controls, threads)
+            taken += executor.bare_seconds(states, controls, threads, physics)
             rounds += 1
         return rounds * steps / (taken * advanced / steps)
 
@@ -98,7 +100,8 @@ def mujoco_alone(pool: Any, actions: list[np.ndarray], threads: int) -> Contende
 
 def beside_a_small_one(task: str, args: MujocoArgs) -> Comparison:
     """A large pool beside a small one, which does the same work in parts."""
-    pools = {n: headrace.make(task, num_envs=n, num_threads=args.num_threads, seed=0) for n in (SMALL, LARGE)}
+    same: dict[str, Any] = {"num_threads": args.num_threads, "seed": 0, "physics": args.physics}
+    pools = {n: headrace.make(task, num_envs=n, **same) for n in (SMALL, LARGE)}
     small, large = pools.values()
     copies = LARGE // SMALL
     actions = {SMALL: random_actions(small.action_space, SMALL, COMPARED_STEPS)}
@@ -154,7 +157,7 @@ def comparisons(args: MujocoArgs, extra: dict[str, Any]) -> Iterator[Comparison]
     for task in args.tasks:
         wanted = AT_LEAST if task in HEAVY else {ENVPOOL: AT_LEAST[ENVPOOL]}
         for n in args.sizes:
-            peers = contenders(task, n, args.num_threads)
+            peers = contenders(task, n, args.num_threads, args.physics)
             skip = headrace.make_spec(task).frame_skip
             yield Comparison(f"{task} N={n}", peers.pop(OURS), peers, wanted=wanted, frame_skip=skip)
     if args.compare_sizes:

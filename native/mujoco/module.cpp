@@ -167,8 +167,9 @@ NB_MODULE(_mujoco, m) {
          nb::ndarray<const double, nb::ndim<3>, nb::c_contig> controls, int signature, int frame_skip, bool kinematics,
          bool forces, int num_threads, bool in_lanes, const std::vector<std::string>& reads) {
         nb::gil_scoped_release unlocked;
-        const Replay replay{states.data(), controls.data(), static_cast<int>(states.shape(0)),
-                            static_cast<int>(states.shape(1)), signature, frame_skip, {kinematics, forces}, num_threads};
+        const auto steps = static_cast<int>(states.shape(0)), num_envs = static_cast<int>(states.shape(1));
+        const Replay replay{states.data(), controls.data(), steps,                num_envs,
+                            signature,     frame_skip,      {kinematics, forces}, num_threads};
         return bare_loop(model_at(model), replay, stepping(in_lanes, reads, kinematics, forces));
       },
       nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,

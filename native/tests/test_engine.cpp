@@ -284,11 +284,12 @@ void failures_of_groups() {
   CHECK(failed({1, 1, 99, 1, 1, 1, 1, 1}) == std::pair(2, std::string("99 is not my number")));
   for (std::size_t i = 0; i < 8; ++i) CHECK(out.elapsed[i] == (i != 2) && out.reward[i] == (i != 2));
   groups.breaks = true;
-  CHECK(failed(std::vector<std::int64_t>(8, 1)).first == 0);
-  CHECK(failed(std::vector<std::int64_t>(8, 1)) == std::pair(0, std::string("it failed before and was not reset since")));
+  const std::vector<std::int64_t> ones(8, 1);
+  CHECK(failed(ones).first == 0);
+  CHECK(failed(ones) == std::pair(0, std::string("it failed before and was not reset since")));
   for (std::size_t i = 0; i < 8; ++i) CHECK(out.elapsed[i] == (i < 4 ? 0 : 3));
   reset(engine, out);
-  CHECK(failed(std::vector<std::int64_t>(8, 1)).first == -1);
+  CHECK(failed(ones).first == -1);
 }
 
 void rows_in_the_order_sent() {

@@ -164,7 +164,8 @@ void a_bare_loop() {
   constexpr int steps = 3, threads = 2;
   const auto row = pool.table->state.size() / sizeof(double);
   std::vector<double> states(steps * row), controls(steps * kN, 0.5);
-  for (std::size_t step = 0; step < steps; ++step) std::memcpy(&states[step * row], pool.table->state.data(), row * sizeof(double));
+  for (std::size_t step = 0; step < steps; ++step)
+    std::memcpy(&states[step * row], pool.table->state.data(), row * sizeof(double));
   const Replay replay{states.data(), controls.data(), steps, kN, pool.physics->signature(), kFrameSkip, {}, threads};
   Told told;
   CHECK(bare_loop(*model, replay) > 0);
