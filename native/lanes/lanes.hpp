@@ -32,7 +32,7 @@ struct Wanted {
 // Steps groups of simulations; one thread at a time.
 class Stepper {
  public:
-  virtual ~Stepper() = default;
+  virtual ~Stepper();
 
   // the most simulations that one call takes
   virtual int width() const = 0;

@@ -1,0 +1,128 @@
+#include "check.hpp"
+
+#include <mujoco/mjxmacro.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+#include "pattern.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+void refuse_if(bool unfit, const std::string& what) {
+  if (unfit) throw Unsupported(what);
+}
+
+// "geom 7 'table'"
+std::string named(const mjModel& m, int type, const char* kind, int id) {
+  const char* name = mj_id2name(&m, type, id);
+  return std::string(kind) + ' ' + std::to_string(id) + (name && *name ? std::string(" '") + name + "'" : "");
+}
+
+bool any(const mjtNum* values, mjtSize n) {
+  return std::any_of(values, values + n, [](mjtNum x) { return x != 0; });
+}
+
+void check_options(const mjModel& m) {
+  refuse_if(m.nv == 0, "the model has no degree of freedom");
+  refuse_if(m.nv > Pattern::kMost, std::to_string(m.nv) + " degrees of freedom, of at most " + std::to_string(Pattern::kMost));
+  refuse_if(m.opt.integrator != mjINT_EULER && m.opt.integrator != mjINT_RK4, "the integrator is neither Euler's nor RK4");
+  refuse_if(m.opt.enableflags & ~(mjENBL_ENERGY | mjENBL_FWDINV), "flags that change physics are enabled");
+  refuse_if(m.opt.noslip_iterations > 0, "noslip iterations");
+  refuse_if(m.opt.density != 0 || m.opt.viscosity != 0, "forces of a fluid (density, viscosity)");
+  refuse_if(m.flg_gravcomp, "gravity compensation");
+  refuse_if(m.flg_surfacevel, "surfaces that move");
+  refuse_if(m.flg_adhesion, "adhesion");
+  refuse_if(m.nflex > 0, "flexes");
+  refuse_if(m.nplugin > 0, "plugins");
+  refuse_if(m.nhistory > 0, "delays");
+  refuse_if(m.nuserdata > 0, "user data");
+  refuse_if(mjcb_passive || mjcb_control || mjcb_contactfilter || mjcb_act_dyn || mjcb_act_gain || mjcb_act_bias,
+            "a callback of MuJoCo's is set");
+}
+
+void check_joints(const mjModel& m) {
+  for (int j = 0; j < m.njnt; ++j) {
+    const auto joint = named(m, mjOBJ_JOINT, "joint", j);
+    refuse_if(any(m.jnt_stiffnesspoly + mjNPOLY * j, mjNPOLY), joint + ": stiffness that is a polynomial");
+    refuse_if(m.jnt_stiffness[j] != 0 && (m.jnt_type[j] == mjJNT_FREE || m.jnt_type[j] == mjJNT_BALL), joint + ": its spring");
+    refuse_if(m.jnt_plasticadr[j] >= 0, joint + ": a spring that yields");
+  }
+  refuse_if(any(m.dof_dampingpoly, mjNPOLY * m.nv), "damping that is a polynomial");
+  for (int e = 0; e < m.neq; ++e)
+    refuse_if(!(m.opt.disableflags & mjDSBL_EQUALITY), named(m, mjOBJ_EQUALITY, "equality", e) + ": equality constraints");
+  for (int t = 0; t < m.ntendon; ++t) {
+    const auto tendon = named(m, mjOBJ_TENDON, "tendon", t);
+    for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w)
+      refuse_if(m.wrap_type[w] != mjWRAP_JOINT, tendon + ": spatial tendons");
+    refuse_if(m.tendon_armature[t] != 0, tendon + ": armature");
+    refuse_if(m.tendon_actfrclimited[t], tendon + ": a limit of its actuators' force");
+    refuse_if(m.tendon_plasticadr[t] >= 0, tendon + ": a spring that yields");
+    refuse_if(any(m.tendon_stiffnesspoly + mjNPOLY * t, mjNPOLY) || any(m.tendon_dampingpoly + mjNPOLY * t, mjNPOLY),
+              tendon + ": stiffness or damping that is a polynomial");
+  }
+}
+
+void check_actuators(const mjModel& m) {
+  for (int i = 0; i < m.nactuator; ++i) {
+    const auto actuator = named(m, mjOBJ_ACTUATOR, "actuator", i);
+    const int type = m.actuator_trntype[i], target = m.actuator_trnid[2 * i];
+    const bool turns = (type == mjTRN_JOINT || type == mjTRN_JOINTINPARENT) &&
+                       (m.jnt_type[target] == mjJNT_HINGE || m.jnt_type[target] == mjJNT_SLIDE);
+    refuse_if(!turns && type != mjTRN_TENDON, actuator + ": a transmission to anything but a hinge, a slide or a tendon");
+    refuse_if(m.actuator_gaintype[i] != mjGAIN_FIXED && m.actuator_gaintype[i] != mjGAIN_AFFINE, actuator + ": its gain");
+    refuse_if(m.actuator_biastype[i] != mjBIAS_NONE && m.actuator_biastype[i] != mjBIAS_AFFINE, actuator + ": its bias");
+    const int dynamics = m.actuator_dyntype[i];
+    refuse_if(dynamics != mjDYN_NONE && dynamics != mjDYN_INTEGRATOR && dynamics != mjDYN_FILTER && dynamics != mjDYN_FILTEREXACT,
+              actuator + ": its dynamics");
+    refuse_if(m.actuator_actnum[i] > 1 || m.actuator_ctrlnum[i] != 1, actuator + ": more than one control or state");
+    refuse_if(m.actuator_armature[i] != 0 || m.actuator_damping[i] != 0 || any(m.actuator_dampingpoly + mjNPOLY * i, mjNPOLY),
+              actuator + ": armature or damping");
+    refuse_if(m.actuator_group[i] >= 0 && m.actuator_group[i] < 31 && m.opt.disableactuator >> m.actuator_group[i] & 1, actuator + ": it is disabled");
+  }
+}
+
+const std::unordered_set<std::string_view>& model_fields() {
+  static const std::unordered_set<std::string_view> names = {
+#define X(type, name, nr, nc) #name,
+      MJMODEL_POINTERS
+#undef X
+  };
+  return names;
+}
+
+bool needs_accelerations(const mjModel& m) {
+  return std::any_of(m.sensor_needstage, m.sensor_needstage + m.nsensor, [](int stage) { return stage == mjSTAGE_ACC; });
+}
+
+}  // namespace
+
+bool is_kinematic(const std::string& field) {
+  static const std::unordered_set<std::string_view> names = {
+      "xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat",
+      "cam_xpos", "cam_xmat", "light_xpos", "light_xdir", "subtree_com", "cdof", "cinert", "ten_length", "cvel", "cdof_dot",
+      "subtree_linvel", "subtree_angmom", "sensordata"};
+  return names.contains(field);
+}
+
+void check_model(const mjModel& m) {
+  check_options(m);
+  check_joints(m);
+  check_actuators(m);
+}
+
+void check_wanted(const mjModel& m, const Wanted& wanted) {
+  static const std::unordered_set<std::string_view> known = {
+      "time", "qpos", "qvel", "act", "ctrl", "qacc_warmstart", "mocap_pos", "mocap_quat", "qacc", "xpos", "xquat", "xmat", "xipos",
+      "ximat", "subtree_com", "cinert", "cvel", "cdof", "qfrc_actuator", "actuator_force", "qfrc_passive", "qfrc_bias",
+      "qfrc_constraint", "cfrc_ext", "act_dot"};
+  for (const auto& field : wanted.fields) {
+    if (model_fields().contains(field) || known.contains(field)) continue;
+    refuse_if(field == "sensordata" && needs_accelerations(m), "sensors of accelerations or forces are read");
+    refuse_if(!(wanted.kinematics && is_kinematic(field)), field + " is read");
+  }
+}
+
+}  // namespace headrace::lanes

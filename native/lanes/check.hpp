@@ -1,0 +1,19 @@
+// What of a model, and of what is read of it, cannot be stepped in lanes: said by name.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <string>
+
+#include "lanes.hpp"
+
+namespace headrace::lanes {
+
+// throws Unsupported
+void check_model(const mjModel& model);
+void check_wanted(const mjModel& model, const Wanted& wanted);
+
+// does this field of mjData follow from positions and velocities alone?
+bool is_kinematic(const std::string& field);
+
+}  // namespace headrace::lanes

@@ -1,0 +1,163 @@
+// Which geoms touch, where and how deep: the primitive pairs of mj_collision.
+//
+// A pair of another kind, or two capsules that lie parallel, is not computed: a lane in which one is near is left to
+// mj_step.
+#pragma once
+
+#include "work.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+// a contact's geometry: normal from geom 1 to geom 2, and what its first tangent shall be near
+template <class V>
+struct Touch {
+  V dist;
+  V3<V> pos, normal, tangent;
+};
+
+// normal, and two tangents (mju_makeFrame); where no tangent is asked for, along y, or z if the normal is near y
+template <class V>
+Mat3<V> frame_of(const Touch<V>& t) {
+  const V3<V> y{V(0), V(1), V(0)}, z{V(0), V(0), V(1)};
+  const auto no_wish = dot(t.tangent, t.tangent) < V(0.25);
+  const auto wish = select(no_wish, select(abs(t.normal.y) < V(0.5), y, z), t.tangent);
+  const auto first = normalized(wish - dot(t.normal, wish) * t.normal);
+  return {t.normal, first, cross(t.normal, first)};
+}
+
+template <class V>
+class Collider {
+ public:
+  using M = typename V::M;
+
+  Collider(const Plan& plan, Work<V>& w) : plan_(plan), w_(w) {}
+
+  void run() {
+    for (const Pair& pair : plan_.pairs) {
+      const M close = near(pair);
+      if (!any(close)) continue;
+      switch (pair.kind) {
+        case Pair::kPlaneSphere: plane_sphere(pair); break;
+        case Pair::kPlaneCapsule: plane_capsule(pair); break;
+        case Pair::kPlaneBox: plane_box(pair); break;
+        case Pair::kSphereSphere: spheres(pair, pos(pair, 0), pos(pair, 1), close); break;
+        case Pair::kSphereCapsule: sphere_capsule(pair, close); break;
+        case Pair::kCapsuleCapsule: capsules(pair, close); break;
+        case Pair::kOther: w_.bad = w_.bad | close; break;
+      }
+    }
+  }
+
+ private:
+  V3<V> pos(const Pair& p, int i) const { return load3(w_.geom_xpos + 3 * p.geom[i]); }
+  V3<V> axis(const Pair& p, int i) const { return load3(w_.geom_xmat + 9 * p.geom[i]); }  // see place_geom
+  V size(const Pair& p, int i, int k) const { return V(plan_.geoms[p.geom[i]].size[k]); }
+
+  // do bounding spheres overlap?
+  M near(const Pair& p) const {
+    const auto between = pos(p, 1) - pos(p, 0);
+    const V bound(p.bound);
+    return p.plane ? dot(axis(p, 0), between) < bound : dot(between, between) < bound * bound;
+  }
+
+  // a contact of a pair, in the lanes where it is
+  void touch(const Pair& p, int slot, const Touch<V>& t, M where) {
+    const int block = p.first_block + slot;
+    where = where & (t.dist < V(p.margin));
+    if (!any(where)) return;
+    w_.dist[block] = select(where, t.dist, V(p.margin));
+    store3(w_.contact_pos + 3 * block, t.pos), store9(w_.contact_frame + 9 * block, frame_of(t));
+    w_.active[w_.actives++] = block;
+  }
+
+  Touch<V> plane_point(const Pair& p, const V3<V>& centre, V radius, const V3<V>& tangent) const {
+    const auto normal = axis(p, 0);
+    const V dist = dot(centre - pos(p, 0), normal) - radius;
+    return {dist, fma(-fma(V(0.5), dist, radius), normal, centre), normal, tangent};
+  }
+
+  void plane_sphere(const Pair& p) {
+    touch(p, 0, plane_point(p, pos(p, 1), size(p, 1, 0), {V(0), V(0), V(0)}), V(0) == V(0));
+  }
+
+  void plane_capsule(const Pair& p) {
+    const auto along = axis(p, 1), centre = pos(p, 1);
+    for (int slot = 0; slot < 2; ++slot) {
+      const V half = slot == 0 ? size(p, 1, 1) : -size(p, 1, 1);
+      touch(p, slot, plane_point(p, fma(half, along, centre), size(p, 1, 0), along), V(0) == V(0));
+    }
+  }
+
+  // the first four corners below the centre that are near enough
+  void plane_box(const Pair& p) {
+    const auto mat = load9(w_.geom_xmat + 9 * p.geom[1]);
+    const auto centre = pos(p, 1), normal = axis(p, 0);
+    const V dist = dot(centre - pos(p, 0), normal);
+    Touch<V> found[4];
+    M has[4] = {V(0) < V(0), V(0) < V(0), V(0) < V(0), V(0) < V(0)};
+    for (int i = 0; i < 8; ++i) {
+      const V3<V> local{i & 1 ? size(p, 1, 0) : -size(p, 1, 0), i & 2 ? size(p, 1, 1) : -size(p, 1, 1),
+                        i & 4 ? size(p, 1, 2) : -size(p, 1, 2)};
+      const auto corner = mat * local;
+      const V height = dot(normal, corner), depth = dist + height;
+      M left = (height <= V(0)) & (depth <= V(p.margin));
+      if (!any(left)) continue;
+      const Touch<V> t{depth, fma(-(V(0.5) * depth), normal, corner + centre), normal, {V(0), V(0), V(0)}};
+      for (int slot = 0; slot < 4; ++slot) {  // the first that is free in each lane
+        const M here = left & ~has[slot];
+        found[slot].dist = select(here, t.dist, found[slot].dist), found[slot].pos = select<V>(here, t.pos, found[slot].pos);
+        has[slot] = has[slot] | here, left = left & ~here;
+      }
+    }
+    for (int slot = 0; slot < 4; ++slot)
+      if (any(has[slot])) {
+        found[slot].normal = normal, found[slot].tangent = {V(0), V(0), V(0)};
+        found[slot].dist = select(has[slot], found[slot].dist, V(p.margin));
+        found[slot].pos = select<V>(has[slot], found[slot].pos, centre);
+        touch(p, slot, found[slot], has[slot]);
+      }
+  }
+
+  void spheres(const Pair& p, const V3<V>& centre1, const V3<V>& centre2, M close) {
+    V distance;
+    const V radius1 = size(p, 0, 0), radius2 = size(p, 1, 0);
+    Touch<V> t;
+    t.normal = normalized(centre2 - centre1, &distance);
+    w_.bad = w_.bad | (close & (distance < V(kMinValue)));  // the normal is then some other's
+    t.dist = (distance - radius1) - radius2;
+    t.pos = fma(fma(V(0.5), t.dist, radius1), t.normal, centre1);
+    t.tangent = {V(0), V(0), V(0)};
+    touch(p, 0, t, close);
+  }
+
+  void sphere_capsule(const Pair& p, M close) {
+    const auto along = axis(p, 1), centre = pos(p, 0);
+    const V half = size(p, 1, 1), x = min(max(dot(along, centre - pos(p, 1)), -half), half);
+    spheres(p, centre, fma(x, along, pos(p, 1)), close);
+  }
+
+  // the nearest points of two segments (mjraw_CapsuleCapsule)
+  void capsules(const Pair& p, M close) {
+    const auto axis1 = size(p, 0, 1) * axis(p, 0), axis2 = size(p, 1, 1) * axis(p, 1), between = pos(p, 0) - pos(p, 1);
+    const V one(1), a = dot(axis1, axis1), b = -dot(axis1, axis2), c = dot(axis2, axis2);
+    const V u = -dot(axis1, between), v = dot(axis2, between), det = fnma(b, b, a * c);
+    const M parallel = abs(det) < V(kMinValue);
+    w_.bad = w_.bad | (close & parallel);
+    const V safe = select(parallel, one, det);
+    V x1 = fnma(b, v, c * u) / safe, x2 = fnma(b, u, a * v) / safe;
+    const M over1 = x1 > one, under1 = x1 < -one;
+    x2 = select(over1, (v - b) / c, select(under1, (v + b) / c, x2));
+    x1 = min(max(x1, -one), one);
+    const M over2 = x2 > one, under2 = x2 < -one;
+    x1 = select(over2, min(max((u - b) / a, -one), one), select(under2, min(max((u + b) / a, -one), one), x1));
+    x2 = min(max(x2, -one), one);
+    spheres(p, fma(x1, axis1, pos(p, 0)), fma(x2, axis2, pos(p, 1)), close);
+  }
+
+  const Plan& plan_;
+  Work<V>& w_;
+};
+
+}  // namespace
+}  // namespace headrace::lanes

@@ -1,0 +1,24 @@
+// What each width of registers provides, in a file that is compiled for the processors that have it.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <cstdint>
+
+#include "plan.hpp"
+
+namespace headrace::lanes {
+
+class Core {
+ public:
+  virtual ~Core();
+  virtual int width() const = 0;
+  virtual std::uint32_t step(mjData* const* data, int count, int steps) = 0;  // as Stepper::step
+};
+
+// the plan must outlive it; only where the processor has the instructions
+Core* make_core_1(const Plan& plan);
+Core* make_core_4(const Plan& plan);
+Core* make_core_8(const Plan& plan);
+
+}  // namespace headrace::lanes

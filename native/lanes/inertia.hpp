@@ -1,0 +1,37 @@
+// The inertia matrix of the degrees of freedom and its factor: mj_crb, mj_factorM.
+#pragma once
+
+#include "linear.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+template <class V>
+void composite_inertias(const Plan& plan, Work<V>& w) {
+  for (const Body& b : plan.bodies)
+    for (int i = 0; i < 10; ++i) w.crb[10 * b.id + i] = w.cinert[10 * b.id + i];
+  for (auto b = plan.bodies.rbegin(); b != plan.bodies.rend(); ++b)
+    if (b->parent != 0)
+      for (int i = 0; i < 10; ++i) w.crb[10 * b->parent + i] = w.crb[10 * b->parent + i] + w.crb[10 * b->id + i];
+}
+
+template <class V>
+void inertia_matrix(const Plan& plan, Work<V>& w) {
+  composite_inertias(plan, w);
+  for (const Body& b : plan.bodies)
+    for (int i = b.first_dof; i < b.first_dof + b.dofs; ++i) {
+      const auto momentum = inertia_times(w.crb + 10 * b.id, load6(w.cdof + 6 * i));
+      V* row = w.mass + at(i, 0);
+      each_below(plan.mass, i, [&](int j) { row[j] = dot(load6(w.cdof + 6 * j), momentum); });
+      row[i] = dot(load6(w.cdof + 6 * i), momentum) + V(plan.armature[i]);
+    }
+}
+
+template <class V>
+void factorize_inertia(const Plan& plan, Work<V>& w) {
+  for (int i = 0; i < plan.tree_size(); ++i) w.factor[i] = w.mass[i];
+  factorize(plan.mass, w.factor, w.inverse_diagonal);
+}
+
+}  // namespace
+}  // namespace headrace::lanes

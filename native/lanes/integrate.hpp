@@ -1,0 +1,123 @@
+// From accelerations to the next state: mj_Euler with damping taken implicitly, and mj_RungeKutta.
+#pragma once
+
+#include "dynamics.hpp"
+#include "solver.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+// all that follows from a state: accelerations, and the derivatives of actuators' states
+template <class V>
+void forward(const Plan& plan, Work<V>& w, bool forces);
+
+// a quaternion turned by a velocity in its own frame, for so long (mju_quatIntegrate)
+template <class V>
+Quat<V> turned(const Quat<V>& q, const V3<V>& velocity, V time) {
+  V speed;
+  const auto axis = normalized(velocity, &speed);
+  return normalized(q) * rotation(axis, time * speed);
+}
+
+// positions after a time under velocities (mj_integratePos)
+template <class V>
+void integrate_positions(const Plan& plan, V* qpos, const V* qvel) {
+  const V h(plan.timestep);
+  for (const Joint& joint : plan.joints) {
+    V* q = qpos + joint.qpos;
+    const V* v = qvel + joint.dof;
+    if (joint.type == mjJNT_FREE) {
+      for (int k = 0; k < 3; ++k) q[k] = fma(h, v[k], q[k]);
+      q += 3, v += 3;
+    }
+    if (joint.type == mjJNT_FREE || joint.type == mjJNT_BALL) store4(q, turned(load4(q), load3(v), h));
+    else q[0] = fma(h, v[0], q[0]);
+  }
+}
+
+template <class V>
+void advance(const Plan& plan, Work<V>& w, const V* qacc, const V* qvel, const V* act_dot) {
+  for (const Actuator& a : plan.actuators)
+    if (a.act >= 0) w.act[a.act] = next_activation(plan, a, w.act[a.act], act_dot[a.act]);
+  for (int i = 0; i < plan.mass.size; ++i) {
+    w.qvel[i] = fma(V(plan.timestep), qacc[i], w.qvel[i]);
+    w.qacc_warmstart[i] = w.qacc[i];
+  }
+  integrate_positions(plan, w.qpos, qvel);
+  w.time[0] = w.time[0] + V(plan.timestep);
+}
+
+template <class V>
+void euler(const Plan& plan, Work<V>& w) {
+  const int nv = plan.mass.size;
+  if (!plan.damped) return advance(plan, w, w.qacc, w.qvel, w.act_dot);
+  for (int i = 0; i < plan.tree_size(); ++i) w.factor[i] = w.mass[i];
+  for (int i = 0; i < nv; ++i) w.factor[at(i, i)] = fma(V(plan.timestep), V(plan.damping[i]), w.factor[at(i, i)]);
+  factorize(plan.mass, w.factor, w.inverse_diagonal);
+  for (int i = 0; i < nv; ++i) w.change[i] = w.qfrc_smooth[i] + w.qfrc_constraint[i];
+  solve(plan.mass, w.factor, w.inverse_diagonal, w.change);
+  advance(plan, w, w.change, w.qvel, w.act_dot);
+}
+
+// A stage's angular velocities act from its own orientation: for the sum they are brought back to the first one's by
+// the inverse of the exponential's derivative (Munthe-Kaas, "Runge-Kutta methods on Lie groups", BIT 1998).
+template <class V>
+V3<V> brought_back(const V3<V>& turn, const V3<V>& velocity) {
+  const V square = dot(turn, turn), one(1);
+  const auto tiny = square < V(1e-8);
+  const V safe = select(tiny, one, square), angle = sqrt(safe);
+  V sine, cosine;
+  sincos(V(0.5) * angle, &sine, &cosine);
+  const V series = fma(square, V(1.0 / 720), V(1.0 / 12));
+  const V factor = select(tiny, series, one / safe - cosine / (V(2) * angle * sine));
+  const auto once = cross(turn, velocity);
+  return fma(factor, cross(turn, once), fma(V(0.5), once, velocity));
+}
+
+// the velocities of a stage as the sum sees them; `change` are those that led to it
+template <class V>
+void stage_velocities(const Plan& plan, Work<V>& w) {
+  const V h(plan.timestep);
+  for (int i = 0; i < plan.mass.size; ++i) w.stage_qvel[i] = w.qvel[i];
+  for (const Joint& joint : plan.joints) {
+    if (joint.type != mjJNT_FREE && joint.type != mjJNT_BALL) continue;
+    const int i = joint.dof + (joint.type == mjJNT_FREE ? 3 : 0);
+    store3(w.stage_qvel + i, brought_back(h * load3(w.change + i), load3(w.qvel + i)));
+  }
+}
+
+template <class V>
+void runge_kutta(const Plan& plan, Work<V>& w, bool forces) {
+  constexpr double kStage[3] = {0.5, 0.5, 1}, kWeight[4] = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};
+  const mjModel& m = *plan.model;
+  const int nq = static_cast<int>(m.nq), nv = static_cast<int>(m.nv), na = static_cast<int>(m.na);
+  const V h(plan.timestep);
+  const auto copy = [](V* to, const V* from, int n) { for (int i = 0; i < n; ++i) to[i] = from[i]; };
+  copy(w.first_qpos, w.qpos, nq), copy(w.first_qvel, w.qvel, nv), copy(w.first_act, w.act, na);
+  copy(w.stage_qvel, w.qvel, nv);
+  const auto add_up = [&](V weight, bool first) {
+    const auto to = [&](V sum, V x) { return first ? weight * x : fma(weight, x, sum); };
+    for (int i = 0; i < nv; ++i) w.sum_qvel[i] = to(w.sum_qvel[i], w.stage_qvel[i]), w.sum_qacc[i] = to(w.sum_qacc[i], w.qacc[i]);
+    for (int i = 0; i < na; ++i) w.sum_act[i] = to(w.sum_act[i], w.act_dot[i]);
+  };
+  add_up(V(kWeight[0]), true);
+  for (int stage = 0; stage < 3; ++stage) {
+    const V a(kStage[stage]);
+    for (int i = 0; i < nv; ++i) {
+      w.change[i] = a * w.stage_qvel[i];
+      w.qvel[i] = fma(h * a, w.qacc[i], w.first_qvel[i]);
+      w.qacc_warmstart[i] = w.qacc[i];
+    }
+    copy(w.qpos, w.first_qpos, nq);
+    integrate_positions(plan, w.qpos, w.change);
+    for (int i = 0; i < na; ++i) w.act[i] = fma(h * a, w.act_dot[i], w.first_act[i]);
+    forward(plan, w, forces && stage == 2);
+    stage_velocities(plan, w);
+    add_up(V(kWeight[stage + 1]), false);
+  }
+  copy(w.qpos, w.first_qpos, nq), copy(w.qvel, w.first_qvel, nv), copy(w.act, w.first_act, na);
+  advance(plan, w, w.sum_qacc, w.sum_qvel, w.sum_act);
+}
+
+}  // namespace
+}  // namespace headrace::lanes

@@ -1,0 +1,163 @@
+// Where everything is: mj_kinematics and mj_comPos.
+#pragma once
+
+#include "work.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+// those that cannot move: once
+template <class V>
+void place_fixed(const Plan& plan, Work<V>& w) {
+  const double* pose = plan.fixed_pose.data();
+  for (const int b : plan.fixed) {
+    for (int i = 0; i < 3; ++i) w.xpos[3 * b + i] = V(*pose++);
+    for (int i = 0; i < 4; ++i) w.xquat[4 * b + i] = V(*pose++);
+    for (int i = 0; i < 9; ++i) w.xmat[9 * b + i] = V(*pose++);
+    const mjModel& m = *plan.model;
+    double turn[9];
+    mju_quat2Mat(turn, m.body_iquat + 4 * b);
+    const auto mat = load9(w.xmat + 9 * b);
+    store9(w.ximat + 9 * b, mat * constant9<V>(turn));
+    store3(w.xipos + 3 * b, load3(w.xpos + 3 * b) + mat * constant3<V>(m.body_ipos + 3 * b));
+    store3(w.subtree_com + 3 * b, load3(w.xipos + 3 * b));
+  }
+}
+
+template <class V>
+void place_geom(const Geom& g, int i, Work<V>& w) {
+  const auto mat = load9(w.xmat + 9 * g.body);
+  store3(w.geom_xpos + 3 * i, load3(w.xpos + 3 * g.body) + mat * constant3<V>(g.pos));
+  if (g.type == mjGEOM_SPHERE) return;
+  if (g.type == mjGEOM_BOX) return store9(w.geom_xmat + 9 * i, mat * constant9<V>(g.mat));
+  const double axis[3] = {g.mat[2], g.mat[5], g.mat[8]};  // all that is asked of a plane or a capsule
+  store3(w.geom_xmat + 9 * i, mat * constant3<V>(axis));
+}
+
+template <class V>
+void place_fixed_geoms(const Plan& plan, Work<V>& w) {
+  for (std::size_t i = 0; i < plan.geoms.size(); ++i)
+    if (plan.geoms[i].is_static) place_geom(plan.geoms[i], static_cast<int>(i), w);
+}
+
+// a body's position and orientation, moved by its joints
+template <class V>
+struct Pose {
+  V3<V> pos;
+  Quat<V> quat;
+  Mat3<V> mat;
+};
+
+template <class V>
+Pose<V> pose_before_joints(const Body& body, const Work<V>& w) {
+  if (body.mocap >= 0) {
+    const auto quat = normalized(load4(w.mocap_quat + 4 * body.mocap));
+    return {load3(w.mocap_pos + 3 * body.mocap), quat, matrix_of(quat)};
+  }
+  const auto mat = load9(w.xmat + 9 * body.parent);
+  const auto pos = load3(w.xpos + 3 * body.parent) + mat * constant3<V>(body.pos);
+  const auto quat = load4(w.xquat + 4 * body.parent);
+  if (!body.turned) return {pos, quat, mat};
+  const auto turned = quat * constant4<V>(body.quat);
+  return {pos, turned, matrix_of(turned)};
+}
+
+template <class V>
+void move_by(const Joint& joint, int j, Pose<V>& pose, Work<V>& w) {
+  const auto axis = pose.mat * constant3<V>(joint.axis), anchor = pose.pos + pose.mat * constant3<V>(joint.pos);
+  store3(w.xaxis + 3 * j, axis), store3(w.xanchor + 3 * j, anchor);
+  const V* q = w.qpos + joint.qpos;
+  if (joint.type == mjJNT_SLIDE) {
+    pose.pos = fma(q[0] - V(joint.ref), axis, pose.pos);
+    return;
+  }
+  const auto turn = joint.type == mjJNT_BALL ? normalized(load4(q)) : rotation(constant3<V>(joint.axis), q[0] - V(joint.ref));
+  pose.quat = pose.quat * turn;
+  pose.mat = matrix_of(pose.quat);
+  pose.pos = anchor - pose.mat * constant3<V>(joint.pos);
+}
+
+template <class V>
+void kinematics(const Plan& plan, Work<V>& w) {
+  for (const Body& body : plan.bodies) {
+    Pose<V> pose;
+    if (body.joints == 1 && plan.joints[body.first_joint].type == mjJNT_FREE) {
+      const V* q = w.qpos + plan.joints[body.first_joint].qpos;
+      const auto quat = normalized(load4(q + 3));
+      pose = {load3(q), quat, matrix_of(quat)};
+      store3(w.xanchor + 3 * body.first_joint, pose.pos);
+    } else {
+      pose = pose_before_joints(body, w);
+      for (int j = body.first_joint; j < body.first_joint + body.joints; ++j) move_by(plan.joints[j], j, pose, w);
+    }
+    store3(w.xpos + 3 * body.id, pose.pos), store4(w.xquat + 4 * body.id, pose.quat), store9(w.xmat + 9 * body.id, pose.mat);
+    store3(w.xipos + 3 * body.id, fma(V(1), pose.pos, pose.mat * constant3<V>(body.ipos)));
+    store9(w.ximat + 9 * body.id, body.tilted ? pose.mat * constant9<V>(body.imat) : pose.mat);
+  }
+  for (std::size_t i = 0; i < plan.geoms.size(); ++i)
+    if (!plan.geoms[i].is_static) place_geom(plan.geoms[i], static_cast<int>(i), w);
+}
+
+template <class V>
+void centres_of_mass(const Plan& plan, Work<V>& w) {
+  for (const Body& b : plan.bodies) store3(w.subtree_com + 3 * b.id, V(b.mass) * load3(w.xipos + 3 * b.id));
+  for (auto b = plan.bodies.rbegin(); b != plan.bodies.rend(); ++b)
+    if (b->parent != 0) {
+      V* com = w.subtree_com + 3 * b->parent;
+      store3(com, load3(com) + load3(w.subtree_com + 3 * b->id));
+    }
+  for (const Body& b : plan.bodies) {
+    V* com = w.subtree_com + 3 * b.id;
+    if (b.subtree_mass < kMinValue) store3(com, load3(w.xipos + 3 * b.id));
+    else store3(com, V(1 / b.subtree_mass) * load3(com));
+  }
+}
+
+// a body's inertia about its tree's centre of mass (mju_inertCom)
+template <class V>
+void inertia_about_centre(const Body& b, Work<V>& w) {
+  const auto mat = load9(w.ximat + 9 * b.id);
+  const auto d = load3(w.xipos + 3 * b.id) - load3(w.subtree_com + 3 * b.root);
+  const V mass(b.mass);
+  const Mat3<V> scaled{{V(b.inertia[0]) * mat.a.x, V(b.inertia[1]) * mat.a.y, V(b.inertia[2]) * mat.a.z},
+                       {V(b.inertia[0]) * mat.b.x, V(b.inertia[1]) * mat.b.y, V(b.inertia[2]) * mat.b.z},
+                       {V(b.inertia[0]) * mat.c.x, V(b.inertia[1]) * mat.c.y, V(b.inertia[2]) * mat.c.z}};
+  const auto moment = mass * d;
+  V* i = w.cinert + 10 * b.id;
+  const V xx = moment.x * d.x, yy = moment.y * d.y, zz = moment.z * d.z;
+  i[0] = dot(scaled.a, mat.a) + (yy + zz), i[1] = dot(scaled.b, mat.b) + (xx + zz), i[2] = dot(scaled.c, mat.c) + (xx + yy);
+  i[3] = fnma(moment.x, d.y, dot(scaled.a, mat.b)), i[4] = fnma(moment.x, d.z, dot(scaled.a, mat.c));
+  i[5] = fnma(moment.y, d.z, dot(scaled.b, mat.c));
+  store3(i + 6, moment), i[9] = mass;
+}
+
+// the motion that each degree of freedom is, about its tree's centre of mass
+template <class V>
+void motions(const Plan& plan, const Body& body, Work<V>& w) {
+  const auto com = load3(w.subtree_com + 3 * body.root);
+  for (int j = body.first_joint; j < body.first_joint + body.joints; ++j) {
+    const Joint& joint = plan.joints[j];
+    const auto axis = load3(w.xaxis + 3 * j), offset = com - load3(w.xanchor + 3 * j);
+    const V3<V> none{V(0), V(0), V(0)};
+    V* cdof = w.cdof + 6 * joint.dof;
+    if (joint.type == mjJNT_SLIDE) store6(cdof, Spatial<V>{none, axis});
+    if (joint.type == mjJNT_HINGE) store6(cdof, Spatial<V>{axis, cross(axis, offset)});
+    if (joint.type == mjJNT_FREE) {
+      for (int k = 0; k < 3; ++k, cdof += 6)
+        store6(cdof, Spatial<V>{none, {V(k == 0), V(k == 1), V(k == 2)}});
+    }
+    if (joint.type == mjJNT_FREE || joint.type == mjJNT_BALL) {
+      const auto mat = load9(w.xmat + 9 * body.id);
+      for (int k = 0; k < 3; ++k, cdof += 6) store6(cdof, Spatial<V>{column(mat, k), cross(column(mat, k), offset)});
+    }
+  }
+}
+
+template <class V>
+void com_pos(const Plan& plan, Work<V>& w) {
+  centres_of_mass(plan, w);
+  for (const Body& body : plan.bodies) inertia_about_centre(body, w), motions(plan, body, w);
+}
+
+}  // namespace
+}  // namespace headrace::lanes

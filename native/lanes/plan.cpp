@@ -1,0 +1,161 @@
+#include "plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "check.hpp"
+#include "contacts.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+template <std::size_t N>
+void copy(double (&to)[N], const mjtNum* from) { std::copy_n(from, N, to); }
+
+// where the bodies that cannot move are
+std::unique_ptr<mjData, decltype(&mj_deleteData)> rest(const mjModel& m) {
+  std::unique_ptr<mjData, decltype(&mj_deleteData)> data(mj_makeData(&m), &mj_deleteData);
+  if (!data) throw std::runtime_error("MuJoCo found no memory for a simulation");
+  mj_kinematics(&m, data.get());
+  return data;
+}
+
+bool moves(const mjModel& m, int body) {
+  return m.body_weldid[body] != 0;  // mocap bodies are their own
+}
+
+Joint joint_of(const mjModel& m, int j) {
+  Joint joint{};
+  joint.type = m.jnt_type[j], joint.qpos = m.jnt_qposadr[j], joint.dof = m.jnt_dofadr[j];
+  copy(joint.pos, m.jnt_pos + 3 * j), copy(joint.axis, m.jnt_axis + 3 * j);
+  joint.ref = m.qpos0[joint.qpos];
+  joint.stiffness = m.opt.disableflags & mjDSBL_SPRING ? 0 : m.jnt_stiffness[j];
+  joint.spring_ref = m.qpos_spring[joint.qpos];
+  return joint;
+}
+
+Body body_of(const mjModel& m, int b) {
+  Body body{};
+  body.id = b, body.parent = m.body_parentid[b], body.root = m.body_rootid[b];
+  body.first_joint = m.body_jntadr[b], body.joints = m.body_jntnum[b];
+  body.first_dof = m.body_dofadr[b], body.dofs = m.body_dofnum[b];
+  body.mocap = m.body_mocapid[b];
+  copy(body.pos, m.body_pos + 3 * b), copy(body.quat, m.body_quat + 4 * b);
+  body.turned = body.quat[0] != 1;
+  copy(body.ipos, m.body_ipos + 3 * b), copy(body.inertia, m.body_inertia + 3 * b);
+  mju_quat2Mat(body.imat, m.body_iquat + 4 * b);
+  body.tilted = m.body_iquat[4 * b] != 1;
+  body.mass = m.body_mass[b], body.subtree_mass = m.body_subtreemass[b];
+  return body;
+}
+
+void read_tree(Plan& plan, const mjModel& m) {
+  const auto data = rest(m);
+  for (int j = 0; j < m.njnt; ++j) plan.joints.push_back(joint_of(m, j));
+  for (int b = 0; b < m.nbody; ++b) {
+    if (moves(m, b)) {
+      plan.bodies.push_back(body_of(m, b));
+      if (m.body_rootid[b] == b || !moves(m, m.body_parentid[b])) plan.trees.push_back(b);
+      continue;
+    }
+    plan.fixed.push_back(b);
+    for (auto [field, n] : {std::pair{data->xpos, 3}, {data->xquat, 4}, {data->xmat, 9}})
+      plan.fixed_pose.insert(plan.fixed_pose.end(), field + n * b, field + n * (b + 1));
+  }
+  const bool damps = !(m.opt.disableflags & mjDSBL_DAMPER);
+  for (int i = 0; i < m.nv; ++i) {
+    plan.armature.push_back(m.dof_armature[i]);
+    plan.damping.push_back(damps ? m.dof_damping[i] : 0);
+    for (int j = 0; j < m.M_rownnz[i]; ++j) plan.mass.columns[i] |= std::uint64_t{1} << m.M_colind[m.M_rowadr[i] + j];
+  }
+  plan.damped = m.opt.integrator == mjINT_EULER && !(m.opt.disableflags & mjDSBL_EULERDAMP) &&
+                std::ranges::any_of(plan.damping, [](double d) { return d > 0; });
+  plan.mass.size = m.nv;
+  plan.mass.complete();
+}
+
+Combination fixed_tendon(const mjModel& m, int t) {
+  Combination tendon;
+  for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w) {
+    const int j = m.wrap_objid[w];
+    tendon.terms.push_back({m.jnt_qposadr[j], m.jnt_dofadr[j], m.wrap_prm[w]});
+  }
+  if (!(m.opt.disableflags & mjDSBL_SPRING)) tendon.stiffness = m.tendon_stiffness[t];
+  if (!(m.opt.disableflags & mjDSBL_DAMPER)) tendon.damping = m.tendon_damping[t];
+  tendon.spring_low = m.tendon_lengthspring[2 * t], tendon.spring_high = m.tendon_lengthspring[2 * t + 1];
+  return tendon;
+}
+
+Actuator actuator_of(const mjModel& m, const Plan& plan, int i) {
+  Actuator a{};
+  const int out = m.actuator_outadr[i], target = m.actuator_trnid[2 * i];
+  const double gear = m.actuator_gear[6 * out];
+  if (m.actuator_trntype[i] == mjTRN_TENDON) {
+    a.transmission.terms = plan.tendons[static_cast<std::size_t>(target)].terms;
+    for (auto& term : a.transmission.terms) term.coefficient *= gear;
+  } else {
+    a.transmission.terms = {{m.jnt_qposadr[target], m.jnt_dofadr[target], gear}};
+  }
+  if (m.actuator_gaintype[i] == mjGAIN_FIXED) a.gain[0] = m.actuator_gainprm[mjNGAIN * i];
+  else copy(a.gain, m.actuator_gainprm + mjNGAIN * i);
+  if (m.actuator_biastype[i] == mjBIAS_AFFINE) copy(a.bias, m.actuator_biasprm + mjNBIAS * i);
+  a.ctrl = m.actuator_ctrladr[i], a.act = m.actuator_actadr[i];
+  a.dynamics = m.actuator_dyntype[i];
+  a.tau = std::max(mjMINVAL, m.actuator_dynprm[mjNDYN * i]);
+  a.decay = 1 - std::exp(-m.opt.timestep / a.tau);
+  a.ctrl_limited = m.actuator_ctrllimited[a.ctrl], a.act_limited = m.actuator_actlimited[i];
+  a.act_early = m.actuator_actearly[i], a.force_limited = m.actuator_forcelimited[i];
+  copy(a.ctrl_range, m.actuator_ctrlrange + 2 * a.ctrl), copy(a.act_range, m.actuator_actrange + 2 * i);
+  copy(a.force_range, m.actuator_forcerange + 2 * i);
+  return a;
+}
+
+void read_forces(Plan& plan, const mjModel& m) {
+  for (int t = 0; t < m.ntendon; ++t) plan.tendons.push_back(fixed_tendon(m, t));
+  if (!(m.opt.disableflags & mjDSBL_ACTUATION))
+    for (int i = 0; i < m.nactuator; ++i) plan.actuators.push_back(actuator_of(m, plan, i));
+  for (int j = 0; j < m.njnt; ++j)
+    if (m.jnt_actfrclimited[j] && !plan.actuators.empty())
+      plan.force_limits.push_back({m.jnt_dofadr[j], m.jnt_actfrcrange[2 * j], m.jnt_actfrcrange[2 * j + 1]});
+}
+
+void read_shown(Plan& plan, const Wanted& wanted) {
+  static const std::pair<const char*, Shown> names[] = {
+      {"qacc", Shown::qacc}, {"xpos", Shown::xpos}, {"xquat", Shown::xquat}, {"xmat", Shown::xmat},
+      {"xipos", Shown::xipos}, {"ximat", Shown::ximat}, {"subtree_com", Shown::subtree_com},
+      {"cinert", Shown::cinert}, {"cvel", Shown::cvel}, {"cdof", Shown::cdof},
+      {"qfrc_actuator", Shown::qfrc_actuator}, {"actuator_force", Shown::actuator_force},
+      {"qfrc_passive", Shown::qfrc_passive}, {"qfrc_bias", Shown::qfrc_bias},
+      {"qfrc_constraint", Shown::qfrc_constraint}, {"cfrc_ext", Shown::cfrc_ext}, {"act_dot", Shown::act_dot}};
+  plan.shows_kinematics = wanted.kinematics;
+  for (const auto& field : wanted.fields)
+    for (const auto& [name, shown] : names) {
+      if (field != name || (wanted.kinematics && is_kinematic(field))) continue;
+      if (shown == Shown::cfrc_ext && !wanted.forces) continue;  // it stays zero
+      plan.shown.push_back(shown);
+      plan.shows_forces |= shown == Shown::cfrc_ext || shown == Shown::qfrc_constraint;
+    }
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> read_plan(std::shared_ptr<const mjModel> model, const Wanted& wanted) {
+  const mjModel& m = *model;
+  check_model(m);
+  check_wanted(m, wanted);
+  auto plan = std::make_shared<Plan>();
+  plan->integrator = m.opt.integrator, plan->timestep = m.opt.timestep;
+  for (int i = 0; i < 3; ++i) plan->gravity[i] = m.opt.disableflags & mjDSBL_GRAVITY ? 0 : m.opt.gravity[i];
+  plan->clamps_ctrl = !(m.opt.disableflags & mjDSBL_CLAMPCTRL);
+  plan->most_iterations = std::max(m.opt.iterations, 1);
+  plan->scale = 1 / (m.stat.meaninertia * std::max(1, static_cast<int>(m.nv)));
+  read_tree(*plan, m);
+  read_forces(*plan, m);
+  read_constraints(*plan, m);
+  read_shown(*plan, wanted);
+  plan->model = std::move(model);
+  return plan;
+}
+
+}  // namespace headrace::lanes

@@ -1,0 +1,152 @@
+// What a step of one model has to do, read from the model once: the tree, where its numbers lie, which pairs of
+// geoms can touch, which constraints there can be. Nothing in it changes with the state.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <memory>
+#include <vector>
+
+#include "lanes.hpp"
+#include "pattern.hpp"
+
+namespace headrace::lanes {
+
+struct Joint {
+  int type;             // mjtJoint
+  int qpos, dof;        // its first position and degree of freedom
+  double pos[3], axis[3];
+  double ref;           // qpos0, of a hinge or slide
+  double stiffness, spring_ref;
+};
+
+struct Body {
+  int id, parent, root;
+  int first_joint, joints;
+  int first_dof, dofs;
+  int mocap;            // its number among mocap bodies, or -1
+  bool turned;          // quat is not the identity
+  bool tilted;          // the inertia's axes are not the body's
+  double pos[3], quat[4];
+  double ipos[3], imat[9], inertia[3], mass, subtree_mass;
+};
+
+struct Geom {
+  int id, body;
+  int type;             // mjtGeom
+  bool is_static;       // where it is never changes
+  double size[3], pos[3], mat[9];
+};
+
+// length = Σ coefficient · position, of joints: a joint's transmission, or a fixed tendon
+struct Combination {
+  struct Term {
+    int qpos, dof;
+    double coefficient;
+  };
+  std::vector<Term> terms;
+  double stiffness = 0, damping = 0, spring_low = 0, spring_high = 0;  // of a tendon
+};
+
+struct Actuator {
+  Combination transmission;
+  double gain[3], bias[3];    // constant, length, velocity
+  int ctrl, act;              // addresses; act -1: without a state
+  int dynamics;               // mjtDyn
+  double tau;                 // time constant of a filter
+  double decay;               // 1 - exp(-timestep / tau)
+  bool ctrl_limited, act_limited, act_early, force_limited;
+  double ctrl_range[2], act_range[2], force_range[2];
+};
+
+// how stiff and how damped a constraint is, by its violation; MuJoCo's solref and solimp
+struct Impedance {
+  double dmin, dmax, width, midpoint;
+  int power;
+  bool flat;                  // the same everywhere
+  double low, high;           // factors of y(x) on both sides of the midpoint
+  double stiffness, damping;  // K and B; with an elliptic cone's own damping of its friction:
+  double friction_damping;
+};
+
+// a constraint or contact: `dim` rows over `n` degrees of freedom
+struct Block {
+  enum Kind { kFrictionLoss, kLimit, kBallLimit, kTendonLimit, kTendonFriction, kPoint, kPyramid, kCone };
+
+  Kind kind;
+  int dim, n, dofs;           // dofs: the first of them in Plan::dofs
+  int jac, row;               // where its Jacobian [dim, n] and rows [dim] begin
+  bool couples;               // joins degrees of freedom that the tree does not
+  Impedance impedance;
+  double margin;
+  double diagonal;            // approximate inverse inertia of the first row (mj_diagApprox), as R needs it
+  double friction[5];         // of a contact
+  double mu;                  // of the regularized cone
+  double ratio[6];            // D of row j by that of row 0, of an elliptic cone
+  double loss = 0;            // of friction
+  int source = 0, side = 0;   // the joint or tendon, and the sign of the limit
+  int body[2] = {}, root[2] = {};  // of the geoms of a contact
+};
+
+struct Pair {
+  enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kOther };
+
+  Kind kind;
+  int geom[2];                // in Plan::geoms
+  int body[2], root[2];
+  double margin, bound;       // contacts count where they are nearer than margin; bounding spheres' radii and margin
+  bool plane;                 // geom[0] is one
+  int first_block, slots;     // one block a contact that it can make
+  int names[2];               // in the model
+};
+
+// one column of a contact's Jacobian: a degree of freedom that moves geom 1 (sign -1) or geom 2 (sign 1)
+struct Column {
+  int dof;
+  double sign;
+};
+
+// a field that is written to mjData after a step, besides the state
+enum class Shown { qacc, xpos, xquat, xmat, xipos, ximat, subtree_com, cinert, cvel, cdof, qfrc_actuator, actuator_force, qfrc_passive,
+                   qfrc_bias, qfrc_constraint, cfrc_ext, act_dot };
+
+struct Plan {
+  std::shared_ptr<const mjModel> model;
+
+  int integrator;             // mjtIntegrator
+  double timestep, gravity[3];
+  bool damped;                // Euler's velocities are damped implicitly
+  bool clamps_ctrl;
+  int most_iterations;
+  double scale;               // of gradients, as MuJoCo measures convergence
+
+  std::vector<Joint> joints;
+  std::vector<Body> bodies;   // those that can move, parents first
+  std::vector<int> fixed;     // numbers of the others
+  std::vector<int> trees;     // numbers of the bodies that are roots, among those that can move
+  std::vector<double> armature, damping;
+  Pattern mass;               // of the inertia matrix
+
+  std::vector<Geom> geoms;    // those that can touch
+  std::vector<Pair> pairs;
+  std::vector<Block> blocks;
+  std::vector<Column> columns;  // of all blocks: dofs, and signs where they are contacts
+  int jacobian = 0, rows = 0;   // numbers, in all blocks together
+
+  std::vector<Combination> tendons;
+  std::vector<Actuator> actuators;
+  struct Limit { int dof; double low, high; };
+  std::vector<Limit> force_limits;  // of qfrc_actuator
+
+  std::vector<double> fixed_pose;   // xpos[3], xquat[4], xmat[9] of each of the fixed
+  std::vector<Shown> shown;
+  bool shows_forces = false;        // some of `shown` need the forces of constraints
+  bool shows_kinematics = false;    // of the new state, by libmujoco
+
+  int tree_size() const { return mass.size * (mass.size + 1) / 2; }
+};
+
+// throws Unsupported
+std::shared_ptr<const Plan> read_plan(std::shared_ptr<const mjModel> model, const Wanted& wanted);
+
+}  // namespace headrace::lanes

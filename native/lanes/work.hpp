@@ -1,0 +1,98 @@
+// The memory of a step: arrays by MuJoCo's names, in which each element is a number of every lane.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+
+#include "math.hpp"
+#include "plan.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+template <class V>
+struct Work {
+  using M = typename V::M;
+
+  explicit Work(const Plan& plan);
+
+  // the state, and what acts on it
+  V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat, *time;
+
+  // positions: of all bodies by their numbers, of the plan's geoms by theirs
+  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *geom_xpos, *geom_xmat;
+
+  // inertia: triangles; D⁻¹ of LᵀDL
+  V *crb, *mass, *factor, *inverse_diagonal;
+
+  // velocities and forces
+  V *cvel, *bias_acc, *cfrc, *qfrc_bias, *qfrc_passive, *qfrc_actuator, *qfrc_smooth, *qfrc_constraint;
+  V *actuator_force, *act_dot, *qacc_smooth, *qacc;
+
+  // constraints: of all blocks one after the other
+  V *dist, *D, *J, *aref, *jar, *Jv, *force, *contact_pos, *contact_frame;
+  int* active;     // numbers of blocks in which a constraint holds in some lane
+  int actives = 0;
+  M constrained;   // lanes with a constraint
+  M bad;           // lanes that are left to mj_step
+
+  // the solver
+  V *Ma, *grad, *search, *Mv, *hessian, *hessian_inverse, *product;
+  Pattern coupled;
+
+  // integration
+  V *first_qpos, *first_qvel, *first_act, *sum_qvel, *sum_qacc, *sum_act, *stage_qvel, *change;
+
+  V* cfrc_ext;  // forces of contacts on bodies
+
+ private:
+  struct Free { void operator()(V* p) const { ::operator delete(p, std::align_val_t(64)); } };
+
+  template <class Take>
+  void lay_out(const Plan& plan, Take take);
+
+  std::unique_ptr<V, Free> memory_;
+};
+
+// calls take(pointer, elements) for each array
+template <class V>
+template <class Take>
+void Work<V>::lay_out(const Plan& plan, Take take) {
+  const mjModel& m = *plan.model;
+  const auto nq = m.nq, nv = m.nv, na = m.na, nu = m.nu, nbody = m.nbody, nmocap = m.nmocap;
+  const auto n = static_cast<mjtSize>(plan.tree_size()), blocks = static_cast<mjtSize>(plan.blocks.size());
+  const auto geoms = static_cast<mjtSize>(plan.geoms.size()), rows = static_cast<mjtSize>(plan.rows);
+  take(qpos, nq), take(qvel, nv), take(act, na), take(ctrl, nu), take(qacc_warmstart, nv), take(time, 1);
+  take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap);
+  take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);
+  take(xanchor, 3 * m.njnt), take(xaxis, 3 * m.njnt), take(subtree_com, 3 * nbody), take(cinert, 10 * nbody);
+  take(cdof, 6 * nv), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
+  take(crb, 10 * nbody), take(mass, n), take(factor, n), take(inverse_diagonal, nv);
+  take(cvel, 6 * nbody), take(bias_acc, 6 * nbody), take(cfrc, 6 * nbody), take(qfrc_bias, nv), take(qfrc_passive, nv);
+  take(qfrc_actuator, nv), take(qfrc_smooth, nv), take(qfrc_constraint, nv), take(actuator_force, m.nout);
+  take(act_dot, na), take(qacc_smooth, nv), take(qacc, nv);
+  take(dist, blocks), take(D, blocks), take(J, plan.jacobian), take(aref, rows), take(jar, rows), take(Jv, rows);
+  take(force, rows), take(contact_pos, 3 * blocks), take(contact_frame, 9 * blocks);
+  take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, n), take(hessian_inverse, nv), take(product, 6 * nv);
+  take(first_qpos, nq), take(first_qvel, nv), take(first_act, na), take(sum_qvel, nv), take(sum_qacc, nv), take(sum_act, na);
+  take(stage_qvel, nv), take(change, nv);
+  take(cfrc_ext, 6 * nbody);
+}
+
+template <class V>
+Work<V>::Work(const Plan& plan) {
+  mjtSize size = 0;
+  lay_out(plan, [&](V*&, mjtSize n) { size += n; });
+  const auto numbers = static_cast<mjtSize>(plan.blocks.size() * sizeof(int) / sizeof(V) + 1);  // for `active`
+  size += numbers;
+  memory_.reset(static_cast<V*>(::operator new(static_cast<std::size_t>(size) * sizeof(V), std::align_val_t(64))));
+  V* free = memory_.get();
+  for (mjtSize i = 0; i < size; ++i) free[i] = V(0);
+  lay_out(plan, [&](V*& array, mjtSize n) { array = free, free += n; });
+  active = reinterpret_cast<int*>(free);
+  constrained = bad = V(0) < V(0);
+}
+
+}  // namespace
+}  // namespace headrace::lanes
