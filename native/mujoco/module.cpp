@@ -10,7 +10,6 @@
 #include <tuple>
 
 #include "bare_loop.hpp"
-#include "in_lanes.hpp"
 #include "mujoco_env.hpp"
 
 namespace nb = nanobind;
@@ -58,9 +57,20 @@ Picture picture_of(int width, int height, const std::tuple<int, int, int>& camer
   return picture;
 }
 
-// null for libmujoco
+// makes steppers for a task that reads these fields of mjData and mjModel, if it is in lanes
 MakeStepper stepping(bool in_lanes, const std::vector<std::string>& reads, bool kinematics, bool forces) {
-  return in_lanes ? stepping_in_lanes(reads, {kinematics, forces}) : MakeStepper();
+  if (!in_lanes) return {};
+  return [wanted = lanes::Wanted{reads, kinematics, forces}](auto model) { return lanes::make_stepper(model, wanted); };
+}
+
+// what of such a task is not stepped in lanes; empty where all of it is
+std::string why_not_in_lanes(const mjModel& model, const std::vector<std::string>& reads, bool kinematics, bool forces) {
+  try {
+    stepping(true, reads, kinematics, forces)(borrowed(model));
+    return {};
+  } catch (const lanes::Unsupported& why) {
+    return why.what();
+  }
 }
 
 // made from what Python holds: the address of a mujoco.MjModel
@@ -87,7 +97,7 @@ NB_MODULE(_mujoco, m) {
     } catch (const Unfit& e) {
       raise("OptionError", e.what());
     } catch (const lanes::Unsupported& e) {
-      raise("OptionError", std::string("physics='lanes' does not step ") + e.what() + "; ask for 'mujoco'");
+      raise("OptionError", std::string("physics='lanes': ") + e.what() + "; ask for 'mujoco'");
     }
   });
 
@@ -156,7 +166,7 @@ NB_MODULE(_mujoco, m) {
   m.def(
       "why_not_in_lanes",
       [](std::uintptr_t model, const std::vector<std::string>& reads, bool kinematics, bool forces) {
-        return why_not_in_lanes(model_at(model), reads, {kinematics, forces});
+        return why_not_in_lanes(model_at(model), reads, kinematics, forces);
       },
       nb::kw_only(), "model"_a, "reads"_a, "kinematics"_a, "forces"_a,
       "What of a model is not stepped in lanes, or of fields that are read; empty for nothing.");

@@ -107,10 +107,6 @@ void* field_of(const mjModel& model, mjData& data, const std::string& name) {
   throw std::invalid_argument("MuJoCo has no field " + name);
 }
 
-bool changes(const std::string& name) {
-  return name == "time" || name == "ncon" || name == "energy" || data_offsets().contains(name);
-}
-
 void run_guarded(void (*piece)(void*), void* context) {
   Landing place{};
   struct Leave {

@@ -66,9 +66,6 @@ inline std::shared_ptr<const mjModel> borrowed(const mjModel& model) { return {s
 // the address of a field of mjData or mjModel, by MuJoCo's name; throws std::invalid_argument
 void* field_of(const mjModel& model, mjData& data, const std::string& name);
 
-// is it one of mjData's?
-bool changes(const std::string& name);
-
 // Run a piece of MuJoCo: its errors become std::runtime_error, its warnings stay in mjData.
 void run_guarded(void (*piece)(void*), void* context);
 

@@ -38,7 +38,7 @@ def physics_of(task: str, asked: str, env: MujocoEnv, model: MjModel) -> str:
     """
     if asked == LANES and (why := _unsupported(env, model)):
         remedy = f"leave physics out, or ask for {MUJOCO!r}"
-        raise OptionError(f"{task} has no physics={LANES!r}: it does not step {why}; {remedy}")
+        raise OptionError(f"{task} cannot have physics={LANES!r}: {why}; {remedy}")
     if asked:
         return asked
     return PREFERRED if PREFERRED == MUJOCO or not why_not_lanes(env, model) else MUJOCO
@@ -47,26 +47,23 @@ def physics_of(task: str, asked: str, env: MujocoEnv, model: MjModel) -> str:
 def why_not_lanes(env: MujocoEnv, model: MjModel) -> str:
     """Returns what of a task keeps it from lanes by default; empty if nothing does.
 
-    The constraint solvers Newton and CG converge to the optimum, which lanes compute, too; others stop before.
+    The constraint solvers Newton and CG converge to the optimum, which lanes compute, too; PGS stops before.
     """
-    solvers = library().mjtSolver
-    if model.opt.solver not in (solvers.mjSOL_NEWTON, solvers.mjSOL_CG):
-        return f"the solver {solvers(model.opt.solver).name.removeprefix('mjSOL_')}"
-    if model.opt.noslip_iterations:
-        return "the noslip solver"
+    if model.opt.solver == library().mjtSolver.mjSOL_PGS:
+        return "the solver is PGS"
     return _unsupported(env, model)
 
 
 def _unsupported(env: MujocoEnv, model: MjModel) -> str:
-    """Returns what of a task lanes cannot step; empty if they can step all of it."""
+    """Returns why lanes cannot step a task; empty if they can."""
     if env.varies:
-        return f"models that differ between environments, in {', '.join(env.varies)}"
+        return f"its model varies between environments: {', '.join(env.varies)}"
     try:
         native = native_module()
     except OptionError as error:
-        return f"anything: {error}"
+        return str(error)
     if not native.lane_widths():
-        return "anything on this processor"
+        return "this processor has no registers for them"
     return native.why_not_in_lanes(model=model._address, reads=list(env.reads), **computed_after(env))
 
 
@@ -75,4 +72,4 @@ def remark(physics: str, env: MujocoEnv, model: MjModel) -> str:
     if physics == LANES or not NATIVE.installed():
         return f"physics {physics}" if physics == LANES else ""
     why = why_not_lanes(env, model)
-    return f"physics {physics}; {LANES} " + (f"do not step {why}" if why else "can step it, too")
+    return f"physics {physics}" + (f", not {LANES}: {why}" if why else f"; {LANES} can step it, too")
