@@ -18,6 +18,7 @@ from headrace.envs.tag import drawing
 from headrace.envs.tag.common import MOST_STEPS, remembered, time_of
 from headrace.pool.executors.kernels import AgentStreams, KernelTask, MultiAgentEnv, Option, agent_integers
 from headrace.pool.executors.kernels.program import FINITE
+from headrace.pool.executors.kernels.warps import warp_atomic_min
 from headrace.pool.spec import AgentType
 
 NOBODY = wp.constant(0x7FFFFFFF)
@@ -125,7 +126,7 @@ def chase(state: State, env: int, agent: int, streams: AgentStreams):
     if agent < runner:
         dx = state.x[env, agent] - state.x[env, runner]
         dy = state.y[env, agent] - state.y[env, runner]
-        wp.atomic_min(state.nearest, env, (dx * dx + dy * dy) * MOST_AGENTS + agent)
+        warp_atomic_min(state.nearest, env, (dx * dx + dy * dy) * MOST_AGENTS + agent)
     else:
         state.t[env] = state.t[env] + 1
 
