@@ -15,6 +15,7 @@ from headrace.pool.executors.kernels.launch import quiet
 from headrace.pool.registry import build_task
 
 BLOCK = 64  # two warps
+COUNT = 3  # numbers of a `wp.vec3f`
 # CUDA's functions over fibers, which take turns at WP_TILE_SYNC alone; fibers that are not active call it as often
 STAND_INS = """
     const struct { unsigned x; } threadIdx = { unsigned(WP_TILE_THREAD_IDX) };
@@ -55,6 +56,19 @@ def cuda_code(snippet: str) -> str:
 def lower_by_warp(array: wp.array[wp.int32], at: int, value: int, low: int, high: int, called: wp.array[wp.int32]): ...
 
 
+@wp.func_native(cuda_code(warps.STORE.replace("COUNT", str(COUNT))))
+def store_by_warp(
+    array: wp.array3d[wp.float32],
+    i: int,
+    j: int,
+    k: int,
+    numbers: wp.vec3f,
+    low: int,
+    high: int,
+    called: wp.array[wp.int32],
+): ...
+
+
 @wp.func_native("for (int n = 0; n < times; ++n) WP_TILE_SYNC();")
 def wait(times: int): ...
 
@@ -64,6 +78,18 @@ def lower_all(out: wp.array[wp.int32], values: wp.array[wp.int32], low: int, hig
     thread = wp.tid()
     if (wp.where(thread < 32, low, high) >> (thread & 31)) & 1:
         lower_by_warp(out, thread / 48, values[thread], low, high, called)
+    else:
+        wait(4)
+
+
+@wp.kernel(enable_backward=False, module="unique")
+def store_all(out: wp.array3d[wp.float32], low: int, high: int, called: wp.array[wp.int32]):
+    thread = wp.tid()
+    if (wp.where(thread < 32, low, high) >> (thread & 31)) & 1:
+        for k in range(2):  # twice, through the same shared memory
+            first = float(10 * thread + 5 * k)
+            at = 1 + k * COUNT
+            store_by_warp(out, thread / 8, thread % 8, at, wp.vec3f(first, first + 1.0, first + 2.0), low, high, called)
     else:
         wait(4)
 
@@ -90,13 +116,28 @@ def test_the_lowest_of_a_warp_is_found_at_once(masks, monkeypatch):
     assert called.numpy()[0] == len(groups)
 
 
-def test_tag_compiled_for_cuda(tmp_path):
-    built = build_task("TagGridWorld-v0")
+@pytest.mark.parametrize("masks", MASKS)
+def test_a_warp_stores_the_numbers_of_its_active_threads_and_no_others(masks, monkeypatch):
+    monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
+    out, called = wp.full((8, 8, 8), -1.0, wp.float32, "cpu"), wp.zeros(1, wp.int32, "cpu")
+    with quiet():
+        wp.launch(store_all, BLOCK, [out, *masks, called], device="cpu", block_dim=BLOCK)
+    want = np.full((BLOCK, 8), -1.0)
+    for thread in np.flatnonzero(active(masks)):
+        want[thread, 1:7] = 10 * thread + np.array([0, 1, 2, 5, 6, 7])
+    np.testing.assert_array_equal(out.numpy().reshape(BLOCK, 8), want)
+
+
+@pytest.mark.parametrize("task", ["TagGridWorld-v0", "TagContinuous-v0"])
+def test_tag_compiled_for_cuda(task, tmp_path):
+    built = build_task(task)
     program = program_of(built.kernel, built.spec, "cuda:0")
     program.kernel.module.options["block_dim"] = program.block_dim
     with quiet():
         wp.compile_aot_module(program.kernel.module, device=None, arch=90, module_dir=tmp_path, use_ptx=True)
     (file,) = Path(tmp_path).glob("*.ptx")
     ptx = file.read_text(errors="replace")
-    lowest = re.findall(r"redux\.sync\.min\.s32\s+(%r\d+),", ptx)
-    assert lowest and re.findall(r"atom\.global\.min\.s32\s+%r\d+, \[%rd\d+\], (%r\d+);", ptx) == lowest
+    if task == "TagGridWorld-v0":
+        lowest = re.findall(r"redux\.sync\.min\.s32\s+(%r\d+),", ptx)
+        assert lowest and re.findall(r"atom\.global\.min\.s32\s+%r\d+, \[%rd\d+\], (%r\d+);", ptx) == lowest
+    assert "st.shared.f32" in ptx
