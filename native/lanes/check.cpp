@@ -31,7 +31,8 @@ void check_options(const mjModel& m) {
   refuse_if(m.opt.integrator != mjINT_EULER && m.opt.integrator != mjINT_RK4, "the integrator is neither Euler's nor RK4");
   refuse_if(m.opt.enableflags & ~(mjENBL_ENERGY | mjENBL_FWDINV), "flags that change physics are enabled");
   refuse_if(m.opt.noslip_iterations > 0, "noslip iterations");
-  refuse_if(m.opt.density != 0 || m.opt.viscosity != 0, "forces of a fluid (density, viscosity)");
+  for (int g = 0; g < m.ngeom && (m.opt.density != 0 || m.opt.viscosity != 0); ++g)
+    refuse_if(m.geom_fluid[mjNFLUID * g] > 0, named(m, mjOBJ_GEOM, "geom", g) + ": an ellipsoid in a fluid");
   refuse_if(m.flg_gravcomp, "gravity compensation");
   refuse_if(m.flg_surfacevel, "surfaces that move");
   refuse_if(m.flg_adhesion, "adhesion");
@@ -52,7 +53,8 @@ void check_joints(const mjModel& m) {
   }
   refuse_if(any(m.dof_dampingpoly, mjNPOLY * m.nv), "damping that is a polynomial");
   for (int e = 0; e < m.neq; ++e)
-    refuse_if(!(m.opt.disableflags & mjDSBL_EQUALITY), named(m, mjOBJ_EQUALITY, "equality", e) + ": equality constraints");
+    refuse_if(!(m.opt.disableflags & mjDSBL_EQUALITY) && m.eq_type[e] != mjEQ_JOINT && m.eq_type[e] != mjEQ_TENDON,
+              named(m, mjOBJ_EQUALITY, "equality", e) + ": an equality of anything but joints or tendons");
   for (int t = 0; t < m.ntendon; ++t) {
     const auto tendon = named(m, mjOBJ_TENDON, "tendon", t);
     for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w)
@@ -93,8 +95,17 @@ const std::unordered_set<std::string_view>& model_fields() {
   return names;
 }
 
-bool needs_accelerations(const mjModel& m) {
-  return std::any_of(m.sensor_needstage, m.sensor_needstage + m.nsensor, [](int stage) { return stage == mjSTAGE_ACC; });
+// sensors of accelerations and forces: they are those of the last step's beginning
+void check_sensors(const mjModel& m) {
+  for (int i = 0; i < m.nsensor; ++i) {
+    if (m.sensor_needstage[i] != mjSTAGE_ACC) continue;
+    const auto sensor = named(m, mjOBJ_SENSOR, "sensor", i);
+    const int type = m.sensor_type[i];
+    refuse_if(type != mjSENS_TOUCH && type != mjSENS_ACCELEROMETER && type != mjSENS_FORCE && type != mjSENS_TORQUE,
+              sensor + ": its kind");
+    refuse_if(m.sensor_cutoff[i] > 0 || m.sensor_noise[i] > 0, sensor + ": a cutoff or noise");
+    refuse_if(m.opt.integrator == mjINT_RK4, sensor + ": accelerations under RK4");
+  }
 }
 
 }  // namespace
@@ -116,12 +127,38 @@ void check_model(const mjModel& m) {
 void check_wanted(const mjModel& m, const Wanted& wanted) {
   static const std::unordered_set<std::string_view> known = {
       "time", "qpos", "qvel", "act", "ctrl", "qacc_warmstart", "mocap_pos", "mocap_quat", "qacc", "xpos", "xquat", "xmat", "xipos",
-      "ximat", "subtree_com", "cinert", "cvel", "cdof", "qfrc_actuator", "actuator_force", "qfrc_passive", "qfrc_bias",
-      "qfrc_constraint", "cfrc_ext", "act_dot"};
+      "ximat", "site_xpos", "ten_length", "ten_velocity", "subtree_com", "cinert", "cvel", "cdof", "qfrc_actuator", "actuator_force",
+      "qfrc_constraint", "cfrc_ext", "ncon", "act_dot"};
   for (const auto& field : wanted.fields) {
     if (model_fields().contains(field) || known.contains(field)) continue;
-    refuse_if(field == "sensordata" && needs_accelerations(m), "sensors of accelerations or forces are read");
+    if (field == "sensordata") check_sensors(m);
     refuse_if(!(wanted.kinematics && is_kinematic(field)), field + " is read");
+  }
+}
+
+void read_varying(Plan& plan, const Wanted& wanted) {
+  const mjModel& m = *plan.model;
+  const auto read = [&](mjtNum* mjModel::* field, int id, int n) { plan.read.push_back({field, n * id, n * (id + 1)}); };
+  for (const auto& field : wanted.varies) {
+    const bool looks = field.starts_with("light_") || field.starts_with("cam_") || field.starts_with("tex_") ||
+                       field.starts_with("mat_") || field == "geom_rgba";
+    if (field == "geom_pos") {
+      for (const Geom& g : plan.geoms) read(&mjModel::geom_pos, g.id, 3);
+    } else if (field == "site_pos") {
+      refuse_if(std::ranges::count(plan.shown, Shown::site_xpos) > 0, "site_pos differs between environments");
+      for (const int sensor : plan.sensors) read(&mjModel::site_pos, m.sensor_objid[sensor], 3);
+    } else if (field == "body_pos" || field == "body_quat") {
+      std::vector<bool> stands(static_cast<std::size_t>(m.nbody));  // does it carry what moves, or can be touched?
+      for (const Body& b : plan.bodies) stands[b.id] = true;
+      for (const Geom& g : plan.geoms) stands[g.body] = true;
+      for (int b = static_cast<int>(m.nbody) - 1; b > 0; --b)
+        if (stands[b]) {
+          stands[m.body_parentid[b]] = true;
+          field == "body_pos" ? read(&mjModel::body_pos, b, 3) : read(&mjModel::body_quat, b, 4);
+        }
+    } else {
+      refuse_if(!looks, field + " differs between environments");
+    }
   }
 }
 

@@ -5,13 +5,14 @@
 
 #include <string>
 
-#include "lanes.hpp"
+#include "plan.hpp"
 
 namespace headrace::lanes {
 
 // throws Unsupported
 void check_model(const mjModel& model);
 void check_wanted(const mjModel& model, const Wanted& wanted);
+void read_varying(Plan& plan, const Wanted& wanted);  // and what of it a step reads
 
 // does this field of mjData follow from positions and velocities alone?
 bool is_kinematic(const std::string& field);

@@ -41,6 +41,7 @@ class Collider {
         case Pair::kPlaneSphere: plane_sphere(pair); break;
         case Pair::kPlaneCapsule: plane_capsule(pair); break;
         case Pair::kPlaneBox: plane_box(pair); break;
+        case Pair::kPlaneCylinder: plane_cylinder(pair); break;
         case Pair::kSphereSphere: spheres(pair, pos(pair, 0), pos(pair, 1), close); break;
         case Pair::kSphereCapsule: sphere_capsule(pair, close); break;
         case Pair::kCapsuleCapsule: capsules(pair, close); break;
@@ -117,6 +118,33 @@ class Collider {
         found[slot].pos = select<V>(has[slot], found[slot].pos, centre);
         touch(p, slot, found[slot], has[slot]);
       }
+  }
+
+  // the lowest and the highest point of the lower disk's rim opposite, and two beside it (mjc_PlaneCylinder)
+  void plane_cylinder(const Pair& p) {
+    const auto mat = load9(w_.geom_xmat + 9 * p.geom[1]);
+    const auto centre = pos(p, 1), normal = axis(p, 0);
+    const V radius = size(p, 1, 0), half = size(p, 1, 1), dist = dot(centre - pos(p, 0), normal);
+    auto along = column(mat, 2);
+    const V up = dot(normal, along);
+    along = select<V>(up > V(0), -along, along);
+    const V down = -abs(up);
+    auto rim = down * along - normal;
+    const V square = dot(rim, rim);
+    const M level = square < V(kMinValue * kMinValue);
+    rim = select<V>(level, radius * column(mat, 0), (radius / sqrt(select(level, V(1), square))) * rim);
+    const V rim_height = dot(rim, normal), end_height = down * half;
+    const auto end = half * along;
+    const M first = (dist + end_height) + rim_height <= V(p.margin);
+    const auto at = [&](int slot, V depth, const V3<V>& point) {
+      touch(p, slot, {depth, fma(-(V(0.5) * depth), normal, centre + point), normal, {V(0), V(0), V(0)}}, first);
+    };
+    at(0, (dist + end_height) + rim_height, rim + end);
+    at(1, (dist - end_height) + rim_height, rim - end);
+    const auto side = (radius * V(0.86602540378443864676)) * normalized(cross(rim, end));
+    const V depth = fma(V(-0.5), rim_height, dist + end_height);
+    at(2, depth, fma(V(-0.5), rim, side + end));
+    at(3, depth, fma(V(-0.5), rim, end - side));
   }
 
   void spheres(const Pair& p, const V3<V>& centre1, const V3<V>& centre2, M close) {

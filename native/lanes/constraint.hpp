@@ -6,6 +6,8 @@
 // others its D is zero, so that it neither pushes nor costs.
 #pragma once
 
+#include <type_traits>
+
 #include "collision.hpp"
 #include "dynamics.hpp"
 
@@ -14,6 +16,7 @@ namespace {
 
 inline bool is_contact(const Block& b) { return b.kind >= Block::kPoint; }
 inline bool is_friction(const Block& b) { return b.kind == Block::kFrictionLoss || b.kind == Block::kTendonFriction; }
+inline bool is_equality(const Block& b) { return b.kind == Block::kJointEquality || b.kind == Block::kTendonEquality; }
 
 // solimp at a violation (getimpedance)
 template <class V>
@@ -50,6 +53,23 @@ V ball_angle(const Plan& plan, const Block& b, Work<V>& w) {
   return abs(angle);
 }
 
+// how far two joints or tendons are from a polynomial between them, and its Jacobian
+template <class V>
+V equality_error(const Plan& plan, const Block& b, Work<V>& w) {
+  const mjModel& m = *plan.model;
+  const mjtNum* data = m.eq_data + mjNEQDATA * b.source;
+  const auto moved = [&](int object) {
+    if (b.kind == Block::kTendonEquality) return w.ten_length[object] - V(m.tendon_length0[object]);
+    return w.qpos[plan.joints[object].qpos] - V(plan.joints[object].ref);
+  };
+  V error = moved(m.eq_obj1id[b.source]) - V(data[0]);
+  if (m.eq_obj2id[b.source] < 0) return error;
+  const V x = moved(m.eq_obj2id[b.source]);
+  const V slope = fma(x, fma(x, fma(x, V(4 * data[4]), V(3 * data[3])), V(2 * data[2])), V(data[1]));
+  for (int i = 0; i < b.n; ++i) w.J[b.jac + i] = fnma(slope, V(plan.columns[b.dofs + i].second), V(plan.columns[b.dofs + i].sign));
+  return fnma(x, fma(x, fma(x, fma(x, V(data[4]), V(data[3])), V(data[2])), V(data[1])), error);
+}
+
 template <class V>
 V limit_distance(const Plan& plan, const Block& b, Work<V>& w) {
   const mjModel& m = *plan.model;
@@ -57,13 +77,13 @@ V limit_distance(const Plan& plan, const Block& b, Work<V>& w) {
     return V(std::fmax(m.jnt_range[2 * b.source], m.jnt_range[2 * b.source + 1])) - ball_angle(plan, b, w);
   const bool joint = b.kind == Block::kLimit;
   const double bound = (joint ? m.jnt_range : m.tendon_range)[2 * b.source + (b.side > 0)];
-  const V value = joint ? w.qpos[plan.joints[b.source].qpos] : length_of(plan.tendons[b.source], w.qpos);
+  const V value = joint ? w.qpos[plan.joints[b.source].qpos] : w.ten_length[b.source];
   return V(b.side) * (V(bound) - value);
 }
 
 template <class V>
 typename V::M holds(const Block& b, V dist) {
-  return is_friction(b) ? V(0) == V(0) : dist < V(b.margin);
+  return is_friction(b) || is_equality(b) ? V(0) == V(0) : dist < V(b.margin);
 }
 
 template <class V>
@@ -72,7 +92,7 @@ void find_constraints(const Plan& plan, Work<V>& w) {
   const int blocks = static_cast<int>(plan.blocks.size());
   for (int i = 0; i < blocks && !is_contact(plan.blocks[i]); ++i) {
     const Block& b = plan.blocks[i];
-    w.dist[i] = is_friction(b) ? V(0) : limit_distance(plan, b, w);
+    w.dist[i] = is_friction(b) ? V(0) : is_equality(b) ? equality_error(plan, b, w) : limit_distance(plan, b, w);
     if (any(holds(b, w.dist[i]))) w.active[w.actives++] = i;
   }
   Collider<V>(plan, w).run();
@@ -81,36 +101,49 @@ void find_constraints(const Plan& plan, Work<V>& w) {
 }
 
 // how the contact's point moves in its frame, with each degree of freedom
-template <class V>
+template <class V, int dim>
 void contact_jacobian(const Plan& plan, int number, Work<V>& w) {
   const Block& b = plan.blocks[number];
   const auto frame = load9(w.contact_frame + 9 * number);
   const auto pos = load3(w.contact_pos + 3 * number);
   const V3<V> arm[2] = {pos - load3(w.subtree_com + 3 * b.root[0]), pos - load3(w.subtree_com + 3 * b.root[1])};
   V* J = w.J + b.jac;
-  for (int i = 0; i < b.n; ++i) {
+  for (int i = 0; i < b.n; ++i, J += dim) {
     const Column& column = plan.columns[b.dofs + i];
     const auto cdof = load6(w.cdof + 6 * column.dof);
     const V sign(column.sign);
-    const auto velocity = sign * (cdof.t + cross(cdof.r, arm[column.sign > 0]));
-    J[i] = dot(frame.a, velocity);
-    if (b.dim == 1) continue;
-    J[b.n + i] = dot(frame.b, velocity), J[2 * b.n + i] = dot(frame.c, velocity);
-    if (b.dim == 3) continue;
-    const auto turn = sign * cdof.r;
-    J[3 * b.n + i] = dot(frame.a, turn);
-    if (b.dim == 6) J[4 * b.n + i] = dot(frame.b, turn), J[5 * b.n + i] = dot(frame.c, turn);
+    const auto velocity = sign * (cdof.t + cross(cdof.r, arm[column.sign > 0])), turn = sign * cdof.r;
+    J[0] = dot(frame.a, velocity);
+    if constexpr (dim > 1) J[1] = dot(frame.b, velocity), J[2] = dot(frame.c, velocity);
+    if constexpr (dim > 3) J[3] = dot(frame.a, turn);
+    if constexpr (dim > 4) J[4] = dot(frame.b, turn), J[5] = dot(frame.c, turn);
+  }
+}
+
+// calls visit with the number of rows as a constant
+template <class Visit>
+inline void with_dim(const Block& b, Visit visit) {
+  switch (b.dim) {
+    case 1: return visit(std::integral_constant<int, 1>());
+    case 3: return visit(std::integral_constant<int, 3>());
+    case 4: return visit(std::integral_constant<int, 4>());
+    case 6: return visit(std::integral_constant<int, 6>());
   }
 }
 
 // y = J x, of one block
 template <class V>
-void times_jacobian(const Plan& plan, const Block& b, const V* jacobian, const V* x, V* y) {
-  for (int r = 0; r < b.dim; ++r) {
-    V sum(0);
-    for (int i = 0; i < b.n; ++i) sum = fma(jacobian[r * b.n + i], x[plan.columns[b.dofs + i].dof], sum);
-    y[r] = sum;
-  }
+void times_jacobian(const Plan& plan, const Block& b, const Work<V>& w, const V* x, V* y) {
+  with_dim(b, [&](auto dim) {
+    V sum[dim];
+    for (int r = 0; r < dim; ++r) sum[r] = V(0);
+    const V* J = w.J + b.jac;
+    for (int i = 0; i < b.n; ++i, J += dim) {
+      const V value = x[plan.columns[b.dofs + i].dof];
+      for (int r = 0; r < dim; ++r) sum[r] = fma(J[r], value, sum[r]);
+    }
+    for (int r = 0; r < dim; ++r) y[r] = sum[r];
+  });
 }
 
 // D and aref of a block's rows
@@ -123,7 +156,7 @@ void reference(const Plan& plan, int number, Work<V>& w) {
   const V R = max(V(kMinValue), (V(1) - imp) * V(b.diagonal) / imp);
   w.D[number] = select(holds(b, dist), V(1) / R, V(0));
   V* aref = w.aref + b.row;
-  times_jacobian(plan, b, w.J + b.jac, w.qvel, aref);
+  times_jacobian(plan, b, w, w.qvel, aref);
   aref[0] = -(V(p.damping) * aref[0]);
   if (!is_friction(b)) aref[0] = fnma(V(p.stiffness) * imp, violation, aref[0]);
   const V damping(b.kind == Block::kCone ? p.friction_damping : p.damping);
@@ -134,7 +167,8 @@ template <class V>
 void make_constraints(const Plan& plan, Work<V>& w) {
   find_constraints(plan, w);
   for (int a = 0; a < w.actives; ++a) {
-    if (is_contact(plan.blocks[w.active[a]])) contact_jacobian(plan, w.active[a], w);
+    const Block& b = plan.blocks[w.active[a]];
+    if (is_contact(b)) with_dim(b, [&](auto dim) { contact_jacobian<V, dim>(plan, w.active[a], w); });
     reference(plan, w.active[a], w);
   }
 }

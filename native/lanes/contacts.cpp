@@ -60,6 +60,7 @@ class Reader {
   void read() {
     const int off = m_.opt.disableflags;
     if (off & mjDSBL_CONSTRAINT) return;
+    if (!(off & mjDSBL_EQUALITY)) read_equalities();
     if (!(off & mjDSBL_FRICTIONLOSS)) read_friction();
     if (!(off & mjDSBL_LIMIT)) read_limits();
     if (!(off & mjDSBL_CONTACT)) read_pairs();
@@ -85,6 +86,29 @@ class Reader {
     for (const auto& term : plan_.tendons[static_cast<std::size_t>(t)].terms) columns.push_back({term.dof, term.coefficient});
     std::ranges::sort(columns, {}, &Column::dof);
     return columns;
+  }
+
+  void read_equalities() {
+    for (int e = 0; e < m_.neq; ++e) {
+      if (!m_.eq_active0[e]) continue;
+      const bool joints = m_.eq_type[e] == mjEQ_JOINT;
+      std::vector<Column> columns;
+      double diagonal = 0;
+      for (const int object : {m_.eq_obj1id[e], m_.eq_obj2id[e]}) {
+        if (object < 0) continue;
+        diagonal += joints ? m_.dof_invweight0[m_.jnt_dofadr[object]] : m_.tendon_invweight0[object];
+        const bool second = object == m_.eq_obj2id[e];
+        for (const auto& column : joints ? std::vector<Column>{{m_.jnt_dofadr[object], 1}} : tendon_columns(object)) {
+          auto found = std::ranges::find(columns, column.dof, &Column::dof);
+          if (found == columns.end()) found = columns.insert(found, {column.dof, 0});
+          (second ? found->second : found->sign) += column.sign;
+        }
+      }
+      std::ranges::sort(columns, {}, &Column::dof);
+      auto& block = add(joints ? Block::kJointEquality : Block::kTendonEquality, 1, columns);
+      block.impedance = impedance_of(m_, m_.eq_solref + mjNREF * e, m_.eq_solimp + mjNIMP * e, nullptr, "equality");
+      block.diagonal = diagonal, block.source = e;
+    }
   }
 
   void read_friction() {
@@ -200,6 +224,7 @@ class Reader {
     if (type1 == mjGEOM_PLANE && type2 == mjGEOM_SPHERE) return Pair::kPlaneSphere;
     if (type1 == mjGEOM_PLANE && type2 == mjGEOM_CAPSULE) return *slots = 2, Pair::kPlaneCapsule;
     if (type1 == mjGEOM_PLANE && type2 == mjGEOM_BOX) return *slots = 4, Pair::kPlaneBox;
+    if (type1 == mjGEOM_PLANE && type2 == mjGEOM_CYLINDER) return *slots = 4, Pair::kPlaneCylinder;
     if (type1 == mjGEOM_SPHERE && type2 == mjGEOM_SPHERE) return Pair::kSphereSphere;
     if (type1 == mjGEOM_SPHERE && type2 == mjGEOM_CAPSULE) return Pair::kSphereCapsule;
     if (type1 == mjGEOM_CAPSULE && type2 == mjGEOM_CAPSULE) return Pair::kCapsuleCapsule;

@@ -13,7 +13,8 @@ class Core {
  public:
   virtual ~Core();
   virtual int width() const = 0;
-  virtual std::uint32_t step(mjData* const* data, int count, int steps) = 0;  // as Stepper::step
+  // as Stepper::step; models may be null
+  virtual std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) = 0;
 };
 
 // the plan must outlive it; only where the processor has the instructions

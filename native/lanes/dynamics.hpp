@@ -2,6 +2,7 @@
 // mj_fwdAcceleration.
 #pragma once
 
+#include "kinematics.hpp"
 #include "linear.hpp"
 
 namespace headrace::lanes {
@@ -34,34 +35,42 @@ Spatial<V> force_on(const Body& b, const Spatial<V>& acc, const Work<V>& w) {
   return inertia_times(inertia, acc) + cross_force(vel, inertia_times(inertia, vel));
 }
 
-// velocities, and qfrc_bias: gravity, Coriolis and centrifugal forces
+// the force of a still or blowing fluid on a body's box (mj_inertiaBoxFluidModel), about its tree's centre of mass
+template <class V>
+Spatial<V> fluid_force(const Plan& plan, const Body& b, const Work<V>& w) {
+  const auto mat = load9(w.ximat + 9 * b.id);
+  const auto arm = load3(w.xipos + 3 * b.id) - load3(w.subtree_com + 3 * b.root);
+  const auto vel = load6(w.cvel + 6 * b.id);
+  const auto turn = transposed(mat, vel.r), move = transposed(mat, (vel.t + cross(vel.r, arm)) - constant3<V>(plan.wind));
+  const double *box = b.box, d = (box[0] + box[1] + box[2]) / 3, pi = 3.14159265358979323846;
+  V torque[3] = {turn.x, turn.y, turn.z}, force[3] = {move.x, move.y, move.z};
+  for (int i = 0; i < 3; ++i) {
+    const double x = box[i], y = box[(i + 1) % 3], z = box[(i + 2) % 3];
+    const double lift = 0.5 * plan.density * y * z, whirl = plan.density * x * (y * y * y * y + z * z * z * z) / 64;
+    force[i] = -(fma(V(lift), abs(force[i]), V(3 * pi * d * plan.viscosity)) * force[i]);
+    torque[i] = -(fma(V(whirl), abs(torque[i]), V(pi * d * d * d * plan.viscosity)) * torque[i]);
+  }
+  const auto push = mat * load3(force);
+  return {mat * load3(torque) + cross(arm, push), push};
+}
+
+// velocities, and qfrc_bias: gravity, Coriolis and centrifugal forces, less those of a fluid
 template <class V>
 void bias_forces(const Plan& plan, Work<V>& w) {
   const V3<V> none{V(0), V(0), V(0)};
+  const bool fluid = plan.density != 0 || plan.viscosity != 0;
   for (const int b : plan.fixed) store6(w.bias_acc + 6 * b, Spatial<V>{none, -constant3<V>(plan.gravity)});
   for (const Body& b : plan.bodies) {
     com_vel(plan, b, w);
-    store6(w.cfrc + 6 * b.id, force_on(b, load6(w.bias_acc + 6 * b.id), w));
+    auto force = force_on(b, load6(w.bias_acc + 6 * b.id), w);
+    if (fluid && b.mass >= kMinValue) force = force - fluid_force(plan, b, w);
+    store6(w.cfrc + 6 * b.id, force);
   }
   for (auto b = plan.bodies.rbegin(); b != plan.bodies.rend(); ++b) {
     const auto force = load6(w.cfrc + 6 * b->id);
     for (int i = b->first_dof; i < b->first_dof + b->dofs; ++i) w.qfrc_bias[i] = dot(load6(w.cdof + 6 * i), force);
     if (b->parent != 0) store6(w.cfrc + 6 * b->parent, load6(w.cfrc + 6 * b->parent) + force);
   }
-}
-
-template <class V>
-V length_of(const Combination& c, const V* qpos) {
-  V sum(0);
-  for (const auto& term : c.terms) sum = fma(V(term.coefficient), qpos[term.qpos], sum);
-  return sum;
-}
-
-template <class V>
-V velocity_of(const Combination& c, const V* qvel) {
-  V sum(0);
-  for (const auto& term : c.terms) sum = fma(V(term.coefficient), qvel[term.dof], sum);
-  return sum;
 }
 
 template <class V>
@@ -74,11 +83,12 @@ void passive_forces(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < plan.mass.size; ++i) w.qfrc_passive[i] = -(V(plan.damping[i]) * w.qvel[i]);
   for (const Joint& j : plan.joints)
     if (j.stiffness != 0) w.qfrc_passive[j.dof] = fnma(V(j.stiffness), w.qpos[j.qpos] - V(j.spring_ref), w.qfrc_passive[j.dof]);
-  for (const auto& tendon : plan.tendons) {
+  for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
+    const auto& tendon = plan.tendons[t];
     if (tendon.stiffness == 0 && tendon.damping == 0) continue;
-    const V length = length_of(tendon, w.qpos), low(tendon.spring_low), high(tendon.spring_high);
+    const V length = w.ten_length[t], low(tendon.spring_low), high(tendon.spring_high);
     const V stretch = select(length > high, length - high, select(length < low, length - low, V(0)));
-    push(tendon, -fma(V(tendon.stiffness), stretch, V(tendon.damping) * velocity_of(tendon, w.qvel)), w.qfrc_passive);
+    push(tendon, -fma(V(tendon.stiffness), stretch, V(tendon.damping) * w.ten_velocity[t]), w.qfrc_passive);
   }
 }
 

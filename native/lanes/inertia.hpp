@@ -29,7 +29,7 @@ void inertia_matrix(const Plan& plan, Work<V>& w) {
 
 template <class V>
 void factorize_inertia(const Plan& plan, Work<V>& w) {
-  for (int i = 0; i < plan.tree_size(); ++i) w.factor[i] = w.mass[i];
+  copy_matrix(plan.mass, w.mass, w.factor);
   factorize(plan.mass, w.factor, w.inverse_diagonal);
 }
 

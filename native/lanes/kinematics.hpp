@@ -29,7 +29,7 @@ void place_geom(const Geom& g, int i, Work<V>& w) {
   const auto mat = load9(w.xmat + 9 * g.body);
   store3(w.geom_xpos + 3 * i, load3(w.xpos + 3 * g.body) + mat * constant3<V>(g.pos));
   if (g.type == mjGEOM_SPHERE) return;
-  if (g.type == mjGEOM_BOX) return store9(w.geom_xmat + 9 * i, mat * constant9<V>(g.mat));
+  if (g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER) return store9(w.geom_xmat + 9 * i, mat * constant9<V>(g.mat));
   const double axis[3] = {g.mat[2], g.mat[5], g.mat[8]};  // all that is asked of a plane or a capsule
   store3(w.geom_xmat + 9 * i, mat * constant3<V>(axis));
 }
@@ -96,6 +96,28 @@ void kinematics(const Plan& plan, Work<V>& w) {
   }
   for (std::size_t i = 0; i < plan.geoms.size(); ++i)
     if (!plan.geoms[i].is_static) place_geom(plan.geoms[i], static_cast<int>(i), w);
+}
+
+template <class V>
+V length_of(const Combination& c, const V* qpos) {
+  V sum(0);
+  for (const auto& term : c.terms) sum = fma(V(term.coefficient), qpos[term.qpos], sum);
+  return sum;
+}
+
+template <class V>
+V velocity_of(const Combination& c, const V* qvel) {
+  V sum(0);
+  for (const auto& term : c.terms) sum = fma(V(term.coefficient), qvel[term.dof], sum);
+  return sum;
+}
+
+template <class V>
+void tendons(const Plan& plan, Work<V>& w) {
+  for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
+    w.ten_length[t] = length_of(plan.tendons[t], w.qpos);
+    w.ten_velocity[t] = velocity_of(plan.tendons[t], w.qvel);
+  }
 }
 
 template <class V>

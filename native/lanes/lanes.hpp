@@ -25,8 +25,9 @@ struct Unsupported : std::runtime_error {
 // what is read of mjData after a step, beside the state
 struct Wanted {
   std::vector<std::string> fields;  // by MuJoCo's names
-  bool kinematics = false;          // positions, velocities and their sensors are those of the new state
-  bool forces = false;              // cacc, cfrc_int and cfrc_ext are computed
+  bool kinematics = false;          // what follows from positions and velocities is computed by the caller, of the new state
+  bool forces = false;              // cfrc_ext is computed; else it stays zero
+  std::vector<std::string> varies;  // fields of the model that differ between simulations
 };
 
 // Steps groups of simulations; one thread at a time.
@@ -39,8 +40,8 @@ class Stepper {
 
   // Advances each of at most `width()` data by so many steps of physics under its controls, and leaves in it the new
   // state and what is wanted. Returns a bit for each that it could not advance: that data is as it was before, and
-  // `mj_step` can.
-  virtual std::uint32_t step(std::span<mjData* const> data, int steps) = 0;
+  // `mj_step` can. Where models differ (see `Wanted::varies`), `models` are those of the data.
+  virtual std::uint32_t step(std::span<mjData* const> data, int steps, std::span<const mjModel* const> models = {}) = 0;
 };
 
 // widths that this processor can run, the best first; empty: none

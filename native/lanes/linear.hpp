@@ -6,6 +6,14 @@
 namespace headrace::lanes {
 namespace {
 
+// the elements under the pattern
+template <class V>
+void copy_matrix(const Pattern& p, const V* from, V* to) {
+  for (int k = 0; k < p.size; ++k)
+    for (int r = 0; r < p.count[k]; ++r)
+      for (int j = p.runs[k][r].begin; j < p.runs[k][r].end; ++j) to[at(k, j)] = from[at(k, j)];
+}
+
 // A = LᵀDL in place, from the last row to the first: L below the diagonal, and D⁻¹ beside
 template <class V>
 void factorize(const Pattern& p, V* A, V* inverse_diagonal) {

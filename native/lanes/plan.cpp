@@ -47,6 +47,9 @@ Body body_of(const mjModel& m, int b) {
   mju_quat2Mat(body.imat, m.body_iquat + 4 * b);
   body.tilted = m.body_iquat[4 * b] != 1;
   body.mass = m.body_mass[b], body.subtree_mass = m.body_subtreemass[b];
+  const double trace = body.inertia[0] + body.inertia[1] + body.inertia[2];
+  for (int i = 0; i < 3; ++i)  // see mj_inertiaBoxFluidModel
+    body.box[i] = body.mass < mjMINVAL ? 0 : std::sqrt(std::max(mjMINVAL, trace - 2 * body.inertia[i]) / body.mass * 6);
   return body;
 }
 
@@ -123,12 +126,12 @@ void read_forces(Plan& plan, const mjModel& m) {
 void read_shown(Plan& plan, const Wanted& wanted) {
   static const std::pair<const char*, Shown> names[] = {
       {"qacc", Shown::qacc}, {"xpos", Shown::xpos}, {"xquat", Shown::xquat}, {"xmat", Shown::xmat},
-      {"xipos", Shown::xipos}, {"ximat", Shown::ximat}, {"subtree_com", Shown::subtree_com},
-      {"cinert", Shown::cinert}, {"cvel", Shown::cvel}, {"cdof", Shown::cdof},
+      {"xipos", Shown::xipos}, {"ximat", Shown::ximat}, {"site_xpos", Shown::site_xpos}, {"ten_length", Shown::ten_length},
+      {"ten_velocity", Shown::ten_velocity},
+      {"subtree_com", Shown::subtree_com}, {"cinert", Shown::cinert}, {"cvel", Shown::cvel}, {"cdof", Shown::cdof},
       {"qfrc_actuator", Shown::qfrc_actuator}, {"actuator_force", Shown::actuator_force},
-      {"qfrc_passive", Shown::qfrc_passive}, {"qfrc_bias", Shown::qfrc_bias},
-      {"qfrc_constraint", Shown::qfrc_constraint}, {"cfrc_ext", Shown::cfrc_ext}, {"act_dot", Shown::act_dot}};
-  plan.shows_kinematics = wanted.kinematics;
+      {"qfrc_constraint", Shown::qfrc_constraint}, {"cfrc_ext", Shown::cfrc_ext}, {"ncon", Shown::ncon},
+      {"act_dot", Shown::act_dot}};
   for (const auto& field : wanted.fields)
     for (const auto& [name, shown] : names) {
       if (field != name || (wanted.kinematics && is_kinematic(field))) continue;
@@ -136,6 +139,10 @@ void read_shown(Plan& plan, const Wanted& wanted) {
       plan.shown.push_back(shown);
       plan.shows_forces |= shown == Shown::cfrc_ext || shown == Shown::qfrc_constraint;
     }
+  const mjModel& m = *plan.model;
+  for (int i = 0; i < m.nsensor && std::ranges::count(wanted.fields, "sensordata"); ++i)
+    if (m.sensor_needstage[i] == mjSTAGE_ACC) plan.sensors.push_back(i);
+  plan.shows_forces |= !plan.sensors.empty();
 }
 
 }  // namespace
@@ -145,6 +152,9 @@ std::shared_ptr<const Plan> read_plan(std::shared_ptr<const mjModel> model, cons
   check_model(m);
   check_wanted(m, wanted);
   auto plan = std::make_shared<Plan>();
+  plan->model = model;
+  plan->density = m.opt.density, plan->viscosity = m.opt.viscosity;
+  copy(plan->wind, m.opt.wind);
   plan->integrator = m.opt.integrator, plan->timestep = m.opt.timestep;
   for (int i = 0; i < 3; ++i) plan->gravity[i] = m.opt.disableflags & mjDSBL_GRAVITY ? 0 : m.opt.gravity[i];
   plan->clamps_ctrl = !(m.opt.disableflags & mjDSBL_CLAMPCTRL);
@@ -154,7 +164,7 @@ std::shared_ptr<const Plan> read_plan(std::shared_ptr<const mjModel> model, cons
   read_forces(*plan, m);
   read_constraints(*plan, m);
   read_shown(*plan, wanted);
-  plan->model = std::move(model);
+  read_varying(*plan, wanted);
   return plan;
 }
 

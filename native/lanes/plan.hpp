@@ -29,6 +29,7 @@ struct Body {
   bool tilted;          // the inertia's axes are not the body's
   double pos[3], quat[4];
   double ipos[3], imat[9], inertia[3], mass, subtree_mass;
+  double box[3];        // a box of its mass and inertia, for the forces of a fluid
 };
 
 struct Geom {
@@ -71,7 +72,7 @@ struct Impedance {
 
 // a constraint or contact: `dim` rows over `n` degrees of freedom
 struct Block {
-  enum Kind { kFrictionLoss, kLimit, kBallLimit, kTendonLimit, kTendonFriction, kPoint, kPyramid, kCone };
+  enum Kind { kJointEquality, kTendonEquality, kFrictionLoss, kTendonFriction, kLimit, kBallLimit, kTendonLimit, kPoint, kPyramid, kCone };
 
   Kind kind;
   int dim, n, dofs;           // dofs: the first of them in Plan::dofs
@@ -84,12 +85,12 @@ struct Block {
   double mu;                  // of the regularized cone
   double ratio[6];            // D of row j by that of row 0, of an elliptic cone
   double loss = 0;            // of friction
-  int source = 0, side = 0;   // the joint or tendon, and the sign of the limit
+  int source = 0, side = 0;   // the joint, tendon or equality; and the sign of the limit
   int body[2] = {}, root[2] = {};  // of the geoms of a contact
 };
 
 struct Pair {
-  enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kOther };
+  enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kPlaneCylinder, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kOther };
 
   Kind kind;
   int geom[2];                // in Plan::geoms
@@ -100,21 +101,24 @@ struct Pair {
   int names[2];               // in the model
 };
 
-// one column of a contact's Jacobian: a degree of freedom that moves geom 1 (sign -1) or geom 2 (sign 1)
+// One column of a Jacobian: of a contact, a degree of freedom that moves geom 1 (sign -1) or geom 2 (sign 1); else the
+// coefficient of a length, and of the second length of an equality.
 struct Column {
   int dof;
   double sign;
+  double second = 0;
 };
 
 // a field that is written to mjData after a step, besides the state
-enum class Shown { qacc, xpos, xquat, xmat, xipos, ximat, subtree_com, cinert, cvel, cdof, qfrc_actuator, actuator_force, qfrc_passive,
-                   qfrc_bias, qfrc_constraint, cfrc_ext, act_dot };
+enum class Shown { qacc, xpos, xquat, xmat, xipos, ximat, site_xpos, ten_length, ten_velocity, subtree_com, cinert, cvel, cdof, qfrc_actuator,
+                   actuator_force, qfrc_constraint, cfrc_ext, ncon, act_dot };
 
 struct Plan {
   std::shared_ptr<const mjModel> model;
 
   int integrator;             // mjtIntegrator
   double timestep, gravity[3];
+  double density, viscosity, wind[3];  // of the fluid around
   bool damped;                // Euler's velocities are damped implicitly
   bool clamps_ctrl;
   int most_iterations;
@@ -139,9 +143,11 @@ struct Plan {
   std::vector<Limit> force_limits;  // of qfrc_actuator
 
   std::vector<double> fixed_pose;   // xpos[3], xquat[4], xmat[9] of each of the fixed
+  struct Read { mjtNum* mjModel::* field; int begin, end; };
+  std::vector<Read> read;           // what a step reads of the model's fields that may vary
   std::vector<Shown> shown;
   bool shows_forces = false;        // some of `shown` need the forces of constraints
-  bool shows_kinematics = false;    // of the new state, by libmujoco
+  std::vector<int> sensors;         // those of accelerations and forces, if they are read
 
   int tree_size() const { return mass.size * (mass.size + 1) / 2; }
 };

@@ -1,10 +1,12 @@
 // One step for all lanes: mj_step's stages in their order, and the way of a state into a lane and out of it.
 #pragma once
 
+#include <algorithm>
+
 #include "core.hpp"
 #include "inertia.hpp"
 #include "integrate.hpp"
-#include "kinematics.hpp"
+#include "sensors.hpp"
 
 namespace headrace::lanes {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 template <class V>
 void forward(const Plan& plan, Work<V>& w, bool forces) {
   kinematics(plan, w);
+  tendons(plan, w);
   com_pos(plan, w);
   inertia_matrix(plan, w);
   factorize_inertia(plan, w);
@@ -21,26 +24,6 @@ void forward(const Plan& plan, Work<V>& w, bool forces) {
   actuator_forces(plan, w);
   smooth_acceleration(plan, w);
   constrain(plan, w, forces);
-}
-
-// the forces of contacts on bodies, about their trees' centres of mass (mj_rnePostConstraint)
-template <class V>
-void contact_forces(const Plan& plan, Work<V>& w) {
-  for (int i = 0; i < 6 * static_cast<int>(plan.model->nbody); ++i) w.cfrc_ext[i] = V(0);
-  for (int a = 0; a < w.actives; ++a) {
-    const Block& b = plan.blocks[w.active[a]];
-    if (!is_contact(b)) continue;
-    V local[kMostDim] = {V(0), V(0), V(0), V(0), V(0), V(0)};
-    for (int r = 0; r < b.dim; ++r) local[r] = w.force[b.row + r];
-    const auto frame = load9(w.contact_frame + 9 * w.active[a]);
-    const auto force = transposed(frame, load3(local)), torque = transposed(frame, load3(local + 3));
-    for (int side = 0; side < 2; ++side) {
-      if (b.body[side] == 0) continue;
-      const auto arm = load3(w.contact_pos + 3 * w.active[a]) - load3(w.subtree_com + 3 * b.root[side]);
-      V* sum = w.cfrc_ext + 6 * b.body[side];
-      store6(sum, fma(V(side == 0 ? -1 : 1), Spatial<V>{torque + cross(arm, force), force}, load6(sum)));
-    }
-  }
 }
 
 template <class V>
@@ -56,12 +39,13 @@ class Lanes final : public Core {
 
   int width() const override { return V::width; }
 
-  std::uint32_t step(mjData* const* data, int count, int steps) override {
+  std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) override {
     for (int l = 0; l < V::width; ++l) load(l, *data[l < count ? l : 0]);
     w_.bad = V(0) < V(0);
     check(w_.ctrl, static_cast<int>(plan_.model->nu));
+    for (int l = 0; l < count; ++l)
+      if (switched(*data[l]) || (models && differs(*models[l]))) w_.bad = w_.bad | mask_of(std::uint32_t{1} << l, M());
     for (int i = 0; i < steps; ++i) step_once(plan_.shows_forces && i + 1 == steps);
-    if (plan_.shows_forces) contact_forces(plan_, w_);
     check_state();
     const std::uint32_t bad = bits(w_.bad) & ((std::uint32_t{1} << count) - 1);
     for (int l = 0; l < count; ++l)
@@ -75,8 +59,10 @@ class Lanes final : public Core {
     const bool stages = plan_.integrator == mjINT_RK4;
     forward(plan_, w_, stages ? false : forces || plan_.damped);
     check(w_.qacc, plan_.mass.size);
+    if (!stages && forces) post_constraint(plan_, w_);  // before the state is another
     if (stages) runge_kutta(plan_, w_, forces);
     else euler(plan_, w_);
+    if (stages && forces) post_constraint(plan_, w_);
   }
 
   void check_state() {
@@ -99,6 +85,19 @@ class Lanes final : public Core {
     visit(w_.qacc_warmstart, d.qacc_warmstart, m.nv);
   }
 
+  // has somebody switched an equality on or off?
+  bool switched(const mjData& d) const {
+    const mjModel& m = *plan_.model;
+    return !std::equal(m.eq_active0, m.eq_active0 + m.neq, d.eq_active);
+  }
+
+  // does a model differ from the plan's where a step reads it?
+  bool differs(const mjModel& own) const {
+    return std::any_of(plan_.read.begin(), plan_.read.end(), [&](const Plan::Read& r) {
+      return !std::equal(own.*r.field + r.begin, own.*r.field + r.end, plan_.model.get()->*r.field + r.begin);
+    });
+  }
+
   void load(int l, const mjData& d) {
     const mjModel& m = *plan_.model;
     const auto read = [l](V* to, const mjtNum* from, mjtSize n) { for (mjtSize i = 0; i < n; ++i) lane(to[i], l) = from[i]; };
@@ -109,24 +108,15 @@ class Lanes final : public Core {
 
   void store(int l, mjData& d) {
     const auto write = [l](const V* from, mjtNum* to, mjtSize n) { for (mjtSize i = 0; i < n; ++i) to[i] = lane(from[i], l); };
+    const mjModel& m = *plan_.model;
     each_state(d, write);
     d.time = lane(w_.time[0], l);
-    for (const Shown shown : plan_.shown) show(shown, d, write);
-    if (plan_.shows_kinematics) update_kinematics(d);
-  }
-
-  // positions and velocities of the new state, and the sensors that follow from them
-  void update_kinematics(mjData& d) {
-    const mjModel* m = plan_.model.get();
-    d.flg_subtreevel = 0;  // else the sensors take the last state's for the present one's
-    mj_fwdKinematics(m, &d);
-    mj_sensorPos(m, &d);
-    mj_comVel(m, &d);
-    mj_sensorVel(m, &d);
+    for (const Shown shown : plan_.shown) show(shown, d, l, write);
+    for (const int sensor : plan_.sensors) sense(plan_, w_, sensor, l, d.sensordata + m.sensor_adr[sensor]);
   }
 
   template <class Write>
-  void show(Shown shown, mjData& d, Write write) {
+  void show(Shown shown, mjData& d, int l, Write write) {
     const mjModel& m = *plan_.model;
     const auto bodies = [&](const V* from, mjtNum* to, int n) {
       for (const Body& b : plan_.bodies) write(from + n * b.id, to + n * b.id, n);
@@ -138,18 +128,41 @@ class Lanes final : public Core {
       case Shown::xmat: return bodies(w_.xmat, d.xmat, 9);
       case Shown::xipos: return bodies(w_.xipos, d.xipos, 3);
       case Shown::ximat: return bodies(w_.ximat, d.ximat, 9);
+      case Shown::site_xpos: return show_sites(d, write);
+      case Shown::ten_length: return write(w_.ten_length, d.ten_length, m.ntendon);
+      case Shown::ten_velocity: return write(w_.ten_velocity, d.ten_velocity, m.ntendon);
+      case Shown::ncon: return void(d.ncon = contacts(l));
       case Shown::subtree_com: return bodies(w_.subtree_com, d.subtree_com, 3);
       case Shown::cinert: return bodies(w_.cinert, d.cinert, 10);
       case Shown::cvel: return bodies(w_.cvel, d.cvel, 6);
       case Shown::cdof: return write(w_.cdof, d.cdof, 6 * m.nv);
       case Shown::qfrc_actuator: return write(w_.qfrc_actuator, d.qfrc_actuator, m.nv);
       case Shown::actuator_force: return write(w_.actuator_force, d.actuator_force, m.nout);
-      case Shown::qfrc_passive: return write(w_.qfrc_passive, d.qfrc_passive, m.nv);
-      case Shown::qfrc_bias: return write(w_.qfrc_bias, d.qfrc_bias, m.nv);
       case Shown::qfrc_constraint: return write(w_.qfrc_constraint, d.qfrc_constraint, m.nv);
       case Shown::cfrc_ext: return write(w_.cfrc_ext, d.cfrc_ext, 6 * m.nbody);
       case Shown::act_dot: return write(w_.act_dot, d.act_dot, m.na);
     }
+  }
+
+  template <class Write>
+  void show_sites(mjData& d, Write write) {
+    const mjModel& m = *plan_.model;
+    for (int i = 0; i < m.nsite; ++i) {
+      const int body = m.site_bodyid[i];
+      V place[3];
+      store3(place, load3(w_.xpos + 3 * body) + load9(w_.xmat + 9 * body) * constant3<V>(m.site_pos + 3 * i));
+      write(place, d.site_xpos + 3 * i, 3);
+    }
+  }
+
+  // how many contacts a lane has
+  int contacts(int l) const {
+    int count = 0;
+    for (int a = 0; a < w_.actives; ++a) {
+      const Block& b = plan_.blocks[w_.active[a]];
+      count += is_contact(b) && bits(holds(b, w_.dist[w_.active[a]])) >> l & 1;
+    }
+    return count;
   }
 
   const Plan& plan_;

@@ -21,7 +21,7 @@ struct Work {
   V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat, *time;
 
   // positions: of all bodies by their numbers, of the plan's geoms by theirs
-  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *geom_xpos, *geom_xmat;
+  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity, *geom_xpos, *geom_xmat;
 
   // inertia: triangles; D⁻¹ of LᵀDL
   V *crb, *mass, *factor, *inverse_diagonal;
@@ -44,7 +44,7 @@ struct Work {
   // integration
   V *first_qpos, *first_qvel, *first_act, *sum_qvel, *sum_qacc, *sum_act, *stage_qvel, *change;
 
-  V* cfrc_ext;  // forces of contacts on bodies
+  V *cacc, *cfrc_ext, *cfrc_int;  // accelerations of bodies, forces of contacts on them, and between them
 
  private:
   struct Free { void operator()(V* p) const { ::operator delete(p, std::align_val_t(64)); } };
@@ -67,7 +67,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap);
   take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);
   take(xanchor, 3 * m.njnt), take(xaxis, 3 * m.njnt), take(subtree_com, 3 * nbody), take(cinert, 10 * nbody);
-  take(cdof, 6 * nv), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
+  take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
   take(crb, 10 * nbody), take(mass, n), take(factor, n), take(inverse_diagonal, nv);
   take(cvel, 6 * nbody), take(bias_acc, 6 * nbody), take(cfrc, 6 * nbody), take(qfrc_bias, nv), take(qfrc_passive, nv);
   take(qfrc_actuator, nv), take(qfrc_smooth, nv), take(qfrc_constraint, nv), take(actuator_force, m.nout);
@@ -77,7 +77,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, n), take(hessian_inverse, nv), take(product, 6 * nv);
   take(first_qpos, nq), take(first_qvel, nv), take(first_act, na), take(sum_qvel, nv), take(sum_qacc, nv), take(sum_act, na);
   take(stage_qvel, nv), take(change, nv);
-  take(cfrc_ext, 6 * nbody);
+  take(cacc, 6 * nbody), take(cfrc_ext, 6 * nbody), take(cfrc_int, 6 * nbody);
 }
 
 template <class V>

@@ -29,6 +29,7 @@ from headrace.pool.executors.kernels import (
     sincos,
 )
 from headrace.pool.executors.kernels.program import FINITE, NOT_NEGATIVE
+from headrace.pool.executors.kernels.warps import coalesced_store
 from headrace.pool.spec import AgentType
 
 ZERO = wp.constant(wp.float64(0.0))
@@ -39,6 +40,8 @@ TURN_TO_ONE = wp.constant(1 / (2 * math.pi))
 DIAGONAL = wp.constant(1 / math.sqrt(2))
 FAR = wp.constant(3.0e38)  # above any squared distance
 FEATURES = wp.constant(7)  # numbers observed of one other agent
+Seen = wp.types.vector(7, wp.float32)
+store_seen = coalesced_store(7)
 
 OPTIONS = {
     "num_taggers": Option(10, 1, 4096),
@@ -247,21 +250,23 @@ def alive(state: State, env: int, agent: int) -> bool:
 
 
 @wp.func
-def see(state: State, env: int, agent: int, other: int, view: View, row: int, at: int):
-    """Writes the `FEATURES` numbers that ``agent`` observes of ``other``, from index ``at`` on.
+def see(state: State, env: int, agent: int, other: int):
+    """Returns the numbers that ``agent`` observes of ``other``.
 
     They are the relative x, y, speed, acceleration and direction, scaled; whether the other is a runner; and whether
     the other is in the game.
     """
+    seen = Seen()
     to_one = DIAGONAL / state.grid_length
-    view.obs[row, agent, at] = (state.x[env, other] - state.x[env, agent]) * to_one
-    view.obs[row, agent, at + 1] = (state.y[env, other] - state.y[env, agent]) * to_one
-    view.obs[row, agent, at + 2] = (state.speed[env, other] - state.speed[env, agent]) / state.max_speed
+    seen[0] = (state.x[env, other] - state.x[env, agent]) * to_one
+    seen[1] = (state.y[env, other] - state.y[env, agent]) * to_one
+    seen[2] = (state.speed[env, other] - state.speed[env, agent]) / state.max_speed
     largest = wp.max(state.max_acceleration, 1e-6)
-    view.obs[row, agent, at + 3] = (state.acceleration[env, other] - state.acceleration[env, agent]) / largest
-    view.obs[row, agent, at + 4] = (state.direction[env, other] - state.direction[env, agent]) * TURN_TO_ONE
-    view.obs[row, agent, at + 5] = wp.where(other < state.num_taggers, 0.0, 1.0)
-    view.obs[row, agent, at + 6] = wp.where(state.in_game[env, other], 1.0, 0.0)
+    seen[3] = (state.acceleration[env, other] - state.acceleration[env, agent]) / largest
+    seen[4] = (state.direction[env, other] - state.direction[env, agent]) * TURN_TO_ONE
+    seen[5] = wp.where(other < state.num_taggers, 0.0, 1.0)
+    seen[6] = wp.where(state.in_game[env, other], 1.0, 0.0)
+    return seen
 
 
 @wp.func
@@ -270,7 +275,7 @@ def observe_all(state: State, env: int, agent: int, view: View, row: int):
     at = int(0)
     for other in range(state.num_agents):
         if other != agent:
-            see(state, env, agent, other, view, row, at)
+            store_seen(view.obs, row, agent, at, see(state, env, agent, other))
             at += FEATURES
     view.obs[row, agent, at] = time_of(state, env)
 
@@ -302,11 +307,10 @@ def observe_nearest(count: int) -> Any:
                 numbers[slot] = other
                 farthest = distances[count - 1]
         for i in range(count):
+            seen = Seen()
             if distances[i] < FAR:
-                see(state, env, agent, numbers[i], view, row, FEATURES * i)
-            else:
-                for feature in range(FEATURES):
-                    view.obs[row, agent, FEATURES * i + feature] = 0.0
+                seen = see(state, env, agent, numbers[i])
+            store_seen(view.obs, row, agent, FEATURES * i, seen)
         view.obs[row, agent, FEATURES * count] = time_of(state, env)
 
     observe.__name__ = observe.__qualname__ = f"observe_nearest_{count}"

@@ -18,11 +18,14 @@ from headrace.envs.tag import drawing
 from headrace.envs.tag.common import MOST_STEPS, remembered, time_of
 from headrace.pool.executors.kernels import AgentStreams, KernelTask, MultiAgentEnv, Option, agent_integers
 from headrace.pool.executors.kernels.program import FINITE
+from headrace.pool.executors.kernels.warps import coalesced_store, warp_atomic_min
 from headrace.pool.spec import AgentType
 
 NOBODY = wp.constant(0x7FFFFFFF)
 MOST_AGENTS = wp.constant(4096)  # a power of two, as keys combine a distance and an agent's number
 LONGEST = 500  # 2 · 500² · 4096 < 2³¹
+Seen = wp.types.vector(6, wp.float32)  # an observation, unless it is full
+store_seen = coalesced_store(6)
 
 OPTIONS = {
     "num_taggers": Option(10, 1, 4095),
@@ -125,7 +128,7 @@ def chase(state: State, env: int, agent: int, streams: AgentStreams):
     if agent < runner:
         dx = state.x[env, agent] - state.x[env, runner]
         dy = state.y[env, agent] - state.y[env, runner]
-        wp.atomic_min(state.nearest, env, (dx * dx + dy * dy) * MOST_AGENTS + agent)
+        warp_atomic_min(state.nearest, env, (dx * dx + dy * dy) * MOST_AGENTS + agent)
     else:
         state.t[env] = state.t[env] + 1
 
@@ -167,12 +170,14 @@ def observe(state: State, env: int, agent: int, view: View, row: int):
         view.obs[row, agent, 4 * agents] = time_of(state, env)
     else:
         target = wp.where(is_runner, state.nearest[env] & (MOST_AGENTS - 1), agents - 1)
-        view.obs[row, agent, 0] = float(state.x[env, agent]) * scale
-        view.obs[row, agent, 1] = float(state.y[env, agent]) * scale
-        view.obs[row, agent, 2] = float(state.x[env, target]) * scale
-        view.obs[row, agent, 3] = float(state.y[env, target]) * scale
-        view.obs[row, agent, 4] = wp.where(is_runner, 1.0, 0.0)
-        view.obs[row, agent, 5] = time_of(state, env)
+        seen = Seen()
+        seen[0] = float(state.x[env, agent]) * scale
+        seen[1] = float(state.y[env, agent]) * scale
+        seen[2] = float(state.x[env, target]) * scale
+        seen[3] = float(state.y[env, target]) * scale
+        seen[4] = wp.where(is_runner, 1.0, 0.0)
+        seen[5] = time_of(state, env)
+        store_seen(view.obs, row, agent, 0, seen)
 
 
 def render(state: Mapping[str, Any]) -> np.ndarray:

@@ -44,6 +44,8 @@ def as_python(function: Any) -> Callable[..., Any]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(source)))
     definition = tree.body[0]
     assert isinstance(definition, ast.FunctionDef)
+    if getattr(function, "native_snippet", None) is not None and _is_stub(definition.body[-1]):
+        raise NotImplementedError(f"{function.key} is native code without a Python body, which debug mode cannot run")
     definition.decorator_list, definition.returns = [], None
     for argument in ast.walk(definition.args):
         if isinstance(argument, ast.arg):
@@ -54,6 +56,10 @@ def as_python(function: Any) -> Callable[..., Any]:
     ast.increment_lineno(ast.fix_missing_locations(translated), source.__code__.co_firstlineno - 1)
     exec(compile(translated, source.__code__.co_filename, "exec"), scope)
     return scope[definition.name]
+
+
+def _is_stub(last: ast.stmt) -> bool:
+    return isinstance(last, ast.Pass) or (isinstance(last, ast.Expr) and isinstance(last.value, ast.Constant))
 
 
 class _Translator(ast.NodeTransformer):
@@ -215,8 +221,6 @@ def _callable(function: Any) -> Callable[..., Any]:
         return barrier_passed
     if function is whose_turn:
         return agent_acting
-    if function.native_snippet is not None:
-        raise NotImplementedError(f"{function.key} is native code, which debug mode cannot run")
     python, signature, kinds = as_python(function), inspect.signature(function.func), function.input_types
     names = tuple(signature.parameters)
     casts = [NUMPY.get(kinds[name]) and _Cast(kinds[name]) for name in names]

@@ -1,0 +1,127 @@
+// The cost of a constraint's rows by how far they are from what they ask for, and its derivatives
+// (mj_constraintUpdate): limits that push, friction that holds up to a force, pyramids and elliptic cones of contacts.
+#pragma once
+
+#include "constraint.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+constexpr int kMostDim = 6;
+
+// -force is the gradient; the Hessian is a packed lower triangle
+template <class V, int dim>
+struct Curvature {
+  V force[dim];
+  V hessian[dim * (dim + 1) / 2];
+  bool full;  // else it is an arrow: the first row, and the diagonal
+
+  bool has(int r, int s) const { return full || r == s || r == 0 || s == 0; }
+};
+
+template <class V>
+void curve_scalar(const Block& b, V D, const V* jar, Curvature<V, 1>& c) {
+  c.full = false;
+  if (is_friction(b)) {
+    const V most(b.loss), force = -(D * jar[0]);
+    c.force[0] = min(max(force, -most), most);
+    c.hessian[0] = select(abs(force) < most, D, V(0));
+    return;
+  }
+  const V on = is_equality(b) ? D : select(jar[0] < V(0), D, V(0));
+  c.force[0] = -(on * jar[0]);
+  c.hessian[0] = on;
+}
+
+// edges J₀ ± μₖ Jₖ, each of which can only push
+template <class V, int dim>
+void curve_pyramid(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
+  c.full = false;
+  c.force[0] = c.hessian[0] = V(0);
+  for (int k = 1; k < dim; ++k) {
+    const V mu(b.friction[k - 1]), plus = fma(mu, jar[k], jar[0]), minus = fnma(mu, jar[k], jar[0]);
+    const V on_plus = select(plus < V(0), D, V(0)), on_minus = select(minus < V(0), D, V(0));
+    const V push_plus = -(on_plus * plus), push_minus = -(on_minus * minus);
+    c.force[0] = c.force[0] + (push_plus + push_minus);
+    c.force[k] = mu * (push_plus - push_minus);
+    c.hessian[0] = c.hessian[0] + (on_plus + on_minus);
+    c.hessian[at(k, 0)] = mu * (on_plus - on_minus);
+    c.hessian[at(k, k)] = (mu * mu) * (on_plus + on_minus);
+  }
+}
+
+// where a contact with an elliptic cone is: apart, sticking, or between them, sliding
+template <class V>
+struct Cone {
+  V U[kMostDim], T;
+  typename V::M apart, sticks;
+
+  Cone(const Block& b, const V* jar) {
+    const V mu(b.mu), none(0);
+    U[0] = mu * jar[0];
+    V sum(0);
+    for (int k = 1; k < b.dim; ++k) U[k] = V(b.friction[k - 1]) * jar[k], sum = fma(U[k], U[k], sum);
+    T = sqrt(sum);
+    const auto still = T <= none;
+    apart = (U[0] >= mu * T) | (still & (U[0] >= none));
+    sticks = ~apart & ((fma(mu, U[0], T) <= none) | (still & (U[0] < none)));
+  }
+};
+
+template <class V, int dim>
+void curve_cone(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
+  const Cone<V> cone(b, jar);
+  c.full = true;
+  const V mu(b.mu), none(0), T = select(cone.T <= none, V(1), cone.T), N = cone.U[0];
+  const V Dm = D / (mu * mu * (V(1) + mu * mu)), sliding = -(Dm * fnma(mu, cone.T, N) * mu);
+  const auto scale = [&](int k) { return k == 0 ? mu : V(b.friction[k - 1]); };
+  for (int k = 0; k < dim; ++k) {
+    const V stuck_D = V(b.ratio[k]) * D;
+    const V slid = k == 0 ? sliding : -(sliding / T * cone.U[k] * scale(k));
+    c.force[k] = select(cone.apart, none, select(cone.sticks, -(stuck_D * jar[k]), slid));
+    for (int j = 0; j <= k; ++j) {
+      V h = k == 0 ? V(1) : j == 0 ? -(mu / T * cone.U[k]) : mu * N / (T * T * T) * cone.U[j] * cone.U[k];
+      if (k == j && k > 0) h = h + (mu * mu - mu * N / T);
+      h = h * (Dm * scale(k) * scale(j));
+      c.hessian[at(k, j)] = select(cone.apart, none, select(cone.sticks, k == j ? stuck_D : none, h));
+    }
+  }
+}
+
+template <class V, int dim>
+Curvature<V, dim> curve(const Block& b, V D, const V* jar) {
+  Curvature<V, dim> c;
+  if constexpr (dim == 1) curve_scalar(b, D, jar, c);
+  else if (b.kind == Block::kPyramid) curve_pyramid(b, D, jar, c);
+  else curve_cone(b, D, jar, c);
+  return c;
+}
+
+// does the cost have the same quadratic form on both ends of a step? Where D is zero it has
+template <class V>
+typename V::M same_form(const Block& b, V D, const V* jar, const V* Jv) {
+  const V none(0);
+  auto same = D == none;
+  const auto kept = [&](V from, V to) { return ~((from < none) ^ (to < none)); };
+  if (b.kind == Block::kPyramid) {
+    auto all = V(0) == V(0);
+    for (int k = 1; k < b.dim; ++k) {
+      const V mu(b.friction[k - 1]), to0 = jar[0] + Jv[0], to = jar[k] + Jv[k];
+      all = all & kept(fma(mu, jar[k], jar[0]), fma(mu, to, to0)) & kept(fnma(mu, jar[k], jar[0]), fnma(mu, to, to0));
+    }
+    return same | all;
+  }
+  if (b.kind == Block::kCone) {
+    V to[kMostDim];
+    for (int k = 0; k < b.dim; ++k) to[k] = jar[k] + Jv[k];
+    const Cone<V> first(b, jar), last(b, to);
+    return same | (first.apart & last.apart) | (first.sticks & last.sticks);
+  }
+  if (is_equality(b)) return V(0) == V(0);
+  if (!is_friction(b)) return same | kept(jar[0], jar[0] + Jv[0]);
+  const V most(b.loss), first = D * jar[0], last = D * (jar[0] + Jv[0]);
+  return kept(first - most, last - most) & kept(first + most, last + most);
+}
+
+}  // namespace
+}  // namespace headrace::lanes

@@ -1,0 +1,99 @@
+// Forces of contacts on bodies and between bodies (mj_rnePostConstraint), and the sensors that follow from them.
+#pragma once
+
+#include "solver.hpp"
+
+namespace headrace::lanes {
+namespace {
+
+// the forces of contacts on bodies, about their trees' centres of mass
+template <class V>
+void contact_forces(const Plan& plan, Work<V>& w) {
+  for (int i = 0; i < 6 * static_cast<int>(plan.model->nbody); ++i) w.cfrc_ext[i] = V(0);
+  for (int a = 0; a < w.actives; ++a) {
+    const Block& b = plan.blocks[w.active[a]];
+    if (!is_contact(b)) continue;
+    V local[kMostDim] = {V(0), V(0), V(0), V(0), V(0), V(0)};
+    for (int r = 0; r < b.dim; ++r) local[r] = w.force[b.row + r];
+    const auto frame = load9(w.contact_frame + 9 * w.active[a]);
+    const auto force = transposed(frame, load3(local)), torque = transposed(frame, load3(local + 3));
+    for (int side = 0; side < 2; ++side) {
+      if (b.body[side] == 0) continue;
+      const auto arm = load3(w.contact_pos + 3 * w.active[a]) - load3(w.subtree_com + 3 * b.root[side]);
+      V* sum = w.cfrc_ext + 6 * b.body[side];
+      store6(sum, fma(V(side == 0 ? -1 : 1), Spatial<V>{torque + cross(arm, force), force}, load6(sum)));
+    }
+  }
+}
+
+template <class V>
+void post_constraint(const Plan& plan, Work<V>& w) {
+  contact_forces(plan, w);
+  if (plan.sensors.empty()) return;
+  const Spatial<V> none{{V(0), V(0), V(0)}, {V(0), V(0), V(0)}};
+  for (const int b : plan.fixed) store6(w.cacc + 6 * b, none);  // beside bias_acc
+  for (const Body& b : plan.bodies) {
+    auto acc = load6(w.cacc + 6 * b.parent);
+    for (int i = b.first_dof; i < b.first_dof + b.dofs; ++i) acc = fma(w.qacc[i], load6(w.cdof + 6 * i), acc);
+    store6(w.cacc + 6 * b.id, acc);
+  }
+  for (const Body& b : plan.bodies) {
+    V* acc = w.cacc + 6 * b.id;
+    store6(acc, load6(acc) + load6(w.bias_acc + 6 * b.id));
+    store6(w.cfrc_int + 6 * b.id, force_on(b, load6(acc), w) - load6(w.cfrc_ext + 6 * b.id));
+  }
+  for (auto b = plan.bodies.rbegin(); b != plan.bodies.rend(); ++b)
+    if (b->parent != 0) store6(w.cfrc_int + 6 * b->parent, load6(w.cfrc_int + 6 * b->parent) + load6(w.cfrc_int + 6 * b->id));
+}
+
+// numbers of one lane
+template <class V>
+void take(const V* from, int n, int l, mjtNum* to) {
+  for (int i = 0; i < n; ++i) to[i] = lane(from[i], l);
+}
+
+// the normal forces of contacts of a site's body, whose lines of action meet the site
+template <class V>
+mjtNum touch(const Plan& plan, const Work<V>& w, int site, int l, const mjtNum pos[3], const mjtNum mat[9]) {
+  const mjModel& m = *plan.model;
+  const int body = m.site_bodyid[site];
+  mjtNum sum = 0;
+  for (int a = 0; a < w.actives; ++a) {
+    const Block& b = plan.blocks[w.active[a]];
+    if (!is_contact(b) || (b.body[0] != body && b.body[1] != body)) continue;
+    const double force = lane(w.force[b.row], l);
+    if (force <= 0) continue;
+    mjtNum point[3], ray[3];
+    take(w.contact_pos + 3 * w.active[a], 3, l, point), take(w.contact_frame + 9 * w.active[a], 3, l, ray);
+    if (b.body[1] == body) mju_scl3(ray, ray, -1);
+    if (mju_rayGeom(pos, mat, m.site_size + 3 * site, point, ray, m.site_type[site], nullptr) >= 0) sum += force;
+  }
+  return sum;
+}
+
+// a sensor of accelerations or forces, in one lane
+template <class V>
+void sense(const Plan& plan, const Work<V>& w, int sensor, int l, mjtNum* out) {
+  const mjModel& m = *plan.model;
+  const int site = m.sensor_objid[sensor], body = m.site_bodyid[site];
+  mjtNum body_pos[3], body_mat[9], pos[3], local[9], mat[9], com[3], value[6];
+  take(w.xpos + 3 * body, 3, l, body_pos), take(w.xmat + 9 * body, 9, l, body_mat);
+  take(w.subtree_com + 3 * m.body_rootid[body], 3, l, com);
+  mju_mulMatVec3(pos, body_mat, m.site_pos + 3 * site), mju_addTo3(pos, body_pos);
+  mju_quat2Mat(local, m.site_quat + 4 * site), mju_mulMatMat(mat, body_mat, local, 3, 3, 3);
+  if (m.sensor_type[sensor] == mjSENS_TOUCH) return void(out[0] = touch(plan, w, site, l, pos, mat));
+  mjtNum spatial[6];
+  if (m.sensor_type[sensor] != mjSENS_ACCELEROMETER) {
+    take(w.cfrc_int + 6 * body, 6, l, spatial);
+    mju_transformSpatial(value, spatial, 1, pos, com, mat);
+    return mju_copy3(out, value + (m.sensor_type[sensor] == mjSENS_FORCE ? 3 : 0));
+  }
+  mjtNum velocity[6], turning[3];
+  take(w.cacc + 6 * body, 6, l, spatial), mju_transformSpatial(value, spatial, 0, pos, com, mat);
+  take(w.cvel + 6 * body, 6, l, spatial), mju_transformSpatial(velocity, spatial, 0, pos, com, mat);
+  mju_cross(turning, velocity, velocity + 3);
+  mju_add3(out, value + 3, turning);
+}
+
+}  // namespace
+}  // namespace headrace::lanes
