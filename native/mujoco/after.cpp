@@ -1,10 +1,7 @@
 #include "after.hpp"
 
 namespace headrace::mujoco {
-namespace {
 
-// MuJoCo's pipeline as far as positions and velocities of bodies, and the sensors that follow from them,
-// without collisions and constraints: what mj_step1 would leave of these, for a fraction of its price.
 void update_kinematics(const mjModel& m, mjData& d) {
   d.flg_subtreevel = 0;  // else the sensors take the last state's for the present one's
   mj_fwdKinematics(&m, &d);
@@ -12,8 +9,6 @@ void update_kinematics(const mjModel& m, mjData& d) {
   mj_comVel(&m, &d);
   mj_sensorVel(&m, &d);
 }
-
-}  // namespace
 
 void compute_after(const mjModel& model, mjData& data, const After& after) {
   if (after.kinematics) update_kinematics(model, data);

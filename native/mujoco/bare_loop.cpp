@@ -33,9 +33,12 @@ class Bare {
     }
     const auto left = stepper_ ? stepper_->step({data_.data(), n}, replay_.frame_skip) : ~0u;
     for (std::size_t i = 0; i < n; ++i) {
-      if (!(left >> i & 1)) continue;
-      for (int k = 0; k < replay_.frame_skip; ++k) mj_step(&model_, data_[i]);
-      compute_after(model_, *data_[i], replay_.after);
+      if (left >> i & 1) {
+        for (int k = 0; k < replay_.frame_skip; ++k) mj_step(&model_, data_[i]);
+        compute_after(model_, *data_[i], replay_.after);
+      } else if (replay_.after.kinematics) {
+        update_kinematics(model_, *data_[i]);
+      }
     }
   }
 

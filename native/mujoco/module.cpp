@@ -57,16 +57,16 @@ Picture picture_of(int width, int height, const std::tuple<int, int, int>& camer
   return picture;
 }
 
-// makes steppers for a task that reads these fields of mjData and mjModel, if it is in lanes
-MakeStepper stepping(bool in_lanes, const std::vector<std::string>& reads, bool kinematics, bool forces) {
+// makes steppers for a task that is in lanes; its fields may be mjModel's, too
+MakeStepper stepping(bool in_lanes, lanes::Wanted wanted) {
   if (!in_lanes) return {};
-  return [wanted = lanes::Wanted{reads, kinematics, forces}](auto model) { return lanes::make_stepper(model, wanted); };
+  return [wanted = std::move(wanted)](auto model) { return lanes::make_stepper(model, wanted); };
 }
 
-// what of such a task is not stepped in lanes; empty where all of it is
-std::string why_not_in_lanes(const mjModel& model, const std::vector<std::string>& reads, bool kinematics, bool forces) {
+// what of a task is not stepped in lanes; empty where all of it is
+std::string why_not_in_lanes(const mjModel& model, const lanes::Wanted& wanted) {
   try {
-    stepping(true, reads, kinematics, forces)(borrowed(model));
+    lanes::make_stepper(borrowed(model), wanted);
     return {};
   } catch (const lanes::Unsupported& why) {
     return why.what();
@@ -111,11 +111,14 @@ NB_MODULE(_mujoco, m) {
              Program program{reinterpret_cast<Program::Function>(function), bytes_of(bounds), bytes_of(arguments),
                              env_id, command, std::move(arrays)};
              std::vector<Varying> fields;
-             std::vector<std::string> reads;
-             for (const auto& [offset, name] : program.arrays) reads.push_back(name);
-             for (const auto& [name, array] : varying) fields.push_back({name, rows_of(array), rows_of(array).stride});
+             lanes::Wanted wanted{{}, kinematics, forces, {}};
+             for (const auto& [offset, name] : program.arrays) wanted.fields.push_back(name);
+             for (const auto& [name, array] : varying) {
+               fields.push_back({name, rows_of(array), rows_of(array).stride});
+               wanted.varies.push_back(name);
+             }
              new (self) Physics(model_at(model), std::move(program), std::move(fields), keeps_forces,
-                                stepping(in_lanes, reads, kinematics, forces));
+                                stepping(in_lanes, std::move(wanted)));
            },
            nb::kw_only(), "model"_a, "function"_a, "bounds"_a, "arguments"_a, "env_id"_a, "command"_a, "arrays"_a,
            "varying"_a, "keeps_forces"_a, "in_lanes"_a, "kinematics"_a, "forces"_a)
@@ -165,11 +168,12 @@ NB_MODULE(_mujoco, m) {
   m.def("lane_widths", &lanes::widths, "Numbers of simulations that one call steps on this processor, the best first.");
   m.def(
       "why_not_in_lanes",
-      [](std::uintptr_t model, const std::vector<std::string>& reads, bool kinematics, bool forces) {
-        return why_not_in_lanes(model_at(model), reads, kinematics, forces);
+      [](std::uintptr_t model, std::vector<std::string> reads, std::vector<std::string> varies, bool kinematics,
+         bool forces) {
+        return why_not_in_lanes(model_at(model), {std::move(reads), kinematics, forces, std::move(varies)});
       },
-      nb::kw_only(), "model"_a, "reads"_a, "kinematics"_a, "forces"_a,
-      "What of a model is not stepped in lanes, or of fields that are read; empty for nothing.");
+      nb::kw_only(), "model"_a, "reads"_a, "varies"_a, "kinematics"_a, "forces"_a,
+      "What of a model is not stepped in lanes, or of fields that are read or vary; empty for nothing.");
 
   m.def(
       "bare_loop",
@@ -180,7 +184,7 @@ NB_MODULE(_mujoco, m) {
         const auto steps = static_cast<int>(states.shape(0)), num_envs = static_cast<int>(states.shape(1));
         const Replay replay{states.data(), controls.data(), steps,                num_envs,
                             signature,     frame_skip,      {kinematics, forces}, num_threads};
-        return bare_loop(model_at(model), replay, stepping(in_lanes, reads, kinematics, forces));
+        return bare_loop(model_at(model), replay, stepping(in_lanes, {reads, kinematics, forces, {}}));
       },
       nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,
       "num_threads"_a = 1, "in_lanes"_a = false, "reads"_a = std::vector<std::string>(),

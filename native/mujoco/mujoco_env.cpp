@@ -114,6 +114,7 @@ void MujocoEnv::step_together(std::span<Turn* const> turns) {
   for (std::size_t i = 0; i < turns.size(); ++i) {
     turns[i]->attempt([&] {
       if (left >> i & 1) env(i).advance(group->lane(i));
+      else env(i).complete(group->lane(i));
       turns[i]->result = env(i).conclude(group->lane(i));
     });
     failed |= turns[i]->error != nullptr;
@@ -146,6 +147,11 @@ void MujocoEnv::advance(Lane& lane) const {
     mj_step(sensed_after ? &lane.without_sensors() : &lane.model(), &d);
     compute_after(lane.model(), d, task_->rules.after);
   });
+}
+
+// what a stepper leaves to be computed
+void MujocoEnv::complete(Lane& lane) const {
+  if (task_->rules.after.kinematics) guarded([&] { update_kinematics(lane.model(), lane.data()); });
 }
 
 // what the task makes of the new state

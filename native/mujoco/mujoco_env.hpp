@@ -75,6 +75,7 @@ class MujocoEnv final : public Environment {
  private:
   void prepare(Lane& lane, const Action& action);
   void advance(Lane& lane) const;
+  void complete(Lane& lane) const;
   StepResult conclude(Lane& lane);
   void start(Lane& lane);
   bool refused(Lane& lane);

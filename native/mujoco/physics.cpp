@@ -177,6 +177,7 @@ Lane& Group::lane(std::size_t i) {
   while (lanes_.size() <= i) {
     lanes_.push_back(physics_.make_lane());
     data_.push_back(&lanes_.back()->data());
+    models_.push_back(&lanes_.back()->model());
   }
   return *lanes_[i];
 }
@@ -185,7 +186,9 @@ int Group::width() { return physics_.in_lanes() ? stepper().width() : 1; }
 
 std::uint32_t Group::advance(std::size_t n, int steps) {
   std::uint32_t left = ~0u;
-  if (physics_.in_lanes()) guarded([&, &stepper = stepper()] { left = stepper.step({data_.data(), n}, steps); });
+  if (!physics_.in_lanes()) return left;
+  auto& stepper = this->stepper();
+  guarded([&] { left = stepper.step({data_.data(), n}, steps, {models_.data(), n}); });
   return left;
 }
 

@@ -126,8 +126,8 @@ class Group {
   // the most environments of a group
   int width();
 
-  // Advances the first n lanes by so many steps of physics, and computes what the task needs after them. Returns a
-  // bit for each that libmujoco is to advance: it is as it was.
+  // Advances the first n lanes by so many steps of physics. Returns a bit for each that libmujoco is to advance: it is
+  // as it was.
   std::uint32_t advance(std::size_t n, int steps);
 
  private:
@@ -136,6 +136,7 @@ class Group {
   const Physics& physics_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<mjData*> data_;  // theirs
+  std::vector<const mjModel*> models_;
   std::unique_ptr<lanes::Stepper> stepper_;
 };
 

@@ -21,7 +21,8 @@ class Double : public lanes::Stepper {
 
   int width() const override { return width_; }
 
-  std::uint32_t step(std::span<mjData* const> data, int steps) override {
+  std::uint32_t step(std::span<mjData* const> data, int steps, std::span<const mjModel* const> models) override {
+    CHECK(models.size() == data.size() || models.empty());
     CHECK(!data.empty() && data.size() <= static_cast<std::size_t>(width_) && steps == kFrameSkip);
     told_.largest = std::max(told_.largest.load(), static_cast<int>(data.size()));
     std::uint32_t left = 0;
@@ -116,7 +117,7 @@ void a_stepper_that_throws() {
   struct Broken : lanes::Stepper {
     int number = made++;
     int width() const override { return 4; }
-    std::uint32_t step(std::span<mjData* const> data, int) override {
+    std::uint32_t step(std::span<mjData* const> data, int, std::span<const mjModel* const>) override {
       if (number == 0) throw std::runtime_error("no");
       return (1u << data.size()) - 1;
     }

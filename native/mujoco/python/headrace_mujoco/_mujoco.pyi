@@ -197,9 +197,9 @@ def lane_widths() -> list[int]:
     Numbers of simulations that one call steps on this processor, the best first.
     """
 
-def why_not_in_lanes(*, model: int, reads: Sequence[str], kinematics: bool, forces: bool) -> str:
+def why_not_in_lanes(*, model: int, reads: Sequence[str], varies: Sequence[str], kinematics: bool, forces: bool) -> str:
     """
-    What of a model is not stepped in lanes, or of fields that are read; empty for nothing.
+    What of a model is not stepped in lanes, or of fields that are read or vary; empty for nothing.
     """
 
 def bare_loop(

@@ -56,15 +56,14 @@ def why_not_lanes(env: MujocoEnv, model: MjModel) -> str:
 
 def _unsupported(env: MujocoEnv, model: MjModel) -> str:
     """Returns why lanes cannot step a task; empty if they can."""
-    if env.varies:
-        return f"its model varies between environments: {', '.join(env.varies)}"
     try:
         native = native_module()
     except OptionError as error:
         return str(error)
     if not native.lane_widths():
         return "this processor has no registers for them"
-    return native.why_not_in_lanes(model=model._address, reads=list(env.reads), **computed_after(env))
+    reads, varies = list(env.reads), list(env.varies)
+    return native.why_not_in_lanes(model=model._address, reads=reads, varies=varies, **computed_after(env))
 
 
 def remark(physics: str, env: MujocoEnv, model: MjModel) -> str:
