@@ -1,129 +1,9 @@
 // Episodes, rows and failures of the engine, with a simulator whose every result is known.
-#include "../engine/engine.hpp"
-
 #include <map>
-#include <numeric>
 
-#include "check.hpp"
-
-using namespace headrace;
-using namespace std::chrono_literals;
+#include "ladders.hpp"
 
 namespace {
-
-// obs = (seed, episode, steps); an episode lasts 3 + seed % 4 steps; actions 98 and 99 throw; after
-// action 97 the next episode goes on where this one ends
-struct Shown : Spec {
-  Field<std::int64_t> obs{this, "obs", {3}};
-  Field<std::uint8_t> steps{this, "info:steps"};
-  ActionField<std::int64_t> action{this};
-};
-
-class Ladder : public Environment {
- public:
-  void seed(std::uint64_t seed) override { seed_ = static_cast<std::int64_t>(seed), episode_ = 0; }
-  void reset() override { ++episode_, steps_ = 0; }
-  bool play_on() override {
-    if (plays_on_) ++episode_;
-    return plays_on_;
-  }
-  StepResult step(const Action& action) override {
-    const auto a = action.get(shown_.action);
-    if (a == 99) throw std::runtime_error("99 is not my number");
-    if (a == 98) throw "no exception at all";
-    plays_on_ = a == 97;
-    ++steps_;
-    return {static_cast<float>(a), steps_ == 3 + seed_ % 4, false};
-  }
-  void observe(const Row& row) const override {
-    auto obs = row[shown_.obs];
-    obs[0] = seed_, obs[1] = episode_, obs[2] = steps_;
-    row.set(shown_.steps, steps_);
-  }
-  void save(Writer& out) const override { out.value(seed_), out.value(episode_), out.value(steps_); }
-  void load(Reader& in) override {
-    seed_ = in.value<std::int64_t>(), episode_ = in.value<std::int64_t>(), steps_ = in.value<std::int64_t>();
-    if (seed_ == 666) throw "no such seed";
-  }
-  void render(std::uint8_t* rgb) const override { std::memset(rgb, static_cast<int>(steps_), 12); }
-
- private:
-  Shown shown_;
-  std::int64_t seed_ = 0, episode_ = 0, steps_ = 0;
-  bool plays_on_ = false;
-};
-
-Simulator ladders() {
-  return {Shown(), 2, 2, [](int) { return std::make_unique<Ladder>(); }};
-}
-
-// what a simulator that steps several together was asked for
-struct Groups {
-  std::atomic<int> calls{0}, largest{0};
-  std::atomic<bool> breaks{false};  // the next call throws
-};
-
-// the same, several together
-Simulator grouped_ladders(int group, Groups& groups) {
-  auto simulator = ladders();
-  simulator.group = group;
-  simulator.step_together = [group, &groups](std::span<Turn* const> turns) {
-    CHECK(!turns.empty() && turns.size() <= static_cast<std::size_t>(group));
-    ++groups.calls;
-    groups.largest = std::max(groups.largest.load(), static_cast<int>(turns.size()));
-    for (Turn* turn : turns) turn->attempt([&] { turn->result = turn->env->step(turn->action); });
-    if (groups.breaks.exchange(false)) throw std::runtime_error("all of them");
-  };
-  return simulator;
-}
-
-Settings settings_of(int n, int batch, int threads, Autoreset autoreset) {
-  Settings s;
-  s.num_envs = n, s.batch_size = batch, s.num_threads = threads, s.autoreset = autoreset;
-  s.seeds.resize(static_cast<std::size_t>(n));
-  std::iota(s.seeds.begin(), s.seeds.end(), 10);
-  return s;
-}
-
-// the arrays of a batch and the slot that points at them
-struct Arrays {
-  explicit Arrays(int rows)
-      : obs(static_cast<std::size_t>(rows) * 3), reward(static_cast<std::size_t>(rows)),
-        terminated(reward.size()), truncated(reward.size()), env_id(reward.size()), elapsed(reward.size()),
-        steps(reward.size()), final_obs(obs.size()), final_elapsed(reward.size()), final_steps(reward.size()) {
-    slot.rows = rows;
-    slot.arrays = {at(obs), at(reward), at(terminated), at(truncated), at(env_id), at(elapsed),
-                   at(steps), at(final_obs), at(final_elapsed), at(final_steps)};
-  }
-  template <class T>
-  static std::byte* at(std::vector<T>& v) { return reinterpret_cast<std::byte*>(v.data()); }
-
-  std::vector<std::int64_t> obs;
-  std::vector<float> reward;
-  std::vector<std::uint8_t> terminated, truncated;
-  std::vector<std::int32_t> env_id, elapsed;
-  std::vector<std::uint8_t> steps;
-  std::vector<std::int64_t> final_obs;
-  std::vector<std::int32_t> final_elapsed;
-  std::vector<std::uint8_t> final_steps;
-  Slot slot;
-};
-
-const std::byte* bytes(const std::vector<std::int64_t>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
-
-void step(Engine& engine, const std::vector<std::int64_t>& actions, Arrays& out, const int* ids = nullptr) {
-  engine.start_step(bytes(actions), ids, out.slot);
-  engine.take_part();
-  CHECK(engine.wait_done(10s));
-  engine.check();
-}
-
-void reset(Engine& engine, Arrays& out, const int* ids = nullptr, const std::uint64_t* seeds = nullptr) {
-  engine.start_reset(ids, seeds, out.slot);
-  engine.take_part();
-  CHECK(engine.wait_done(10s));
-  engine.check();
-}
 
 void next_step_autoreset() {
   Engine engine(ladders(), settings_of(1, 1, 1, Autoreset::next_step));  // seed 10: five steps
@@ -202,94 +82,6 @@ void any_number_of_threads() {
     if (reference.empty()) reference = seen;
     CHECK(seen == reference);
   }
-}
-
-// all that a pool ever shows, over episodes of all lengths and failures that are reset away
-std::vector<std::int64_t> history(Simulator simulator, Autoreset autoreset, int threads) {
-  constexpr int n = 37;
-  auto settings = settings_of(n, n, threads, autoreset);
-  settings.max_episode_steps = 5;
-  Engine engine(std::move(simulator), settings);
-  Arrays out(n), few(5);
-  reset(engine, out);
-  std::vector<std::int64_t> actions(n), seen;
-  std::uint32_t chance = 1;
-  auto next = [&] { return chance = chance * 1664525 + 1013904223; };
-  auto note = [&](const Arrays& arrays) {
-    for (std::size_t i = 0; i < arrays.reward.size(); ++i)
-      seen.insert(seen.end(), {static_cast<std::int64_t>(arrays.reward[i]), arrays.terminated[i], arrays.truncated[i],
-                               arrays.env_id[i], arrays.elapsed[i], arrays.steps[i], arrays.final_elapsed[i]});
-    seen.insert(seen.end(), arrays.obs.begin(), arrays.obs.end());
-    seen.insert(seen.end(), arrays.final_obs.begin(), arrays.final_obs.end());
-  };
-  auto noted = [&](auto call, const Arrays& arrays) {
-    try {
-      call();
-    } catch (const Failure& failure) {
-      seen.push_back(failure.env_id);
-    }
-    note(arrays);
-  };
-  for (int t = 0; t < 60; ++t) {
-    for (auto& a : actions) a = (next() >> 8) % 100;  // a few are 97 to 99
-    noted([&] { step(engine, actions, out); }, out);
-    const int first = static_cast<int>((next() >> 8) % (n - 5));
-    const std::vector<int> ids = {first + 4, first, first + 2, first + 1, first + 3};
-    if (t % 3 == 0) noted([&] { reset(engine, few, ids.data()); }, few);
-    else noted([&] { step(engine, {1, 2, 3, 4, 5}, few, ids.data()); }, few);
-  }
-  return seen;
-}
-
-// whoever steps together, each environment does the same as alone
-void groups_change_nothing() {
-  for (auto autoreset : {Autoreset::next_step, Autoreset::same_step, Autoreset::disabled}) {
-    const auto alone = history(ladders(), autoreset, 1);
-    for (int group : {1, 3, 8, kMostGroup})
-      for (int threads : {1, 3}) {
-        Groups groups;
-        CHECK(history(grouped_ladders(group, groups), autoreset, threads) == alone);
-        CHECK(groups.calls > 0 && (group == 1 || groups.largest > 1));
-      }
-  }
-}
-
-void episodes_begin_outside_groups() {
-  Groups groups;
-  Engine engine(grouped_ladders(8, groups), settings_of(8, 8, 1, Autoreset::next_step));
-  Arrays out(8);
-  reset(engine, out);
-  CHECK(groups.calls == 0);
-  const std::vector<std::int64_t> actions(8, 1);
-  for (int i = 1; i <= 4; ++i) step(engine, actions, out);
-  CHECK(groups.calls == 4 && groups.largest == 8);
-  groups.largest = 0;
-  step(engine, actions, out);  // those whose episode lasted three steps begin their next one
-  CHECK(groups.calls == 5 && groups.largest == 6);
-}
-
-void failures_of_groups() {
-  Groups groups;
-  Engine engine(grouped_ladders(4, groups), settings_of(8, 8, 1, Autoreset::next_step));
-  Arrays out(8);
-  reset(engine, out);
-  auto failed = [&](const std::vector<std::int64_t>& actions) {
-    try {
-      step(engine, actions, out);
-    } catch (const Failure& failure) {
-      return std::pair(failure.env_id, std::string(failure.what()));
-    }
-    return std::pair(-1, std::string());
-  };
-  CHECK(failed({1, 1, 99, 1, 1, 1, 1, 1}) == std::pair(2, std::string("99 is not my number")));
-  for (std::size_t i = 0; i < 8; ++i) CHECK(out.elapsed[i] == (i != 2) && out.reward[i] == (i != 2));
-  groups.breaks = true;
-  const std::vector<std::int64_t> ones(8, 1);
-  CHECK(failed(ones).first == 0);
-  CHECK(failed(ones) == std::pair(0, std::string("it failed before and was not reset since")));
-  for (std::size_t i = 0; i < 8; ++i) CHECK(out.elapsed[i] == (i < 4 ? 0 : 3));
-  reset(engine, out);
-  CHECK(failed(ones).first == -1);
 }
 
 void rows_in_the_order_sent() {
@@ -474,9 +266,6 @@ int main() {
   an_episode_that_goes_on();
   truncation();
   any_number_of_threads();
-  groups_change_nothing();
-  episodes_begin_outside_groups();
-  failures_of_groups();
   rows_in_the_order_sent();
   failures_are_reported_and_reset_away();
   a_simulator_that_cannot_be_made();
@@ -489,5 +278,5 @@ int main() {
   asynchronous(16, 4, 3, 1, 3);
   asynchronous(64, 32, 2, 2, 8);
   ends_in_flight();
-  std::puts("test_engine: 18 passed, 0 failed");
+  std::puts("test_engine: 15 passed, 0 failed");
 }
