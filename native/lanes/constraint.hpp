@@ -18,14 +18,20 @@ inline bool is_contact(const Block& b) { return b.kind >= Block::kPoint; }
 inline bool is_friction(const Block& b) { return b.kind == Block::kFrictionLoss || b.kind == Block::kTendonFriction; }
 inline bool is_equality(const Block& b) { return b.kind == Block::kJointEquality || b.kind == Block::kTendonEquality; }
 
+template <class V>
+V power(V x, double exponent) {
+  if (exponent == 1) return x;
+  if (exponent == 2) return x * x;
+  for (int i = 0; i < V::width; ++i) lane(x, i) = std::pow(lane(x, i), exponent);
+  return x;
+}
+
 // solimp at a violation (getimpedance)
 template <class V>
 V impedance(const Impedance& p, V violation) {
   if (p.flat) return V(0.5 * (p.dmin + p.dmax));
   const V x = abs(violation) / V(p.width), one(1);
-  V low = x, high = one - x;
-  for (int i = 1; i < p.power; ++i) low = low * x, high = high * (one - x);
-  const V y = select(x <= V(p.midpoint), V(p.low) * low, fnma(V(p.high), high, one));
+  const V y = select(x <= V(p.midpoint), V(p.low) * power(x, p.power), fnma(V(p.high), power(one - x, p.power), one));
   const V inside = fma(y, V(p.dmax - p.dmin), V(p.dmin));
   return select(x >= one, V(p.dmax), select(x <= V(0), V(p.dmin), inside));
 }

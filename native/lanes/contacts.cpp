@@ -12,12 +12,6 @@ constexpr int kMostDim = 6;
 template <std::size_t N>
 void copy(double (&to)[N], const mjtNum* from) { std::copy_n(from, N, to); }
 
-double power(double base, int exponent) {
-  double product = 1;
-  for (int i = 0; i < exponent; ++i) product *= base;
-  return product;
-}
-
 // K and B of solref, in both of its formats (mj_makeImpedance)
 std::pair<double, double> stiffness_and_damping(const mjModel& m, const mjtNum* solref, double dmax) {
   double ref[2] = {solref[0], solref[1]};
@@ -27,17 +21,14 @@ std::pair<double, double> stiffness_and_damping(const mjModel& m, const mjtNum* 
   return {1 / std::max(mjMINVAL, dmax * dmax * ref[0] * ref[0] * ref[1] * ref[1]), 2 / std::max(mjMINVAL, dmax * ref[0])};
 }
 
-Impedance impedance_of(const mjModel& m, const mjtNum* solref, const mjtNum* solimp, const mjtNum* solreffriction,
-                       const std::string& whose) {
+Impedance impedance_of(const mjModel& m, const mjtNum* solref, const mjtNum* solimp, const mjtNum* solreffriction = nullptr) {
   const auto clipped = [](double x) { return std::min(mjMAXIMP, std::max(mjMINIMP, x)); };
   Impedance imp{};
   imp.dmin = clipped(solimp[0]), imp.dmax = clipped(solimp[1]), imp.width = std::max(0.0, solimp[2]);
   imp.midpoint = clipped(solimp[3]);
-  const double exponent = std::max(1.0, solimp[4]);
-  imp.power = static_cast<int>(exponent);
+  imp.power = std::max(1.0, solimp[4]);
   imp.flat = imp.dmin == imp.dmax || imp.width <= mjMINVAL;
-  if (!imp.flat && imp.power != exponent) throw Unsupported(whose + ": a power in solimp that is no integer");
-  imp.low = 1 / power(imp.midpoint, imp.power - 1), imp.high = 1 / power(1 - imp.midpoint, imp.power - 1);
+  imp.low = 1 / std::pow(imp.midpoint, imp.power - 1), imp.high = 1 / std::pow(1 - imp.midpoint, imp.power - 1);
   std::tie(imp.stiffness, imp.damping) = stiffness_and_damping(m, solref, imp.dmax);
   imp.friction_damping = imp.damping;
   if (solreffriction && (solreffriction[0] != 0 || solreffriction[1] != 0) && (solreffriction[0] > 0) == (solreffriction[1] > 0))
@@ -106,7 +97,7 @@ class Reader {
       }
       std::ranges::sort(columns, {}, &Column::dof);
       auto& block = add(joints ? Block::kJointEquality : Block::kTendonEquality, 1, columns);
-      block.impedance = impedance_of(m_, m_.eq_solref + mjNREF * e, m_.eq_solimp + mjNIMP * e, nullptr, "equality");
+      block.impedance = impedance_of(m_, m_.eq_solref + mjNREF * e, m_.eq_solimp + mjNIMP * e);
       block.diagonal = diagonal, block.source = e;
     }
   }
@@ -115,13 +106,13 @@ class Reader {
     for (int i = 0; i < m_.nv; ++i) {
       if (m_.dof_frictionloss[i] == 0) continue;
       auto& block = add(Block::kFrictionLoss, 1, {{i, 1}});
-      block.impedance = impedance_of(m_, m_.dof_solref + mjNREF * i, m_.dof_solimp + mjNIMP * i, nullptr, "friction");
+      block.impedance = impedance_of(m_, m_.dof_solref + mjNREF * i, m_.dof_solimp + mjNIMP * i);
       block.diagonal = m_.dof_invweight0[i], block.loss = m_.dof_frictionloss[i];
     }
     for (int t = 0; t < m_.ntendon; ++t) {
       if (m_.tendon_frictionloss[t] <= 0) continue;
       auto& block = add(Block::kTendonFriction, 1, tendon_columns(t));
-      block.impedance = impedance_of(m_, m_.tendon_solref_fri + mjNREF * t, m_.tendon_solimp_fri + mjNIMP * t, nullptr, "tendon");
+      block.impedance = impedance_of(m_, m_.tendon_solref_fri + mjNREF * t, m_.tendon_solimp_fri + mjNIMP * t);
       block.diagonal = m_.tendon_invweight0[t], block.loss = m_.tendon_frictionloss[t], block.source = t;
     }
   }
@@ -134,7 +125,7 @@ class Reader {
       for (int side = -1; side <= 1; side += 2) {
         auto& block = ball ? add(Block::kBallLimit, 1, {{dof, 1}, {dof + 1, 1}, {dof + 2, 1}})
                            : add(Block::kLimit, 1, {{dof, static_cast<double>(-side)}});
-        block.impedance = impedance_of(m_, m_.jnt_solref + mjNREF * j, m_.jnt_solimp + mjNIMP * j, nullptr, "limit");
+        block.impedance = impedance_of(m_, m_.jnt_solref + mjNREF * j, m_.jnt_solimp + mjNIMP * j);
         block.diagonal = m_.dof_invweight0[dof], block.margin = m_.jnt_margin[j];
         block.source = j, block.side = side;
         if (ball) break;
@@ -145,7 +136,7 @@ class Reader {
         auto columns = tendon_columns(t);
         for (auto& column : columns) column.sign *= -side;
         auto& block = add(Block::kTendonLimit, 1, columns);
-        block.impedance = impedance_of(m_, m_.tendon_solref_lim + mjNREF * t, m_.tendon_solimp_lim + mjNIMP * t, nullptr, "limit");
+        block.impedance = impedance_of(m_, m_.tendon_solref_lim + mjNREF * t, m_.tendon_solimp_lim + mjNIMP * t);
         block.diagonal = m_.tendon_invweight0[t], block.margin = m_.tendon_margin[t];
         block.source = t, block.side = side;
       }
@@ -266,8 +257,7 @@ class Reader {
     auto& block = add(kind, s.dim, columns);
     block.margin = s.margin;
     std::ranges::copy(pair.body, block.body), std::ranges::copy(pair.root, block.root);
-    const std::string whose = "contacts of geoms " + std::to_string(pair.names[0]) + " and " + std::to_string(pair.names[1]);
-    block.impedance = impedance_of(m_, s.solref, s.solimp, s.solreffriction, whose);
+    block.impedance = impedance_of(m_, s.solref, s.solimp, s.solreffriction);
     for (int i = 0; i < 5; ++i) block.friction[i] = std::max(mjMINMU, s.friction[i]);
     const double impratio = std::max(mjMINVAL, m_.opt.impratio), f0 = block.friction[0];
     const double moved = m_.body_invweight0[2 * pair.body[0]] + m_.body_invweight0[2 * pair.body[1]];

@@ -63,7 +63,7 @@ struct Actuator {
 // how stiff and how damped a constraint is, by its violation; MuJoCo's solref and solimp
 struct Impedance {
   double dmin, dmax, width, midpoint;
-  int power;
+  double power;
   bool flat;                  // the same everywhere
   double low, high;           // factors of y(x) on both sides of the midpoint
   double stiffness, damping;  // K and B; with an elliptic cone's own damping of its friction:

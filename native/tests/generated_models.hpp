@@ -1,0 +1,164 @@
+// Models made at random, for comparing physics with MuJoCo's: trees of bodies with all kinds of joints, geoms,
+// actuators, tendons and options that lanes step.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+using Model = std::shared_ptr<const mjModel>;
+using Data = std::unique_ptr<mjData, decltype(&mj_deleteData)>;
+
+inline Data data_of(const Model& m) { return Data(mj_makeData(m.get()), &mj_deleteData); }
+
+// null, and a word of why, where MuJoCo's compiler refuses it
+inline Model compiled(const std::string& xml) {
+  char error[1000] = "";
+  mjSpec* spec = mj_parseXMLString(xml.c_str(), nullptr, error, sizeof error);
+  mjModel* model = spec ? mj_compile(spec, nullptr) : nullptr;
+  if (!model) std::fprintf(stderr, "not compiled: %s\n", spec ? mjs_getError(spec) : error);
+  if (spec) mj_deleteSpec(spec);
+  return Model(model, [](const mjModel* m) { mj_deleteModel(const_cast<mjModel*>(m)); });
+}
+
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed) : random_(seed) {}
+
+  std::string model() {
+    bodies_ = joints_ = 0;
+    scalars_.clear();
+    std::string world = "<geom type='plane' size='5 5 1' contype='3' " + surface() + "/>";
+    const int trees = integer(1, 2);
+    for (int i = 0; i < trees; ++i) world += body(0, i);
+    return "<mujoco>" + options() + "<worldbody>" + world + "</worldbody>" + coupled() + "</mujoco>";
+  }
+
+  double real(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random_); }
+  int integer(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  bool chance(double p) { return real(0, 1) < p; }
+
+ private:
+  static std::string text(double x) {
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, "%.6g", x);
+    return buffer;
+  }
+  std::string reals(int n, double low, double high) {
+    std::string all;
+    for (int i = 0; i < n; ++i) all += text(real(low, high)) + " ";
+    return all;
+  }
+  std::string attribute(const char* name, const std::string& value) { return std::string(name) + "='" + value + "' "; }
+
+  std::string options() {
+    std::string o = attribute("timestep", text(real(0.001, 0.005)));
+    o += attribute("integrator", chance(0.5) ? "RK4" : "Euler") + attribute("cone", chance(0.5) ? "elliptic" : "pyramidal");
+    // MuJoCo's solver goes on until it has the optimum, too
+    o += attribute("iterations", "100") + attribute("tolerance", "1e-15") + attribute("ls_tolerance", "1e-6");
+    if (chance(0.3)) o += attribute("impratio", text(real(0.5, 5)));
+    if (chance(0.3)) o += attribute("density", text(real(0, 1000))) + attribute("viscosity", text(real(0, 0.1))) + attribute("wind", reals(3, -1, 1));
+    return "<compiler angle='radian'/><option " + o + "/>";
+  }
+
+  std::string stiffness(const char* ref, const char* imp) {
+    std::string s;
+    if (chance(0.3)) s += attribute(ref, chance(0.7) ? text(real(0.01, 0.05)) + " " + text(real(0.5, 1.5)) : text(real(-2000, -200)) + " " + text(real(-50, -5)));
+    if (chance(0.3)) s += attribute(imp, text(real(0.5, 0.9)) + " " + text(real(0.9, 0.99)) + " " + text(real(0.001, 0.05)) + " " + text(real(0.2, 0.8)) + " " + text(integer(2, 6) * 0.5));
+    return s;
+  }
+
+  std::string surface() {
+    const int dims[] = {1, 3, 3, 4, 6};
+    std::string s = attribute("condim", std::to_string(dims[integer(0, 4)]));
+    s += attribute("friction", text(real(0.2, 1.5)) + " " + text(real(0.001, 0.1)) + " " + text(real(0.001, 0.1)));
+    if (chance(0.3)) s += attribute("margin", text(real(0, 0.02)));
+    if (chance(0.2)) s += attribute("priority", std::to_string(integer(0, 1)));
+    if (chance(0.2)) s += attribute("solmix", text(real(0, 2)));
+    return s + stiffness("solref", "solimp");
+  }
+
+  std::string geom() {
+    const char* kinds[] = {"sphere", "capsule", "capsule", "box", "cylinder"};
+    const int kind = integer(0, 4);
+    const std::string sizes = kind == 0 ? text(real(0.04, 0.12)) : kind == 3 ? reals(3, 0.04, 0.12) : reals(2, 0.04, 0.12);
+    std::string g = attribute("type", kinds[kind]) + attribute("size", sizes) + attribute("pos", reals(3, -0.1, 0.1));
+    if (kind >= 3) g += "contype='0' conaffinity='2' ";  // they touch the floor alone
+    return "<geom " + g + attribute("euler", reals(3, -3, 3)) + surface() + "/>";
+  }
+
+  std::string joint(bool ball) {
+    const int kind = ball ? 0 : integer(1, 9);
+    std::string j = attribute("name", "j" + std::to_string(joints_));
+    if (kind == 0) {
+      j += attribute("type", "ball");
+      if (chance(0.3)) j += attribute("range", "0 " + text(real(0.3, 2))) + attribute("limited", "true");
+    } else {
+      j += attribute("type", kind < 3 ? "slide" : "hinge") + attribute("axis", reals(3, -1, 1));
+      if (chance(0.5)) j += attribute("range", text(real(-1, -0.1)) + " " + text(real(0.1, 1))) + attribute("limited", "true");
+      if (chance(0.3)) j += attribute("stiffness", text(real(0, 20))) + attribute("springref", text(real(-0.5, 0.5)));
+      if (chance(0.3)) j += attribute("ref", text(real(-0.5, 0.5)));
+      scalars_.push_back("j" + std::to_string(joints_));
+    }
+    ++joints_;
+    if (chance(0.3)) j += attribute("frictionloss", text(real(0.01, 1)));
+    if (chance(0.5)) j += attribute("damping", text(real(0, 1)));
+    if (chance(0.3)) j += attribute("margin", text(real(0, 0.05)));
+    return "<joint " + j + attribute("armature", text(real(0.001, 0.1))) + attribute("pos", reals(3, -0.1, 0.1)) +
+           stiffness("solreflimit", "solimplimit") + "/>";
+  }
+
+  std::string body(int depth, int tree) {
+    ++bodies_;
+    const std::string place = depth == 0 ? text(tree * 0.4) + " 0 " + text(real(0.05, 0.5)) : reals(3, -0.2, 0.2);
+    std::string b = "<body " + attribute("pos", place) + (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
+    if (depth == 0 && chance(0.6)) b += "<freejoint/>";
+    else if (chance(0.15)) b += joint(true);
+    else for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false);
+    for (int i = integer(1, 2); i > 0; --i) b += geom();
+    for (int i = integer(0, 2); i > 0 && depth < 3 && bodies_ < 8; --i) b += body(depth + 1, tree);
+    return b + "</body>";
+  }
+
+  std::string some_joint() { return scalars_[static_cast<std::size_t>(integer(0, static_cast<int>(scalars_.size()) - 1))]; }
+
+  std::string actuator() {
+    const int kind = integer(0, 3);
+    std::string a = attribute("joint", some_joint()) + attribute("gear", text(real(-5, 5)));
+    if (chance(0.5)) a += attribute("ctrlrange", "-0.7 0.7") + attribute("ctrllimited", "true");
+    if (chance(0.3)) a += attribute("forcerange", "-3 3") + attribute("forcelimited", "true");
+    if (kind == 0) return "<motor " + a + "/>";
+    if (kind == 1) return "<position " + a + attribute("kp", text(real(1, 20))) + attribute("kv", text(real(0, 2))) + "/>";
+    if (kind == 2) return "<velocity " + a + attribute("kv", text(real(0.1, 2))) + "/>";
+    const char* kinds[] = {"integrator", "filter", "filterexact"};
+    a += attribute("dyntype", kinds[integer(0, 2)]) + attribute("dynprm", text(real(0.01, 0.2))) + attribute("gainprm", text(real(0.5, 3)));
+    if (chance(0.5)) a += attribute("actrange", "-0.5 0.5") + attribute("actlimited", "true");
+    return "<general " + a + (chance(0.3) ? attribute("actearly", "true") : "") + "/>";
+  }
+
+  // what joins joints: actuators, tendons, equalities
+  std::string coupled() {
+    if (scalars_.size() < 2) return "";
+    std::string actuators, tendons, equalities;
+    for (int i = integer(1, 4); i > 0; --i) actuators += actuator();
+    if (chance(0.4)) {
+      std::string t = attribute("stiffness", text(real(0, 10))) + attribute("damping", text(real(0, 1)));
+      if (chance(0.5)) t += attribute("range", "-0.3 0.3") + attribute("limited", "true");
+      if (chance(0.3)) t += attribute("frictionloss", text(real(0.01, 0.5)));
+      tendons = "<fixed name='t' " + t + "><joint joint='" + scalars_[0] + "' coef='" + text(real(-2, 2)) + "'/><joint joint='" +
+                scalars_[1] + "' coef='" + text(real(-2, 2)) + "'/></fixed>";
+      actuators += "<motor tendon='t' gear='2'/>";
+    }
+    if (chance(0.3))
+      equalities = "<joint joint1='" + scalars_[0] + "' joint2='" + scalars_.back() + "' polycoef='" + reals(5, -0.5, 0.5) + "'/>";
+    return "<actuator>" + actuators + "</actuator><tendon>" + tendons + "</tendon><equality>" + equalities + "</equality>";
+  }
+
+  std::mt19937_64 random_;
+  int bodies_ = 0, joints_ = 0;
+  std::vector<std::string> scalars_;  // names of hinges and slides
+};

@@ -1,0 +1,265 @@
+// Lanes beside mj_step: equal but for rounding, over models made at random; and equal bit by bit to themselves,
+// whatever the width of registers and whoever else is in them.
+//
+// test_lanes [FIRST [LAST]]: of the seeds of models
+#include "../lanes/lanes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "check.hpp"
+#include "generated_models.hpp"
+
+using namespace headrace::lanes;
+
+namespace {
+
+constexpr int kSteps = 40, kMost = 8;
+
+using State = std::vector<mjtNum>;
+
+State state_of(const Model& m, const Data& d) {
+  State state(static_cast<std::size_t>(mj_stateSize(m.get(), mjSTATE_INTEGRATION)));
+  mj_getState(m.get(), d.get(), state.data(), mjSTATE_INTEGRATION);
+  return state;
+}
+
+void set_state(const Model& m, const Data& d, const State& state) { mj_setState(m.get(), d.get(), state.data(), mjSTATE_INTEGRATION); }
+
+bool same_bits(const State& a, const State& b) { return std::memcmp(a.data(), b.data(), a.size() * sizeof(mjtNum)) == 0; }
+
+std::vector<Data> several(const Model& m, int n) {
+  std::vector<Data> data;
+  for (int i = 0; i < n; ++i) data.push_back(data_of(m));
+  return data;
+}
+
+std::vector<mjData*> pointers(const std::vector<Data>& data, int first, int n) {
+  std::vector<mjData*> p;
+  for (int i = first; i < first + n; ++i) p.push_back(data[static_cast<std::size_t>(i)].get());
+  return p;
+}
+
+Model copied(const Model& m) {
+  return Model(mj_copyModel(nullptr, m.get()), [](const mjModel* x) { mj_deleteModel(const_cast<mjModel*>(x)); });
+}
+
+std::unique_ptr<Stepper> stepper(const Model& m, int width = 0) {
+  Wanted wanted;
+  wanted.fields = {"qpos", "qvel", "qacc", "cfrc_ext", "cvel", "subtree_com"};
+  wanted.forces = true;
+  return make_stepper(m, wanted, width);
+}
+
+std::string refusal(const std::string& xml, Wanted wanted = {}) {
+  const auto m = compiled(xml);
+  CHECK(m);
+  try {
+    make_stepper(m, wanted);
+  } catch (const Unsupported& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// the largest difference of two arrays, by the largest number among them and 1
+double difference(const mjtNum* a, const mjtNum* b, mjtSize n) {
+  double most = 1, worst = 0;
+  for (mjtSize i = 0; i < n; ++i) {
+    most = std::max(most, std::abs(a[i]));
+    if (!(std::abs(a[i] - b[i]) <= worst)) worst = std::abs(a[i] - b[i]);
+  }
+  return worst / most;
+}
+
+double difference(const mjModel& m, const mjData& a, const mjData& b) {
+  return std::max({difference(a.qpos, b.qpos, m.nq), difference(a.qvel, b.qvel, m.nv), difference(a.act, b.act, m.na),
+                   difference(a.qacc_warmstart, b.qacc_warmstart, m.nv), difference(a.cvel, b.cvel, 6 * m.nbody),
+                   difference(a.cfrc_ext, b.cfrc_ext, 6 * m.nbody), std::abs(a.time - b.time)});
+}
+
+// from equal states, one step of both; mj_step's leads on
+void equals_mujoco(std::uint64_t seed) {
+  Generator random(seed);
+  const auto m = compiled(random.model());
+  CHECK(m);
+  auto lanes = stepper(m);
+  const int n = lanes->width();
+  const auto theirs = several(m, n), ours = several(m, n);
+  for (const auto& d : theirs)
+    for (int i = 0; i < m->nv; ++i) d->qvel[i] = random.real(-1, 1);
+  const auto strict = copied(m);
+  auto& option = const_cast<mjModel*>(strict.get())->opt;
+  option.tolerance = 0, option.iterations = 1000, option.ls_iterations = 300, option.ls_tolerance = 1e-9;
+  const auto patient = data_of(strict);
+  int advanced = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    for (int i = 0; i < n; ++i) {
+      for (int k = 0; k < m->nu; ++k) theirs[i]->ctrl[k] = random.real(-1, 1);
+      set_state(m, ours[i], state_of(m, theirs[i]));
+    }
+    const auto left = lanes->step(pointers(ours, 0, n), 1);
+    for (int i = 0; i < n; ++i) {
+      const State before = state_of(m, theirs[i]);
+      mj_step(m.get(), theirs[i].get());
+      mj_rnePostConstraint(m.get(), theirs[i].get());
+      if (left >> i & 1) {
+        CHECK(same_bits(state_of(m, ours[i]), before));
+        continue;
+      }
+      ++advanced;
+      double apart = difference(*m, *theirs[i], *ours[i]);
+      if (apart > 1e-8) {  // MuJoCo's solver stopped early: once more, to the end
+        set_state(m, patient, before);
+        mj_step(strict.get(), patient.get()), mj_rnePostConstraint(strict.get(), patient.get());
+        apart = difference(*m, *patient, *ours[i]);
+      }
+      if (!(apart < 1e-7)) std::fprintf(stderr, "seed %llu, step %d: %.1e apart\n", static_cast<unsigned long long>(seed), step, apart);
+      CHECK(apart < 1e-7);
+    }
+  }
+  CHECK(advanced > kSteps * n / 2);
+}
+
+// alone, in company of any order, and in registers of any width
+void depends_on_nobody(std::uint64_t seed) {
+  Generator random(seed);
+  const auto m = compiled(random.model());
+  CHECK(m);
+  const auto data = several(m, kMost);
+  std::vector<State> first, last;
+  for (const auto& d : data) {
+    for (int i = 0; i < m->nv; ++i) d->qvel[i] = random.real(-1, 1);
+    for (int i = 0; i < m->nu; ++i) d->ctrl[i] = random.real(-1, 1);
+    first.push_back(state_of(m, d));
+  }
+  const auto alone = stepper(m, 1);
+  for (int i = 0; i < kMost; ++i) {
+    for (int step = 0; step < kSteps; ++step)
+      if (alone->step(pointers(data, i, 1), 1)) mj_step(m.get(), data[i].get());
+    last.push_back(state_of(m, data[i]));
+  }
+  for (const int width : widths()) {
+    const auto lanes = stepper(m, width);
+    for (int group = 1; group <= width; ++group) {
+      std::vector<int> order(kMost);
+      for (int i = 0; i < kMost; ++i) order[i] = (i * 3 + group) % kMost;
+      for (int begin = 0; begin < kMost; begin += group) {
+        const int n = std::min(group, kMost - begin);
+        for (int i = 0; i < n; ++i) set_state(m, data[i], first[order[begin + i]]);
+        for (int step = 0; step < kSteps; ++step) {
+          const auto left = lanes->step(pointers(data, 0, n), 1);
+          for (int i = 0; i < n; ++i)
+            if (left >> i & 1) mj_step(m.get(), data[i].get());
+        }
+        for (int i = 0; i < n; ++i) CHECK(same_bits(state_of(m, data[i]), last[order[begin + i]]));
+      }
+    }
+  }
+}
+
+const char* const kPendulum = R"(
+<mujoco><option integrator="RK4" timestep="0.002"/><worldbody>
+  <body><joint axis="0 1 0"/><geom type="capsule" size=".05" fromto="0 0 0 0 0 .5" contype="0" conaffinity="0"/>
+    <body pos="0 0 .5"><joint type="ball"/><geom type="capsule" size=".05" fromto="0 0 0 0 0 .5" contype="0" conaffinity="0"/></body>
+  </body></worldbody></mujoco>)";
+
+double energy(const Model& m, const Data& d) {
+  mj_forward(m.get(), d.get());
+  mj_energyPos(m.get(), d.get()), mj_energyVel(m.get(), d.get());
+  return d->energy[0] + d->energy[1];
+}
+
+void keeps_energy() {
+  const auto m = compiled(kPendulum);
+  const auto d = several(m, 1);
+  d[0]->qvel[0] = 1, d[0]->qvel[1] = 2, d[0]->qvel[3] = 1;
+  const auto lanes = stepper(m);
+  const double before = energy(m, d[0]);
+  CHECK(lanes->step(pointers(d, 0, 1), 2000) == 0);
+  CHECK(std::abs(d[0]->time - 4) < 1e-9);
+  CHECK(std::abs(energy(m, d[0]) - before) < 1e-6 * (1 + std::abs(before)));
+}
+
+const char* const kCapsules = R"(
+<mujoco><worldbody>
+  <body pos="0 0 1"><freejoint/><geom type="capsule" size=".1 .3"/></body>
+  <body pos="0.15 0 1"><freejoint/><geom type="capsule" size=".1 .3"/></body>
+</worldbody></mujoco>)";
+
+// numbers that are none, infinite controls, parallel capsules: that lane alone is left, and it is as it was
+void leaves_what_it_cannot_step() {
+  const auto m = compiled(kCapsules);
+  const auto lanes = stepper(m);
+  const int n = std::min(lanes->width(), 4);
+  const auto data = several(m, n), beside = several(m, n);
+  for (int i = 0; i < n; ++i)  // one of them turned: they cross
+    mju_axisAngle2Quat(data[i]->qpos + 10, (const mjtNum[]){1, 0, 0}, 0.3 + 0.1 * i), set_state(m, beside[i], state_of(m, data[i]));
+  CHECK(lanes->step(pointers(beside, 0, n), 3) == 0);
+  const auto broken = [&](int i, auto breaks) {
+    const auto all = several(m, n);
+    for (int k = 0; k < n; ++k) set_state(m, all[k], state_of(m, data[k]));
+    breaks(*all[i]);
+    const auto before = state_of(m, all[i]);
+    CHECK(lanes->step(pointers(all, 0, n), 3) == 1u << i);
+    for (int k = 0; k < n; ++k) CHECK(same_bits(state_of(m, all[k]), k == i ? before : state_of(m, beside[k])));
+  };
+  for (int i = 0; i < n; ++i) {
+    broken(i, [](mjData& d) { d.qpos[0] = std::numeric_limits<double>::quiet_NaN(); });
+    broken(i, [](mjData& d) { d.qvel[5] = std::numeric_limits<double>::infinity(); });
+    broken(i, [](mjData& d) { d.qvel[5] = 1e11; });
+    broken(i, [](mjData& d) { mju_copy(d.qpos + 10, (const mjtNum[]){1, 0, 0, 0}, 4); });
+  }
+}
+
+std::string world(const std::string& inside, const std::string& more = "") {
+  return "<mujoco>" + more + "<worldbody><body name='b'><joint name='j'/><geom name='g' size='.1'/>" + inside + "</body></worldbody></mujoco>";
+}
+
+void says_what_it_cannot_do() {
+  CHECK(refusal(world("")).empty());
+  CHECK(refusal(world("", "<option integrator='implicit'/>")).find("integrator") != std::string::npos);
+  CHECK(refusal(world("", "<option noslip_iterations='3'/>")).find("noslip") != std::string::npos);
+  CHECK(refusal(world("", "<equality><connect body1='b' anchor='0 0 0'/></equality>")).find("equality 0") == 0);
+  CHECK(refusal(world("<site name='s'/><site name='t' pos='0 0 1'/>",
+                      "<tendon><spatial name='string'><site site='s'/><site site='t'/></spatial></tendon>"))
+            .find("tendon 0 'string': spatial") == 0);
+  CHECK(refusal(world("", "<actuator><muscle name='m' joint='j' lengthrange='0.1 1'/></actuator>")).find("actuator 0 'm'") == 0);
+  Wanted wanted;
+  wanted.fields = {"efc_force"};
+  CHECK(refusal(world(""), wanted) == "efc_force is read");
+  wanted.fields = {"qpos"}, wanted.varies = {"body_mass"};
+  CHECK(refusal(world(""), wanted) == "body_mass differs between environments");
+}
+
+// a model whose fields may differ is stepped where they do not
+void steps_models_that_differ() {
+  const auto m = compiled(world("")), other = copied(m);
+  const_cast<mjModel*>(other.get())->body_pos[5] = 0.5;
+  Wanted wanted;
+  wanted.fields = {"qpos"}, wanted.varies = {"body_pos"};
+  const auto lanes = make_stepper(m, wanted);
+  const auto data = several(m, 1);
+  const mjModel* equal[] = {m.get()};
+  const mjModel* differs[] = {other.get()};
+  CHECK(lanes->step(pointers(data, 0, 1), 1, equal) == 0);
+  CHECK(lanes->step(pointers(data, 0, 1), 1, differs) == 1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (widths().empty()) return 77;  // this processor has no lanes
+  mju_user_warning = [](const char*) {};
+  const int first = argc > 1 ? std::atoi(argv[1]) : 0, last = argc > 2 ? std::atoi(argv[2]) : first + 20;
+  for (int seed = first; seed < last; ++seed) equals_mujoco(static_cast<std::uint64_t>(seed));
+  for (int seed = first; seed < last; ++seed) depends_on_nobody(static_cast<std::uint64_t>(seed));
+  keeps_energy();
+  leaves_what_it_cannot_step();
+  says_what_it_cannot_do();
+  steps_models_that_differ();
+  std::puts("lanes: passed");
+}
