@@ -16,7 +16,7 @@ from headrace.pool.options import Checked
 
 PHYSICS = "physics"
 LANES, MUJOCO = "lanes", "mujoco"
-PREFERRED = MUJOCO
+PREFERRED = LANES
 """the physics of a task that lanes can step and that names none"""
 
 
