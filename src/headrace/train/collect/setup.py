@@ -10,7 +10,6 @@ from typing import Any
 import gymnasium as gym
 import torch
 
-import headrace
 from headrace.errors import OptionError
 from headrace.machine import readable, usable_cores
 from headrace.pool.batch import observation_fields
@@ -19,6 +18,7 @@ from headrace.pool.registry import build_task
 from headrace.pool.sources import module_of
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.pool import TorchPool
+from headrace.pool.views.make import make, make_torch
 from headrace.pool.wrappers import Step, TransformReward, unwrapped
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.device import DeviceCollector
@@ -47,7 +47,7 @@ def make_pool(config: Config, **changes: Any) -> Pool:
         autoreset="same_step",
         **config.env_options,
     )
-    return headrace.make(config.task, **(arguments | changes))
+    return make(config.task, **(arguments | changes))
 
 
 def training_pool(config: Config) -> Pool | TorchPool:
@@ -84,7 +84,7 @@ def _training_pool(config: Config) -> Pool | TorchPool:
     on_device = task.kernel is not None or (task.make_on_device is not None and config.device != "cpu")
     if config.batch_size or not on_device:
         return make_pool(config)
-    return headrace.make_torch(
+    return make_torch(
         config.task,
         config.num_envs,
         config.device,

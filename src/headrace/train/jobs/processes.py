@@ -162,7 +162,7 @@ class Processes:
             output = os.fdopen(files.opened(log, files.APPEND), "ab")
         with output:
             process = Popen(
-                [sys.executable, "-m", "headrace.train.jobs.child"],
+                [sys.executable, "-m", "headrace.train.launch.child"],
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=output,

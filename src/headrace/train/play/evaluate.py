@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-import headrace
 from headrace.envs import atari
 from headrace.errors import RecvTimeoutError
+from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
 from headrace.train.collect.games import game_over
 from headrace.train.collect.setup import make_pool
@@ -92,7 +92,7 @@ def evaluate(
     return played
 
 
-def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> headrace.Pool:
+def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> Pool:
     """Returns a pool on the host with the game's own rewards, which for Atari are not clipped.
 
     Args:
@@ -110,7 +110,7 @@ def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> head
 
 def play_episodes(
     agent: Agent,
-    pool: headrace.Pool,
+    pool: Pool,
     each: int | np.ndarray,
     deterministic: bool = True,
     max_steps: int = MOST_STEPS,
@@ -142,7 +142,7 @@ def play_episodes(
 
 def _played(
     agent: Agent,
-    pool: headrace.Pool,
+    pool: Pool,
     each: int | np.ndarray,
     deterministic: bool,
     max_steps: int,
@@ -183,7 +183,7 @@ def _played(
     return Evaluation(returns, lengths, stopped)
 
 
-def _restart(pool: headrace.Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
+def _restart(pool: Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
     """Begins new episodes in some environments, and writes their first observations and masks into their rows."""
     new, told = pool.reset(envs)
     for whole, part in zip(_arrays(obs), _arrays(new), strict=True):

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-import headrace
+from headrace.pool.pool import Pool
 from headrace.train.collect.games import game_over
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
@@ -63,7 +63,7 @@ def record(
 def film(
     run: RunFolder,
     agent: Agent,
-    pool: headrace.Pool,
+    pool: Pool,
     step: int,
     kind: Kind,
     max_steps: int = MOST_STEPS,
@@ -152,7 +152,7 @@ class _Played:
 
 def _frames(
     agent: Agent,
-    pool: headrace.Pool,
+    pool: Pool,
     max_steps: int,
     every: int,
     shown: Callable[[int], None],

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import headrace
 from headrace.errors import OptionError, WorkerError
 from headrace.machine import readable
+from headrace.pool.views.make import make_spec
 from headrace.train.collect.setup import agent_groups
 from headrace.train.config.settings import Config
 from headrace.train.config.uses import PolicySetup
@@ -101,7 +101,7 @@ class _Search(Search):
     ):
         super().__init__(measure, show, () if hasattr(config, "minibatch_size") else {"minibatch_size"})
         self._config, self._most_envs = config, most_envs
-        spec = headrace.make_spec(config.task, **config.env_options)
+        spec = make_spec(config.task, **config.env_options)
         self._rows = config.num_steps * max(agent_group.width for agent_group in agent_groups(config, spec).values())
 
     def run(self) -> Scale:

@@ -25,10 +25,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
-import headrace
 from headrace.errors import OptionError
 from headrace.machine import usable_cores
 from headrace.pool.registry import build_task, family
+from headrace.pool.views.make import make
 from headrace.train.cluster import connection
 from headrace.train.collect.setup import find_device
 from headrace.train.config.batch_rule import follow_batch, largest_batch
@@ -147,9 +147,7 @@ def tune(
     known = None if again else CACHE.recall(key)
     if known is not None and holds(config, known, scope):
         return known
-    headrace.make(
-        config.task, num_envs=1, **config.env_options
-    ).close()  # so that kernels are compiled before measurements
+    make(config.task, num_envs=1, **config.env_options).close()  # so that kernels are compiled before measurements
     if config.ray and limit == LIMIT:
         limit = LIMIT_ON_A_CLUSTER
     search = WorkersSearch(config, lambda size: measure(config, size, seconds), limit, keep, briefly, show, scope)

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import headrace
 from headrace.machine import usable_cores
 from headrace.pool.seeds import seed_globals
 from headrace.pool.spec import AutoresetMode
+from headrace.pool.views.make import make
 from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.collect.curriculum import options_at
 from headrace.train.collect.setup import rewarded
@@ -71,7 +71,7 @@ class Sampler(ABC):
     def _make_pool(self, seed: int) -> Any:
         """Returns the environments of this stage of the curriculum."""
         stage = {name: self._stage[name] for name in self.config.curriculum if name in self._stage}
-        pool = headrace.make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
+        pool = make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
         return rewarded(self.config, pool)
 
     def _next_stage(self) -> bool:
