@@ -1,6 +1,9 @@
 """Size and shape of `headrace.train`, and what a reader follows from a step of the environments to a gradient.
 
-    python benchmarks/structure.py --checkouts ../before . --files ppo.py
+    python benchmarks/structure.py --files examples/ppo.py examples/sac.py
+
+The result holds the sentence on what is read that docs/architecture.md quotes. Rows of other checkouts, and of
+libraries that are not installed, are those of the run before.
 
 Lines are those of all Python files, blank ones and comments included; lines of code leave these and docstrings out. The
 import chain is the longest path through modules of `headrace.train` that import each other (imports inside functions
@@ -31,7 +34,7 @@ from typing import Any
 
 import tyro
 
-from common import RESULTS, heading, tell
+from common import RESULTS, earlier, heading, tell
 from headrace.train.config.settings import make_config
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
@@ -47,7 +50,7 @@ class StructureArgs:
     """Lines of checkouts, and those that run from a step to a gradient."""
 
     checkouts: tuple[Path, ...] = (Path(__file__).parents[1],)
-    """the last one is this one"""
+    """the last one is this one; ``--checkouts ../before .``"""
     files: tuple[Path, ...] = ()
     """single files to count beside it"""
     out: Path = RESULTS
@@ -159,7 +162,7 @@ def measure(checkout: Path) -> dict[str, int]:
         "folders": len({path.parent for path in train.values()}),
         "longest file, lines": max(lengths),
         "longest import chain, modules": longest_chain(graph),
-        "circles of imports": len(circles(graph)),
+        "circles of imports": len(circles(imports(files, "headrace"))),
         "public functions without docstring": len(undocumented(files)),
     }
 
@@ -268,16 +271,34 @@ def reading(files: tuple[Path, ...]) -> dict[str, Row]:
     return rows | {path.name: (file_lines(path), None, 1) for path in files}
 
 
+def sentence(read: dict[str, Any]) -> str:
+    """What a reader follows, in words."""
+    ppo, ppo_losses, sac, sac_losses = (
+        read[f"headrace {algo}, {way}"] for algo in ("ppo", "sac") for way in ("by hand", "losses")
+    )
+    words = (
+        f"From a step of the environments to a gradient, PPO runs {ppo_losses['lines']} distinct lines of "
+        f"{ppo_losses['functions']} functions, and SAC {sac_losses['lines']} of {sac_losses['functions']}, with losses "
+        f"in autograd ({ppo['lines']} and {sac['lines']} lines with hand-written gradients)."
+    )
+    if "rsl_rl ppo" in read:
+        peer = read["rsl_rl ppo"]
+        words += f" PPO in rsl_rl runs {peer['lines']} lines of {peer['functions']} functions, including its logger."
+    files = [f"`{name}` {row['lines']}" for name, row in read.items() if row["functions"] is None]
+    return words + (f" Single files have, in lines of code: {', '.join(files)}." if files else "")
+
+
 def main() -> None:
     args = tyro.cli(StructureArgs)
     columns = {"now" if path == args.checkouts[-1] else path.resolve().name: measure(path) for path in args.checkouts}
-    read = reading(args.files)
-    told = ", ".join(f"{name} {lines}" for name, (lines, _, _) in read.items())
+    columns = {**(earlier(args.out, "structure", "checkouts") or {}), **columns}
+    read = earlier(args.out, "structure", "reading") or {}
+    read |= {name: dict(zip(COLUMNS, row, strict=True)) for name, row in reading(args.files).items()}
     record = heading("structure", "Lines of `train/`; no speed") | {
         "checkouts": columns,
-        "reading": {name: dict(zip(COLUMNS, row, strict=True)) for name, row in read.items()},
+        "reading": read,
         "rows": [{"checkout": name} | column for name, column in columns.items()],
-        "note": f"Lines that run from a step to a gradient: {told}.",
+        "note": sentence(read),
     }
     tell(args.out, record)
 

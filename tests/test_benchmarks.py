@@ -123,6 +123,12 @@ def test_pages_hold_what_the_results_say():
     assert subprocess.run(command, check=False).returncode == 0, "run python benchmarks/table.py"
 
 
+def test_the_page_on_the_architecture_says_what_was_counted():
+    record = json.loads((BENCHMARKS / "results" / "structure.json").read_text())
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert record["note"] in " ".join(page.split())
+
+
 def test_the_catalogue_names_scripts_and_misses_none():
     entries = [entry for section in catalog.sections().values() for entry in section]
     names = [entry.name for entry in entries]

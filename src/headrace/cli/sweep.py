@@ -15,7 +15,7 @@ from headrace.cli import train as training
 from headrace.cli.options import optional
 from headrace.errors import OptionError
 from headrace.train.config.command import option_of, setting_of, train_command
-from headrace.train.config.make import DECIDING
+from headrace.train.config.merge import DECIDING
 from headrace.train.config.registry import DEFAULT_PRESET
 from headrace.train.config.settings import Config
 from headrace.train.jobs.display import shown

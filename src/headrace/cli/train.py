@@ -23,7 +23,7 @@ from headrace.errors import OptionError
 from headrace.train import Result, resume, resume_seeds, train, train_seeds
 from headrace.train.config.command import setting_of
 from headrace.train.config.fields import settings_of
-from headrace.train.config.make import DECIDING, algorithms_of, hints
+from headrace.train.config.merge import DECIDING, algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
 from headrace.train.config.settings import make_config
 from headrace.train.jobs.seeds import Plan, chosen_seeds, is_several, plain

@@ -20,7 +20,7 @@ from headrace.train.modules.batch_renorm import BatchRenorm
 from headrace.train.modules.repeated_noise import RepeatedNoise
 from headrace.train.modules.residual_network import ResidualNetwork, normalise_units
 from headrace.train.play.evaluate import evaluate
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 from updates import a_policy, assert_same_parameters, some_transitions
 
 train: Any = headrace.train
@@ -120,8 +120,8 @@ class PlainUpdate:
     def critics(self, batch: Any, noise: Tensor) -> list[Tensor]:
         network = self.network
         with torch.no_grad():
-            actions, log_prob = self.drawn(batch.following, noise, learns=False)
-            both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, actions))
+            actions, log_prob = self.drawn(batch.next_observations, noise, learns=False)
+            both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, actions))
             after = self.logits(self.target, *both, learns=True)[:, ROWS:].softmax(2)
             means = (after * self.values).sum(2)
             lower = torch.where((means[0] <= means[1]).unsqueeze(1), after[0], after[1])
@@ -135,7 +135,7 @@ class PlainUpdate:
 
     def actor(self, batch: Any, noise: Tensor) -> list[Tensor]:
         network = self.network
-        actions, log_prob = self.drawn(torch.cat((batch.inputs, batch.following)), noise, learns=True)
+        actions, log_prob = self.drawn(torch.cat((batch.inputs, batch.next_observations)), noise, learns=True)
         alpha = network.temperature.log.detach().exp()
         values = (self.logits(network.critic, batch.inputs, actions, False).softmax(2) * self.values).sum(2)
         loss = (alpha * log_prob - values.min(0).values).mean()

@@ -27,7 +27,7 @@ from headrace.train.runners.step_trainer import StepTrainer
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 from headrace.train.workers.replay_sampler import ReplaySampler
 from nightly import rest_nightly
 from updates import CPU, a_policy, some_transitions
@@ -121,7 +121,7 @@ def test_observations_that_are_numbers_become_vectors(algo):
     batch = Transitions(seen[0], torch.zeros(8, 2), torch.zeros(8), torch.ones(8), seen[1])
     normal = policy.normalised(batch)
     assert torch.equal(normal.inputs, torch.eye(5)[seen[0] - 2])
-    assert torch.equal(normal.following, torch.eye(5)[seen[1] - 2])
+    assert torch.equal(normal.next_observations, torch.eye(5)[seen[1] - 2])
 
 
 @pytest.mark.parametrize(

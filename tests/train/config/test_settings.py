@@ -17,7 +17,7 @@ from headrace.train.algorithms.ppo import PPOConfig
 from headrace.train.algorithms.sac import SACConfig
 from headrace.train.config.algorithms.ppo_presets import PRESETS
 from headrace.train.config.fields import Setting, settings_of
-from headrace.train.config.make import shared
+from headrace.train.config.merge import shared
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config, make_config
 

@@ -19,22 +19,22 @@ from headrace.train.processes.counters import Counters
 from headrace.train.processes.supervisor import Supervisor
 
 
-def deaf_to_all(counters: Counters, life: int) -> None:
+def deaf_to_all(counters: Counters, restarts: int) -> None:
     while True:
         time.sleep(1)
 
 
-def fails(counters: Counters, life: int) -> None:
-    raise ValueError(f"in life {life}")
+def fails(counters: Counters, restarts: int) -> None:
+    raise ValueError(f"in life {restarts}")
 
 
-def fails_at_first(counters: Counters, life: int) -> None:
-    if life == 0:
+def fails_at_first(counters: Counters, restarts: int) -> None:
+    if restarts == 0:
         raise ValueError("only now")
-    count(counters, 0, life)
+    count(counters, 0, restarts)
 
 
-def misconfigured(counters: Counters, life: int) -> None:
+def misconfigured(counters: Counters, restarts: int) -> None:
     raise OptionError("no such thing")
 
 

@@ -21,7 +21,7 @@ from headrace.train.config.algorithms.crossq import CrossQConfig, CrossQDeclarat
 from headrace.train.modules.batch_renorm import NormalisedCritics, NormalisedPerceptron, Renorm, running_statistics
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class CrossQ(CrossQDeclaration, OffPolicy):
@@ -69,13 +69,13 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         there is no gradient through the latter.
         """
         with torch.no_grad():
-            following, log_prob = self._sample(self.network.actor(batch.following))
+            next_actions, next_log_prob = self._sample(self.network.actor(batch.next_observations))
             alpha = self.network.temperature.log.exp()
         rows = len(batch.rewards)
-        both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
-        values, after = self.network.critic.of_batch(*both).split(rows, 1)
-        wanted = batch.rewards + batch.discounts * (after.detach().amin(0) - alpha * log_prob)
-        loss = batch.mean((values - wanted).square()).sum() / 2
+        both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, next_actions))
+        values, next_q = self.network.critic.of_batch(*both).split(rows, 1)
+        target = batch.rewards + batch.discounts * (next_q.detach().amin(0) - alpha * next_log_prob)
+        loss = batch.mean((values - target).square()).sum() / 2
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:

@@ -105,8 +105,8 @@ class Curiosity:
         if self.normaliser is not None:
             inputs = self.normaliser(inputs, torch.empty_like(inputs)).clamp_(-LIMIT, LIMIT)
         with torch.no_grad():
-            wanted = self.target(inputs)
-        return (self.predictor(inputs) - wanted).square().mean(1) / 2
+            target = self.target(inputs)
+        return (self.predictor(inputs) - target).square().mean(1) / 2
 
     # -- checkpoints -----------------------------------------------------------------------------
 

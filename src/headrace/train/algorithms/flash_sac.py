@@ -32,7 +32,7 @@ from headrace.train.modules.normalisation import ReturnScaler
 from headrace.train.modules.repeated_noise import RepeatedNoise
 from headrace.train.modules.residual_network import ResidualActor, ResidualNetwork, normalise_units
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 NEVER = 2**62  # batches
 DEVIATION = 0.15
@@ -89,14 +89,14 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         rows = len(batch.rewards)
         with torch.no_grad():
-            following, log_prob = self._sample(self.network.actor(batch.following))
-            both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
-            after = self.targets.critic.of_batch(*both)[:, rows:]
+            next_actions, next_log_prob = self._sample(self.network.actor(batch.next_observations))
+            both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, next_actions))
+            next_q = self.targets.critic.of_batch(*both)[:, rows:]
             alpha = self.network.temperature.log.exp()
-            shift = batch.rewards - batch.discounts * alpha * log_prob
-            wanted = critic.projected(critic.lower(after), shift, batch.discounts)
+            shift = batch.rewards - batch.discounts * alpha * next_log_prob
+            target = critic.projected(critic.lower(next_q), shift, batch.discounts)
         logits = critic.of_batch(*both)[:, :rows]
-        loss = -batch.mean((wanted * logits.log_softmax(2)).sum(2)).sum()
+        loss = -batch.mean((target * logits.log_softmax(2)).sum(2)).sum()
         return Losses({"critic": loss}, (loss, self.in_rewards(critic.expected(logits.detach()).mean())))
 
     def actor_losses(self, batch: Transitions) -> Losses:
@@ -104,7 +104,7 @@ class FlashSAC(FlashSACDeclaration, CrossQ):
 
         States and following states are in one batch for the actor; the critics use running statistics.
         """
-        params = self.network.actor.of_batch(torch.cat((batch.inputs, batch.following)))[: len(batch.rewards)]
+        params = self.network.actor.of_batch(torch.cat((batch.inputs, batch.next_observations)))[: len(batch.rewards)]
         actions, log_prob = self._sample(params)
         log_alpha = self.network.temperature.log
         alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class Updatable(Protocol):

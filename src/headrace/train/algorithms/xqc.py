@@ -24,7 +24,7 @@ from headrace.train.config.algorithms.xqc import XQCConfig, XQCDeclaration
 from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
 from headrace.train.modules.categorical_critics import CategoricalCritics, normalise_weights
 from headrace.train.modules.normalisation import ReturnScaler
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class XQC(XQCDeclaration, CrossQ):
@@ -56,16 +56,16 @@ class XQC(XQCDeclaration, CrossQ):
         """
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         with torch.no_grad():
-            following, log_prob = self._sample(self.network.actor(batch.following))
+            next_actions, next_log_prob = self._sample(self.network.actor(batch.next_observations))
             alpha = self.network.temperature.log.exp()
         rows = len(batch.rewards)
-        both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
-        logits, after = critic.of_batch(*both).split(rows, 1)
+        both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, next_actions))
+        logits, next_q = critic.of_batch(*both).split(rows, 1)
         with torch.no_grad():
-            shift = batch.rewards - batch.discounts * alpha * log_prob
-            wanted = critic.projected(critic.lower(after), shift, batch.discounts)
+            shift = batch.rewards - batch.discounts * alpha * next_log_prob
+            target = critic.projected(critic.lower(next_q), shift, batch.discounts)
             values = self.in_rewards(critic.expected(logits).mean())
-        loss = -batch.mean((wanted * logits.log_softmax(2)).sum(2)).sum()
+        loss = -batch.mean((target * logits.log_softmax(2)).sum(2)).sum()
         return Losses({"critic": loss}, (loss, values))
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:

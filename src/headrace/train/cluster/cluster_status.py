@@ -1,6 +1,6 @@
 """The shared counters of a run on a cluster, and the messages of the process that talks to it.
 
-That process, the courier, writes them; the learner's process reports them.
+That process, the coordinator, writes them; the learner's process reports them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ LONGEST = 900  # characters of a message, so that a write to the pipe is atomic
 
 
 class ClusterStatus:
-    """Counters in shared memory, int64[1] each, written by the courier alone, and a pipe for its messages.
+    """Counters in shared memory, int64[1] each, written by the coordinator alone, and a pipe for its messages.
 
     Attributes:
-        connected: 1 once the courier is connected to the cluster.
+        connected: 1 once the coordinator is connected to the cluster.
         nodes: nodes on which the run has actors.
         actors: actors that have answered: samplers and the evaluator.
         received: bytes of steps received since the run began or was resumed.
         sent: bytes of weights put into the cluster's object store, each version once.
         restarts: actors that were lost and started again.
         exchanges: answers received from actors.
-        pulse: a count that increases as long as the courier runs.
+        pulse: a count that increases as long as the coordinator runs.
     """
 
     connected: np.ndarray

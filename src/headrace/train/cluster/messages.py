@@ -1,4 +1,4 @@
-"""The messages between the courier and the actors: orders, weights and answers."""
+"""The messages between the coordinator and the actors: orders, weights and answers."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ class ReceivedWeights:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class ActorStart:
     """The settings and the state from which an actor begins.
 
     Attributes:
         kind: ``"rows"``, ``"rollouts"`` or ``"evaluator"``.
         settings: a function that makes the run's settings, and its arguments, of which the first is values by name.
         code: the user's own files.
-        number, life: the sampler's number, and the number of times that it was started before.
+        number, restarts: the sampler's number, and the number of times that it was started before.
         begun, steps: agent steps of the run before it was resumed, and of this sampler so far.
         version: the learner's version of Headrace.
         layout: the layout of the ring, for a sampler of rows.
@@ -90,7 +90,7 @@ class Beginning:
     settings: tuple[Any, tuple[Any, ...]]
     code: Code
     number: int
-    life: int
+    restarts: int
     begun: int
     steps: int
     version: str

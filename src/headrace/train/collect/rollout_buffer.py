@@ -14,8 +14,8 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import act, outputs
 from headrace.train.modules.action_masks import forbidden
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.storage.device_replay import Recorded, Transitions
 from headrace.train.storage.samples import Samples
+from headrace.train.storage.transitions import Recorded, Transitions
 
 EVERYWHERE = slice(None)
 
@@ -258,10 +258,10 @@ class Experience:
             seen = self.inputs
         else:
             seen = self._raw(self.config.num_steps + 1)
-        following, finals = seen.roll(-1, 0), outcome.final_observations
+        next_observations, finals = seen.roll(-1, 0), outcome.final_observations
         if finals is not None:
             last = torch.empty(len(finals.t), *self.encoder.shape, dtype=seen.dtype, device=self.device)
-            following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
+            next_observations[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
         masks = self._following_masks(finals)
         self.update_statistics(outcome)
         return Transitions(
@@ -269,7 +269,7 @@ class Experience:
             self.actions.reshape(len(self.actions) * self.columns, -1),
             outcome.rewards.flatten(),
             (~outcome.terminated).flatten().float(),
-            following[:-1].flatten(0, 1),
+            next_observations[:-1].flatten(0, 1),
             masks=masks,
         )
 

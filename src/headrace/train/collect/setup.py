@@ -24,10 +24,10 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HostCollector
 from headrace.train.collect.self_play import check_copies
-from headrace.train.config import given
+from headrace.train.config import user_objects
 from headrace.train.config.registry import Capabilities, algorithms, find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.logging.memory_use import free
 from headrace.train.modules.action_masks import check_masks, has_masks
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
@@ -69,8 +69,8 @@ def reward_function(name: str) -> Callable[[Step], Any]:
     Raises:
         OptionError: there is no such function.
     """
-    if given.is_given(name):
-        found = given.find("reward", name)
+    if user_objects.is_given(name):
+        found = user_objects.find("reward", name)
     else:
         source, _, function = name.rpartition(":")
         found = getattr(module_of(source), function, None)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.games import game_over, of_the_game
+from headrace.train.collect.game_values import game_over, game_value
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
@@ -93,7 +93,7 @@ def make_replay(config: Any, masks: int = 0) -> StepReplay:
         return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, masks, wide)
 
 
-class Stepped(NamedTuple):
+class StepResult(NamedTuple):
     """A step of N environments.
 
     Attributes:
@@ -143,7 +143,7 @@ class StepRecorder:
         """Returns the action masks of these observations, uint8[N, K]; None without masks."""
         return torch.from_numpy(self.writer.row.mask) if self.writer.layout.masks else None
 
-    def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> Stepped:
+    def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> StepResult:
         """Steps all environments, and publishes a row.
 
         Args:
@@ -169,8 +169,8 @@ class StepRecorder:
             check_declared(info, self.pool.spec, self.policy.config)
         self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0)
         spec, over = self.pool.spec, terminated | truncated
-        scores, ends = of_the_game(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)
-        stepped = Stepped(reward, terminated, truncated, ~self._resets, scores, ends)
+        scores, ends = game_value(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)
+        stepped = StepResult(reward, terminated, truncated, ~self._resets, scores, ends)
         self._resets = over
         return stepped
 

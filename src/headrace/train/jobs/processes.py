@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from headrace.limits import need_files
 from headrace.machine import usable_cores
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import cause_of_death
 from headrace.train.runs import files

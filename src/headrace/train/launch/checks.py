@@ -11,7 +11,7 @@ from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.uses import (
+from headrace.train.config.usage import (
     PolicySetup,
     check_learns,
     check_used,

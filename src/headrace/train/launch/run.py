@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
-from headrace.train.config import given
+from headrace.train.config import user_objects
 from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, check_launcher, check_request, preload_workers
@@ -18,7 +18,7 @@ from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
 from headrace.train.processes.torchrun import place
 from headrace.train.runners.callbacks import Callback
-from headrace.train.runners.here import train_here
+from headrace.train.runners.in_process import train_in_process
 from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
 from headrace.train.runs.events import one_line
@@ -113,7 +113,7 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
 def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions) -> Result:
     """Goes on with a run from its newest checkpoint; raises as `headrace.train.resume`."""
     run, config = RunFolder.open(run_dir, trust=options.trust, training=True)
-    given.check_wanted(vars(config), options.objects)
+    user_objects.check_wanted(vars(config), options.objects)
     fixed = sorted(set(changes) - set(CONTINUABLE))
     if fixed:
         raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
@@ -159,9 +159,11 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
         elif options.context is not None:
             options.context.note(run.path)
             options.context.announce(config, run.path)
-            result = train_here(config, run, saved, quiet, options.context.group, options.callbacks, options.trust)
+            result = train_in_process(
+                config, run, saved, quiet, options.context.group, options.callbacks, options.trust
+            )
         else:
-            result = train_here(config, run, saved, quiet, callbacks=options.callbacks, trust=options.trust)
+            result = train_in_process(config, run, saved, quiet, callbacks=options.callbacks, trust=options.trust)
     except StorageError as error:
         raise StorageError(f"{error}; {_what_remains(run)}") from error
     if not quiet and result.steps:

@@ -117,7 +117,13 @@ class Row:
     def kept(self) -> dict[str, Any]:
         """Returns the values on which a seed's results depend, as JSON represents them."""
         judge = {"judge": self.judge} if self.judge != "training" else {}
-        return {"task": self.task, "goals": list(self.goals), "minutes": self.minutes, **judge, **self.wishes()}
+        return {
+            "task": self.task,
+            "goals": list(self.goals),
+            "minutes": self.minutes,
+            **judge,
+            **self.requested_settings(),
+        }
 
     @classmethod
     def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
@@ -144,7 +150,7 @@ class Row:
         own = {"algo": peer.algo, "num_envs": peer.num_envs, "settings": peer.settings}
         return ends | own | ({"task": peer.task} if peer.task else {})
 
-    def wishes(self) -> dict[str, Any]:
+    def requested_settings(self) -> dict[str, Any]:
         """Returns the keyword arguments of `headrace.train.train` for each seed."""
         end = max(self.goals) + self.margin
         ends = {"total_steps": self.total_steps, "stop_at_return": end, "stop_episodes": self.games}
@@ -153,7 +159,7 @@ class Row:
 
     def command(self, seed: int) -> str:
         """Returns the shell command that trains one seed without the leaderboard."""
-        return train_command(self.task, {**self.wishes(), "seed": seed})
+        return train_command(self.task, {**self.requested_settings(), "seed": seed})
 
 
 def read_board(file: str | Path = DEFAULT) -> list[Row]:

@@ -16,7 +16,7 @@ from headrace.train.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
-class Reached:
+class TimeToReturn:
     """The steps and times at which a run first reached a return.
 
     Attributes:
@@ -47,7 +47,7 @@ class Measured:
     """
 
     seed: int
-    reached: tuple[Reached, ...]
+    reached: tuple[TimeToReturn, ...]
     steps: int
     seconds: float
     greedy: float | None = None
@@ -63,13 +63,13 @@ class Measured:
         """Returns the scores in a file; raises `StateError` if it is damaged."""
         try:
             values: dict[str, Any] = json.loads(files.read(file))
-            reached = tuple(Reached(**each) for each in values.pop("reached"))
+            reached = tuple(TimeToReturn(**each) for each in values.pop("reached"))
             return cls(reached=reached, **values)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise StateError(f"{file} cannot be read: {error}; remove it to measure again") from error
 
 
-def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float]) -> tuple[Reached, ...]:
+def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float]) -> tuple[TimeToReturn, ...]:
     """Returns the steps and times at which each goal was first reached.
 
     Args:
@@ -80,7 +80,7 @@ def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float
     found = []
     for goal in goals:
         first = next(((steps, seconds) for steps, seconds, earned in known if earned >= goal), None)
-        found.append(Reached(goal) if first is None else Reached(goal, int(first[0]), float(first[1])))
+        found.append(TimeToReturn(goal) if first is None else TimeToReturn(goal, int(first[0]), float(first[1])))
     return tuple(found)
 
 
@@ -170,7 +170,7 @@ def _seconds(line: Mapping[str, Any]) -> float:
 
 def failed(seed: int, goals: Sequence[float], words: str) -> Measured:
     """Returns the scores of a run that failed with an error: no goal is reached."""
-    return Measured(seed, tuple(map(Reached, goals)), 0, 0.0, error=words)
+    return Measured(seed, tuple(map(TimeToReturn, goals)), 0, 0.0, error=words)
 
 
 def median(values: Iterable[float | None]) -> float | None:

@@ -52,8 +52,8 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
     Raises:
         OptionError: a setting of the row is wrong, or the folder holds runs with other settings.
     """
-    wishes = row.wishes()
-    config, most = side_by_side(row.task, wishes)
+    requested_settings = row.requested_settings()
+    config, most = side_by_side(row.task, requested_settings)
     keep(folder, row.kept(), [asdict(each) for each in row.published])
     waiting = [seed for seed in seeds if not _is_known(folder, seed)]
     trained: dict[str, int] = {}
@@ -67,7 +67,7 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
             seed = left.pop(0)
             name = f"{row.name}, seed {seed}"
             trained[name] = seed
-            processes.start(name, row.task, folder / f"seed-{seed}", wishes | {"seed": seed})
+            processes.start(name, row.task, folder / f"seed-{seed}", requested_settings | {"seed": seed})
             return True
 
         for done in processes.follow(interrupt, start_next):

@@ -166,7 +166,7 @@ class EpisodeTracker:
             tensor.copy_(state[name])
 
 
-def dealt(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
+def redistribute(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
     """Distributes the last episodes of some trackers among ``size`` trackers; returns their states.
 
     Unfinished episodes are dropped. A window with too few episodes is filled with the mean of all episodes.

@@ -25,7 +25,7 @@ MOST_SCALE, MOST_SHIFT = 3.0, 5.0
 
 
 @runtime_checkable
-class Moved(Protocol):
+class HasRunningStatistics(Protocol):
     """A module with statistics that batches update, apart from gradients."""
 
     def running(self) -> Iterable[Tensor]:
@@ -158,5 +158,5 @@ class NormalisedCritics(nn.Module):
 def running_statistics(module: nn.Module) -> Iterable[Tensor]:
     """Yields the running statistics in a module, each a tensor."""
     for each in module.modules():
-        if isinstance(each, Moved):
+        if isinstance(each, HasRunningStatistics):
             yield from each.running()

@@ -15,7 +15,7 @@ from headrace.envs import atari
 from headrace.errors import RecvTimeoutError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
-from headrace.train.collect.games import game_over
+from headrace.train.collect.game_values import game_over
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, has_masks

@@ -14,7 +14,7 @@ from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import space_text
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from headrace.pool.pool import Pool
-from headrace.train.collect.games import game_over
+from headrace.train.collect.game_values import game_over
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool

@@ -33,7 +33,7 @@ from headrace.train.processes.start import (
     take_cores,
     worker_context,
 )
-from headrace.train.runners.here import train_here
+from headrace.train.runners.in_process import train_in_process
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
@@ -65,7 +65,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
         run_dir: an existing run folder.
         saved: the checkpoint to continue from; None for a new run.
         quiet: show no progress.
-        trust: as for `train_here`.
+        trust: as for `train_in_process`.
 
     Raises:
         HeadraceError: a process raised this error; subclasses are raised again unchanged.
@@ -187,7 +187,7 @@ def _train(
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
     group = ProcessGroup(rank, size, stop.is_set, lambda _: str(device), watched=True)
-    return train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group, trust=trust)
+    return train_in_process(config, RunFolder(run_dir), saved, quiet or not group.leads, group, trust=trust)
 
 
 def _store(port: int = 0) -> Any:

@@ -148,7 +148,7 @@ class ProcessGroup:
 
     def interrupt(self) -> Any:
         """Returns a context whose value is true once the run is asked to end."""
-        return Interrupt() if self._stop is None else nullcontext(_Asked(self._stop))
+        return Interrupt() if self._stop is None else nullcontext(_Predicate(self._stop))
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
         """Returns whether to stop, which any process can decide, and whether to save, which the first one decides."""
@@ -220,7 +220,7 @@ def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
 
 
-class _Asked:
+class _Predicate:
     """The result of a function, as the truth value of an object."""
 
     def __init__(self, function: Callable[[], bool]):

@@ -59,14 +59,14 @@ def _dealt(states: list[State], size: int, config: Config, step: int) -> list[St
     window = math.ceil(config.stop_episodes / size)
     for prefix in _groups(shared, "episodes", "measured"):
         old = [checkpoints.group(prefix, state) for state in states]
-        for state, new in zip(shares, episode_tracker.dealt(old, size, window), strict=True):
+        for state, new in zip(shares, episode_tracker.redistribute(old, size, window), strict=True):
             state |= checkpoints.prefixed(prefix, new)
     for prefix in _groups(shared, "replay", "written"):
         old = [checkpoints.group(prefix, state) for state in states]
         # further processes explore no longer than those of the checkpoint would have
         collected = sum(int(each["collected"]) for each in old) // min(size, len(states))
         most = config.of_policy(prefix.partition(".")[2]).replay_size  # type: ignore[attr-defined]
-        for state, new in zip(shares, device_replay.dealt(old, size, most), strict=True):
+        for state, new in zip(shares, device_replay.redistribute(old, size, most), strict=True):
             state |= checkpoints.prefixed(prefix, new | {"collected": torch.tensor(collected)})
     for rank, state in enumerate(shares):
         for number, name in enumerate(name for name in shared if name.rpartition(".")[2] == "generator"):

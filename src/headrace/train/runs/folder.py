@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError, StateError, StorageError, TrustError
-from headrace.train.config.make import algorithms_of, only
+from headrace.train.config.merge import algorithms_of, only
 from headrace.train.config.settings import Config
 from headrace.train.runs import files
 from headrace.train.runs import lock as hold

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import torch
 
-from headrace.train.storage.device_replay import Transitions, to_device
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.transitions import Transitions, to_device
 
 
 class Minibatches:

@@ -10,8 +10,8 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.layout import FIRST, TERMINATED, StepLayout
+from headrace.train.storage.transitions import Transitions
 
 
 class StepReader:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.step_replay import Staleness, StepReplay
+from headrace.train.storage.transitions import Transitions
 
 
 class ReplayWrapper:

@@ -60,7 +60,7 @@ class Sweep:
             running: dict[str, Trial] = {}
 
             def start_next() -> bool:
-                if self._hopeless() or not (waiting or len(self.trials) < plan.trials):
+                if self._cannot_win() or not (waiting or len(self.trials) < plan.trials):
                     return False
                 trial = waiting.popleft() if waiting else self._new()
                 running[trial.name] = trial
@@ -114,7 +114,7 @@ class Sweep:
         words = f" ({trial.note})" if trial.note else ""
         display.say(f"{trial.name} {trial.state}{words}: {shown(trial.value)}  {settings_words(trial)}")
 
-    def _hopeless(self) -> bool:
+    def _cannot_win(self) -> bool:
         """Returns whether all trials so far have failed, and there are enough of them to end the sweep."""
         return len(self.trials) >= GIVEN_UP and all(trial.state == "failed" for trial in self.trials)
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.train.config.make import hints
+from headrace.train.config.merge import hints
 from headrace.train.config.registry import find_algorithm, unknown
 
 FIXED = ("task", "algo", "seed", "policies", "schedules", "env_options", "load", "device", "devices")

@@ -36,7 +36,7 @@ from headrace.train.processes.start import (
     take_cores,
     worker_context,
 )
-from headrace.train.runners.here import runner_for
+from headrace.train.runners.in_process import runner_for
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs.folder import RunFolder

@@ -23,10 +23,10 @@ from headrace.machine import readable
 from headrace.pool.views.make import make_spec
 from headrace.train.collect.setup import agent_groups
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import MEMORY_SHARE, Probe, Size, allowance, device_of, groups, measure, minibatch_of
-from headrace.train.tuning.size_search import Found, Search, change, growth, speed_settings
+from headrace.train.tuning.size_search import Search, SearchResult, change, growth, speed_settings
 
 FIRST_ENVS = 16
 FIRST_MINIBATCHES = 4  # number of minibatches of a rollout of the first size, so that larger ones can be tried
@@ -34,7 +34,7 @@ MOST_ENVS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Scale(Found):
+class Scale(SearchResult):
     """The result for a run that collects and learns in turn."""
 
     def settings(self, config: Config) -> dict[str, int]:

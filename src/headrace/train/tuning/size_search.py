@@ -30,7 +30,7 @@ Better = Callable[[Probe, Probe, float], str]
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes:

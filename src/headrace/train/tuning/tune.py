@@ -34,11 +34,11 @@ from headrace.train.collect.setup import find_device
 from headrace.train.config.batch_rule import follow_batch, largest_batch
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.runners.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.size_search import GAIN, Better, Found, Search, change, growth, speed_settings
+from headrace.train.tuning.size_search import GAIN, Better, Search, SearchResult, change, growth, speed_settings
 
 LIMIT = 50.0  # time after which a search begins no further probe, in seconds
 LIMIT_ON_A_CLUSTER = 200.0  # this time on a cluster, where actors take seconds to start
@@ -56,7 +56,7 @@ SAMPLING = ("num_envs", "samplers", "num_threads")
 
 
 @dataclass(frozen=True)
-class Tuning(Found):
+class Tuning(SearchResult):
     """The result for a run with workers.
 
     Attributes:

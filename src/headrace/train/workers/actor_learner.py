@@ -117,7 +117,7 @@ def _moments(policy: OffPolicy) -> Tensor:
     return torch.cat([state.reshape(-1).float() for state in states])
 
 
-def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, life: int) -> None:
+def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, restarts: int) -> None:
     """Learns the actor; the main function of its process."""
     device = find_device(config.actor_device)
     spec = build_task(config.task, **config.env_options).spec
@@ -128,7 +128,7 @@ def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters
     measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
     exchange.take_actor(policy)
     exchange.take_moments(policy, measured)
-    seed = seed_of(config, 2**30, life, int(counters.begun[0]))
+    seed = seed_of(config, 2**30, restarts, int(counters.begun[0]))
     generator = torch.Generator().manual_seed(seed)
     policy.generator.manual_seed(seed)
     minibatches = minibatches_of(config, policy, drawn_from(config, replay_on(device, replay)), replay.n_step)

@@ -36,14 +36,14 @@ RESULTS = ("return", "length", "step", "version")
 
 
 def work(
-    config: Config, run: Path, weights: WeightSource, results: WeightBuffer, counters: Counters, life: int
+    config: Config, run: Path, weights: WeightSource, results: WeightBuffer, counters: Counters, restarts: int
 ) -> None:
     """Publishes evaluated weights with `RESULTS`, and records videos; the main function of the evaluator's process."""
     give_way()
     camera = Camera(config, RunFolder(run))
     torch.set_num_threads(1)
     number = config.evaluate_episodes
-    seed = seed_of(config, 2**31, life, int(counters.begun[0]))
+    seed = seed_of(config, 2**31, restarts, int(counters.begun[0]))
     with playing_pool(config, lives=True, num_envs=number, num_threads=1, seed=seed) as pool:
         agent, copy = untrained_agent(config, pool.spec)
         due, life_began = 0.0, time.monotonic()

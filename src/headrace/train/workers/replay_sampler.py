@@ -26,10 +26,10 @@ class ReplaySampler(Sampler):
     """A sampler of steps; ``writer`` receives the steps, the other arguments are those of `Sampler`."""
 
     def __init__(
-        self, config: Config, number: int, life: int, writer: StepWriter, weights: WeightSource, counters: Counters
+        self, config: Config, number: int, restarts: int, writer: StepWriter, weights: WeightSource, counters: Counters
     ) -> None:
         frames = Frames.of(config)
-        super().__init__(config, number, life, weights, counters, "next_step", frames.options)
+        super().__init__(config, number, restarts, weights, counters, "next_step", frames.options)
         self.writer, self._stack = writer, frames.stack
         self._take_weights()
         self._begin()
@@ -81,6 +81,8 @@ class ReplaySampler(Sampler):
         return self._choose(self._recorder.observations(), closed).actions
 
 
-def work(config: Config, number: int, replay: StepReplay, weights: WeightBuffer, counters: Counters, life: int) -> None:
+def work(
+    config: Config, number: int, replay: StepReplay, weights: WeightBuffer, counters: Counters, restarts: int
+) -> None:
     """Runs a sampler; the main function of its process."""
-    run_sampler(lambda: ReplaySampler(config, number, life, replay.writer(number), weights, counters))
+    run_sampler(lambda: ReplaySampler(config, number, restarts, replay.writer(number), weights, counters))

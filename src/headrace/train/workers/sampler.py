@@ -35,7 +35,7 @@ class Sampler(ABC):
     Args:
         config: the run's settings.
         number: the sampler's number.
-        life: number of its earlier starts.
+        restarts: number of its earlier starts.
         weights: the buffer from which it reads its policy.
         counters: the run's shared counters.
         autoreset: the autoreset mode of its pool.
@@ -46,7 +46,7 @@ class Sampler(ABC):
         self,
         config: Config,
         number: int,
-        life: int,
+        restarts: int,
         weights: WeightSource,
         counters: Counters,
         autoreset: AutoresetMode,
@@ -55,7 +55,7 @@ class Sampler(ABC):
         self.config, self.number, self.weights, self.counters = config, number, weights, counters
         self.policy = frozen_policy(config)
         self.distribution = self.policy.distribution
-        seed, rows = seed_of(config, number, life, int(counters.begun[0])), config.num_envs
+        seed, rows = seed_of(config, number, restarts, int(counters.begun[0])), config.num_envs
         seed_globals(seed)  # which a user's reward function may draw from
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
         self._fixed = dict(options)

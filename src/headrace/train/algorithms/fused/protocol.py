@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import Config
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class FusedUpdate(Protocol):
         ...
 
 
-class FusedHalves:
+class SequentialFusedUpdate:
     """A `FusedUpdate` whose updates of critics and actor share no computation."""
 
     def __init__(self, parts: Parts):

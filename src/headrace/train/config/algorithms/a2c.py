@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.envs import minatar
 from headrace.train.config.algorithms.ppo_presets import ppo_presets
-from headrace.train.config.make import only
+from headrace.train.config.merge import only
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.rollout import RolloutConfig
 

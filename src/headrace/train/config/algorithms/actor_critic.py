@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from headrace.envs import dm_control
 from headrace.train.config.fields import setting
-from headrace.train.config.make import only
+from headrace.train.config.merge import only
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ActorCriticConfig
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.errors import OptionError
 from headrace.train.config.fields import IN_TURN, WORKERS, Use, default_of, settings_of
-from headrace.train.config.make import brought
+from headrace.train.config.merge import policy_preset_values
 from headrace.train.config.registry import Capabilities, find_algorithm, who_uses
 from headrace.train.config.settings import Config, make_config
 
@@ -93,7 +93,7 @@ def check_used(
     for name, points in sorted(config.schedules.items()):
         _check(name, points, every, why, "a schedule of ")
     for policy, own in sorted(given.get("policies", {}).items()):
-        theirs = brought(config.task, config.algo, config.network, config.preset, own)
+        theirs = policy_preset_values(config.task, config.algo, config.network, config.preset, own)
         for name in sorted(own.keys() - {"agents", "copies"}):
             if own[name] and own[name] not in (getattr(config, name, None), theirs.get(name)):
                 _check(name, own[name], [setups[policy]], why, f"policy {policy!r}: ")

@@ -1,4 +1,4 @@
-"""The courier: the process between the learner and the Ray actors, which sends orders and receives collected steps.
+"""The process between the learner and the Ray actors, which sends orders and receives collected steps.
 
 It takes the place of all samplers: it writes to the same replay or slots, and updates the same counters.
 Each actor has one order at a time, and answers within milliseconds with the steps that it has collected. The next order
@@ -28,7 +28,7 @@ from headrace.train.cluster.actor import Actor
 from headrace.train.cluster.cluster_status import ClusterStatus
 from headrace.train.cluster.code import Code
 from headrace.train.cluster.connection import connected
-from headrace.train.cluster.messages import Answer, Beginning, Order, Weights
+from headrace.train.cluster.messages import ActorStart, Answer, Order, Weights
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.start import Report
@@ -53,7 +53,7 @@ EVALUATOR = "evaluator"
 
 @dataclass(frozen=True)
 class Shared:
-    """The shared memory of the learner and the courier.
+    """The shared memory of the learner and the coordinator.
 
     Attributes:
         counters, weights, evaluations: as for local workers.
@@ -75,7 +75,7 @@ class Member:
     Attributes:
         name: its name in messages.
         number: the sampler's number; for the evaluator, the number of samplers.
-        kind: as in `Beginning`.
+        kind: as in `ActorStart`.
         handle: Ray's handle of the present actor.
         order: Ray's reference to the answer to its present order.
         node: the name of its node; empty until its first answer.
@@ -103,7 +103,7 @@ class Member:
     played: int = 0
 
 
-class Courier:
+class Coordinator:
     """The exchange of orders and answers with the members, which it starts.
 
     Args:
@@ -252,7 +252,7 @@ class Courier:
         evaluator = member.kind == EVALUATOR
         threads = config.num_threads or 1
         make, (values, *rest) = dataclasses.replace(config, num_threads=threads).__reduce__()
-        beginning = Beginning(
+        beginning = ActorStart(
             member.kind,
             (make, (values, *rest)),
             self._code,
@@ -325,8 +325,8 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def work(config: Config, shared: Shared, life: int) -> None:
-    """Runs the courier; the main function of its process."""
+def work(config: Config, shared: Shared, restarts: int) -> None:
+    """Runs the coordinator; the main function of its process."""
     torch.set_num_threads(1)
     code = Code.of(vars(config))
     cpus = config.samplers * (config.num_threads or 1)
@@ -334,7 +334,7 @@ def work(config: Config, shared: Shared, life: int) -> None:
         # Ray's handler of SIGTERM would end this process; the learner, which also receives the signal, is to stop it
         signal.signal(signal.SIGTERM, lambda *_: None)
         shared.status.connected[0] = 1
-        courier = Courier(ray, config, shared, code)
+        coordinator = Coordinator(ray, config, shared, code)
         while not shared.counters.stopped:
-            courier.turn()
-        courier.close()
+            coordinator.turn()
+        coordinator.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.train.runs.checkpoint import Checkpoint
 
 
-def train_here(
+def train_in_process(
     config: Config,
     run: RunFolder,
     saved: Path | None,

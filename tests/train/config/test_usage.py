@@ -16,7 +16,7 @@ from headrace.train.config.algorithms import dqn_presets, ppo_presets
 from headrace.train.config.fields import IN_TURN, KINDS, WORKERS, settings_of
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import make_config
-from headrace.train.config.uses import PolicySetup, check_learns, check_used
+from headrace.train.config.usage import PolicySetup, check_learns, check_used
 from headrace.train.launch.checks import resolved, why_no_samplers
 
 TASKS = {*ppo_presets.PRESETS, *dqn_presets.PRESETS}
