@@ -78,9 +78,8 @@ def train(
 
     Args:
         task: name of the task.
-        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``,
-            ``"xqc"``, ``"flashsac"`` or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or
-            ``"package.module:Class"``.
+        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``
+            or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or ``"package.module:Class"``.
         total_steps, seed, device: the settings of `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: continue the run in ``run_dir`` if it holds one.

@@ -147,8 +147,8 @@ def assert_uniform(actions: Any) -> None:
 @pytest.mark.parametrize(
     ("algo", "kind"),
     rest_nightly(
-        [(algo, kind) for algo in (*CONTINUOUS, "crossq", "xqc", "flashsac") for kind in ("host", "device", "static")],
-        ("ddpg", "host"), ("td3", "static"), ("sac", "device"), ("flashsac", "host"),
+        [(algo, kind) for algo in (*CONTINUOUS, "crossq") for kind in ("host", "device", "static")],
+        ("ddpg", "host"), ("td3", "static"), ("sac", "device"),
     ),
 )  # fmt: skip
 def test_actions_are_uniform_until_the_first_update(algo, kind):
@@ -218,10 +218,9 @@ def test_a_policy_that_has_learnt_fills_an_empty_replay_itself(tmp_path: Path, s
 @pytest.mark.parametrize(
     ("algo", "settings"),  # and DDPG in its own tests
     rest_nightly(
-        [("td3", {}), ("td3", NORMALISED), ("sac", {}), ("sac", NORMALISED), ("flashsac", {}), ("xqc", {})],
+        [("td3", {}), ("td3", NORMALISED), ("sac", {}), ("sac", NORMALISED), ("crossq", {})],
         ("td3", {}),
         ("sac", NORMALISED),
-        ("flashsac", {}),
     ),
 )
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, algo, settings):
@@ -242,7 +241,7 @@ def test_products_are_as_precise_as_asked(precision):
     assert torch.get_float32_matmul_precision() == precision
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3", "xqc"])
+@pytest.mark.parametrize("algo", ["sac", "td3", "crossq"])
 def test_images_are_refused_with_what_to_use_instead(tmp_path: Path, algo, monkeypatch) -> None:
     (tmp_path / "pictures.py").write_text(PICTURES)
     monkeypatch.chdir(tmp_path)

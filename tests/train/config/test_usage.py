@@ -37,8 +37,7 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     admitted = any(map(can.admit, settings_of(find_algorithm(algo).settings)[name].uses))
     assert any(setup.uses(name) for setup in setups) == admitted
     none = {(algo, each) for algo in ("a2c", "pqn") for each in WORKERS_ONLY}
-    none |= {("crossq", "target_rate"), ("xqc", "target_rate"), ("flashsac", "renorm_after")}
-    assert admitted or (algo, name) in none
+    assert admitted or (algo, name) in none | {("crossq", "target_rate")}
 
 
 WORKERS_ONLY = ("ray", "evaluate_seconds", "evaluate_share")
@@ -108,8 +107,8 @@ def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, setti
         ("sac", "publish_every", 7, {"devices": ("cpu", "cpu")}, r"since devices="),
         ("sac", "clip_range", 0.3, {}, "it is for ppo"),
         ("a2c", "epochs", 7, {}, "it is for ppo"),
-        ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, xqc, dqn"),
-        ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, xqc, dqn"),
+        ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, dqn"),
+        ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, dqn"),
         ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
         ("ppo", "evaluate_seconds", 3.0, {}, "it is for ppo, ddpg, .*crossq.* with samplers"),
         ("ppo", "device", "cuda", {"devices": ("cpu", "cpu")}, "with devices="),

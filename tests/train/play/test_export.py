@@ -42,8 +42,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "a number, sac": (SCALAR, {"algo": "sac"}),
     "sac": ("Pendulum-v1", {"algo": "sac"}),
     "crossq": ("Pendulum-v1", {"algo": "crossq", "hidden": (16, 16), "critic_hidden": (8,)}),
-    "xqc": ("Pendulum-v1", {"algo": "xqc", "hidden": (16, 16), "critic_hidden": (8,)}),
-    "flashsac": ("Pendulum-v1", {"algo": "flashsac", "hidden": (16, 16), "critic_hidden": (8,)}),
     "td3": ("Pendulum-v1", {"algo": "td3"}),
     "dqn": ("CartPole-v1", {"algo": "dqn"}),
     "pqn": ("CartPole-v1", {"algo": "pqn"}),

@@ -47,8 +47,6 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
         REPLAY | {"algo": "dqn", "preset": "fast", "num_envs": 2, "num_steps": 8, "minibatch_size": 16},
     ),
     "crossq": ("Pendulum-v1", REPLAY),
-    "xqc": ("Pendulum-v1", REPLAY),
-    "flashsac": ("Pendulum-v1", REPLAY | {"critic_hidden": (16,)}),
     "pqn": ("CartPole-v1", {}),
     "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
 }

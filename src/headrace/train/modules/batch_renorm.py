@@ -98,33 +98,26 @@ class BatchRenorm(nn.Module):
 class NormalisedPerceptron(nn.Module):
     """A perceptron with a `BatchRenorm` before its first layer and after each activation; layers are `nn.Linear`.
 
-    With ``first``, normalisations come before the activations, and hidden layers have no biases. The lengths of hidden
-    units' weights do not change the output then.
-
     Args:
         inputs, outputs: columns.
         hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
         how: settings of the normalisation.
-        first: whether hidden layers are normalised before their activations.
     """
 
-    def __init__(
-        self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm, first: bool = False
-    ):
+    def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm):
         super().__init__()
-        self._activation, self._first = torch.relu if activation == "relu" else torch.tanh, first
+        self._activation = torch.relu if activation == "relu" else torch.tanh
         widths = (inputs, *hidden)
         self.norms = nn.ModuleList(BatchRenorm(width, how) for width in widths)
-        pairs = [*itertools.pairwise((*widths, outputs))]
-        self.layers = nn.ModuleList(nn.Linear(*pair, bias=not first or pair is pairs[-1]) for pair in pairs)
+        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise((*widths, outputs)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps inputs [B, D] to outputs [B, outputs], by running statistics."""
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0](x))
         for norm, layer in others:
-            x = layer(self._activation(norm(x)) if self._first else norm(self._activation(x)))
+            x = layer(norm(self._activation(x)))
         return x
 
     def of_batch(self, x: Tensor) -> Tensor:
@@ -132,8 +125,7 @@ class NormalisedPerceptron(nn.Module):
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0].of_batch(x))  # type: ignore[operator]
         for norm, layer in others:
-            x = self._activation(norm.of_batch(x)) if self._first else norm.of_batch(self._activation(x))  # type: ignore[operator]
-            x = layer(x)
+            x = layer(norm.of_batch(self._activation(x)))  # type: ignore[operator]
         return x
 
 

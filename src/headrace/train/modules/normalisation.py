@@ -219,35 +219,3 @@ class RewardScaler:
         for name, tensor in self.state().items():
             if name in state:
                 tensor.copy_(state[name])
-
-
-class ReturnScaler(RewardScaler):
-    """Divides rewards by the larger of σ(G) and max |G| / ``bound``, of running discounted returns G; no clipping.
-
-    Scaled returns are then within ± ``bound``, as critics with a fixed range need it.
-
-    Source: Kim et al. 2026 (arXiv:2604.04539).
-
-    Attributes:
-        largest: max |G| so far, float32[].
-    """
-
-    def __init__(self, num_envs: int, gamma: float, bound: float, device: torch.device | str = "cpu"):
-        super().__init__(num_envs, gamma, device)
-        self.bound, self.largest = bound, torch.zeros((), device=device)
-
-    def _merge(self, returns: Tensor, present: Tensor | None) -> None:
-        super()._merge(returns, present)
-        sizes = returns.abs() if present is None else returns.abs() * present
-        most, gather = sizes.amax(), self.statistics.gather
-        torch.maximum(self.largest, most if gather is None else gather(most.view(1)).amax(), out=self.largest)
-
-    def scaled(self, rewards: Tensor, steps: int = 1) -> Tensor:
-        return rewards * self._scale
-
-    @property
-    def _scale(self) -> Tensor:
-        return torch.minimum(super()._scale, self.bound / self.largest.clamp(min=SMALLEST))
-
-    def known(self) -> dict[str, Tensor]:
-        return super().known() | {"largest": self.largest}
