@@ -330,7 +330,7 @@ def test_a_run_goes_on_without_its_replay(tmp_path: Path, capsys):
     assert load(path).optimizer["actor.steps"] > point.optimizer["actor.steps"]
 
 
-def test_one_policy_may_learn_so_and_another_otherwise(tmp_path: Path):
+def test_policies_may_have_different_algorithms(tmp_path: Path):
     options = TINY | HUNT | {"total_steps": 4000}
     train("TestHunt-v0", run_dir=tmp_path, quiet=True, **options)
     losses = read_metrics(tmp_path / "metrics.jsonl")[-1]["policies"]

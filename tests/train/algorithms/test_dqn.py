@@ -301,7 +301,7 @@ def test_exploration_falls_to_its_end():
 # -- whole runs -------------------------------------------------------------------------------------
 
 
-def test_what_it_cannot_do_it_says(tmp_path):
+def test_unsupported_settings_of_dqn_are_errors(tmp_path):
     continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
     with pytest.raises(OptionError, match="Discrete"):
         DQN("", DQNConfig("x", algo="dqn"), continuous, CPU)

@@ -66,7 +66,7 @@ TINY = SMALL | {
 
 
 @pytest.mark.parametrize("algo", CONTINUOUS)
-def test_what_acts_is_one_vector_that_learning_changes(algo):
+def test_the_vector_of_actor_parameters_determines_the_actions(algo):
     policy, copy = a_policy(algo), a_policy(algo, frozen=True)
     batch = some_transitions(policy, 32, 1)
     for _ in range(2):  # of which TD3's actor learns in the second
@@ -223,7 +223,7 @@ def test_a_policy_that_has_learnt_fills_an_empty_replay_itself(tmp_path: Path, s
         ("sac", NORMALISED),
     ),
 )
-def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, algo, settings):
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, algo, settings):
     options = TINY | settings | {"total_steps": 1400} | ({"policy_delay": 5} if algo == "td3" else {})
     train("Pendulum-v1", algo, run_dir=tmp_path / "alone", quiet=True, **options)
     train("Pendulum-v1", algo, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 700}))

@@ -273,7 +273,7 @@ def test_bounds_stand_beside_the_setting():
 @pytest.mark.parametrize(
     ("name", "words"), [("alchemy", "is no algorithm"), ("ppO", "did you mean ppo"), ("gzip:X", "no class X")]
 )
-def test_algorithms_that_there_are_not(name, words):
+def test_unknown_algorithms_are_errors(name, words):
     with pytest.raises(OptionError, match=f"algo='{name}'.*{words}"):
         make_config("CartPole-v1", algo=name)
 

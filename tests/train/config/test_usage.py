@@ -197,7 +197,7 @@ def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
     check_used(config, nothing, {"": PolicySetup(config)})
 
 
-def test_who_trains_in_turn_without_being_told_is_told_so(tmp_path, capfd):
+def test_an_automatic_choice_of_no_samplers_is_reported(tmp_path, capfd):
     options: dict[str, Any] = {"total_steps": 64, "num_envs": 8, "batch_size": 4, "video": False, "tensorboard": False}
     train("CartPole-v1", "dqn", run_dir=tmp_path / "one", n_step=1, **options)
     (line,) = [line for line in capfd.readouterr().out.splitlines() if "in turn" in line]
@@ -212,7 +212,7 @@ def test_nothing_is_left_of_a_run_that_was_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_ways_are_those_that_there_are():
+def test_uses_name_known_ways_and_networks():
     for algo, name in SETTINGS:
         for use in settings_of(find_algorithm(algo).settings)[name].uses:
             assert use.ways in {(IN_TURN,), (WORKERS,), (IN_TURN, WORKERS)} and set(use.networks) <= set(KINDS)

@@ -95,7 +95,7 @@ def test_rows_are_chosen_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
-def test_a_row_is_known_again_from_what_was_kept_of_it(row: board.Row) -> None:
+def test_a_row_is_restored_from_its_stored_values(row: board.Row) -> None:
     kept = json.loads(json.dumps(row.kept()))
     again = board.Row.from_kept(row.name, kept)
     assert again.kept() == kept

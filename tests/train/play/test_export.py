@@ -181,7 +181,7 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path):
     assert not (tmp_path / "policy.onnx").exists()
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_export_command_writes_a_file_and_reports_its_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     settings = SMALL | {"total_steps": 256}
     run = headrace.train("CartPole-v1", **settings, run_dir=tmp_path / "run", quiet=True).run_dir  # type: ignore[operator]
     assert command.run([str(run), str(tmp_path / "policy.onnx")]) == 0

@@ -161,7 +161,7 @@ def test_episodes_pass_over_the_board_in_order():
     assert len(returns) >= 2000
 
 
-def test_workers_outlive_whom_they_are_forked_from():
+def test_workers_survive_the_fork_server():
     counters = Counters(2)
     with Supervisor(counters.stop) as supervisor:
         supervisor.start("sampler 0", count, counters, 0, progress=lambda: int(counters.steps[0]))

@@ -112,7 +112,7 @@ def test_the_files_survive_a_kill(tmp_path: Path) -> None:
             Plan.read(tmp_path)
 
 
-def test_values() -> None:
+def test_the_final_and_the_area_value_of_a_trial() -> None:
     assert value_of("final", lines(None, 1, 5, None)) == 5 and value_of("final", lines(None)) is None
     assert value_of("area", lines(0, 2, 4)) == 2 and value_of("area", lines(3)) == 3
 

@@ -109,7 +109,7 @@ def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
         ("CartPole-v1", {"samplers": 0, "total_steps": 500, "tensorboard": True, "video": True}),
     ],
 )
-def test_who_resumes_what_is_over_changes_nothing(tmp_path, task, settings):
+def test_resuming_a_finished_run_changes_nothing(tmp_path, task, settings):
     ended = train(task, run_dir=tmp_path, quiet=True, **({"video": False} | settings))
     before = everything(tmp_path)
     again = resume(tmp_path, quiet=True)
