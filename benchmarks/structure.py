@@ -7,9 +7,7 @@ libraries that are not installed, are those of the run before.
 
 Lines are those of all Python files, blank ones and comments included; lines of code leave these and docstrings out. The
 import chain is the longest path through modules of `headrace.train` that import each other (imports inside functions
-and under ``TYPE_CHECKING`` count); a circle is a group of modules that reach each other. Public functions are those of
-modules and of public classes outside `envs/` whose names have no leading underscore; overloads, properties and
-overrides of a documented method are left out.
+and under ``TYPE_CHECKING`` count); a circle is a group of modules that reach each other.
 
 For what is read, one iteration of training in one process, after three that warm up, runs under Python's tracing; lines
 are those of `headrace.train` that were executed at least once, so neither docstrings nor branches that another setting
@@ -109,36 +107,6 @@ def longest_chain(graph: Graph) -> int:
     return max(map(floors, set(home.values())))
 
 
-def undocumented(files: dict[str, Path]) -> list[str]:
-    """Returns the public functions and methods outside `envs/` that have no docstring."""
-    trees = {name: ast.parse(path.read_text()) for name, path in files.items() if ".envs." not in f"{name}."}
-    documented = {
-        each.name
-        for tree in trees.values()
-        for owner in ast.walk(tree)
-        if isinstance(owner, ast.ClassDef)
-        for each in owner.body
-        if isinstance(each, ast.FunctionDef) and ast.get_docstring(each)
-    }
-    missing = []
-    for name, tree in trees.items():
-        for each in tree.body:
-            if isinstance(each, ast.FunctionDef) and not (ast.get_docstring(each) or each.decorator_list):
-                missing += [] if each.name.startswith("_") else [f"{name}.{each.name}"]
-            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
-                missing += [f"{name}.{each.name}.{method}" for method in _silent(each, documented)]
-    return sorted(missing)
-
-
-def _silent(owner: ast.ClassDef, documented: set[str]) -> list[str]:
-    methods = [each for each in owner.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
-    return [
-        each.name
-        for each in methods
-        if not ast.get_docstring(each) and not each.decorator_list and each.name not in documented
-    ]
-
-
 def lines_of_code(text: str) -> int:
     """Lines of a file that are neither blank nor a comment nor part of a docstring."""
     told: set[int] = set()
@@ -163,7 +131,6 @@ def measure(checkout: Path) -> dict[str, int]:
         "longest file, lines": max(lengths),
         "longest import chain, modules": longest_chain(graph),
         "circles of imports": len(circles(imports(files, "headrace"))),
-        "public functions without docstring": len(undocumented(files)),
     }
 
 
@@ -268,7 +235,7 @@ def reading(files: tuple[Path, ...]) -> dict[str, Row]:
         rows[f"headrace {algo}, {'by hand' if fused else 'losses'}"] = ours(task, algo, fused)
     if importlib.util.find_spec("rsl_rl"):
         rows["rsl_rl ppo"] = theirs()
-    return rows | {path.name: (file_lines(path), None, 1) for path in files}
+    return rows | {path.as_posix(): (file_lines(path), None, 1) for path in files}
 
 
 def sentence(read: dict[str, Any]) -> str:

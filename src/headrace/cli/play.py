@@ -174,7 +174,6 @@ def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int
 
 
 def _log(args: PlayArgs, trust: bool, console: Console) -> None:
-    """Writes an episode's arrays to a file and prints their names, shapes and dtypes."""
     names = None if args.log == "all" else [name.strip() for name in str(args.log).split(",")]
     arrays = log_episode(
         args.run,

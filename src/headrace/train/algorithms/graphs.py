@@ -46,7 +46,6 @@ class Graph:
 
     @staticmethod
     def possible(device: torch.device) -> bool:
-        """Returns whether a device has graphs."""
         return device.type == "cuda"
 
     @property

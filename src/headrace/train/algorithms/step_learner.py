@@ -61,7 +61,6 @@ class StepLearner:
 
     @torch.inference_mode()
     def update(self) -> None:
-        """Makes one update."""
         if not self.updates:
             self.policy.prepare(self._observed)
         self.minibatches.draw(self.generator)
@@ -112,7 +111,6 @@ class StepLearner:
 def minibatches_of(
     config: ReplayConfig, policy: OffPolicy, replay: StepReplay | ReplayWrapper, n_step: int
 ) -> Minibatches:
-    """Returns the minibatches of a policy's updates, from a replay on the policy's device."""
     in_place = policy.graphs and Graph.possible(policy.device)
     normalised = partial(policy.normalised, steps=n_step)
     return Minibatches(replay, config.minibatch_size, normalised, policy.device, in_place)

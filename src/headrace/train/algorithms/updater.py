@@ -32,11 +32,6 @@ class Updatable(Protocol):
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
         """Makes one update.
 
-        Args:
-            batch: the transitions.
-            rates: the scheduled settings.
-            actor: whether the actor learns as well.
-
         Returns:
             The algorithm's statistics, float32[S].
         """

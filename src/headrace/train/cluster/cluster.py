@@ -40,7 +40,6 @@ class Cluster:
         """Starts the coordinator.
 
         Args:
-            supervisor: supervises the coordinator as a worker.
             counters, weights, evaluations: the same objects as for local workers.
             memory: the replay, or the slots of rollouts, into which the samplers' steps are written.
         """
@@ -57,12 +56,10 @@ class Cluster:
 
     @property
     def connected(self) -> bool:
-        """Whether the coordinator is connected to the cluster."""
         return bool(self._status.connected[0])
 
     @property
     def restarts(self) -> int:
-        """The number of actors that were lost and started again."""
         return int(self._status.restarts[0])
 
     def new_messages(self) -> list[str]:
@@ -77,5 +74,4 @@ class Cluster:
         return status.counts() | {"received_bytes": round(received), "sent_bytes": round(sent)}
 
     def close(self) -> None:
-        """Frees the shared memory."""
         self._status.close()

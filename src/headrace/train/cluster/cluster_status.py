@@ -52,7 +52,6 @@ class ClusterStatus:
             setattr(self, name, self._shared[name])
 
     def counts(self) -> dict[str, int]:
-        """Returns the numbers of nodes, actors, and restarts of actors, by name."""
         return {name: int(self._shared[name][0]) for name in ("nodes", "actors", "restarts")}
 
     def send(self, message: str) -> None:
@@ -67,7 +66,6 @@ class ClusterStatus:
         return found
 
     def close(self) -> None:
-        """Frees the shared memory and the pipe."""
         self._shared.close()
         self._reader.close()
         self._writer.close()

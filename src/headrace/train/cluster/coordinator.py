@@ -135,7 +135,6 @@ class Coordinator:
     # -- orders and answers ----------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Processes the answers that have arrived, and sends new orders."""
         ray, status = self._ray, self._shared.status
         waiting = {member.order: member for member in self.members}
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOK)
@@ -169,7 +168,6 @@ class Coordinator:
         return None
 
     def _take(self, member: Member, answer: Answer) -> None:
-        """Writes an answer's steps and counts into the memory shared with the learner."""
         shared, number = self._shared, member.number
         member.node, member.version = answer.node, answer.version
         shared.status.exchanges += 1
@@ -280,7 +278,6 @@ class Coordinator:
         return dataclasses.replace(layout, steps=min(MOST_ROWS, max(LEAST_ROWS, RING // row)))
 
     def _lost(self, member: Member, why: str) -> None:
-        """Starts the actor of a member again, after it was lost."""
         node = f" on node {member.node}" if member.node else ""
         self._again(member, f"the {member.name}{node} was lost: {why}")
 

@@ -117,7 +117,6 @@ class Collector(ABC):
         """Returns the final observations of an agent group's truncated episodes; None if none was truncated."""
 
     def draw(self, generator: torch.Generator) -> None:
-        """Draws the noise of a whole rollout, which `collect` uses."""
         for experience in self.experiences:
             experience.draw(generator)
 
@@ -183,7 +182,6 @@ class Collector(ABC):
         return state | ({"present": self.present} if self.spec.agents else {})
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         for name, tensor in self.state().items():
             if name in saved or name != MASKS:  # runs that did not know the masks go on with all actions allowed once
                 tensor.copy_(saved[name])
@@ -230,12 +228,10 @@ class Collector(ABC):
 
 
 def _key(array: str) -> str:
-    """Returns the name of an observation array in a checkpoint."""
     return array.replace(OBS, "observations", 1)
 
 
 def observation_name(agent_group: AgentGroup) -> str:
-    """Returns the name of the array with an agent group's observations."""
     return OBS if agent_group.sees.key is None else f"{OBS}:{agent_group.sees.key}"
 
 

@@ -174,7 +174,6 @@ class Experience:
         """Marks where an episode ended with step t, as a recurrent network's memory is reset there.
 
         Args:
-            t: the time step.
             envs: some environments: numbers int64[k], or a slice.
             ends: whether an episode of each ended, bool[k].
         """
@@ -183,7 +182,6 @@ class Experience:
             self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)
 
     def begin(self) -> None:
-        """Copies memory and starts from the last row of the previous rollout to the first row."""
         if self.memory is not None and self.starts is not None:
             self.memory[0].copy_(self.memory[-1])
             self.starts[0].copy_(self.starts[-1])
@@ -300,7 +298,6 @@ class Experience:
         return checkpoints.prefixed(self.policy.prefix("memory"), kept)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         if self.memory is not None and self.starts is not None:
             kept = checkpoints.group(self.policy.prefix("memory"), saved)
             self.memory[-1].copy_(kept["memory"])
@@ -381,7 +378,6 @@ class Experience:
         Where an agent was truncated but its episode was not, the next observation is its final one.
 
         Args:
-            outcome: the outcome of the rollout.
             values: values of the observations before each step and after the last, in units of rewards.
         """
         result = values.roll(-1, 0)

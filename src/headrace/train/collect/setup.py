@@ -101,10 +101,7 @@ def make_collector(
     """Returns the collector for a pool.
 
     Args:
-        config: the settings of the run.
         pool: a `Pool` or a `TorchPool`, or a wrapper of one.
-        policies: the policies that act.
-        device: the device of the policies.
 
     Raises:
         OptionError: the rollout's observations need more memory than the device has free.
@@ -147,11 +144,6 @@ def agent_groups(config: Config, spec: TaskSpec) -> dict[str, AgentGroup]:
 def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> None:
     """Checks that a policy's algorithm can play its agents.
 
-    Args:
-        config: the policy's settings.
-        spec: the task.
-        agent_group: the agents.
-
     Raises:
         OptionError: the algorithm cannot play them; the message names algorithms that can.
     """
@@ -177,8 +169,6 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
     """Checks that an algorithm has the kind of network that the settings request, or that images need.
 
     Args:
-        config: the policy's settings.
-        space: the space of observations.
         actions: the kind of actions, ``"discrete"`` or ``"continuous"``.
 
     Raises:
@@ -200,7 +190,6 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
 
 
 def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
-    """Returns the names of the algorithms whose capabilities satisfy a predicate, as text."""
     return ", ".join(name for name in algorithms() if able(find_algorithm(name).capabilities))
 
 
@@ -223,9 +212,7 @@ def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) 
     """Calls `prepare`, and returns the policies of a run, with networks initialised from the configuration's seed.
 
     Args:
-        config: the settings of the run.
         pool: the pool, or a wrapper of one, whose spec describes the agents.
-        device: the device of the policies.
 
     Raises:
         OptionError: as for `agent_groups`, or a policy cannot be made with its settings.
@@ -256,9 +243,6 @@ def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torc
 
     Args:
         name: the policy's name; empty for a single policy.
-        config: the policy's settings.
-        agent_group: the agents that it controls.
-        device: the policy's device.
     """
     algorithm: Any = find_algorithm(config.algo, whole=True)
     return algorithm(name, config, agent_group, device)

@@ -47,7 +47,6 @@ class StepCollector(Collector):
         )
 
     def start(self) -> None:
-        """Begins new episodes in all environments."""
         self._recorder.begin()
 
     @torch.inference_mode()
@@ -91,7 +90,6 @@ class StepCollector(Collector):
             now = stepped
 
     def _look(self, t: int) -> None:
-        """Copies the present observations and their masks to row t."""
         self.observations[OBS][t] = self._recorder.observations()
         if (masks := self._recorder.masks()) is not None:
             self.masks[MASKS][t] = masks
@@ -102,11 +100,9 @@ class StepCollector(Collector):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors that a checkpoint needs to continue, beside the replay."""
         return checkpoints.prefixed("steps", self._recorder.state())
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned, after the replay."""
         self._recorder.load(checkpoints.group("steps", saved))
 
     # -- for reporting ---------------------------------------------------------------------------

@@ -53,7 +53,6 @@ class Frames:
 
 
 def replays_steps(config: Config) -> bool:
-    """Returns whether a run learns from a replay of steps."""
     if not isinstance(config, ReplayConfig) or build_task(config.task, **config.env_options).spec.agents:
         return False
     return config.samplers > 0 or bool(needing_steps(config))
@@ -77,7 +76,6 @@ def make_replay(config: Any, masks: int = 0) -> StepReplay:
     """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one.
 
     Args:
-        config: the run's settings.
         masks: elements of an action mask; 0 without masks.
     """
     frames = Frames.of(config)
@@ -128,7 +126,6 @@ class StepRecorder:
         self._resets = np.zeros(pool.num_envs, np.bool_)  # whether an environment's next step only begins an episode
 
     def begin(self) -> None:
-        """Begins new episodes in all environments."""
         self.writer.row.observation[...], info = self.pool.reset()
         if self.writer.layout.masks:
             self.writer.row.mask[...] = info[MASK]
@@ -177,7 +174,6 @@ class StepRecorder:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors of a checkpoint, which `load` needs beside the replay and the environments."""
         return self.writer.state() | {"resets": torch.from_numpy(self._resets)}
 
     def load(self, state: dict[str, Tensor]) -> None:

@@ -25,8 +25,6 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
     """Returns the type of a run's settings and their values; see `headrace.train.config.settings.make_config`.
 
     Args:
-        task: name of the task.
-        defaults: whether to begin with presets.
         given: settings by name, which replace those of the presets.
 
     Raises:
@@ -105,12 +103,10 @@ def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_policies(values: Mapping[str, Any]) -> set[str]:
-    """Returns the names of the settings that may differ between policies."""
     return set().union(*(settings_of(each).keys() - shared(each) for each in record_types(values)))
 
 
 def record_types(values: Mapping[str, Any]) -> list[type[Any]]:
-    """Returns the types of the settings of a run and of its policies."""
     return [find_algorithm(name).settings for name in algorithms_of(values)]
 
 
@@ -128,7 +124,6 @@ def only(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shared(settings: type[Any]) -> set[str]:
-    """Returns the names of the settings that all policies of a run share."""
     return {name for name, known in settings_of(settings).items() if known.shared}
 
 
@@ -153,5 +148,4 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
 
 @cache
 def hints(settings: type[Any]) -> dict[str, Any]:
-    """Returns the types of all settings, by name."""
     return get_type_hints(settings)

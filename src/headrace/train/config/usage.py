@@ -42,16 +42,13 @@ class PolicySetup:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The capabilities of its algorithm."""
         return find_algorithm(self.config.algo).capabilities
 
     def uses(self, name: str) -> bool:
-        """Returns whether the run uses a setting."""
         known = settings_of(type(self.config)).get(name)
         return known is not None and any(map(self._is_in, known.uses))
 
     def _is_in(self, use: Use) -> bool:
-        """Returns whether the run is in the case that a `Use` describes."""
         if use.replay not in (None, self.capabilities.replay):
             return False
         if self.way not in use.ways or self.network not in use.networks or (use.continuous and not self.continuous):

@@ -95,12 +95,10 @@ class Job:
 
     @property
     def step(self) -> int:
-        """Agent steps so far."""
         return self.metrics.lines[-1]["step"] if self.metrics.lines else 0
 
     @property
     def seconds(self) -> float:
-        """Seconds of training so far."""
         return self.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if self.metrics.lines else 0.0
 
     @property
@@ -141,8 +139,6 @@ class Processes:
         """Begins a run, or continues the one that the folder holds.
 
         Args:
-            name: name of the job.
-            task: name of the task.
             run_dir: the run folder; the output of the process is written to a file next to it.
             settings: keyword arguments of `headrace.train.train` that JSON can represent.
             trust: as for `headrace.train.resume`, for a run that the folder holds.
@@ -193,7 +189,6 @@ class Processes:
         """Starts runs as others end, until all have ended; stops the running ones once Ctrl-C is pressed.
 
         Args:
-            interrupt: is true once Ctrl-C was pressed.
             start: starts the next run with `start`; returns False if there is none.
 
         Yields:

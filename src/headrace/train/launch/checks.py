@@ -65,7 +65,6 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     """Checks settings against the task, the algorithm and this machine, and decides those left open.
 
     Args:
-        task: name of the task.
         overrides: the settings that the user gave, name → value.
 
     Raises:
@@ -222,7 +221,6 @@ def check_cluster(config: Config) -> None:
 
 
 def _is_apart(config: Config) -> bool:
-    """Returns whether the actor learns in a process of its own."""
     return isinstance(config, ActorCriticConfig) and config.apart
 
 

@@ -62,7 +62,6 @@ def launch(
 
     Args:
         start: begins a run or goes on with one.
-        options: its argument.
         asked: the settings that the user gave, which must be the same in all processes; None to go on with a run.
     """
     where = place()
@@ -140,7 +139,6 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
 def _run(
     config: Config, run: RunFolder, saved: Path | None, options: RunOptions, remarks: Sequence[str] = ()
 ) -> Result:
-    """Prints the address of the run's page and the remarks, then trains in the run folder."""
     with page_of(run, config.viewer) as address:
         for words in () if options.quiet else (*([f"watch {address}"] if address else []), *remarks):
             print(words, flush=True)

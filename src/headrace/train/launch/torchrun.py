@@ -62,7 +62,6 @@ def launch(
 
     Args:
         start: begins a run or goes on with one.
-        place: which of the processes this is.
         requested: the settings that the user gave this process; None to go on with a run.
         callbacks: the user's callbacks, which only a single process may have.
 
@@ -77,7 +76,6 @@ def launch(
 
 
 def _follow(context: RankContext) -> Result:
-    """Trains with the settings that the first process sends."""
     settings, path, requested = context.group.broadcast_object(None)
     if context.requested is not None and requested is not None:
         _check_same(context.group.rank, context.requested, requested)

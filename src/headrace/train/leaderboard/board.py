@@ -130,7 +130,6 @@ class Row:
         """Returns the row whose `kept` values are given, without peers.
 
         Args:
-            name: the row's name.
             values: those of `kept`, and the published results under ``"published"``.
         """
         rest = {key: value for key, value in values.items() if key not in (*OWN, *ENDS, *QUIET)}
@@ -151,7 +150,6 @@ class Row:
         return ends | own | ({"task": peer.task} if peer.task else {})
 
     def requested_settings(self) -> dict[str, Any]:
-        """Returns the keyword arguments of `headrace.train.train` for each seed."""
         end = max(self.goals) + self.margin
         ends = {"total_steps": self.total_steps, "stop_at_return": end, "stop_episodes": self.games}
         kept = CHECKPOINTS if self.judge == "games" else {}

@@ -48,7 +48,6 @@ class Entry:
 
 
 def machine() -> dict[str, Any]:
-    """Returns the processor, the number of cores, and the versions of packages, for the JSON."""
     versions = {"headrace": __version__}
     for package in VERSIONS:
         try:

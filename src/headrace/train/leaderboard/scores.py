@@ -55,7 +55,6 @@ class Measured:
     error: str = ""
 
     def write(self, file: Path) -> None:
-        """Writes the scores as JSON."""
         writing.replace(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
@@ -92,8 +91,6 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
     ``games`` episodes without exploration is at least the goal.
 
     Args:
-        run_dir: the run folder.
-        seed: the seed of the run.
         goals: increasing returns.
         games: the number of episodes of each mean.
         judge: ``"training"`` or ``"games"``.

@@ -55,7 +55,6 @@ class MetricsWriter:
         return self._file.tell()
 
     def close(self) -> None:
-        """Closes the files."""
         self._file.close()
         for logger in self._loggers:
             logger.close()

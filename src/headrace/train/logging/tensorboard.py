@@ -18,7 +18,6 @@ from headrace.train.runs.writing import write_all, writing
 
 
 def available() -> bool:
-    """Returns whether TensorBoard is installed."""
     try:
         import tensorboard.summary.writer.record_writer  # noqa: F401
     except ImportError:

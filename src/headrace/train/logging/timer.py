@@ -27,7 +27,6 @@ class Timer:
         self._pending: deque[tuple[str, Any, Any]] = deque()  # CUDA events around a part
 
     def start(self) -> None:
-        """Begins the first part."""
         self._last = self._now()
 
     def lap(self, name: str) -> None:

@@ -148,7 +148,6 @@ class NormalisedCritics(nn.Module):
 
 
 def running_statistics(module: nn.Module) -> Iterable[Tensor]:
-    """Yields the running statistics in a module, each a tensor."""
     for each in module.modules():
         if isinstance(each, HasRunningStatistics):
             yield from each.running()

@@ -130,12 +130,10 @@ def _module(name: str, make: Any, arguments: tuple[Any, ...]) -> nn.Module:
 
 
 def uses_images(config: Config, space: gym.Space) -> bool:
-    """Returns whether the network takes observations as images."""
     return is_image(space) and config.network not in ("mlp", "gru")
 
 
 def uses_cnn(config: Config, space: gym.Space) -> bool:
-    """Returns whether `make_network` returns an `ImageActorCritic`."""
     return uses_images(config, space) and ":" not in config.network
 
 

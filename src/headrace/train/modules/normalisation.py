@@ -60,7 +60,6 @@ class RunningStatistics:
         return {"mean": self.mean, "variance": self.variance, "count": self.count}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copies the values of `state` into the tensors."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
@@ -119,7 +118,6 @@ class Standardiser:
         return self.statistics.state()
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copies the values of `state` into the tensors."""
         self.statistics.load(state)
         if self.statistics.count > 0:
             self._refresh()
@@ -162,7 +160,7 @@ class ValueNormaliser(Standardiser):
         return (returns - self.mean) * self.scale
 
     def restored(self, values: Tensor) -> Tensor:
-        """Returns the critic's outputs in units of rewards."""
+        """Returns the critic's outputs, of any shape, in units of rewards."""
         return values / self.scale + self.mean
 
 

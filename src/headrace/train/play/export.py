@@ -91,7 +91,6 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
 
     Args:
         agent: the agent, from `headrace.load`.
-        path: the file.
         policy: name of one of several policies; each row of the inputs then belongs to one of its agents.
 
     Raises:
@@ -163,7 +162,6 @@ def _examples(played: PlayedPolicy, inputs: tuple[Array, ...], rows: int) -> tup
 
 
 def _facts(agent: Agent, played: PlayedPolicy, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
-    """Returns the metadata that the file holds."""
     listed = [{each: list(map(_as_dict, arrays))} for each, arrays in (("inputs", inputs), ("outputs", outputs))]
     return {
         "headrace": __version__,

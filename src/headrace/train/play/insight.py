@@ -38,10 +38,7 @@ def insight(policy: Policy, inputs: Tensor, acted: Acted, rows: slice) -> Insigh
     """Returns the insight of a single row.
 
     Args:
-        policy: the policy that acted.
         inputs: its network's inputs of this row, [1, …].
-        acted: the acting step of all rows.
-        rows: a slice that selects this row.
     """
     params, actions, distribution = acted.params[rows], acted.actions[rows], policy.distribution
     if isinstance(distribution, EpsilonGreedy):
@@ -65,6 +62,5 @@ def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | 
 
 
 def _worth(policy: OffPolicy, inputs: Tensor, actions: Tensor) -> float | None:
-    """Returns the smallest of the critics' values of these actions."""
     critic = getattr(policy.network, "critic", None)
     return None if critic is None else float(policy.in_rewards(critic(inputs, actions.reshape(1, -1)).amin()))

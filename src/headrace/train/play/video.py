@@ -38,9 +38,7 @@ def record(
     """Plays one episode, and writes it as a video at real-time speed into the run's ``episodes/``.
 
     Args:
-        run_dir: the run folder.
         max_steps: maximum number of agent steps.
-        seed: the environment's seed.
         which: the ``"best"`` or the ``"newest"`` checkpoint.
         trust: as in `headrace.train.resume`.
         shown: called with the number of each recorded agent step.
@@ -74,9 +72,6 @@ def film(
     """Plays one episode, and writes it as a video into the run's ``episodes/``; returns the video's path.
 
     Args:
-        run: the run folder.
-        agent: the agent that plays.
-        pool: a pool of one environment.
         step: agent steps of the run when the agent's weights were learnt.
         kind: the kind of the episode, as in `KeptEpisode`.
         max_steps: maximum number of agent steps.
@@ -110,7 +105,6 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> No
     """Writes frames as a video, H.264 in an MP4 file that browsers can play, atomically.
 
     Args:
-        path: the file.
         frames: the frames, uint8[height, width, 3] each, of equal size.
         fps: frames per second.
 

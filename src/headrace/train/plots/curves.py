@@ -60,7 +60,6 @@ class Group:
 
     @property
     def task(self) -> str:
-        """The task of the runs."""
         return self.curves[0].config.task
 
 
@@ -95,7 +94,6 @@ def read_curves(
     """Returns the curves of runs, without runs that cannot be read or have no returns.
 
     Args:
-        runs: run folders.
         source: the source of returns.
         skipped: called with a message for each run that is left out.
     """
@@ -117,7 +115,6 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
     """Returns the curve of a run, possibly of length 0.
 
     Args:
-        path: the run folder.
         source: the source of returns.
 
     Raises:
@@ -134,7 +131,6 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
 
 
 def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Returns the step, the first line and the result of each evaluation."""
     found: dict[Any, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
     for line in lines:
         known = line.get("evaluation")
@@ -157,7 +153,6 @@ def grouped(curves: Iterable[Curve], labels: Sequence[str] = ()) -> dict[str, li
     """Returns task → groups of its runs, in the order of their first runs.
 
     Args:
-        curves: the curves of the runs.
         labels: labels of the groups of each task, in their order; derived from the settings by default.
 
     Raises:

@@ -87,7 +87,6 @@ def plot_groups(
     Args:
         tasks: task → groups, as `headrace.train.plots.curves.grouped` returns.
         out: the file; its suffix selects the format.
-        look: the options of the plot.
         baselines: results for comparison; one with a task is drawn in the task's panels, others in all panels.
 
     Raises:
@@ -235,7 +234,6 @@ def _finish(ax: Any, axis: Axis, what: str) -> None:
 
 
 def _legend(figure: Any) -> None:
-    """Draws one legend below all panels, groups before baselines."""
     each = [pair for ax in figure.axes for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
     handles = {label: handle for handle, label in reversed(each)}
     handles = {
@@ -254,7 +252,6 @@ def _metadata(out: Path) -> dict[str, Any]:
 
 
 def _caption(groups: Sequence[Group], look: PlotOptions) -> str:
-    """Returns a caption that describes the lines."""
     first = groups[0].curves[0].config
     if look.source == "evaluation":
         what = "Returns of evaluations, which are played without exploration."

@@ -99,7 +99,6 @@ class Supervisor:
 
         Args:
             name: the worker's name, for messages.
-            target, arguments: the function and its arguments.
             progress: returns a number that increases with the worker's work.
             pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
 
@@ -112,7 +111,6 @@ class Supervisor:
         self._workers.append(worker)
 
     def pids(self) -> dict[str, int]:
-        """Returns the process ids by name."""
         return {worker.name: worker.process.pid for worker in self._workers}
 
     def check(self) -> list[str]:
@@ -231,7 +229,6 @@ def _make_sure(worker: _Worker) -> None:
 
 
 def _remarks(worker: _Worker) -> list[str]:
-    """Returns what the pools of a worker have remarked."""
     found = []
     while worker.report is None and (heard := _heard(worker.pipe)) is not None:
         if isinstance(heard, Report):

@@ -48,7 +48,6 @@ class Place:
 
     @property
     def is_on_one_machine(self) -> bool:
-        """Whether all processes are on this machine."""
         return self.local_size == self.size
 
     def device(self, asked: str) -> str:

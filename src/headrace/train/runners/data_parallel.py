@@ -61,10 +61,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     """Trains with one process on each of ``config.devices``; returns the result of the first one.
 
     Args:
-        config: the run's settings.
-        run_dir: an existing run folder.
         saved: the checkpoint to continue from; None for a new run.
-        quiet: show no progress.
         trust: as for `train_in_process`.
 
     Raises:

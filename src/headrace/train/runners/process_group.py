@@ -55,7 +55,6 @@ class ProcessGroup:
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes the run folder."""
         return self.rank == 0
 
     def share_of(self, config: Config) -> Config:
@@ -103,7 +102,6 @@ class ProcessGroup:
         torch.div(total[:-1], total[-1].clamp(min=1), out=values)
 
     def total(self, number: int) -> int:
-        """Returns the sum of a number over all processes."""
         if self.size == 1:
             return number
         numbers = torch.tensor([number])
@@ -111,12 +109,12 @@ class ProcessGroup:
         return int(numbers)
 
     def all_reduce(self, values: Tensor) -> None:
-        """Replaces values by their sum over all processes, the same in each, bit for bit."""
+        """Replaces values, of any shape, by their sum over all processes, the same in each, bit for bit."""
         dist.all_reduce(values)
 
     @torch.inference_mode()
     def broadcast(self, values: Tensor) -> None:
-        """Replaces values by the first process's."""
+        """Replaces values, of any shape, by the first process's."""
         whole = values.contiguous()
         dist.broadcast(whole, 0)
         values.copy_(whole)
@@ -196,7 +194,6 @@ class ProcessGroup:
 
         Args:
             point: the checkpoint; None if there is none, and in the other processes.
-            config: the settings of the run.
         """
         states = None if point is None else states_for(point, self.size, config)
         if self.size == 1:

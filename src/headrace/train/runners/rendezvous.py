@@ -45,7 +45,6 @@ def connect(place: Place, store: Any, stop: Callable[[], bool]) -> ProcessGroup:
     """Waits for all other processes and connects to them; returns their group.
 
     Args:
-        place: the place of this process.
         store: the store that `store_of` returned.
         stop: returns whether this process was told to end.
 

@@ -47,7 +47,6 @@ class StepTrainer(Trainer):
     """in words, why a resumed run began with an empty replay"""
 
     def _present(self) -> Any:
-        """Returns the settings with the present options of the task."""
         return dataclasses.replace(self.config, env_options=self._options)
 
     def _training_pool(self) -> Any:
@@ -72,7 +71,6 @@ class StepTrainer(Trainer):
         return StepCollector(now, self.pool, self.policy, self.device, self.replay.writer(0))
 
     def iterate(self) -> None:
-        """As `Trainer.iterate`."""
         self.policy.explore(self.step, self.collected // self.group.size)
         super().iterate()
 

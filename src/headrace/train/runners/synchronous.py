@@ -138,7 +138,6 @@ class Trainer(Runner):
             self._log()
 
     def finished(self) -> bool:
-        """Returns whether all steps are done."""
         return self.step >= self.config.total_steps
 
     def iterate(self) -> None:
@@ -168,7 +167,6 @@ class Trainer(Runner):
         return training_pool(dataclasses.replace(self.config, env_options=self._options))
 
     def _make_policies(self) -> Sequence[Policy]:
-        """Makes the policies, and what they learn from."""
         return make_policies(self.config, self.pool, self.device)
 
     def _make_collector(self) -> Collector:
@@ -198,7 +196,6 @@ class Trainer(Runner):
         return rollouts
 
     def _next_stage(self) -> None:
-        """Replaces the environments by ones with the present options of the curriculum."""
         self._options = options_at(self.config, self.step)
         self.remarks.append(f"from step {self.step:,}: {words_of(self.config, self._options)}")
         spent = self.collector.seconds
@@ -396,7 +393,6 @@ class Trainer(Runner):
         return metrics_bytes
 
     def _continues(self, point: Checkpoint) -> bool:
-        """Returns whether environments can continue their episodes."""
         return "environments" in point.state
 
     def _load(self, point: Checkpoint) -> None:
@@ -419,6 +415,5 @@ class Trainer(Runner):
             experience.policy.tracker.begin_anew()
 
     def close(self) -> None:
-        """Frees the pool and the files."""
         super().close()
         self.pool.close()

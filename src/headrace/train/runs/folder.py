@@ -115,7 +115,6 @@ class RunFolder:
         """Returns an existing run and its configuration, to resume it or to play it.
 
         Args:
-            path: the folder.
             trust: whether the user agrees to what its configuration asks for, which is then remembered.
             training: whether it is resumed, which its configuration may let connect to other machines.
 

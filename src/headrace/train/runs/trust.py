@@ -146,7 +146,6 @@ def _named(settings: Mapping[str, Any]) -> list[Any]:
 
 
 def _policies(settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns the settings themselves, and those of each policy."""
     policies = settings.get("policies")
     own = policies.values() if isinstance(policies, dict) else ()
     return [settings, *(each for each in own if isinstance(each, dict))]

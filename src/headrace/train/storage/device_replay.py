@@ -47,7 +47,6 @@ class Replay:
         """Writes transitions, which replace the oldest if the replay is full.
 
         Args:
-            new: M transitions.
             present: which of them to write, bool[M]; all by default.
         """
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
@@ -91,7 +90,6 @@ def redistribute(states: Sequence[Mapping[str, Tensor]], size: int, capacity: in
 
     Args:
         states: the states of the replays, from `Replay.state`.
-        size: the number of new replays.
         capacity: the number of transitions that each of them holds.
     """
     ages = []

@@ -133,7 +133,6 @@ class ReplayFiles:
         return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
 
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
-        """Fills the replay's arrays with a saved state, and returns the files that hold it."""
         arrays, steps, kept, begins = self.replay.arrays, self.replay.layout.steps, [], list(written)
         for segment, end in enumerate(written):
             for chunk in sorted((c for c in chunks if c.segment == segment), key=lambda c: c.low, reverse=True):
@@ -175,7 +174,6 @@ class ReplayFiles:
         return Chunk(segment, low, high, f"{segment:03d}-{low:012d}-{high:012d}-{secrets.token_hex(4)}.safetensors")
 
     def _replace(self, name: str, contents: bytes | dict[str, np.ndarray]) -> None:
-        """Writes a file atomically."""
         temporary = self.folder / f".{name}.tmp"
         temporary.unlink(missing_ok=True)  # in a folder from elsewhere it could be a link
         if isinstance(contents, bytes):

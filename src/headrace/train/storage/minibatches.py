@@ -48,7 +48,6 @@ class Minibatches:
         self._batch: Transitions | None = None
 
     def draw(self, generator: torch.Generator) -> None:
-        """Draws the minibatch that `read` returns from now on."""
         self.numbers = self._replay.draw((self._size,), generator)
         if self._rows is None:
             self._keep(self._normalised(self._replay.read(self.numbers)))
@@ -58,7 +57,6 @@ class Minibatches:
             self._weights.copy_(to_device(self._replay.weights(self.numbers), self._device))
 
     def read(self) -> Transitions:
-        """Returns the transitions drawn last, normalised."""
         if self._rows is None:
             assert self._batch is not None
             return self._batch

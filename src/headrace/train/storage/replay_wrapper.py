@@ -26,7 +26,6 @@ class ReplayWrapper:
 
     @property
     def held(self) -> int:
-        """The number of transitions that can be drawn."""
         return self.replay.held
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

@@ -117,7 +117,6 @@ class StepReplay:
         self._open(state["arrays"])
 
     def writer(self, index: int) -> StepWriter:
-        """Returns the writer of a segment, for the one process that writes it."""
         return StepWriter(self.layout, self.arrays, index)
 
     # -- rows and transitions --------------------------------------------------------------------
@@ -130,7 +129,6 @@ class StepReplay:
 
     @property
     def held(self) -> int:
-        """The number of transitions that can be drawn."""
         return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self.ranges()))
 
     def _transitions(self, segment: int, low: int, high: int) -> int:

@@ -35,7 +35,7 @@ class Transitions(NamedTuple):
 
 
 def to_device(host: Tensor, device: torch.device) -> Tensor:
-    """Returns a tensor of the host on a device; nothing waits for the copy to a GPU, from pinned memory."""
+    """Returns a tensor, of any shape, on a device; nothing waits for the copy to a GPU, from pinned memory."""
     return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)
 
 

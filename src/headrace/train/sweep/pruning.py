@@ -39,10 +39,6 @@ class Pruner:
     def note(self, number: int, lines: list[Line]) -> str:
         """Compares a trial with other trials at the rungs that it has reached.
 
-        Args:
-            number: number of the trial.
-            lines: all lines of the trial's metrics.
-
         Returns:
             The reason, as text, why the trial should end now; empty if it continues.
         """

@@ -37,8 +37,6 @@ class Sweep:
         """Runs all trials that are not done; Ctrl-C stops running ones with checkpoints, from which they can continue.
 
         Args:
-            jobs: the number of trials at once.
-            quiet: show no progress.
             trust: as for `headrace.train.resume`.
 
         Returns:
@@ -132,12 +130,10 @@ def best_of(trials: list[Trial]) -> Trial | None:
 
 
 def settings_words(trial: Trial) -> str:
-    """Returns a trial's settings as text."""
     return "  ".join(f"{name}={setting_word(value)}" for name, value in trial.settings.items())
 
 
 def setting_word(value: object) -> str:
-    """Returns the value of a setting as text."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

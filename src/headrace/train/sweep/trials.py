@@ -50,7 +50,6 @@ class Plan:
 
     @property
     def algo(self) -> str:
-        """The name of the algorithm."""
         return self.settings["algo"]
 
     @classmethod
@@ -102,7 +101,6 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The name of the trial and of its run folder."""
         return f"trial-{self.number}"
 
 
@@ -117,7 +115,6 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
     """Returns the present states of a sweep's trials by number; an incomplete last line is ignored.
 
     Args:
-        folder: the folder of the sweep.
         names: names of the settings that the sweep varies.
 
     Raises:

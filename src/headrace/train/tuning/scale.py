@@ -82,7 +82,6 @@ def scale(
 
 
 def _within(best: Probe, most_envs: int, allowed: int) -> bool:
-    """Returns whether a cached size is within the present limits."""
     return best.size.num_envs <= most_envs and best.memory <= allowed
 
 

@@ -88,7 +88,6 @@ class Search(ABC):
         """Raises an error if training with the first size is impossible."""
 
     def _with(self, size: Size, name: str, value: int) -> Size:
-        """Returns a size with one number replaced."""
         return dataclasses.replace(size, **{name: value})
 
     def _rival(self, best: Size, better: Better) -> Size:
@@ -171,7 +170,6 @@ class Search(ABC):
         return known
 
     def _reasons(self) -> tuple[str, ...]:
-        """Returns the reasons why the search ended."""
         return (self._over,) if self._over else tuple(dict.fromkeys(self._ended.values()))
 
 
@@ -179,7 +177,6 @@ def speed_settings(config: Config, without: Collection[str]) -> dict[str, Any]:
     """Returns the settings on which the speed of a run depends, name → value, for the key of a cached result.
 
     Args:
-        config: the settings of the run.
         without: names to leave out, such as those that a search varies.
     """
     values = dataclasses.asdict(config)
@@ -194,7 +191,6 @@ def growth(before: float, now: float) -> float:
 
 
 def change(factor: float) -> str:
-    """Returns a text on a factor by which a rate has increased too little."""
     return f"grow by {min(factor, 1000) - 1:.0%} only" if factor >= 1 else f"fall by {1 - factor:.0%}"
 
 

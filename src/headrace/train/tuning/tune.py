@@ -288,7 +288,6 @@ class WorkersSearch(Search):
         return "" if grown >= gain else f"steps a second {change(grown)}"
 
     def _fastest(self) -> Probe:
-        """Returns the probe with the highest update frame rate."""
         return max(self._known.values(), key=lambda probe: probe.update_frames)
 
     def _rival(self, best: Size, better: Better) -> Size:
@@ -342,7 +341,6 @@ def _key(config: Config, scope: Scope, keep: Collection[str]) -> Key:
 
 
 def _cluster(config: Config) -> Key:
-    """Returns the properties of an existing cluster that limit the number of samplers, for a key."""
     if config.ray in ("", connection.LOCAL):
         return {}
     return {"processors": connection.processors(config.ray)}

@@ -63,7 +63,6 @@ class Exchange:
             self._moments = torch.zeros_like(moments, device="cpu")
 
     def publish_actor(self, policy: OffPolicy) -> None:
-        """Publishes the actor."""
         extras = [policy.parts[name].double() for name in extra_parts(policy)]
         self.weights.publish(policy.actor_parameters, torch.cat(extras) if extras else None)
 
@@ -78,7 +77,7 @@ class Exchange:
         return True
 
     def publish_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Publishes the state of the actor's optimisers, and the statistics of its last update."""
+        """Publishes the state of the actor's optimisers, and the `OffPolicy.actor_statistics` of its last update."""
         self.moments.publish(_moments(policy), measured.double())
 
     @torch.no_grad()

@@ -82,9 +82,7 @@ class Camera:
         """Records one episode if a video is due; it ends early when its share of the processor time is used up.
 
         Args:
-            agent: the agent.
             step: agent steps of the run when the agent's weights were learnt.
-            seed: the environment's seed.
             stop: returns whether the run has ended, which ends the video.
         """
         config = self._config
@@ -106,9 +104,7 @@ def interval(config: Config, used: float, cores: int, early: bool = False) -> fl
     """Returns the seconds between the starts of two evaluations.
 
     Args:
-        config: the run's settings.
         used: processor time of the last evaluation, in seconds.
-        cores: number of usable cores.
         early: whether the run is in its first minutes, in which weights change most.
     """
     share = config.evaluate_share * (EARLIER if early else 1.0)

@@ -35,13 +35,11 @@ class ReplaySampler(Sampler):
         self._begin()
 
     def _begin(self) -> None:
-        """Begins new episodes in all environments."""
         self._recorder = StepRecorder(self.pool, self.policy, self.writer, self._stack, self._when)
         self._recorder.begin()
 
     @torch.inference_mode()
     def step(self) -> None:
-        """Takes one step of all environments."""
         clock = time.perf_counter
         began = clock()
         self._take_weights()
@@ -65,14 +63,12 @@ class ReplaySampler(Sampler):
                 self.step()
 
     def _is_ahead(self) -> bool:
-        """Returns whether all steps that the replay ratio allows have been taken."""
         return self.counters.total_steps() >= self.counters.allowed[0]
 
     def _when(self) -> str:
         return f"after {self.writer.written:,} of sampler {self.number}"
 
     def _act(self) -> Tensor:
-        """Returns actions for the present observations."""
         steps = self.counters.total_steps()
         masks = self._recorder.masks()
         assert isinstance(self.policy, OffPolicy)

@@ -61,7 +61,6 @@ class RolloutLearner:
         return True
 
     def publish(self) -> None:
-        """Publishes the weights and the statistics of observations."""
         self._policy_copy.publish(self.weights)
 
     def settle(self) -> None:
@@ -83,7 +82,6 @@ class RolloutLearner:
         return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
 
     def load_state(self, saved: dict[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         if self._scalers:
             self._scalers[0].load(checkpoints.group("rewards", saved))
 

@@ -73,7 +73,6 @@ class RolloutSampler(Sampler):
         check_observations({"obs": torch.from_numpy(slot.observations[: steps + 1])}, when)
 
     def _step(self, t: int, slot: Slot) -> None:
-        """Takes step t in all environments."""
         clock = time.perf_counter
         began = clock()
         self._take_weights()

@@ -69,7 +69,6 @@ class Sampler(ABC):
         self._policy_copy, self._version = PolicyCopy(self.policy), 0
 
     def _make_pool(self, seed: int) -> Any:
-        """Returns the environments of this stage of the curriculum."""
         stage = {name: self._stage[name] for name in self.config.curriculum if name in self._stage}
         pool = make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
         return rewarded(self.config, pool)
@@ -93,11 +92,9 @@ class Sampler(ABC):
         """Samples until the counters tell it to stop."""
 
     def close(self) -> None:
-        """Frees the pool."""
         self.pool.close()
 
     def _take_weights(self) -> None:
-        """Loads the newest weights."""
         self._version = self._policy_copy.read(self.weights) or self._version
 
     def _choose(self, observations: Tensor, closed: Tensor | None = None) -> Acted:
@@ -123,7 +120,6 @@ class Sampler(ABC):
 
 
 def run_sampler(make: Callable[[], Sampler]) -> None:
-    """Makes and runs a sampler in its own process."""
     torch.set_num_threads(1)  # for a few rows, sharing the work among threads takes longer than the work
     sampler = make()
     try:

@@ -42,7 +42,6 @@ class A2CDeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns PPO's presets, with other sizes and numbers of rollouts and other learning rates."""
         return only(
             A2CConfig,
             ppo_presets(task, "auto", preset) | COMMON | PRESETS.get(task, {}) | ppo_presets("", network, preset),

@@ -74,6 +74,5 @@ class ActorCriticDeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task and network begins."""
         pendulum = PENDULUM if task in ("Pendulum-v0", "Pendulum-v1") else {}
         return only(cls.settings, COMMON | cls.own_presets | flat_observations(task) | pendulum)

@@ -86,5 +86,4 @@ class CrossQDeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task and network begins."""
         return cls.known_presets[preset] | flat_observations(task)

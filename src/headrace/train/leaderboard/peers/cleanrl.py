@@ -76,7 +76,6 @@ def train(request: Request) -> None:
 
 
 def options(request: Request) -> list[str]:
-    """Returns the words of a script's command line."""
     values = {
         "env_id": request["task"], "seed": request["seed"], "total_timesteps": request["total_steps"],
         "num_envs": request["num_envs"], "cuda": False, **request["settings"],
