@@ -297,14 +297,14 @@ def load(
     """
     from headrace.pool.registry import build_task
     from headrace.train.play.agent import Agent, load_checkpoint
-    from headrace.train.play.judging import told
+    from headrace.train.play.judging import describe_checkpoint
 
     run, config = RunFolder.open(run_dir, trust=trust)
     objects = {"network": network}
     user_objects.check_wanted({"network": config.network}, objects)
     with user_objects.holding(objects):
         agent = Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
-    print(told(run, which))
+    print(describe_checkpoint(run, which))
     return agent
 
 

@@ -32,16 +32,12 @@ class StepLearner:
     """A policy that learns from a replay of steps.
 
     Args:
-        config: the run's settings.
-        policy: the policy.
         replay: the replay, which may be written to during updates.
 
     Attributes:
         replay: the source of minibatches: the replay or its copy on the policy's device, or a `PrioritisedReplay` or a
             `HindsightReplay` over either.
         updates: number of updates so far, including those before a resumption.
-        generator: draws minibatches.
-        minibatches: the minibatches drawn.
     """
 
     def __init__(self, config: ReplayConfig, policy: OffPolicy, replay: StepReplay):

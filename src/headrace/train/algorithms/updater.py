@@ -18,7 +18,6 @@ class Updatable(Protocol):
     """The interface of a policy for an `Updater`; `headrace.train.algorithms.off_policy.OffPolicy` implements it.
 
     Attributes:
-        device: the policy's device.
         generator: the source of the noise in updates.
     """
 
@@ -44,9 +43,7 @@ class Updater:
     On CUDA there are two graphs, one for updates with the actor and one for those without.
 
     Args:
-        policy: the policy to update.
         read: returns a batch; for graphs, always with the same shapes, in the same memory.
-        graphs: whether to capture graphs on CUDA.
         improve: makes an update, or the half of one that this process makes; by default the policy's `improve_with`.
         due: returns whether the actor learns in the next update; by default the policy's `actor_is_due`.
     """

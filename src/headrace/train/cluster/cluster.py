@@ -19,11 +19,7 @@ END = 10.0
 
 
 class Cluster:
-    """The samplers and the evaluator of a run on a Ray cluster.
-
-    Args:
-        config: the run's settings.
-    """
+    """The samplers and the evaluator of a run on a Ray cluster."""
 
     def __init__(self, config: Config):
         self._config = config

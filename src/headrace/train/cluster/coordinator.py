@@ -56,7 +56,6 @@ class Shared:
     """The shared memory of the learner and the coordinator.
 
     Attributes:
-        counters, weights, evaluations: as for local workers.
         memory: the replay or the slots into which steps are written.
         status: the shared counters and messages of the cluster.
     """
@@ -73,15 +72,11 @@ class Member:
     """One sampler or the evaluator, over all actors that have run it.
 
     Attributes:
-        name: its name in messages.
         number: the sampler's number; for the evaluator, the number of samplers.
         kind: as in `ActorStart`.
-        handle: Ray's handle of the present actor.
         order: Ray's reference to the answer to its present order.
         node: the name of its node; empty until its first answer.
         lives: the number of actors that have been started for it.
-        raised: exceptions since its last step.
-        limit: agent steps that it may reach.
         version: the version of the weights that it has.
         since: the time at which its order was sent, by ``time.monotonic``.
         seconds, rests, played: the attributes of `Answer`, of its earlier actors.
@@ -108,7 +103,6 @@ class Coordinator:
 
     Args:
         ray: the module `ray`, connected to the cluster.
-        config: the run's settings.
         shared: the memory shared with the learner.
         code: the user's own files, which are sent to the actors.
     """
@@ -143,7 +137,7 @@ class Coordinator:
         status.pulse += 1
         self._put_weights()
         for reference in ready:
-            self._hear(waiting[reference])
+            self._on_answer(waiting[reference])
         now = time.monotonic()
         for member in self.members:
             if member.node and now - member.since > HEAR + self._patience:
@@ -151,7 +145,7 @@ class Coordinator:
         begun = [member.node for member in self.members if member.node]
         status.actors[0], status.nodes[0] = len(begun), len(set(begun))
 
-    def _hear(self, member: Member) -> None:
+    def _on_answer(self, member: Member) -> None:
         from ray.exceptions import RayError
 
         try:
@@ -181,14 +175,14 @@ class Coordinator:
         if answer.block is not None:
             member.raised = 0
             shared.status.received += answer.block.nbytes
-            self._bring(number, answer.block)
+            self._store(number, answer.block)
         counters.steps[number] = answer.steps
         counters.seconds[number] = member.seconds + answer.seconds
         counters.rests[number] = member.rests + answer.rests + 1
         if len(answer.episodes.returns):
             counters.note_episodes(number, *answer.episodes)
 
-    def _bring(self, number: int, block: Rows | Rollout) -> None:
+    def _store(self, number: int, block: Rows | Rollout) -> None:
         memory = self._shared.memory
         if isinstance(memory, StepReplay):
             assert isinstance(block, Rows)

@@ -32,11 +32,6 @@ class Collector(ABC):
     """The memory of one rollout, and the loop that fills it.
 
     Args:
-        config: the settings of the run.
-        spec: the task.
-        policies: the policies that act.
-        storage: the device that environments write to.
-        device: the device of the policies.
         static: whether shapes must not depend on the data, as in a CUDA graph.
 
     Attributes:
@@ -48,7 +43,6 @@ class Collector(ABC):
         acted: agents in the game before each step of the last rollout, bool[T, N, agents]; None for one agent.
         taken: steps of the last rollout that were taken, bool[T, N]; None if all were. With next-step autoreset, an
             environment begins its next episode in place of a step.
-        experiences: each policy's part of the rollout.
         seconds: time spent in ``env``, in ``inference``, and in ``learning`` (advantages, statistics). Where a whole
             rollout is one CUDA graph, these are the times of an earlier rollout that was run step by step, and only
             their proportions are meaningful.

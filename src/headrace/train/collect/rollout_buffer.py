@@ -80,9 +80,7 @@ class Experience:
     A column is one agent of one environment.
 
     Args:
-        policy: the policy.
         observations: [T + 1, N, …] (or [T + 1, N, A, …]) as the pool writes them, from the agent group's array.
-        device: the policy's device.
         static: whether shapes must not depend on the data, as in a CUDA graph.
         masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K]; None if no policy uses masks.
 

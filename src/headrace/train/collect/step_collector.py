@@ -31,9 +31,6 @@ class StepCollector(Collector):
     Args:
         config: the settings of the run, with the options of the task as they are now.
         pool: a pool with ``autoreset="next_step"``, whose observations are those that are stored.
-        policy: the policy that acts.
-        device: the device of the policy.
-        writer: the replay's writer.
     """
 
     def __init__(self, config: Config, pool: Any, policy: Policy, device: torch.device, writer: StepWriter):

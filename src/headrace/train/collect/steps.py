@@ -115,8 +115,6 @@ class StepRecorder:
 
     Args:
         pool: a pool with ``autoreset="next_step"``, whose observations are those that are stored.
-        policy: the policy that acts.
-        writer: the replay's writer.
         stack: number of stored observations in one observation of the policy.
         when: describes, in errors, when a step was taken.
     """

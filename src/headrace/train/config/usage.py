@@ -24,9 +24,7 @@ class PolicySetup:
     Attributes:
         config: the run's settings, none left open, with those of the policy.
         network: the kind of its network: mlp, cnn, gru, or own for a user's.
-        continuous: whether its actions are continuous.
         agents: the number of agents of an environment that it plays.
-        alone: whether the task has one agent.
     """
 
     config: Config

@@ -21,8 +21,6 @@ class Display:
     """The progress of runs; a context manager.
 
     Args:
-        total: agent steps of each run.
-        quiet: show nothing.
         file: where the progress is printed; standard output by default.
     """
 

@@ -72,15 +72,10 @@ class Job:
     """A run in a process.
 
     Attributes:
-        name: its name in progress and errors.
-        run_dir: the run folder.
         log: the file with the output of the process.
-        metrics: the lines of metrics so far.
-        process: the process.
         place: the index of its share of the cores, from 0.
         began: the time at which it was started, by ``time.monotonic``.
         ending: reason, steps, seconds and return at its end, or the error; None before.
-        stopping: whether it was told to stop.
     """
 
     name: str

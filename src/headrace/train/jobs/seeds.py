@@ -53,9 +53,7 @@ class Plan:
     """The task, the settings and the seeds, as ``seeds.json`` holds them.
 
     Attributes:
-        task: name of the task.
         settings: keyword arguments of `headrace.train.train`, without the seed.
-        seeds: the seeds of the runs.
     """
 
     task: str

@@ -38,7 +38,6 @@ class RunOptions:
     """What a caller of `headrace.train.train` asks for beside the settings of the run.
 
     Attributes:
-        quiet: show no progress.
         trust: do what the run's settings ask for, such as running code, and load its pickles, also if it did not begin
             here.
         objects: networks and rewards that are objects, by the names of their settings.
@@ -131,8 +130,8 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
 
         newest = checkpoints.newest(run.checkpoints)
         if newest is None and lines:
-            told = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
-            raise StateError(f"{run.checkpoints} holds no checkpoint to go on from, but {told}: begin another run")
+            known = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
+            raise StateError(f"{run.checkpoints} holds no checkpoint to go on from, but {known}: begin another run")
         return _run(config, run, newest, options)
 
 
@@ -165,9 +164,9 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
     except StorageError as error:
         raise StorageError(f"{error}; {_what_remains(run)}") from error
     if not quiet and result.steps:
-        from headrace.train.play.judging import told
+        from headrace.train.play.judging import describe_checkpoint
 
-        print(told(run))
+        print(describe_checkpoint(run))
     if result.reason == "interrupted":
         result = dataclasses.replace(result, plot=_plot(run))
         if not quiet:

@@ -36,7 +36,6 @@ class RankContext:
     """What one of torchrun's processes knows of their common run.
 
     Attributes:
-        group: the processes.
         requested: the settings that the user gave this process, name → value; None where it goes on with a run.
         earlier_run: the run folder from before a restart; None at the first start.
     """

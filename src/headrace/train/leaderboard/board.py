@@ -45,10 +45,8 @@ class Published:
 
     Attributes:
         who: the name of the system or paper.
-        goal: the return that was reached.
         source: where the result was published.
         seconds, steps: seconds and agent steps until then; None if the source does not report them.
-        hardware: the machine.
     """
 
     who: str
@@ -65,11 +63,7 @@ class Peer:
 
     Attributes:
         who: the library, one of `headrace.train.leaderboard.peers.LIBRARIES`.
-        algo: the library's name of the algorithm.
-        source: the source of the settings.
         task: the library's name of the task; by default the row's.
-        num_envs: environments of its vector environment.
-        settings: keyword arguments of its algorithm.
     """
 
     who: str
@@ -86,19 +80,15 @@ class Row:
 
     Attributes:
         name: the name of the row and of its folder: lower-case letters, digits, dots and hyphens.
-        task: the name of the task.
         goals: increasing mean returns, for each of which the time is measured; a run ends at the last.
         total_steps: agent steps after which a run ends.
         minutes: minutes of training after which a run ends.
-        algo: the algorithm.
         settings: further keyword arguments of `headrace.train.train`.
         games: episodes that the trained agent plays without exploration.
         judge: how a goal is reached: by the mean of the last ``games`` episodes of ``"training"``, or of ``"games"``
             that a checkpoint plays without exploration.
         margin: how far above the last goal the mean of training ends a run, so that its last checkpoints reach the goal
             in games, too.
-        published: published results.
-        peers: other libraries to compare with.
     """
 
     name: str

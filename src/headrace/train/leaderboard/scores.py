@@ -20,7 +20,6 @@ class TimeToReturn:
     """The steps and times at which a run first reached a return.
 
     Attributes:
-        goal: the return.
         steps: agent steps until then; None if it was not reached.
         seconds: seconds of training until then; None if it was not reached.
         core_seconds: processor seconds of the run until then, which depend less on other programs than seconds; None if
@@ -38,7 +37,6 @@ class Measured:
     """The scores of one seed of a row, as the file beside its run folder holds them.
 
     Attributes:
-        seed: the seed of the run.
         reached: when each goal was reached, in the order of the goals.
         steps, seconds: agent steps and seconds of training of the whole run.
         greedy: mean return of the trained agent without exploration; None if it was not measured.

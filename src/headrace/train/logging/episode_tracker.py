@@ -28,9 +28,7 @@ class EpisodeTracker:
     """The last ``window`` finished episodes of ``num_envs`` environments.
 
     Args:
-        num_envs: number of environments.
         window: number of episodes over which means are computed.
-        device: device of the tensors.
         types: names of agent types, for each of which means are also computed separately.
 
     Attributes:

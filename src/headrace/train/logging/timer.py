@@ -13,12 +13,7 @@ import torch
 
 
 class Timer:
-    """A clock that accumulates seconds by part.
-
-    Args:
-        device: the device whose time is measured.
-        names: names of the parts.
-    """
+    """A clock that accumulates seconds by part."""
 
     def __init__(self, device: torch.device, *names: str):
         self._device = device

@@ -99,10 +99,7 @@ class NormalisedPerceptron(nn.Module):
     """A perceptron with a `BatchRenorm` before its first layer and after each activation; layers are `nn.Linear`.
 
     Args:
-        inputs, outputs: columns.
-        hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
-        how: settings of the normalisation.
     """
 
     def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm):

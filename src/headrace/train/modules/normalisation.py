@@ -127,9 +127,7 @@ class ObservationNormaliser(Standardiser):
     """Scales observations to mean 0, standard deviation 1, clipped to ± 10.
 
     Args:
-        size: columns.
         floor: the smallest standard deviation of a column, so that a column that is nearly always 0 is not scaled up.
-        dtype: dtype of observations.
     """
 
     def __init__(

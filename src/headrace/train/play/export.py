@@ -40,9 +40,7 @@ class Array:
     """An input or output of an exported policy.
 
     Attributes:
-        name, dtype: name and dtype of the array.
         shape: shape of one row; arrays have one more dimension in front, of any length.
-        meaning: a description of the array.
     """
 
     name: str
@@ -56,8 +54,6 @@ class Exported:
     """An exported policy.
 
     Attributes:
-        path: the file.
-        inputs, outputs: its arrays in order.
         difference: the largest difference between its outputs in onnxruntime and those of the agent; None if they were
             not compared, as onnxruntime is not installed.
     """

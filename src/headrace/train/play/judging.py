@@ -63,7 +63,7 @@ def _by_evaluation(played: Evaluation) -> Judged:
     return judged("evaluation", played.mean_return, len(played.returns))
 
 
-def told(run: RunFolder, which: str = checkpoints.BEST) -> str:
+def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:
     """Returns in words which checkpoint ``which`` is: its agent steps, and how it was judged.
 
     Raises:

@@ -34,8 +34,6 @@ class Curve:
     """The returns of one run.
 
     Attributes:
-        path: the run folder.
-        config: the run's settings.
         steps, seconds, returns: agent steps, seconds of training and mean returns, float64 [M], without nan.
     """
 

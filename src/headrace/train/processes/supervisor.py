@@ -76,9 +76,6 @@ class Supervisor:
         tell: called once to tell the workers to stop; sets the flag that their loops read.
         patience: maximum wait until they have ended, in seconds.
         script: whether the workers import this program's script.
-
-    Attributes:
-        restarts: number of restarts of workers.
     """
 
     def __init__(self, tell: Callable[[], None], patience: float = PATIENCE, script: bool = False):

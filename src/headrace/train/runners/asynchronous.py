@@ -56,7 +56,6 @@ class AsyncTrainer(Runner):
 
     Args:
         config: the settings of the run; ``samplers`` is at least 1.
-        run: the run folder.
         resume: the checkpoint to continue from; None for a new run.
 
     Attributes:

@@ -140,7 +140,7 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
     if dead:
         raise_unguarded(dead[0].process.exitcode)
         words = f"{dead[0]} died: {cause_of_death(dead[0].process.exitcode)}; the run was ended"
-        raise WorkerError(words) from (first and reports[first.rank].told(str(first)))
+        raise WorkerError(words) from (first and reports[first.rank].as_error(str(first)))
     assert first is not None
     reports[first.rank].raise_as(str(first))
 

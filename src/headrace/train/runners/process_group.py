@@ -36,7 +36,6 @@ class ProcessGroup:
 
     Args:
         rank: the number of this process; 0 is the first.
-        size: the number of processes.
         stop: returns whether this process was asked to end the run; None to react to Ctrl-C.
         device: returns this process's device, given that of the settings; None for the same device.
         watched: whether the process that started these logs failures of the run.

@@ -52,11 +52,6 @@ EVALUATED = 0.1  # maximum of that time, beside a second, as a part of the train
 class Runner(ABC):
     """The state of a run, and its loop.
 
-    Args:
-        config: the settings of the run.
-        run: the run folder.
-        device: the learner's device.
-
     Attributes:
         policies: all policies of the run; the returns of the run are those of the first policy.
         writer: writes the metrics; None in a process that does not write them.
@@ -98,7 +93,12 @@ class Runner(ABC):
             return self._note_end()
         self._since = saved = time.monotonic()
         self._note_beginning()
-        with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard, heard_by(self._hear):
+        with (
+            naming_what_is_kept(self.run.checkpoints),
+            self._running() as interrupt,
+            dashboard,
+            heard_by(self._on_remark),
+        ):
             self.callbacks.start()
             stop = self.callbacks.stopped
             while not (stop or self._at_end()):
@@ -249,7 +249,7 @@ class Runner(ABC):
         self.remarks.append(words)
         self.note(kind, words)
 
-    def _hear(self, words: str) -> None:
+    def _on_remark(self, words: str) -> None:
         """Shows a pool's remark, and logs it as an event, in whichever process of the run."""
         self.remarks.append(words)
         self.run.events.note("warning", words, self.step, self.seconds)

@@ -32,9 +32,7 @@ class StepTrainer(Trainer):
     """A run in turn with a replay of steps; arguments as of `Trainer`.
 
     Attributes:
-        policy: the only policy.
         replay: what the collector writes and the learner reads.
-        learner: makes the updates.
         collected: agent steps of all processes since the replay was empty; those of a part that several processes began
             with count for each.
     """

@@ -56,8 +56,6 @@ class Trainer(Runner):
     """A run that collects and learns in turn.
 
     Args:
-        config: the settings of the run.
-        run: the run folder.
         resume: the checkpoint to go on from, as `ProcessGroup.scatter` returns it.
         group: the processes that train together; by default this one alone.
 

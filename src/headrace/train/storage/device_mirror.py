@@ -23,7 +23,6 @@ class DeviceReplay(StepReplay):
     Numbers of transitions stay on the CPU. `draw` first copies new rows to the device.
 
     Args:
-        replay: the replay that samplers write to.
         device: the device of the copy, which takes as much memory as the replay itself.
     """
 

@@ -21,7 +21,6 @@ class Replay:
         capacity: number of transitions that it holds; at least as many as one `write` takes.
         inputs, actions: columns of one observation, D, and of one action, A.
         masks: columns of one action mask, K; 0 without masks.
-        device: the device of its memory.
         dtype: dtype of its memory: float64 for observations that float32 would round.
 
     Attributes:

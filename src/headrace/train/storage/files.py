@@ -82,7 +82,7 @@ class ReplayFiles:
         self._replace(MANIFEST, json.dumps(manifest).encode())
         flush(self.folder)
         self._chunks, self._saved = chunks, written
-        self._tidy()
+        self._remove_unlisted()
         return written
 
     def load(self, written: Sequence[int] | None = None) -> None:
@@ -183,7 +183,7 @@ class ReplayFiles:
         flush(temporary)
         temporary.rename(self.folder / name)
 
-    def _tidy(self) -> None:
+    def _remove_unlisted(self) -> None:
         """Removes files that no manifest lists: those of overwritten rows, and those of interrupted saves."""
         named = {MANIFEST, *(chunk.name for chunk in self._chunks)}
         for file in self.folder.iterdir():

@@ -26,7 +26,6 @@ class HindsightReplay(ReplayWrapper):
     """Reads from a `StepReplay` of single steps, and replaces some goals.
 
     Args:
-        replay: the replay to read from.
         goals: where goals are in observations, and the rewards for reaching them.
         share: the probability that a transition's goal is replaced.
     """

@@ -21,9 +21,7 @@ class Minibatches:
 
     Args:
         replay: the source of transitions, on ``device``.
-        size: transitions of a minibatch.
         normalised: returns normalised transitions, as `OffPolicy.normalised`.
-        device: the device that learns.
         in_place: whether `read` always returns the same memory.
 
     Attributes:

@@ -27,7 +27,6 @@ class PrioritisedReplay(ReplayWrapper):
     Transitions that were never drawn have the highest priority so far.
 
     Args:
-        replay: the replay to draw from.
         exponent: the exponent α of priorities; 0 draws uniformly.
         importance: the initial exponent β of importance weights.
 

@@ -18,7 +18,6 @@ class StepReader:
     """A reader of transitions of n steps.
 
     Args:
-        layout: the layout of the arrays.
         arrays: the fields named in `NEEDED`, as tensors on one device.
         n_step, gamma: as in `StepReplay`.
     """

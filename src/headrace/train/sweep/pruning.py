@@ -29,7 +29,6 @@ class Pruner:
 
     Args:
         rule: ``"median"`` or ``"halving"``.
-        total_steps: agent steps of a whole run.
     """
 
     def __init__(self, rule: Rule, total_steps: int):

@@ -11,7 +11,7 @@ from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs.lock import held
 from headrace.train.sweep.pruning import Pruner, Rule
 from headrace.train.sweep.samplers import Sampler
-from headrace.train.sweep.trials import Plan, Trial, append, ended, mend, read_trials, value_of
+from headrace.train.sweep.trials import Plan, Trial, append, drop_incomplete_line, ended, read_trials, value_of
 
 LOCK = "sweep.lock"
 GIVEN_UP = 3  # number of trials after which a sweep ends if all of them have failed
@@ -22,8 +22,6 @@ class Sweep:
 
     Args:
         folder: the folder with ``sweep.json``; trials are run folders in it.
-        plan: the plan of the sweep.
-        sampler: the sampler of settings.
     """
 
     def __init__(self, folder: Path, plan: Plan, sampler: Sampler):
@@ -53,7 +51,7 @@ class Sweep:
             Processes(jobs) as processes,
             Display(plan.total_steps, quiet) as display,
         ):
-            mend(self.folder)
+            drop_incomplete_line(self.folder)
             waiting = deque(self._unfinished())
             running: dict[str, Trial] = {}
 

@@ -25,9 +25,7 @@ class Range:
     """The numbers from ``low`` to ``high``, both included.
 
     Attributes:
-        low, high: the bounds.
         log: whether the logarithms of the numbers are drawn uniformly.
-        integer: whether the numbers are integers.
     """
 
     low: float

@@ -79,7 +79,6 @@ class Probe:
     """A measurement of a size.
 
     Attributes:
-        size: the size.
         sampling: agent steps per second of all samplers.
         updates: updates per second; 0 if the run collects and learns in turn.
         cores: mean number of cores in use by learner and workers; None if unknown.

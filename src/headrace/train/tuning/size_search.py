@@ -34,8 +34,6 @@ class SearchResult:
     """The result of a search.
 
     Attributes:
-        best: the probe of the best size.
-        probes: all probes in their order.
         ended: for each number that was varied, the reason why it was not increased further.
         remembered: whether the result is from the cache.
     """
@@ -50,7 +48,6 @@ class Search(ABC):
     """A search that doubles one number after the other, as long as training gets faster.
 
     Args:
-        measure: measures a size.
         show: called with each probe.
         keep: names of numbers that are not varied.
         limit: time after which no further probe is begun, in seconds.

@@ -186,7 +186,6 @@ class WorkersSearch(Search):
 
     Args:
         config, limit, keep, briefly, show, scope: as for `tune`.
-        measure: measures a size.
     """
 
     PLAIN = ENOUGH

@@ -39,12 +39,10 @@ class Exchange:
 
     Args:
         policy: a policy of the run, which determines the sizes.
-        weights: the buffer that samplers read.
         apart: whether actor and critics are learnt in two processes.
 
     Attributes:
         weights: the buffer of the actor, with its other parts (a temperature) as extras; the actor's process writes it.
-        critics: the buffer of the critics.
         moments: the buffer of the state of the actor's optimisers, with the actor's statistics as extras.
 
     Raises:

@@ -69,7 +69,6 @@ class Camera:
     """A recorder of videos of episodes at some points of a run, within a share of the cores' time.
 
     Args:
-        config: the run's settings.
         run: the run folder, in which videos are kept.
     """
 

@@ -29,7 +29,6 @@ class RolloutLearner:
     Attributes:
         steps: number of agent steps that have been used, including those before a resumption.
         updates: number of gradient steps, including those before a resumption.
-        generator: the source of minibatches' permutations.
     """
 
     def __init__(self, config: Config, policy: OnPolicy, rollouts: Rollouts, weights: WeightBuffer) -> None:

@@ -33,13 +33,8 @@ class Sampler(ABC):
     """One sampler.
 
     Args:
-        config: the run's settings.
-        number: the sampler's number.
-        restarts: number of its earlier starts.
         weights: the buffer from which it reads its policy.
         counters: the run's shared counters.
-        autoreset: the autoreset mode of its pool.
-        options: the options of the task.
     """
 
     def __init__(

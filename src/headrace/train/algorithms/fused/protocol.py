@@ -20,10 +20,8 @@ class Parts:
     """The parts of a policy that an update uses.
 
     Attributes:
-        config: the policy's settings.
         network, targets: the network, and the target networks.
         optimisers: name of a part of the network → its optimiser.
-        distribution: the action distribution.
         noise: returns standard normal noise for `rows` actions, float32[rows, A].
     """
 

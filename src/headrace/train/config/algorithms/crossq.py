@@ -72,11 +72,7 @@ class CrossQConfig(SACConfig):
 
 
 class CrossQDeclaration:
-    """The declaration of CrossQ; see `Algorithm`.
-
-    Attributes:
-        known_presets: the settings of each preset.
-    """
+    """The declaration of CrossQ; see `Algorithm`."""
 
     settings: ClassVar[type[Any]] = CrossQConfig
     known_presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS

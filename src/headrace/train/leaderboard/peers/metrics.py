@@ -21,11 +21,7 @@ LINES = 0.2  # seconds between two lines of metrics
 
 
 class Metrics:
-    """Writes lines of metrics; its clock begins when it is made.
-
-    Args:
-        request: what is asked for.
-    """
+    """Writes lines of metrics; its clock begins when it is made."""
 
     def __init__(self, request: Request):
         self._goal, self._episodes = request["goal"], request["episodes"]
