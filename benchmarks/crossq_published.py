@@ -22,7 +22,7 @@ from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 PUBLISHED_WIDTH = 2048
 STEPS = 100_000

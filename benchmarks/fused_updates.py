@@ -30,8 +30,8 @@ from headrace.train.config.settings import make_config
 from headrace.train.modules.network import input_size
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.allocator import keep_freed_memory
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.samples import Samples, draw_order
+from headrace.train.storage.transitions import Transitions
 from sac_update import ACTIONS, BOX, OBSERVATIONS, transitions
 
 CHOICES = gym.spaces.Discrete(ACTIONS)
@@ -105,12 +105,12 @@ class NodesSAC(SAC):
     def critic_losses(self, batch: Transitions) -> Losses:
         """As `SAC.critic_losses`."""
         with torch.no_grad():
-            actions, log_prob = self._sample(batch.following)
-            after = self.targets.critic(batch.following, actions).amin(0)
-            wanted = batch.rewards + batch.discounts * (after - self.network.temperature.log.exp() * log_prob)
+            next_actions, log_prob = self._sample(batch.next_observations)
+            next_q = self.targets.critic(batch.next_observations, next_actions).amin(0)
+            target = batch.rewards + batch.discounts * (next_q - self.network.temperature.log.exp() * log_prob)
         critic = self.network.critic
         values = _Critics.apply(critic, critic.first, batch.inputs, batch.actions)
-        loss = batch.mean((values - wanted).square()).sum() / 2  # type: ignore[operator]
+        loss = batch.mean((values - target).square()).sum() / 2  # type: ignore[operator]
         return Losses({"critic": loss}, (loss, values.mean()))  # type: ignore[union-attr]
 
     def actor_losses(self, batch: Transitions) -> Losses:

@@ -22,7 +22,7 @@ from typing import Any
 import tyro
 
 from common import RESULTS, heading, tell
-from headrace.train.cluster.courier import LEAST, PATIENCE, PATIENCE_EACH, PUT
+from headrace.train.cluster.coordinator import LEAST, PATIENCE, PATIENCE_EACH, PUT
 from headrace.train.config.settings import make_config
 from headrace.train.workers.policy_copy import frozen_policy
 from headrace.train.workers.rate_limiter import SLACK
@@ -62,7 +62,7 @@ class Costs:
     Attributes:
         step: seconds of a sampler for an agent step.
         envs: environments of a sampler.
-        answer, byte: seconds of the courier for an answer, and for each of its bytes.
+        answer, byte: seconds of the coordinator for an answer, and for each of its bytes.
         bytes_a_step: that a sampler sends.
         update: seconds of the learner.
         version: updates between two versions of the weights.
@@ -80,11 +80,11 @@ class Costs:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Costs:
-        """Fits them to what was measured: the first task's, and the courier's from answers of two sizes."""
+        """Fits them to what was measured: the first task's, and the coordinator's from answers of two sizes."""
         one, two = record["costs"][:2]
         sizes = two["bytes_an_answer"] - one["bytes_an_answer"]
-        byte = max(0.0, (two["courier_seconds_an_answer"] - one["courier_seconds_an_answer"]) / sizes)
-        answer = one["courier_seconds_an_answer"] - byte * one["bytes_an_answer"]
+        byte = max(0.0, (two["coordinator_seconds_an_answer"] - one["coordinator_seconds_an_answer"]) / sizes)
+        answer = one["coordinator_seconds_an_answer"] - byte * one["bytes_an_answer"]
         learning = [each for each in record["learning"] if each["where"] == "cluster"]
         update = statistics.median(each["learner_seconds_an_update"] for each in learning)
         version = statistics.median(each["seconds_a_version"] * each["updates"] for each in learning)
@@ -102,7 +102,7 @@ class Outcome:
         ratio: updates a step; None for a free pace.
         sampling: agent steps a second that arrive.
         updates: a second.
-        courier: the part of the time in which the courier is busy.
+        coordinator: the part of the time in which the coordinator is busy.
         age: seconds from the publication of the weights that acted to now, of the newest rows.
         versions: the same in versions of the weights.
     """
@@ -111,7 +111,7 @@ class Outcome:
     ratio: float | None
     sampling: float
     updates: float
-    courier: float
+    coordinator: float
     age: float
     versions: float
 
@@ -131,7 +131,7 @@ class Queue:
         self._patience = PATIENCE + PATIENCE_EACH * samplers
         self._steps = 0.0  # that arrived
         self._updates, self._updated = 0.0, 0.0  # and when they were counted
-        self._inwards = self._outwards = self._courier = 0.0  # when they are free again
+        self._inwards = self._outwards = self._coordinator = 0.0  # when they are free again
         self._busy = 0.0
         self._limit = [0.0] * samplers
         self._own = [0.0] * samplers
@@ -152,11 +152,11 @@ class Queue:
                     before = self._steps, self._learn(next_look), self._busy
                 ages.append(next_look - statistics.mean(self._acted))
                 next_look += half / 200
-            start = max(arrived, self._courier)
+            start = max(arrived, self._coordinator)
             cost = self._costs.answer + self._costs.byte * steps * self._costs.bytes_a_step
-            self._courier, self._busy = start + cost, self._busy + cost
+            self._coordinator, self._busy = start + cost, self._busy + cost
             self._steps, self._own[sampler], self._acted[sampler] = self._steps + steps, self._own[sampler] + steps, put
-            heapq.heappush(events, self._order(sampler, self._courier))
+            heapq.heappush(events, self._order(sampler, self._coordinator))
         updates, age = self._learn(seconds) - before[1], statistics.mean(ages)
         return Outcome(
             self._samplers,
@@ -232,7 +232,7 @@ def row(each: dict[str, Any]) -> dict[str, Any]:
         "replay ratio": "free" if each["ratio"] is None else f"1/{1 / each['ratio']:.0f}",
         "steps/s": f"{each['sampling']:,.0f}",
         "updates/s": f"{each['updates']:,.0f}",
-        "courier busy": f"{each['courier']:.0%}",
+        "coordinator busy": f"{each['coordinator']:.0%}",
         "age of the newest rows": f"{1000 * each['age']:,.0f} ms",
         "in versions": f"{each['versions']:,.1f}",
     }

@@ -78,13 +78,13 @@ class Behind(Sampling):
                 raise SystemExit(f"samplers do not begin: {self.counters.steps.tolist()} steps")
 
     def measured(self, seconds: float) -> dict[str, float]:
-        """Rates, the age of the newest rows, and what the parts cost: all but the courier's in seconds of the clock."""
+        """Rates, the age of the newest rows, and what the parts cost: in wall-clock seconds but the coordinator's."""
         assert self.cluster is not None
         self._learn(seconds / 4)
-        status, couriers = self.cluster._status, self.couriers()
+        status, coordinators = self.cluster._status, self.coordinators()
         began, lost, version, updates = time.perf_counter(), self._lost, self.weights.version, self.learner.updates
         steps, worked = self.counters.total_steps(), self.counters.seconds[:, WORK].sum()
-        answers, received, spent = int(status.exchanges[0]), int(status.received[0]), used(couriers)
+        answers, received, spent = int(status.exchanges[0]), int(status.received[0]), used(coordinators)
         ages = []
         while (took := time.perf_counter() - began) < seconds:
             self._learn(0.1)
@@ -101,7 +101,7 @@ class Behind(Sampling):
             "seconds_a_step": (self.counters.seconds[:, WORK].sum() - worked) / steps,
             "seconds_an_update": (took - (self._lost - lost)) / made,
             "updates_a_version": made / version,
-            "courier_seconds_an_answer": (used(couriers) - spent) / (int(status.exchanges[0]) - answers),
+            "coordinator_seconds_an_answer": (used(coordinators) - spent) / (int(status.exchanges[0]) - answers),
             "bytes_a_step": (int(status.received[0]) - received) / steps,
             "weights_bytes": 4.0 * self.policy_copy.vector.numel(),
         }
@@ -129,7 +129,7 @@ def predicted(found: dict[str, float], args: NetworkArgs, network: dict[str, flo
     costs = Costs(
         step=found["seconds_a_step"],
         envs=args.num_envs,
-        answer=found["courier_seconds_an_answer"],
+        answer=found["coordinator_seconds_an_answer"],
         byte=0.0,
         bytes_a_step=found["bytes_a_step"],
         update=found["seconds_an_update"],
@@ -139,7 +139,7 @@ def predicted(found: dict[str, float], args: NetworkArgs, network: dict[str, flo
     outcome = asdict(
         Queue(costs, replace(ModelArgs(node=args.samplers), **network), args.samplers, args.ratio).run(SIMULATED)
     )
-    return {name: outcome[name] for name in ("sampling", "updates", "courier", "age")}
+    return {name: outcome[name] for name in ("sampling", "updates", "coordinator", "age")}
 
 
 def fitted(found: dict[str, float], args: NetworkArgs, network: dict[str, float], name: str, most: float) -> float:

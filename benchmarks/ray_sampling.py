@@ -68,14 +68,14 @@ class Sampling(OffPolicyTrainer):
             time.sleep(0.01)
 
     def processes(self) -> list[psutil.Process]:
-        """The samplers' processes, and with a cluster the courier's."""
+        """The samplers' processes, and with a cluster the coordinator's."""
         if self.cluster is None:
             return [psutil.Process(pid) for pid in self.supervisor.pids().values()]
-        return [*self.couriers(), *actors()]
+        return [*self.coordinators(), *actors()]
 
-    def couriers(self) -> list[psutil.Process]:
+    def coordinators(self) -> list[psutil.Process]:
         """The process between learner and cluster."""
-        return [psutil.Process(self.supervisor.pids()["courier"])]
+        return [psutil.Process(self.supervisor.pids()["coordinator"])]
 
     def rate(self, seconds: float) -> float:
         """Agent steps a second, while its processes run; they are stopped before and after."""
@@ -86,7 +86,7 @@ class Sampling(OffPolicyTrainer):
             return (self.counters.total_steps() - steps) / (time.perf_counter() - began)
 
     def costs(self, seconds: float) -> dict[str, float]:
-        """Processor seconds of a sampler for a step and of the courier for an answer, and the bytes of an answer."""
+        """CPU seconds of a sampler for a step and of the coordinator for an answer, and the bytes of an answer."""
         assert self.cluster is not None
         with going(self.processes()):
             time.sleep(SETTLE)
@@ -98,14 +98,14 @@ class Sampling(OffPolicyTrainer):
             steps = after[2] - before[2]
             return {
                 "sampler_seconds_a_step": (after[0] - before[0]) / steps,
-                "courier_seconds_an_answer": (after[1] - before[1]) / answers,
+                "coordinator_seconds_an_answer": (after[1] - before[1]) / answers,
                 "bytes_an_answer": (int(status.received[0]) - received) / answers,
                 "bytes_a_step": (int(status.received[0]) - received) / steps,
                 "answers_a_second": answers / seconds,
             }
 
     def _costs(self) -> tuple[float, float, int]:
-        return used(actors()), used(self.couriers()), self.counters.total_steps()
+        return used(actors()), used(self.coordinators()), self.counters.total_steps()
 
     def learned(self, seconds: float) -> dict[str, float]:
         """Rates while it learns, too, the processor seconds of an update, and the age of what comes in."""

@@ -27,7 +27,8 @@ from headrace.train.algorithms.sac import SAC
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.allocator import keep_freed_memory
-from headrace.train.storage.device_replay import Replay, Transitions
+from headrace.train.storage.device_replay import Replay
+from headrace.train.storage.transitions import Transitions
 
 INPUTS, ACTIONS, HIDDEN = 17, 6, 256
 HELD = 100_000  # transitions in the replays
@@ -160,7 +161,7 @@ def stable_baselines(batch: int, held: Transitions) -> Callable[[], None]:
     model = stable_baselines3.SAC("MlpPolicy", Nothing(), buffer_size=HELD, batch_size=batch, seed=1, device="cpu")
     model.set_logger(configure(None, []))
     buffer: Any = model.replay_buffer
-    buffer.observations[:, 0], buffer.next_observations[:, 0] = held.inputs.numpy(), held.following.numpy()
+    buffer.observations[:, 0], buffer.next_observations[:, 0] = held.inputs.numpy(), held.next_observations.numpy()
     buffer.actions[:, 0], buffer.rewards[:, 0] = held.actions.numpy(), held.rewards.numpy()
     buffer.dones[:, 0] = (held.discounts == 0).numpy()
     buffer.full = True

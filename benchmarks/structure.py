@@ -1,12 +1,13 @@
 """Size and shape of `headrace.train`, and what a reader follows from a step of the environments to a gradient.
 
-    python benchmarks/structure.py --checkouts ../before . --files ppo.py
+    python benchmarks/structure.py --files examples/ppo.py examples/sac.py
+
+The result holds the sentence on what is read that docs/architecture.md quotes. Rows of other checkouts, and of
+libraries that are not installed, are those of the run before.
 
 Lines are those of all Python files, blank ones and comments included; lines of code leave these and docstrings out. The
 import chain is the longest path through modules of `headrace.train` that import each other (imports inside functions
-and under ``TYPE_CHECKING`` count); a circle is a group of modules that reach each other. Public functions are those of
-modules and of public classes outside `envs/` whose names have no leading underscore; overloads, properties and
-overrides of a documented method are left out.
+and under ``TYPE_CHECKING`` count); a circle is a group of modules that reach each other.
 
 For what is read, one iteration of training in one process, after three that warm up, runs under Python's tracing; lines
 are those of `headrace.train` that were executed at least once, so neither docstrings nor branches that another setting
@@ -31,7 +32,7 @@ from typing import Any
 
 import tyro
 
-from common import RESULTS, heading, tell
+from common import RESULTS, earlier, heading, tell
 from headrace.train.config.settings import make_config
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
@@ -47,7 +48,7 @@ class StructureArgs:
     """Lines of checkouts, and those that run from a step to a gradient."""
 
     checkouts: tuple[Path, ...] = (Path(__file__).parents[1],)
-    """the last one is this one"""
+    """the last one is this one; ``--checkouts ../before .``"""
     files: tuple[Path, ...] = ()
     """single files to count beside it"""
     out: Path = RESULTS
@@ -106,36 +107,6 @@ def longest_chain(graph: Graph) -> int:
     return max(map(floors, set(home.values())))
 
 
-def undocumented(files: dict[str, Path]) -> list[str]:
-    """Returns the public functions and methods outside `envs/` that have no docstring."""
-    trees = {name: ast.parse(path.read_text()) for name, path in files.items() if ".envs." not in f"{name}."}
-    documented = {
-        each.name
-        for tree in trees.values()
-        for owner in ast.walk(tree)
-        if isinstance(owner, ast.ClassDef)
-        for each in owner.body
-        if isinstance(each, ast.FunctionDef) and ast.get_docstring(each)
-    }
-    missing = []
-    for name, tree in trees.items():
-        for each in tree.body:
-            if isinstance(each, ast.FunctionDef) and not (ast.get_docstring(each) or each.decorator_list):
-                missing += [] if each.name.startswith("_") else [f"{name}.{each.name}"]
-            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
-                missing += [f"{name}.{each.name}.{method}" for method in _silent(each, documented)]
-    return sorted(missing)
-
-
-def _silent(owner: ast.ClassDef, documented: set[str]) -> list[str]:
-    methods = [each for each in owner.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
-    return [
-        each.name
-        for each in methods
-        if not ast.get_docstring(each) and not each.decorator_list and each.name not in documented
-    ]
-
-
 def lines_of_code(text: str) -> int:
     """Lines of a file that are neither blank nor a comment nor part of a docstring."""
     told: set[int] = set()
@@ -159,8 +130,7 @@ def measure(checkout: Path) -> dict[str, int]:
         "folders": len({path.parent for path in train.values()}),
         "longest file, lines": max(lengths),
         "longest import chain, modules": longest_chain(graph),
-        "circles of imports": len(circles(graph)),
-        "public functions without docstring": len(undocumented(files)),
+        "circles of imports": len(circles(imports(files, "headrace"))),
     }
 
 
@@ -265,19 +235,37 @@ def reading(files: tuple[Path, ...]) -> dict[str, Row]:
         rows[f"headrace {algo}, {'by hand' if fused else 'losses'}"] = ours(task, algo, fused)
     if importlib.util.find_spec("rsl_rl"):
         rows["rsl_rl ppo"] = theirs()
-    return rows | {path.name: (file_lines(path), None, 1) for path in files}
+    return rows | {path.as_posix(): (file_lines(path), None, 1) for path in files}
+
+
+def sentence(read: dict[str, Any]) -> str:
+    """What a reader follows, in words."""
+    ppo, ppo_losses, sac, sac_losses = (
+        read[f"headrace {algo}, {way}"] for algo in ("ppo", "sac") for way in ("by hand", "losses")
+    )
+    words = (
+        f"From a step of the environments to a gradient, PPO runs {ppo_losses['lines']} distinct lines of "
+        f"{ppo_losses['functions']} functions, and SAC {sac_losses['lines']} of {sac_losses['functions']}, with losses "
+        f"in autograd ({ppo['lines']} and {sac['lines']} lines with hand-written gradients)."
+    )
+    if "rsl_rl ppo" in read:
+        peer = read["rsl_rl ppo"]
+        words += f" PPO in rsl_rl runs {peer['lines']} lines of {peer['functions']} functions, including its logger."
+    files = [f"`{name}` {row['lines']}" for name, row in read.items() if row["functions"] is None]
+    return words + (f" Single files have, in lines of code: {', '.join(files)}." if files else "")
 
 
 def main() -> None:
     args = tyro.cli(StructureArgs)
     columns = {"now" if path == args.checkouts[-1] else path.resolve().name: measure(path) for path in args.checkouts}
-    read = reading(args.files)
-    told = ", ".join(f"{name} {lines}" for name, (lines, _, _) in read.items())
+    columns = {**(earlier(args.out, "structure", "checkouts") or {}), **columns}
+    read = earlier(args.out, "structure", "reading") or {}
+    read |= {name: dict(zip(COLUMNS, row, strict=True)) for name, row in reading(args.files).items()}
     record = heading("structure", "Lines of `train/`; no speed") | {
         "checkouts": columns,
-        "reading": {name: dict(zip(COLUMNS, row, strict=True)) for name, row in read.items()},
+        "reading": read,
         "rows": [{"checkout": name} | column for name, column in columns.items()],
-        "note": f"Lines that run from a step to a gradient: {told}.",
+        "note": sentence(read),
     }
     tell(args.out, record)
 

@@ -123,7 +123,7 @@ class Turns:
         return frames / took, (trainer.counters.total_steps() - steps) / took
 
 
-def dealt(task: str, minibatch: int, args: TogetherArgs) -> Config:
+def with_balanced_cores(task: str, minibatch: int, args: TogetherArgs) -> Config:
     """The run: half of the cores for environments, half for the learner."""
     cores = usable_cores()
     learning = max(1, cores // 2) if args.device == "cpu" else 1
@@ -143,7 +143,7 @@ def dealt(task: str, minibatch: int, args: TogetherArgs) -> Config:
 def comparisons(args: TogetherArgs) -> Iterator[Comparison]:
     """Both sides of each run."""
     for task, minibatch in itertools.product(args.tasks, args.minibatches):
-        config = dealt(task, minibatch, args)
+        config = with_balanced_cores(task, minibatch, args)
         with tempfile.TemporaryDirectory() as folder:
             trainer = Gated(config, RunFolder.create(Path(folder) / "run", config))
             turns = Turns(trainer, args)

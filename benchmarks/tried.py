@@ -25,14 +25,15 @@ from common import RESULTS, earlier, heading, tell
 from headrace.train import Callback, train
 from headrace.train.play.evaluate import evaluate
 
+EXAMPLES = Path(__file__).parents[1] / "examples" / "algorithms"
 VARIANTS, REPPO = Path(__file__).with_name("tried_algorithms.py"), Path(__file__).with_name("tried_reppo.py")
 REPLAYS: dict[str, str] = {
     "SAC": "sac",
     "SAC, LayerNorm in the critics": f"{VARIANTS}:LayerNorm",
     "TQC, 2 critics of 25 quantiles": f"{VARIANTS}:TQC",
     "CrossQ": "crossq",
-    "XQC": "xqc",
-    "FlashSAC, 1 block": "flashsac",
+    "XQC": f"{EXAMPLES}/xqc.py:XQC",
+    "FlashSAC, 1 block": f"{EXAMPLES}/flash_sac.py:FlashSAC",
     "SAC, Muon": f"{VARIANTS}:Muon",
 }
 """algorithms with a replay: name → algorithm; the first is the one whose time counts"""

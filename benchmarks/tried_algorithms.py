@@ -22,7 +22,7 @@ from headrace.train.config.fields import setting
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.perceptron import Perceptron
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class Critics(nn.Module):
@@ -98,14 +98,16 @@ class TQC(WithCritics):
         """Quantile Huber losses of all critics' quantiles towards ``r + discount · (kept quantiles - α log π)``."""
         config = self.config
         with torch.no_grad():
-            following, log_prob = self._sample(batch.following)
-            pooled = torch.cat(tuple(self.targets.critic.answers(batch.following, following)), 1).sort(1).values
+            next_actions, log_prob = self._sample(batch.next_observations)
+            pooled = (
+                torch.cat(tuple(self.targets.critic.answers(batch.next_observations, next_actions)), 1).sort(1).values
+            )
             kept = pooled[:, : pooled.shape[1] - config.dropped * config.critics]
-            after = kept - (self.network.temperature.log.exp() * log_prob).unsqueeze(1)
-            wanted = batch.rewards.unsqueeze(1) + batch.discounts.unsqueeze(1) * after
+            next_q = kept - (self.network.temperature.log.exp() * log_prob).unsqueeze(1)
+            target = batch.rewards.unsqueeze(1) + batch.discounts.unsqueeze(1) * next_q
         answers = self.network.critic.answers(batch.inputs, batch.actions)
         levels = (torch.arange(config.quantiles, device=answers.device) + 0.5) / config.quantiles
-        error = wanted[None, :, None, :] - answers.unsqueeze(3)  # [K, B, quantiles, kept]
+        error = target[None, :, None, :] - answers.unsqueeze(3)  # [K, B, quantiles, kept]
         huber = torch.where(error.abs() > 1, error.abs() - 0.5, error.square() / 2)
         loss = batch.mean(((levels[:, None] - (error.detach() < 0).float()).abs() * huber).mean((2, 3))).sum()
         return Losses({"critic": loss}, (loss, answers.mean()))

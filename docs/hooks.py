@@ -15,7 +15,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 DOCS = Path(__file__).parent
-OUTSIDE = re.compile(r"\]\(\.\./((?:examples|benchmarks)/\w+)\.(?:py|md)\)")
+OUTSIDE = re.compile(r"\]\(\.\./((?:examples/algorithms|examples|benchmarks)/\w+)\.(?:py|md)\)")
 PICTURE = re.compile(r"\[[^\]]*\]\((?!https?:)([^)]+\.(?:svg|png))\)")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|\.\./docs/|[^)]+\.(?:svg|png)\))[^)]+\)")
 

@@ -127,11 +127,11 @@ def main() -> None:
                     finished.append(running[i])
                     running[i] = 0
                 obs = tensor(after)
-            following, last, advantages = agent.value(obs), torch.zeros(n), torch.zeros(t_max, n)
+            next_value, last, advantages = agent.value(obs), torch.zeros(n), torch.zeros(t_max, n)
             for t in reversed(range(t_max)):
                 going = args.gamma * (1 - ends[t])
-                last = rewards[t] + going * following - values[t] + going * args.gae_lambda * last
-                advantages[t], following = last, values[t]
+                last = rewards[t] + going * next_value - values[t] + going * args.gae_lambda * last
+                advantages[t], next_value = last, values[t]
 
         flat = [x.flatten(0, 1) for x in (seen, actions, log_probs, advantages, advantages + values)]
         for index in (i for _ in range(args.epochs) for i in torch.randperm(t_max * n).chunk(args.minibatches)):

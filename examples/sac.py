@@ -129,12 +129,12 @@ def main() -> None:
     )
 
     def learn() -> None:
-        obs, action, reward, after, over = memory.sample(args.batch_size)
+        obs, action, reward, next_obs, over = memory.sample(args.batch_size)
         alpha = log_alpha.exp().detach()
         with torch.no_grad():
-            following, log_prob = actor(after)
-            value = targets(after, following).min(0).values - alpha * log_prob
-            target = reward[:, 0] + args.gamma * (1 - over[:, 0]) * value
+            next_action, next_log_prob = actor(next_obs)
+            next_q = targets(next_obs, next_action).min(0).values - alpha * next_log_prob
+            target = reward[:, 0] + args.gamma * (1 - over[:, 0]) * next_q
         error = mse_loss(critics(obs, action), target.expand(2, -1)) * 2
         descend(critic_step, error)
         chosen, log_prob = actor(obs)

@@ -123,6 +123,12 @@ def test_pages_hold_what_the_results_say():
     assert subprocess.run(command, check=False).returncode == 0, "run python benchmarks/table.py"
 
 
+def test_the_page_on_the_architecture_says_what_was_counted():
+    record = json.loads((BENCHMARKS / "results" / "structure.json").read_text())
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert record["note"] in " ".join(page.split())
+
+
 def test_the_catalogue_names_scripts_and_misses_none():
     entries = [entry for section in catalog.sections().values() for entry in section]
     names = [entry.name for entry in entries]
@@ -148,7 +154,7 @@ def test_records_have_one_of_two_forms():
         assert len({tuple(row) for row in record.get("rows", ())}) < 2, path.name
 
 
-def test_what_falls_short_says_why():
+def test_missed_targets_have_an_explanation():
     for entry in catalog.CATALOG:
         path = BENCHMARKS / "results" / f"{entry.name}.json"
         reached, wanted = run_all.verdict(json.loads(path.read_text())) if path.exists() else (0, 0)
@@ -170,7 +176,7 @@ def test_the_benchmark_that_the_readme_shows_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_what_it_took_to_reach_a_return_is_kept_by_task_and_seed(tmp_path: Path) -> None:
+def test_steps_to_a_return_are_stored_by_task_and_seed(tmp_path: Path) -> None:
     """A mark that is reached at once ends a run; another run of the same takes its place, others stay beside it."""
     command = [sys.executable, str(ROOT / "benchmarks" / "learning.py"), "Pendulum-v1:ppo:-2000"]
     sizes = ["--set", "total_steps=4000", "num_envs=4", "num_steps=64", "--every", "500", "--episodes", "2"]

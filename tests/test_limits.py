@@ -160,7 +160,7 @@ def test_each_limit_is_named(error: Exception, words: str) -> None:
     assert issubclass(LimitError, HeadraceError) and issubclass(LimitError, OSError)
 
 
-def test_what_is_behind_an_exception_counts() -> None:
+def test_the_cause_of_an_exception_is_examined() -> None:
     error = RuntimeError("a library cannot be loaded")
     error.__cause__ = OSError(errno.ENOMEM, "no")
     with pytest.raises(LimitError, match="memory"), limits_named("a pool"):

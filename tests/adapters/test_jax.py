@@ -51,7 +51,7 @@ def test_actions_are_read_where_jax_computed_them() -> None:
         pool.step(action)
 
 
-def test_what_jax_holds_stays_and_memory_is_used_again() -> None:
+def test_arrays_held_by_jax_never_change_and_free_memory_is_reused() -> None:
     act = jax.jit(lambda obs: (obs[:, 2] > 0).astype("int32"))
     with make("CartPole-v1", 16, seed=0) as pool, headrace.make("CartPole-v1", num_envs=16, seed=0) as twin:
         obs, _ = pool.reset()

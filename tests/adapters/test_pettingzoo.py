@@ -196,7 +196,7 @@ def test_wrong_box_actions() -> None:
     env.close()
 
 
-def test_nobody_is_left() -> None:
+def test_a_step_after_all_agents_have_left_is_an_error() -> None:
     env = parallel_env("TestHunt-v0", seed=0, limit=1)
     with pytest.raises(SequenceError, match="call reset"):
         env.step({})
@@ -213,7 +213,7 @@ def test_nobody_is_left() -> None:
     env.close()
 
 
-def test_what_it_is_not_for() -> None:
+def test_unsupported_arguments_are_errors() -> None:
     with pytest.raises(OptionError, match="for one agent"):
         parallel_env("CartPole-v1")
     with pytest.raises(OptionError, match="num_envs is not for PettingZoo"):

@@ -133,7 +133,7 @@ def test_ppo_of_many_agents_runs(tmp_path: Path) -> None:
     runner.run({"train": True, "play": False})
 
 
-def test_what_the_configuration_says_goes_first() -> None:
+def test_the_configuration_takes_precedence_over_registered_options() -> None:
     rl_games.register("poles", "CartPole-v1", seed=1, max_episode_steps=5)
     env = vecenv.create_vec_env("poles", 3, seed=7)
     assert isinstance(env, HeadraceVecEnv)
@@ -199,6 +199,6 @@ def test_agents_are_rows() -> None:
 
 
 @pytest.mark.parametrize(("task", "why"), [("TestHunt-v0", "spaces differ"), ("TestDuel-v0", "actions of Dict")])
-def test_what_rl_games_cannot_hold_is_refused(task: str, why: str) -> None:
+def test_spaces_that_rl_games_does_not_support_are_refused(task: str, why: str) -> None:
     with headrace.make(task, autoreset="same_step") as pool, pytest.raises(OptionError, match=why):
         HeadraceVecEnv(pool)

@@ -169,7 +169,7 @@ def test_own_tasks_end_episodes_as_the_pool_says(task: str) -> None:
     env.close()
 
 
-def test_what_is_kept_stays(walks: PoolVecEnv) -> None:
+def test_returned_arrays_do_not_change_in_later_steps(walks: PoolVecEnv) -> None:
     kept: list[Any] = [walks.reset()]
     before = deepcopy(kept)
     for _ in range(60):

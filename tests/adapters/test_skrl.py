@@ -156,7 +156,7 @@ class Lettered(gym.Env):
     action_space = gym.spaces.Discrete(2)
 
 
-def test_what_skrl_cannot_drive_is_refused() -> None:
+def test_pools_that_skrl_does_not_support_are_refused() -> None:
     with headrace.make("CartPole-v1", autoreset="disabled") as pool, pytest.raises(OptionError, match="'disabled'"):
         HeadraceWrapper(pool)
     with (

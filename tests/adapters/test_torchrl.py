@@ -80,7 +80,7 @@ class Nested(gym.Env):
         return {"seen": seen, "flags": np.ones(3, np.int8), "t": self.t}, 1.0, self.t == 3, False, {}
 
 
-def test_anybodys_environments_with_nested_spaces() -> None:
+def test_gymnasium_environments_with_nested_spaces_work() -> None:
     env = HeadraceEnv(headrace.make(Nested, num_envs=2, num_threads=1, seed=0, autoreset="same_step"))
     check_env_specs(env)
     data = env.rollout(6, break_when_any_done=False)
@@ -185,7 +185,7 @@ def test_any_environments_can_be_reset(make: Callable[..., Any]) -> None:
     env.close()
 
 
-def test_who_steps_on_after_the_end_is_told() -> None:
+def test_a_step_after_the_end_of_an_episode_is_an_error() -> None:
     env = env_of(headrace.make, "CartPole-v1", max_episode_steps=2)
     data = env.reset()
     for _ in range(2):

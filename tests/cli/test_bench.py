@@ -18,7 +18,7 @@ def test_options_are_literals_or_words() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["frame_skip", "=2", "frame skip=2"])
-def test_what_is_no_option(wrong: str) -> None:
+def test_malformed_task_options_are_errors(wrong: str) -> None:
     with pytest.raises(OptionError, match="name=value"):
         parse_options([wrong])
 
@@ -49,7 +49,7 @@ def test_measures_atari_and_continuous_actions(capsys: pytest.CaptureFixture[str
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_measured(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_measurement_arguments_are_errors(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "Pong-v5", *QUICK, *wrong]) == 2
     assert capsys.readouterr().err.startswith("headrace: ")
 

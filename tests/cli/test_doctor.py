@@ -23,7 +23,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict]]:
     return status, {line["name"]: line for line in json.loads(capsys.readouterr().out)}
 
 
-def test_it_tells_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_matches_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
     status, lines = report(capsys)
     assert lines["headrace"]["found"] == headrace.__version__
     assert lines["cores"]["found"].startswith(f"{usable_cores()} of ")

@@ -64,7 +64,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
         (["--jobs", "-1"], "--jobs -1 must be at least 0"),
     ],
 )
-def test_what_is_wrong_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_error_is_reported_in_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leaderboard", *words]) == 2
     assert message in capsys.readouterr().err
 

@@ -36,7 +36,7 @@ class Unseen(gym.Env):
         return np.zeros(1, np.float32), 1.0, self.steps == self.last, False, {}
 
 
-def test_what_draws_nothing_is_played_all_the_same(tmp_path: Path, capsys: Any) -> None:
+def test_an_environment_without_rendering_is_played(tmp_path: Path, capsys: Any) -> None:
     headrace.train(f"{__file__}:Unseen", run_dir=tmp_path / "run", env_options={"last": 4}, **TINY)
     assert main(["play", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out

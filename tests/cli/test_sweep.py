@@ -23,7 +23,7 @@ WORDS = ["CartPole-v1", "--space", "learning_rate=1e-3..1e-2:log", "num_steps=16
 
 
 @pytest.mark.usefixtures("forked_runs")
-def test_it_finds_settings_and_says_how_to_train_with_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_prints_the_command_of_its_best_trial(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
     words = [*WORDS, "--total-steps", "1280", "--sampler", "random", "--trials", "2", "--pruner", "none"]
     assert main(["sweep", *words, "--run-dir", str(folder)]) == 0
@@ -71,7 +71,7 @@ def started(folder: Path) -> Program:
 
 @pytest.mark.usefixtures("forked_runs")
 @pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
-def test_it_goes_on_where_it_was_ended(tmp_path: Path, how: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_sweep_continues(tmp_path: Path, how: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
     process = started(folder)
     process.send_signal(how)

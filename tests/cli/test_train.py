@@ -134,7 +134,7 @@ def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.Capture
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )
-def test_what_cannot_be_trained(
+def test_invalid_arguments_of_train_are_errors(
     argv: list[str], named: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -153,7 +153,7 @@ def test_what_cannot_be_trained(
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_tuned_or_scaled(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_of_tune_and_scale_are_errors(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert "must be" in capsys.readouterr().err
 
@@ -192,7 +192,9 @@ def test_play_shows_returns_and_films(run_dir: Path, tmp_path: Path, capsys: pyt
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_played(run_dir: Path, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_of_play_are_errors(
+    run_dir: Path, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["play", str(run_dir), *more]) == 2
     assert more[0] in capsys.readouterr().err
 

@@ -79,7 +79,7 @@ def test_a_last_life_lost_in_a_game_that_goes_on_ends_nothing(make: Any) -> None
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
-def test_who_asks_for_a_reset_gets_a_new_game(make: Any, autoreset: str) -> None:
+def test_an_explicit_reset_starts_a_new_game(make: Any, autoreset: str) -> None:
     pool = make("Breakout-v5", seed=0, episodic_life=True, autoreset=autoreset)
     pool.reset()
     for after in (0, 5):

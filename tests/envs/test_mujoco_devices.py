@@ -46,7 +46,7 @@ def test_the_first_steps_are_those_of_threads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_mujoco_warp_lacks_is_named(name: str) -> None:
+def test_features_that_mujoco_warp_does_not_support_are_errors(name: str) -> None:
     with pytest.raises(OptionError, match=f"MuJoCo Warp cannot run this model: .*{UNKNOWN[name]}"):
         headrace.make_torch(name, 2, "cpu")
 

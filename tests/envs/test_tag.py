@@ -261,7 +261,7 @@ def test_plane_starts():
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_large_crowds(task):
+def test_a_thousand_agents_can_be_stepped(task):
     options: dict[str, Any] = {"num_taggers": 999} if "Grid" in task else {"num_taggers": 100, "num_runners": 900}
     with headrace.make(task, num_envs=2, num_threads=2, seed=0, **options) as pool:
         obs, _ = pool.reset()

@@ -53,7 +53,7 @@ def test_time_steps(envpool: Any) -> None:
     env.close()
 
 
-def test_whoever_is_done(envpool: Any) -> None:
+def test_asynchronous_dm_and_gym_loops_run(envpool: Any) -> None:
     dm = envpool.make_dm("Pong-v5", num_envs=8, batch_size=4)
     ts = dm.reset()
     for _ in range(10):
@@ -141,7 +141,7 @@ def test_seeds_decide(envpool: Any, task: str) -> None:
         env.close()
 
 
-def test_one_seed_each(envpool: Any) -> None:
+def test_a_list_of_seeds_gives_one_to_each_environment(envpool: Any) -> None:
     lists = [envpool.make_gym("CartPole-v1", num_envs=2, **{name: [5, 9]}) for name in ("seed", "env_seed")]
     lists.append(envpool.make_gym("CartPole-v1", num_envs=2, seed=np.array([5, 9])))
     assert all(list(env.config["env_seed"]) == [5, 9] for env in lists)
@@ -177,7 +177,7 @@ def test_catch_is_won_by_following_the_ball(envpool: Any, kind: str) -> None:
     assert done.all()
 
 
-def test_time_runs_out_for_some(envpool: Any) -> None:
+def test_environments_are_truncated_by_their_own_step_counts(envpool: Any) -> None:
     env = envpool.make_gym("Defender-v5", num_envs=5, max_episode_steps=6)
     env.reset()
     odd = np.arange(5)[1::2]

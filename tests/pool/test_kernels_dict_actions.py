@@ -141,7 +141,7 @@ def test_tensors_do_the_same(check: str) -> None:
             pool.step(torch.zeros(5))
 
 
-def test_through_the_views() -> None:
+def test_views_pass_dict_actions_on() -> None:
     vector = headrace.make_vec(TASK, num_envs=3, seed=1)
     with closing(vector), headrace.make(TASK, num_envs=3, seed=1) as pool:
         assert vector.single_action_space == ACTION

@@ -157,7 +157,7 @@ def test_episodes(throw: Any, mode: str, length: int, limit: int) -> None:
             threads.reset(np.flatnonzero(over))
 
 
-def test_those_not_named_stay(throw: Any) -> None:
+def test_environments_that_are_not_stepped_do_not_change(throw: Any) -> None:
     device, threads = throw(num_envs=4, seed=3)
     device.reset()
     threads.reset()
@@ -211,7 +211,7 @@ def test_impossible_states_end_the_episode(throw: Any) -> None:
     assert info["elapsed_step"].tolist() == [2, 0, 2]
 
 
-def test_settling(throw: Any) -> None:
+def test_settling_steps_run_before_the_first_observation(throw: Any) -> None:
     device, threads = throw(replace(TASK, env=replace(ENV, settling_steps=30)), num_envs=3, seed=1)
     one, two = host(device.reset()[0]), threads.reset()[0]
     np.testing.assert_allclose(one, two, atol=1e-3)

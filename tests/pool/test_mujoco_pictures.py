@@ -292,7 +292,7 @@ def in_a_new_process(code: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_no_drawing_wanted() -> None:
+def test_mujoco_gl_off_disables_rendering_only() -> None:
     code = """
 import headrace
 from headrace.errors import RenderError

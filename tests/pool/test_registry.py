@@ -31,7 +31,7 @@ def test_names_that_are_alike_are_found(name, meant):
 
 
 @pytest.mark.parametrize("name", ["Lunarlander-v3", "LunarLander-v1", "xyz-v5", "-v1", "", 3])
-def test_what_is_only_of_the_same_version_is_not(name):
+def test_names_that_share_only_a_version_are_not_suggested(name):
     assert nearest(name, NAMES) == []
 
 

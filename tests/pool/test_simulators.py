@@ -77,7 +77,7 @@ def test_what_fits_runs(mistaken: ModuleType, make: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("simulator", ["writes_too_little", "writes_too_much"])
-def test_another_number_of_numbers_than_declared_is_a_failure(
+def test_a_simulator_that_writes_another_size_than_declared_fails(
     mistaken: ModuleType, make: Callable[..., Any], simulator: str
 ) -> None:
     pool = make(register(mistaken, simulator), num_envs=3, num_threads=1)

@@ -90,7 +90,7 @@ def test_wrong_actions_are_clipped_and_told_later(make_torch: Any) -> None:
         wrong.close()
 
 
-def test_what_is_not_finite_becomes_nothing(make_torch: Any) -> None:
+def test_actions_that_are_not_finite_are_replaced_by_zero(make_torch: Any) -> None:
     wrong, right = deferred(make_torch("Pendulum-v1", 3, seed=1)), make_torch("Pendulum-v1", 3, seed=1)
     for pool in (wrong, right):
         pool.reset()

@@ -151,7 +151,7 @@ class Interrupted(KernelDeviceExecutor):
             raise KeyboardInterrupt
 
 
-def test_whoever_was_being_reset_when_an_exception_came_must_be_reset_again() -> None:
+def test_environments_whose_reset_was_interrupted_must_be_reset_again() -> None:
     task: Any = build_task("CartPole-v1")
     task = replace(task, make_on_device=partial(Interrupted, task.kernel))
     action = torch.ones(N, dtype=torch.int64)

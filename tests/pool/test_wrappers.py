@@ -55,7 +55,7 @@ def test_rewards_are_the_functions(autoreset: str):
 
 
 @pytest.mark.parametrize("batch_size", [0, 2])
-def test_a_next_life_in_the_same_game_begins_without_a_reward(batch_size: int):
+def test_the_first_step_after_a_lost_life_has_no_transformed_reward(batch_size: int):
     pytest.importorskip("ale_py")
     options = {"num_envs": 4, "batch_size": batch_size, "seed": 1, "episodic_life": True, "use_fire_reset": True}
     with TransformReward(headrace.make("Breakout-v5", **options), lambda step: step.reward * 0 + 1) as pool:

@@ -109,12 +109,12 @@ def test_agents_that_race_are_caught_with_their_lines():
 
 
 @pytest.mark.parametrize("task", sorted({*BROKEN.ENVIRONMENTS} - {*BROKEN.FOUND_FIRST}))
-def test_what_only_checks_can_find_is_left_to_them(task):
+def test_defects_that_only_checks_can_find_pass_the_first_steps(task):
     headrace.make(f"{task}Tried").close()
 
 
 @pytest.mark.parametrize(("task", "told"), BROKEN.FOUND_FIRST.items())
-def test_what_compiled_code_would_do_in_silence_is_found_before_the_checks(task, told):
+def test_defects_that_the_first_steps_find_are_errors_before_the_checks(task, told):
     with pytest.raises(KernelError, match=told) as found:
         headrace.testing.check(f"{task}Tried")
     assert "broken.py:" in str(found.value)
@@ -164,7 +164,7 @@ def test_runs_that_are_too_small_to_show_anything(few):
         headrace.testing.check("CartPole-v1", **few)
 
 
-def test_what_does_not_apply_is_skipped():
+def test_checks_that_do_not_apply_are_skipped():
     with pytest.raises(NotApplicable, match="no rendering"):
         BY_NAME["rendering"]("UnseenWalk")
     with pytest.raises(NotApplicable, match="one agent"):

@@ -10,7 +10,7 @@ import torch
 
 from headrace.train.algorithms.dqn import DQN, DQNConfig
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 CPU = torch.device("cpu")
 VECTORS = gym.spaces.Box(-1, 1, (3,), np.float32)

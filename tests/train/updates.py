@@ -12,7 +12,7 @@ import headrace
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 CPU = torch.device("cpu")
 NONLINEAR: dict[str, Any] = {"relu": F.relu, "tanh": torch.tanh}

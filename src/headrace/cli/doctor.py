@@ -112,7 +112,6 @@ def _escaped(text: str) -> str:
 
 
 def system() -> Iterator[Finding]:
-    """Yields findings about Headrace's and Python's versions and the operating system."""
     yield Finding("system", "headrace", "ok", headrace.__version__)
     yield Finding("system", "python", "ok", f"{platform.python_version()} ({platform.python_implementation()})")
     libc = " ".join(platform.libc_ver())
@@ -122,7 +121,6 @@ def system() -> Iterator[Finding]:
 
 
 def machine() -> Iterator[Finding]:
-    """Yields findings about cores, processor, memory and limits."""
     cores, present, quota = usable_cores(), os.cpu_count() or 1, _quota()
     limited = f"; this container may use {quota:.1f} of them" if quota is not None and quota < cores else ""
     remedy = "give the container more CPUs, or pass num_threads" if limited else ""
@@ -164,7 +162,6 @@ def _quota() -> float | None:
 
 
 def compiled() -> Iterator[Finding]:
-    """Yields findings about the compiled modules, which it loads as a pool does, and their cache."""
     for module, before in ((ATARI, ""), (MUJOCO, "mujoco")):
         loaded = _loaded(module, before)
         yield loaded
@@ -204,7 +201,6 @@ def _lanes() -> Finding:
 
 
 def learning() -> Iterator[Finding]:
-    """Yields findings about torch, its devices, and GPUs that it cannot use."""
     if importlib.util.find_spec("torch") is None:
         yield Finding("learning", "torch", "missing", "not installed", "pip install 'headrace[train]'")
         return
@@ -226,7 +222,6 @@ def learning() -> Iterator[Finding]:
 
 
 def _cards() -> list[str]:
-    """Returns the names of NVIDIA's GPUs, as reported by their driver."""
     if (tool := shutil.which("nvidia-smi")) is None:
         return []
     command = [tool, "--query-gpu=name", "--format=csv,noheader"]
@@ -238,7 +233,6 @@ def _cards() -> list[str]:
 
 
 def pictures() -> Iterator[Finding]:
-    """Yields findings about the libraries for rendering, videos and plots."""
     found = [name for name, library in (("EGL", "libEGL.so.1"), ("OSMesa", "libOSMesa.so.8")) if _opens(library)]
     remedy = "" if found else "apt-get install libegl1 libgl1-mesa-dri, or libosmesa6"
     words = " and ".join(found) if found else "none: pictures of robots cannot be drawn"
@@ -259,7 +253,6 @@ def _opens(library: str) -> bool:
 
 
 def extras() -> Iterator[Finding]:
-    """Yields findings about Headrace's extras and their missing packages."""
     wanted: dict[str, list[str]] = defaultdict(list)
     for line in metadata.requires("headrace") or ():
         named = re.match(r"([\w.-]+)", line)

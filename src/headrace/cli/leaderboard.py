@@ -82,7 +82,7 @@ def run(argv: list[str]) -> int:
     if not done:
         print("go on with the same command")
         return 130
-    mine = (each for entry in asked for found in entry.everybody.values() for each in found if each.seed in seeds)
+    mine = (each for entry in asked for found in entry.all_results.values() for each in found if each.seed in seeds)
     return int(any(each.error for each in mine))
 
 
@@ -109,7 +109,7 @@ def _print(entries: list[report.Entry]) -> None:
     for name in ("return", "seeds", "time", "steps"):
         table.add_column(name, justify="right", no_wrap=True)
     for entry in entries:
-        for who, found in entry.everybody.items():
+        for who, found in entry.all_results.items():
             for goal, seeds, took, _, steps in report.cells(entry.row, found):
                 table.add_row(entry.row.task, who, goal, seeds, took, steps)
     Console(highlight=False).print(table)

@@ -24,7 +24,7 @@ from headrace.errors import OptionError
 from headrace.machine import readable
 from headrace.train import log_episode
 from headrace.train.play.evaluate import MOST_STEPS, Evaluation, evaluate
-from headrace.train.play.judging import told
+from headrace.train.play.judging import describe_checkpoint
 from headrace.train.play.video import record
 from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
@@ -99,7 +99,7 @@ def run(argv: list[str]) -> int:
             trust=trust,
             shown=show,
         )
-    console.print(told(RunFolder(args.run), args.checkpoint), soft_wrap=True)
+    console.print(describe_checkpoint(RunFolder(args.run), args.checkpoint), soft_wrap=True)
     console.print(f"{config.task}: mean return {played.mean_return:.1f}")
     console.print(_table(played))
     if played.stopped:
@@ -174,7 +174,6 @@ def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int
 
 
 def _log(args: PlayArgs, trust: bool, console: Console) -> None:
-    """Writes an episode's arrays to a file and prints their names, shapes and dtypes."""
     names = None if args.log == "all" else [name.strip() for name in str(args.log).split(",")]
     arrays = log_episode(
         args.run,

@@ -13,7 +13,7 @@ from headrace.errors import OptionError
 from headrace.train.plots.bands import Mean
 from headrace.train.plots.baselines import read_baselines
 from headrace.train.plots.curves import Source, find_runs, grouped, read_curves
-from headrace.train.plots.figures import Axis, Look, check_format, plot_groups
+from headrace.train.plots.figures import Axis, PlotOptions, check_format, plot_groups
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def run(argv: list[str]) -> int:
     tasks = grouped(curves, args.labels)
     axes: tuple[Axis, ...] = ("steps", "seconds") if args.x == "both" else (args.x,)
     try:
-        caption = plot_groups(tasks, args.out, Look(args.mean, args.returns, axes, args.smooth), baselines)
+        caption = plot_groups(tasks, args.out, PlotOptions(args.mean, args.returns, axes, args.smooth), baselines)
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

@@ -15,7 +15,7 @@ from headrace.cli import train as training
 from headrace.cli.options import optional
 from headrace.errors import OptionError
 from headrace.train.config.command import option_of, setting_of, train_command
-from headrace.train.config.make import DECIDING
+from headrace.train.config.merge import DECIDING
 from headrace.train.config.registry import DEFAULT_PRESET
 from headrace.train.config.settings import Config
 from headrace.train.jobs.display import shown
@@ -92,7 +92,6 @@ def run(argv: list[str]) -> int:
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns the arguments of the sweep itself, with the task, and those that are settings of its runs."""
     names = {field.name for field in fields(SweepArgs)} | {"help", "no_trust", "no_quiet"}
     own: list[str] = []
     rest: list[str] = []
@@ -133,7 +132,6 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
 
 
 def _settings(plan: Plan) -> list[dict[str, Any]]:
-    """Returns the settings that all trials share, with the task, and each of the choices that a sweep varies."""
     shared = {**plan.settings, "task": plan.task}
     choices = [(name, value) for name, values in plan.space.items() if isinstance(values, list) for value in values]
     return [shared, *(shared | {name: value} for name, value in choices)]
@@ -212,7 +210,6 @@ def _report(folder: Path, plan: Plan, trials: Sequence[Trial]) -> int:
 
 
 def _table(plan: Plan, trials: Sequence[Trial]) -> Table:
-    """Returns a table of the best trials, complete ones first."""
     known = [trial for trial in trials if trial.value is not None and trial.state in ("complete", "pruned")]
     order = sorted(known, key=lambda trial: (trial.state != "complete", -(trial.value or 0.0)))
     table = Table()
@@ -228,7 +225,6 @@ def _table(plan: Plan, trials: Sequence[Trial]) -> Table:
 
 
 def command(plan: Plan, trial: Trial) -> str:
-    """Returns the command that trains with a trial's settings."""
     said = [("network", "auto"), ("preset", DEFAULT_PRESET)]
     settings = plan.settings | trial.settings
     return train_command(plan.task, {name: value for name, value in settings.items() if (name, value) not in said})

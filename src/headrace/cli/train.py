@@ -23,7 +23,7 @@ from headrace.errors import OptionError
 from headrace.train import Result, resume, resume_seeds, train, train_seeds
 from headrace.train.config.command import setting_of
 from headrace.train.config.fields import settings_of
-from headrace.train.config.make import DECIDING, algorithms_of, hints
+from headrace.train.config.merge import DECIDING, algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
 from headrace.train.config.settings import make_config
 from headrace.train.jobs.seeds import Plan, chosen_seeds, is_several, plain
@@ -86,7 +86,6 @@ class RunArgs:
     values: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
-        """Returns a setting by its name."""
         try:
             return vars(self)["values"][name]
         except KeyError:
@@ -181,7 +180,6 @@ def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
 
 
 def overrides(args: RunArgs) -> dict[str, Any]:
-    """Returns the settings that differ from the task's defaults, as keywords of `headrace.train.train`."""
     options = parse_options(args.option)
     defaults = _begin_with(args.task, {name: args.values[name] for name in (*DECIDING, "policies")})
     changes = _changes(args, defaults)
@@ -266,7 +264,6 @@ def _named(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the default settings of a task, for its algorithm and for further algorithms of policies."""
     values = dataclasses.asdict(make_config(task, **{name: named[name] for name in DECIDING if name in named}))
     for algo in algorithms_of(named):
         theirs = dataclasses.asdict(make_config(task, algo=algo))
@@ -325,7 +322,6 @@ def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
 
 
 def _changes(args: RunArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that differ from the defaults."""
     given = {name: value for name, value in args.values.items() if name != "task"}
     return {name: value for name, value in given.items() if value != defaults[name]}
 

@@ -118,12 +118,12 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
 
     @abstractmethod
     def send(self, actions: Actions, env_ids: np.ndarray) -> None:
-        """Starts k steps and returns immediately."""
+        """Starts k steps, as `Executor.step`, and returns immediately."""
         ...
 
     @abstractmethod
     def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
-        """Starts k resets and returns immediately."""
+        """Starts k resets, as `Executor.reset`, and returns immediately."""
         ...
 
     @abstractmethod

@@ -13,7 +13,7 @@ import weakref
 from typing import Any, Protocol
 
 
-class Mortal(Protocol):
+class Closeable(Protocol):
     """An object that owns threads, processes or memory of this process."""
 
     def end(self, reason: str) -> None:
@@ -25,11 +25,11 @@ class Mortal(Protocol):
         ...
 
 
-_watched: weakref.WeakSet[Mortal] = weakref.WeakSet()
+_watched: weakref.WeakSet[Closeable] = weakref.WeakSet()
 _orphans: list[Any] = []  # the parent process's objects, kept so that their finalisers never run here
 
 
-def watch(one: Mortal) -> None:
+def watch(one: Closeable) -> None:
     """Ends an object at the interpreter's exit, and disowns it in forked children."""
     _watched.add(one)
 

@@ -31,7 +31,7 @@ def written(recipe: Recipe, task: str) -> bytes:
 
 
 def made_again(recipe: bytes, env_ids: np.ndarray, blobs: list[bytes]) -> Any:
-    """Returns a pool made by a pickled call, with its environments' saved states; unpickling a pool calls this."""
+    """Returns a pool made by a pickled call, with saved states of ``env_ids``, int64[k]; pickle calls this."""
     pool = pickle.loads(recipe)()
     if len(env_ids):
         pool.load_state(env_ids, blobs)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.limits import limits_named
 from headrace.pool.executors.processes.task import spaces_read_once
-from headrace.train.config import given
+from headrace.train.config import user_objects
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import side_by_side
 from headrace.train.launch.run import CONTINUABLE, RunOptions, begin, launch, resume_or_begin, resume_run
@@ -78,9 +78,8 @@ def train(
 
     Args:
         task: name of the task.
-        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``,
-            ``"xqc"``, ``"flashsac"`` or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or
-            ``"package.module:Class"``.
+        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``
+            or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or ``"package.module:Class"``.
         total_steps, seed, device: the settings of `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: continue the run in ``run_dir`` if it holds one.
@@ -106,8 +105,8 @@ def train(
     named = {"algo": algo, "total_steps": total_steps, "seed": seed, "device": device}
     overrides |= {name: value for name, value in named.items() if value is not None}
     guard_main()
-    settings, objects = given.split_off(overrides)
-    with given.holding(objects):
+    settings, objects = user_objects.split_off(overrides)
+    with user_objects.holding(objects):
         options = RunOptions(quiet, trust, objects, callbacks_of(callback), tuned)
         start = resume_or_begin if resume else begin
         return launch(lambda w: start(task, settings, run_dir, w), options, {"task": task, **settings})
@@ -226,7 +225,7 @@ def resume(
     """
     guard_main()
     objects = {"network": network, "reward": reward}
-    with given.holding(objects):
+    with user_objects.holding(objects):
         return launch(
             lambda w: resume_run(run_dir, changes, w), RunOptions(quiet, trust, objects, callbacks_of(callback))
         )
@@ -298,14 +297,14 @@ def load(
     """
     from headrace.pool.registry import build_task
     from headrace.train.play.agent import Agent, load_checkpoint
-    from headrace.train.play.judging import told
+    from headrace.train.play.judging import describe_checkpoint
 
     run, config = RunFolder.open(run_dir, trust=trust)
     objects = {"network": network}
-    given.check_wanted({"network": config.network}, objects)
-    with given.holding(objects):
+    user_objects.check_wanted({"network": config.network}, objects)
+    with user_objects.holding(objects):
         agent = Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
-    print(told(run, which))
+    print(describe_checkpoint(run, which))
     return agent
 
 

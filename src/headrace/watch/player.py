@@ -31,7 +31,7 @@ from headrace.envs.meanings import action_meanings
 from headrace.errors import HeadraceError, RenderError, StateError
 from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
-from headrace.train.collect.games import game_over
+from headrace.train.collect.game_values import game_over
 from headrace.train.config.settings import Config
 from headrace.train.logging.hardware import idle_cores
 from headrace.train.modules.action_masks import MASK

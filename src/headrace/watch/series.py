@@ -161,7 +161,7 @@ def _rest(column: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Glance:
+class MetricsOverview:
     """An overview of a file of metrics; a long file is not read completely.
 
     Attributes:
@@ -177,18 +177,18 @@ class Glance:
     problem: str
 
 
-def glance(path: Path) -> Glance:
+def glance(path: Path) -> MetricsOverview:
     """Returns an overview of a run's metrics without reading all of them."""
     try:
         lines = sample(path, SPARK)
     except OSError as error:
-        return Glance([], {}, None, f"{path.name} cannot be read: {error.strerror}")
+        return MetricsOverview([], {}, None, f"{path.name} cannot be read: {error.strerror}")
     found = [values for line in lines if (values := measurement(line)) is not None]
     shown = found[:: max(1, len(found) // SPARK)]
     returns = [value for line in [*shown, *found[-1:]] if (value := number(line.get("return"))) is not None]
     wrong = sum(1 for line in lines if line) - len(found)
     problem = f"{path.name} is damaged: it holds lines that are no measurements" if wrong else ""
-    return Glance(returns, found[-1] if found else {}, _rate(found), problem)
+    return MetricsOverview(returns, found[-1] if found else {}, _rate(found), problem)
 
 
 def _rate(lines: list[dict[str, Any]]) -> float | None:

@@ -111,7 +111,7 @@ class Session:
         telling = asyncio.create_task(self._keep_telling())
         try:
             while not telling.done():
-                self._hear(json.loads(await self._socket.receive_text()))
+                self._on_message(json.loads(await self._socket.receive_text()))
         except (
             WebSocketDisconnect,
             ValueError,
@@ -125,7 +125,7 @@ class Session:
                 with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError):
                     await task
 
-    def _hear(self, said: Any) -> None:
+    def _on_message(self, said: Any) -> None:
         """Handles a message of the page."""
         if not isinstance(said, dict):
             return

@@ -254,7 +254,7 @@ SIGMOIDS = ("gaussian", "hyperbolic", "long_tail", "reciprocal", "cosine", "line
 
 @pytest.mark.parametrize("margin", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("value", [0.1, 0.5])
-def test_soft_rewards(margin, value):
+def test_tolerance_rewards_equal_dm_controls(margin, value):
     from dm_control.utils import rewards
 
     x = np.concatenate([np.linspace(-4, 4, 201), [-0.5, 0.7]])

@@ -218,7 +218,7 @@ def test_spaces(task):
 
 
 @pytest.mark.parametrize("task", ["FishSwim-v1", "FingerTurnHard-v1", "WalkerWalk-v1"])
-def test_one_array_for_all(task):
+def test_flat_observations_have_dm_controls_order(task):
     """In dm_control's order."""
     theirs = official.load(task, flat_observation=True)
     with headrace.make(task, num_envs=3, seed=1, flat_observation=True) as pool:

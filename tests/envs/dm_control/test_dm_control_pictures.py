@@ -50,7 +50,7 @@ def test_pictures(task: str, camera: int, width: int, height: int) -> None:
     assert not different.any() if width > 84 else different.mean() < 0.01
 
 
-def test_terrains_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_environment_is_rendered_with_its_own_terrain(monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenGL has a copy of a height field, which is another environment's by then."""
     frames: dict[int, list[np.ndarray]] = {0: [], 1: []}
     with headrace.make("QuadrupedEscape-v1", num_envs=2, seed=4, render_width=320, render_height=240) as pool:

@@ -138,7 +138,7 @@ def test_springs_belong_to_the_seed():
 
 
 @pytest.mark.parametrize(("task", "size"), [("LqrLqr21-v1", 2), ("LqrLqr62-v1", 6)])
-def test_it_ends_at_rest(task, size):
+def test_lqr_terminates_when_the_state_is_at_rest(task, size):
     """With discount 0: no more is to be had."""
     theirs = official.load(task)
     with headrace.make(task, num_envs=2, seed=1, autoreset="disabled") as pool:

@@ -118,7 +118,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("task", "options", "message"), WRONG)
-def test_what_cannot_be_is_said(task: str, options: dict[str, Any], message: str) -> None:
+def test_invalid_option_values_are_errors(task: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         headrace.make_spec(task, **options)
 
@@ -163,7 +163,7 @@ def test_a_path_may_be_a_path(tmp_path: Path) -> None:
     assert headrace.make_spec("Hopper-v5", xml_file=path).options["xml_file"] == str(path)
 
 
-def test_nothing_is_written_where_the_user_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_is_written_into_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MuJoCo would leave its complaint about Gymnasium's model there, in a file."""
     monkeypatch.chdir(tmp_path)
     with headrace.make("HalfCheetah-v5") as pool:

@@ -153,7 +153,7 @@ def test_an_action_that_is_no_number_is_refused(make: Any, bad: float) -> None:
     pool.step(np.zeros((2, 2)))
 
 
-def test_what_mujoco_complains_of_ends_the_episode(make: Any) -> None:
+def test_a_mujoco_warning_ends_the_episode(make: Any) -> None:
     """A state that diverged is not shown: the last good observation is, and the kind of warning."""
     pool = make("Hopper-v5", seed=6, num_envs=2, autoreset="disabled")
     last, _ = pool.reset()

@@ -59,7 +59,7 @@ def test_starts_are_as_noisy_as_they_should_be(make: Any, task: str, scale: floa
     assert speeds.std() == pytest.approx(scale if normal else scale / np.sqrt(3.0), rel=0.05)
 
 
-def test_dimensions_are_drawn_apart(make: Any) -> None:
+def test_dimensions_of_the_initial_state_are_uncorrelated(make: Any) -> None:
     pool = make("Humanoid-v5", num_envs=2000, seed=3)
     pool.reset()
     state = pool.state_arrays()
@@ -88,7 +88,7 @@ def test_every_start_of_an_environment_is_another(make: Any) -> None:
 @pytest.mark.parametrize(
     ("task", "options"), [("HumanoidStandup-v5", {}), ("Humanoid-v4", {}), ("Ant-v4", {"use_contact_forces": True})]
 )
-def test_what_is_seen_at_a_start_is_gymnasiums(make: Any, task: str, options: dict[str, Any]) -> None:
+def test_initial_observations_equal_gymnasiums(make: Any, task: str, options: dict[str, Any]) -> None:
     """A body that lies on the ground feels no contact before its first step."""
     env, pool = official(task, **options), make(task, seed=11, autoreset="disabled", **options)
     for _ in range(5):

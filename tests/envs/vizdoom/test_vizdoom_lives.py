@@ -65,7 +65,7 @@ def test_without_it_a_death_ends_nothing() -> None:
 
 
 @pytest.mark.nightly
-def test_two_players_lose_their_lives_apart() -> None:
+def test_two_players_lose_their_lives_independently() -> None:
     """Two programs with a pool each, in one game: each must step by itself, as the engines wait for one another."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))

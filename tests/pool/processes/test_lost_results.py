@@ -189,7 +189,7 @@ def test_empty_observations_and_half_precision_actions(space: gym.Space, nothing
                     pool.step(np.full((2, 2), wrong))
 
 
-def test_a_name_that_a_file_does_not_have(tmp_path: Path) -> None:
+def test_an_unknown_name_in_a_file_lists_the_environments_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "games_of_mine.py"
     path.write_text("import gymnasium as gym\n\nclass Climb(gym.Env):\n    pass\n\ndef make_fall():\n    pass\n")
     with pytest.raises(UnknownTaskError, match=rf"say {path}:Climb$"):

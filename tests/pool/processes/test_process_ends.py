@@ -38,7 +38,7 @@ class Stubborn(gym.Env):
             time.sleep(60)
 
 
-class Mortal(Stubborn):
+class Closeable(Stubborn):
     """Takes its process with it when it is told to, if it is the first."""
 
     number = 0
@@ -52,7 +52,7 @@ class Mortal(Stubborn):
         return "farewell"
 
 
-class Clinging(Mortal):
+class Clinging(Closeable):
     """Cannot be closed."""
 
     def close(self):
@@ -103,7 +103,7 @@ def test_pools_that_lose_workers_leave_nothing() -> None:
 
 
 def test_answers_to_a_call_that_a_lost_worker_ended_are_forgotten() -> None:
-    with headrace.make(Mortal, num_envs=4, num_threads=2) as pool:
+    with headrace.make(Closeable, num_envs=4, num_threads=2) as pool:
         pool.reset()
         pool.set_attr("number", [0, 1, 2, 3])
         with pytest.raises(EnvironmentFailure, match="environments 0 to 1 were in it"):
@@ -143,7 +143,7 @@ def test_interrupted_calls_leave_no_answers_and_no_questions() -> None:
         raise InterruptedError
 
     signal.signal(signal.SIGALRM, interrupt)
-    with headrace.make(Mortal, num_envs=4, num_threads=2) as pool:
+    with headrace.make(Closeable, num_envs=4, num_threads=2) as pool:
         pool.reset()
         pool.set_attr("number", [0, 1, 2, 3])
         interrupted = 0

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from dqn_updates import IMAGES, policy_for
 from dqn_updates import some_transitions as some_images
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 from updates import a_policy, some_transitions
 
 TASK, ROWS, GAMMA, RATE = "HalfCheetah-v5", 64, 0.9, 1e-3
@@ -82,7 +82,7 @@ def as_samples(batch: Transitions) -> ReplayBufferSamples:
     """As stable-baselines3 reads a batch: with ends, where we have discounts."""
     done = (batch.discounts == 0).float()
     actions = batch.actions.view(len(done), -1)
-    return ReplayBufferSamples(batch.inputs, actions, batch.following, done[:, None], batch.rewards[:, None])
+    return ReplayBufferSamples(batch.inputs, actions, batch.next_observations, done[:, None], batch.rewards[:, None])
 
 
 def noise(number: int) -> Tensor:

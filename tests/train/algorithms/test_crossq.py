@@ -16,7 +16,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
 from headrace.train.modules.batch_renorm import BatchRenorm, Renorm
 from headrace.train.play.evaluate import evaluate
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 from updates import a_policy, assert_same_parameters, some_transitions
 
 train: Any = headrace.train
@@ -139,8 +139,8 @@ class PlainUpdate:
     def critics(self, batch: Any, noise: Tensor) -> list[Tensor]:
         temperature = self.network.temperature.log.detach().exp()
         with torch.no_grad():
-            actions, log_prob = self.drawn(batch.following, noise, learns=False)
-        both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, actions))
+            actions, log_prob = self.drawn(batch.next_observations, noise, learns=False)
+        both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, actions))
         q, after = self.values(*both, learns=True).split(32, 1)
         wanted = batch.rewards + batch.discounts * (after.min(0).values - temperature * log_prob).detach()
         loss = 0.5 * ((q - wanted) ** 2).mean(1).sum()

@@ -62,7 +62,7 @@ def test_a_bonus_is_the_error_over_the_deviation_of_its_discounted_sums():
 
 
 @pytest.mark.parametrize("space", [VECTORS, IMAGES])
-def test_what_was_learnt_is_no_longer_new(space):
+def test_the_bonus_of_learnt_observations_decreases(space):
     mine, generator = curiosity(space), torch.Generator().manual_seed(1)
     if space is IMAGES:
         known, new = torch.randint(0, 256, (2, 1, 256, 2, 12, 10), generator=generator).to(torch.uint8)
@@ -107,7 +107,7 @@ def test_a_run_goes_on_as_if_undisturbed(tmp_path, algo):
     assert evaluate(tmp_path / "whole", episodes=2).mean_return > 1
 
 
-def test_where_there_is_none_it_is_refused(tmp_path):
+def test_curiosity_is_refused_where_it_is_not_supported(tmp_path):
     for settings, words in (
         ({"samplers": 1}, "curiosity=0.1 would not be used by ppo with samplers"),
         ({"devices": ("cpu", "cpu")}, "curiosity=0.1 would not be used"),

@@ -29,7 +29,8 @@ from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.folder import RunFolder
-from headrace.train.storage.device_replay import Replay, Transitions
+from headrace.train.storage.device_replay import Replay
+from headrace.train.storage.transitions import Transitions
 from whole_runs import SMALL, assert_same_run, facts
 
 train: Any = headrace.train
@@ -97,8 +98,8 @@ def test_updates_are_those_of_plain_torch(activation):
         measured = policy.improve(batch, UpdateRates(1e-2, 2e-2, 0.7))
 
         with torch.no_grad():
-            after = perceptron(targets.actor, batch.following)
-            after = perceptron(targets.critic, torch.cat([batch.following, after], 1)).squeeze(1)
+            after = perceptron(targets.actor, batch.next_observations)
+            after = perceptron(targets.critic, torch.cat([batch.next_observations, after], 1)).squeeze(1)
             wanted = torch.where(batch.discounts > 0, batch.rewards + 0.9 * after, batch.rewards)
         q = perceptron(network.critic, torch.cat([batch.inputs, batch.actions], 1)).squeeze(1)
         critic_loss = F.mse_loss(q, wanted)
@@ -266,7 +267,7 @@ def test_normalised_runs_learn_from_raw_transitions_by_the_statistics_of_today()
     raw = policy.replay.read(torch.arange(100))
     batch = policy.normalised(raw)
     normaliser, scaler = policy.encoder.normaliser, policy.reward_scaler
-    for mine, plain in ((batch.inputs, raw.inputs), (batch.following, raw.following)):
+    for mine, plain in ((batch.inputs, raw.inputs), (batch.next_observations, raw.next_observations)):
         expected = ((plain - normaliser.mean) * normaliser.scale).clamp(-10, 10)
         torch.testing.assert_close(mine, expected)
     expected = (raw.rewards / scaler.statistics.variance.sqrt().float()).clamp(-10, 10)
@@ -329,7 +330,7 @@ def test_a_run_goes_on_without_its_replay(tmp_path: Path, capsys):
     assert load(path).optimizer["actor.steps"] > point.optimizer["actor.steps"]
 
 
-def test_one_policy_may_learn_so_and_another_otherwise(tmp_path: Path):
+def test_policies_may_have_different_algorithms(tmp_path: Path):
     options = TINY | HUNT | {"total_steps": 4000}
     train("TestHunt-v0", run_dir=tmp_path, quiet=True, **options)
     losses = read_metrics(tmp_path / "metrics.jsonl")[-1]["policies"]

@@ -25,7 +25,7 @@ from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import load, newest
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
@@ -127,7 +127,7 @@ def test_a_network_of_ones_own_learns(tmp_path):
     policy = policy_for(network=f"{file}:Mine")
     batch = some_transitions(VECTORS, 32, 0)._replace(discounts=torch.zeros(32))
     with torch.inference_mode():  # as what a learner's loop reads
-        batch = batch._replace(inputs=batch.inputs.clone(), following=batch.following.clone())
+        batch = batch._replace(inputs=batch.inputs.clone(), next_observations=batch.next_observations.clone())
     losses = [float(policy.improve(batch, RATES)[0]) for _ in range(100)]
     assert losses[-1] < 0.8 * losses[0]
     with pytest.raises(OptionError, match="dueling"):
@@ -143,13 +143,13 @@ def test_targets_are_those_of_a_plain_loop(double):
     batch = some_transitions(VECTORS, 64, 1)
     wanted, differs = [], 0
     with torch.no_grad():
-        for reward, discount, after in zip(batch.rewards, batch.discounts, batch.following, strict=True):
+        for reward, discount, after in zip(batch.rewards, batch.discounts, batch.next_observations, strict=True):
             online, target = policy.network.q(after[None])[0].tolist(), policy.targets.q(after[None])[0].tolist()
             best = max(range(4), key=lambda a: (online if double else target)[a])
             differs += online.index(max(online)) != target.index(max(target))
             wanted.append(float(reward) + float(discount) * target[best])
     assert differs > 3, "the two networks should disagree about what is best"
-    torch.testing.assert_close(policy.wanted(batch), torch.tensor(wanted))
+    torch.testing.assert_close(policy.target_of(batch), torch.tensor(wanted))
 
 
 @pytest.mark.parametrize("loss", ["huber", "squared"])
@@ -168,8 +168,8 @@ def test_updates_are_those_of_autograd(space, loss, weighted, fused):
         batch = some_transitions(space, 16, seed, weighted)
         measured = policy.improve(batch, RATES)
         with torch.no_grad():
-            best = q(batch.following).argmax(1)
-            wanted = batch.rewards + batch.discounts * target(batch.following)[torch.arange(16), best]
+            best = q(batch.next_observations).argmax(1)
+            wanted = batch.rewards + batch.discounts * target(batch.next_observations)[torch.arange(16), best]
         values = q(batch.inputs)
         chosen = values[torch.arange(16), batch.actions]
         losses = (F.huber_loss if loss == "huber" else F.mse_loss)(chosen, wanted, reduction="none")
@@ -301,7 +301,7 @@ def test_exploration_falls_to_its_end():
 # -- whole runs -------------------------------------------------------------------------------------
 
 
-def test_what_it_cannot_do_it_says(tmp_path):
+def test_unsupported_settings_of_dqn_are_errors(tmp_path):
     continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
     with pytest.raises(OptionError, match="Discrete"):
         DQN("", DQNConfig("x", algo="dqn"), continuous, CPU)

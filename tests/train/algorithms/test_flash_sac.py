@@ -1,9 +1,10 @@
-"""FlashSAC: updates as autograd and torch's own Adam make them over plain layers, noise that is kept, and runs."""
+"""The example FlashSAC: updates equal those of autograd and torch's Adam, and noise is kept as long as it should."""
 
 from __future__ import annotations
 
 import copy
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,18 @@ from torch.distributions import Categorical, Normal
 
 import headrace
 from headrace.errors import OptionError
+from headrace.pool.sources import module_of
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
 from headrace.train.modules.batch_renorm import BatchRenorm
-from headrace.train.modules.repeated_noise import RepeatedNoise
-from headrace.train.modules.residual_network import ResidualNetwork, normalise_units
 from headrace.train.play.evaluate import evaluate
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 from updates import a_policy, assert_same_parameters, some_transitions
 
 train: Any = headrace.train
+FILE = Path(__file__).parents[3] / "examples" / "algorithms" / "flash_sac.py"
+FLASH_SAC = f"{FILE}:FlashSAC"
+flash_sac: Any = module_of(str(FILE))
 SMALL: dict[str, Any] = {"hidden": (8, 8), "critic_hidden": (12,), "atoms": 11, "policy_delay": 2}
 ROWS = 32
 
@@ -33,7 +36,7 @@ ROWS = 32
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_updates_are_those_of_autograd(activation: str):
-    policy = a_policy("flashsac", activation=activation, initial_temperature=0.3, target_rate=0.1, **SMALL)
+    policy = a_policy(FLASH_SAC, activation=activation, initial_temperature=0.3, target_rate=0.1, **SMALL)
     plain = PlainUpdate(policy, activation)
     for seed in range(6):
         batch = some_transitions(policy, ROWS, seed)
@@ -120,8 +123,8 @@ class PlainUpdate:
     def critics(self, batch: Any, noise: Tensor) -> list[Tensor]:
         network = self.network
         with torch.no_grad():
-            actions, log_prob = self.drawn(batch.following, noise, learns=False)
-            both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, actions))
+            actions, log_prob = self.drawn(batch.next_observations, noise, learns=False)
+            both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, actions))
             after = self.logits(self.target, *both, learns=True)[:, ROWS:].softmax(2)
             means = (after * self.values).sum(2)
             lower = torch.where((means[0] <= means[1]).unsqueeze(1), after[0], after[1])
@@ -135,7 +138,7 @@ class PlainUpdate:
 
     def actor(self, batch: Any, noise: Tensor) -> list[Tensor]:
         network = self.network
-        actions, log_prob = self.drawn(torch.cat((batch.inputs, batch.following)), noise, learns=True)
+        actions, log_prob = self.drawn(torch.cat((batch.inputs, batch.next_observations)), noise, learns=True)
         alpha = network.temperature.log.detach().exp()
         values = (self.logits(network.critic, batch.inputs, actions, False).softmax(2) * self.values).sum(2)
         loss = (alpha * log_prob - values.min(0).values).mean()
@@ -150,7 +153,7 @@ class PlainUpdate:
 
 
 def test_a_row_is_answered_alone_as_among_others():
-    policy = a_policy("flashsac", **SMALL)
+    policy = a_policy(FLASH_SAC, **SMALL)
     policy.improve(some_transitions(policy, 64, 0), UpdateRates(1e-3, 1e-3, 0.5))
     x = some_transitions(policy, 9, 1).inputs
     with torch.no_grad():
@@ -161,15 +164,15 @@ def test_a_row_is_answered_alone_as_among_others():
 
 
 def test_features_keep_their_size_whatever_comes_in():
-    actor = a_policy("flashsac", **SMALL).network.actor
-    assert isinstance(actor, ResidualNetwork)
-    normalise_units(actor)
+    actor = a_policy(FLASH_SAC, **SMALL).network.actor
+    assert isinstance(actor, flash_sac.ResidualNetwork)
+    flash_sac.normalise_units(actor)
     features: list[Tensor] = []
     actor.size.register_forward_hook(lambda *seen: features.append(seen[-1]))
     actor(torch.randn(50, 105) * 1e4)
     torch.testing.assert_close((features[0] / actor.size.weight).square().mean(1), torch.ones(50), rtol=1e-3, atol=0)
     before = {name: x.clone() for name, x in actor.named_parameters()}
-    normalise_units(actor)
+    flash_sac.normalise_units(actor)
     for name, parameter in actor.named_parameters():
         torch.testing.assert_close(parameter, before[name], msg=f"{name} had its length")
 
@@ -191,7 +194,7 @@ def expected_lengths(longest: int) -> Tensor:
 @pytest.mark.parametrize("steps", [20_000, 8, 1, 0])
 def test_noise_is_kept_as_long_as_a_zeta_distribution_says(steps: int):
     """In one rollout, in rollouts shorter than some noise is kept, of a single step, and step by step without one."""
-    noise, chance = RepeatedNoise(5), torch.Generator().manual_seed(0)
+    noise, chance = flash_sac.RepeatedNoise(5), torch.Generator().manual_seed(0)
     buffer = torch.zeros(steps, 3, 2) if steps else torch.zeros(3, 2)
     drawn = [noise.draw(buffer, chance).clone() for _ in range(20_000 // max(steps, 1))]
     drawn = torch.cat(drawn) if steps else torch.stack(drawn)
@@ -205,15 +208,15 @@ def test_noise_is_kept_as_long_as_a_zeta_distribution_says(steps: int):
 
 def test_noise_is_new_where_rows_are_others_or_nothing_is_to_be_kept():
     chance = torch.Generator().manual_seed(0)
-    assert runs(RepeatedNoise(1).draw(torch.zeros(100, 2, 1), chance)) == [1] * 100
-    noise = RepeatedNoise(1000)
+    assert runs(flash_sac.RepeatedNoise(1).draw(torch.zeros(100, 2, 1), chance)) == [1] * 100
+    noise = flash_sac.RepeatedNoise(1000)
     for rows in (2, 3) * 20:
         assert noise.draw(torch.zeros(rows, 1), chance).abs().min() > 0
     assert int(Categorical(expected_lengths(1000)).probs.argmax()) == 0  # type: ignore[union-attr]
 
 
 def test_actions_are_uniform_until_there_is_something_to_go_by():
-    policy = a_policy("flashsac", learning_starts=100, **SMALL)
+    policy = a_policy(FLASH_SAC, learning_starts=100, **SMALL)
     params = torch.randn(5000, 2 * policy.distribution.noise_size)
     noise = torch.randn(5000, policy.distribution.noise_size, generator=torch.Generator().manual_seed(0))
     policy.explore(0, 99)
@@ -230,18 +233,18 @@ def test_actions_are_uniform_until_there_is_something_to_go_by():
 
 
 def test_presets_are_named_by_what_they_are_for():
-    config = make_config("Ant-v5", algo="flashsac", preset="published")
+    config = make_config("Ant-v5", algo=FLASH_SAC, preset="published")
     assert (config.num_envs, config.minibatch_size, config.critic_hidden) == (1024, 2048, (256, 256))  # type: ignore
     with pytest.raises(OptionError, match=r"hidden=\(16, 8\): flashsac's blocks are all of one width"):
-        a_policy("flashsac", hidden=(16, 8))
-    with pytest.raises(OptionError, match=r"renorm_after=5 would not be used by flashsac"):
-        train("Pendulum-v1", "flashsac", renorm_after=5)
+        a_policy(FLASH_SAC, hidden=(16, 8))
+    with pytest.raises(OptionError, match=r"renorm_after=5 would not be used by .*FlashSAC"):
+        train("Pendulum-v1", FLASH_SAC, renorm_after=5)
 
 
 @pytest.mark.nightly
 def test_it_learns_pendulum(tmp_path):
     train(
-        "Pendulum-v1", "flashsac", samplers=0, total_steps=20_000, num_envs=8, num_steps=8, learning_starts=1000,
+        "Pendulum-v1", FLASH_SAC, samplers=0, total_steps=20_000, num_envs=8, num_steps=8, learning_starts=1000,
         replay_ratio=0.25, minibatch_size=256, hidden=(64,), critic_hidden=(64,), gamma=0.95, quiet=True, seed=3,
         run_dir=tmp_path / "run", video=False, tensorboard=False, viewer=False,
     )  # fmt: skip

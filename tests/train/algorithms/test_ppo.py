@@ -208,7 +208,7 @@ def test_advantages_are_normalised_over_what_counts():
         torch.testing.assert_close(row[weight > 0], (kept - kept.mean()) / (kept.std() + 1e-8))
 
 
-def test_what_the_critic_learns_is_normalised_and_what_it_answers_is_brought_back():
+def test_value_targets_are_normalised_and_values_are_restored():
     options = {"num_envs": 4, "num_steps": 30, "gamma": 0.9, "gae_lambda": 0.8, "normalise_rewards": False}
     config = make_config("Pendulum-v1", normalise_values=True, normalise_observations=False, **options)
     collector, (policy,) = collecting("host", config)

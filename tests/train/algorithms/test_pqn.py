@@ -156,7 +156,7 @@ def test_the_value_of_a_state_is_that_of_its_best_action():
 # -- whole runs -------------------------------------------------------------------------------------
 
 
-def test_what_it_cannot_do_it_says():
+def test_unsupported_settings_of_pqn_are_errors():
     continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
     with pytest.raises(OptionError, match="Discrete"):
         PQN("", PQNConfig("x", algo="pqn"), continuous, CPU)

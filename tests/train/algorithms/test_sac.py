@@ -18,7 +18,7 @@ from headrace.errors import OptionError
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.play.evaluate import evaluate
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 from updates import a_policy, assert_same_parameters, critic_values, perceptron, some_transitions
 
 train: Any = headrace.train
@@ -115,8 +115,8 @@ class PlainUpdate:
     def critics(self, batch: Any, noise: torch.Tensor) -> list[torch.Tensor]:
         temperature = self.network.temperature.log.exp()
         with torch.no_grad():
-            actions, log_prob = self.drawn(batch.following, noise)
-            after = self.values(self.target, batch.following, actions).min(0).values - temperature * log_prob
+            actions, log_prob = self.drawn(batch.next_observations, noise)
+            after = self.values(self.target, batch.next_observations, actions).min(0).values - temperature * log_prob
             wanted = batch.rewards + batch.discounts * after
         q = self.values(self.network.critic, batch.inputs, batch.actions)
         weights = 1.0 if batch.weights is None else batch.weights

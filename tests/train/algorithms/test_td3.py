@@ -39,9 +39,11 @@ def test_updates_are_those_of_autograd(activation, fused):
         noise = 0.6 * policy.noise(32)
         assert (noise.abs() > 0.5).any(), "no noise was clipped"
         with torch.no_grad():
-            chosen = perceptron(targets.actor, batch.following, activation)
+            chosen = perceptron(targets.actor, batch.next_observations, activation)
             chosen = (chosen + noise.clamp(-0.5, 0.5)).clamp(-1, 1)
-            wanted = batch.rewards + batch.discounts * values(targets.critic, batch.following, chosen).min(0).values
+            wanted = (
+                batch.rewards + batch.discounts * values(targets.critic, batch.next_observations, chosen).min(0).values
+            )
         q = values(network.critic, batch.inputs, batch.actions)
         loss = 0.5 * ((q - wanted) ** 2).mean(1).sum()
         critic_adam.zero_grad()

@@ -1,7 +1,8 @@
-"""XQC: distributions that move as Bellman's equation says, weights of length 1, and returns in the critics' range."""
+"""The example XQC: Bellman's projection, weights of length 1, and returns within the critics' range."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 import torch
 
 import headrace
+from headrace.errors import OptionError
+from headrace.pool.sources import module_of
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
-from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
-from headrace.train.modules.categorical_critics import CategoricalCritics
-from headrace.train.modules.normalisation import ReturnScaler
+from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runners.step_trainer import StepTrainer
@@ -23,19 +24,23 @@ from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers.replay_sampler import ReplaySampler
+from nightly import rest_nightly
 from python_games import PLUS_OR_MINUS
 from updates import a_policy, some_transitions
-from whole_runs import SMALL
+from whole_runs import SMALL, facts
 
 train: Any = headrace.train
+FOLDER = Path(__file__).parents[3] / "examples" / "algorithms"
+XQC, FLASH_SAC = f"{FOLDER}/xqc.py:XQC", f"{FOLDER}/flash_sac.py:FlashSAC"
+xqc: Any = module_of(f"{FOLDER}/xqc.py")
 
 
 def but(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def critics(atoms: int = 11, bound: float = 5.0) -> CategoricalCritics:
-    return CategoricalCritics([NormalisedPerceptron(4, atoms, (8,), "relu", Renorm()) for _ in range(2)], atoms, bound)
+def critics(atoms: int = 11, bound: float = 5.0) -> Any:
+    return xqc.CategoricalCritics([xqc.Perceptron(4, atoms, (8,), "relu", Renorm()) for _ in range(2)], atoms, bound)
 
 
 def projected(chances: np.ndarray, shift: float, factor: float, values: np.ndarray) -> np.ndarray:
@@ -65,7 +70,7 @@ def test_distributions_are_projected_as_published():
     torch.testing.assert_close(found.sum(1), torch.ones(6))
 
 
-@pytest.mark.parametrize("algo", ["xqc", "flashsac"])
+@pytest.mark.parametrize("algo", [XQC, FLASH_SAC], ids=["xqc", "flash_sac"])
 @pytest.mark.parametrize("settings", [{}, {"n_step": 3, "num_steps": 4}, {"samplers": 1, "num_steps": None}])
 def test_returns_fit_the_critics_range_however_steps_are_stored(tmp_path: Path, algo: str, settings: dict[str, Any]):
     """Rewards are 1 in every step of long episodes, or -1: the largest returns are near ± 1 / (1 - γ)."""
@@ -103,7 +108,7 @@ def test_returns_fit_the_critics_range_however_steps_are_stored(tmp_path: Path, 
 def test_returns_are_followed_across_lost_samplers_and_ends_of_episodes():
     space, chance = gym.spaces.Box(-1, 1, (2,)), np.random.default_rng(0)
     replay = StepReplay(space, space, 1, 64, 3)
-    writer, expected, running, followed = replay.writer(0), [], np.zeros(3), ReturnScaler(3, 0.9, 5.0)
+    writer, expected, running, followed = replay.writer(0), [], np.zeros(3), xqc.ReturnScaler(3, 0.9, 5.0)
     read, before = 0, np.zeros(3, np.bool_)
     for t in range(200):
         if t % 50 == 0:  # a new sampler
@@ -130,24 +135,22 @@ def test_returns_are_followed_across_lost_samplers_and_ends_of_episodes():
 
 
 def test_lengths_of_hidden_weights_do_not_change_what_is_answered():
-    network = NormalisedPerceptron(4, 3, (8, 6), "relu", Renorm(epsilon=1e-9), first=True)
+    network = xqc.Perceptron(4, 3, (8, 6), "relu", Renorm(epsilon=1e-9))
     x = torch.randn(64, 4)
     before = network.of_batch(x)
     for layer in list(network.layers)[:-1]:
         assert layer.bias is None
         layer.weight.data.mul_(torch.rand(len(layer.weight), 1) * 5 + 0.1)  # type: ignore[arg-type, operator, union-attr]
     torch.testing.assert_close(network.of_batch(x), before, rtol=1e-4, atol=1e-4)
-    for part in (a_policy("xqc").network.actor, *a_policy("xqc").network.critic.critics):
-        assert part._first
 
 
 def test_updates_keep_weights_short_and_descend():
-    policy = a_policy("xqc", critic_hidden=(32, 16), policy_delay=1)
+    policy = a_policy(XQC, critic_hidden=(32, 16), policy_delay=1)
     batch = some_transitions(policy, 128, 1)
     losses = [float(policy.improve(batch, UpdateRates(1e-3, 1e-3, 0.5))[0]) for _ in range(60)]
     assert np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
     network: Any = policy.network
-    perceptrons: list[Any] = [each for each in network.modules() if isinstance(each, NormalisedPerceptron)]
+    perceptrons: list[Any] = [each for each in network.modules() if isinstance(each, xqc.Perceptron)]
     assert len(perceptrons) == 3
     for each in perceptrons:
         *hidden, last = each.layers
@@ -158,7 +161,7 @@ def test_updates_keep_weights_short_and_descend():
 
 def test_the_target_is_that_of_the_lower_critic():
     """Of two critics whose means differ everywhere, the lower one's distribution is what both learn."""
-    policy = a_policy("xqc", critic_hidden=(8,), atoms=11)
+    policy = a_policy(XQC, critic_hidden=(8,), atoms=11)
     critic: Any = policy.network.critic
     for number, each in enumerate(critic.critics):
         each.layers[-1].weight.data.zero_()
@@ -173,6 +176,23 @@ def test_the_target_is_that_of_the_lower_critic():
     torch.testing.assert_close(loss, -(torch.tensor(chances) * logs).sum().item(), rtol=1e-4, atol=0)
 
 
+@pytest.mark.parametrize("algo", [XQC, FLASH_SAC], ids=["xqc", "flash_sac"])
+@pytest.mark.parametrize("samplers", rest_nightly([0, 1], 0))
+def test_a_short_run_goes_on_after_a_stop(tmp_path: Path, algo: str, samplers: int):
+    options = SMALL | {"hidden": (8,), "critic_hidden": (8,), "learning_starts": 200, "replay_ratio": 0.1}
+    options |= {"samplers": samplers, "minibatch_size": 32, "total_steps": 600, "quiet": True}
+    train("Pendulum-v1", algo, run_dir=tmp_path, **but(options | {"num_steps": None}))
+    assert train.resume(tmp_path, quiet=True, total_steps=1000).steps >= 1000
+    last = facts(tmp_path)[-1]
+    assert last["loss"]["critic_loss"] > 0 and all(math.isfinite(value) for value in last["loss"].values())
+
+
+def test_the_names_of_earlier_versions_lead_to_the_files():
+    for name, file in (("xqc", "xqc.py:XQC"), ("flashsac", "flash_sac.py:FlashSAC")):
+        with pytest.raises(OptionError, match=rf"algo='{name}' is an example.*algo='examples/algorithms/{file}'"):
+            train("Pendulum-v1", name)
+
+
 @pytest.mark.nightly
 def test_pendulum_is_learnt(tmp_path):
     settings: dict[str, Any] = {
@@ -183,5 +203,5 @@ def test_pendulum_is_learnt(tmp_path):
         "samplers": 0,
     }
     settings |= {"gamma": 0.95, "total_steps": 20_000, "quiet": True, "run_dir": tmp_path / "run"}
-    train("Pendulum-v1", algo="xqc", preset="fast", **settings)
+    train("Pendulum-v1", algo=XQC, preset="fast", **settings)
     assert evaluate(tmp_path / "run", 20).mean_return > -300

@@ -32,7 +32,7 @@ def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
     refused(tmp_path, "local", r"needs Ray, .* pip install 'headrace\[ray\]'")
 
 
-def test_nobody_at_an_address_is_named_at_once(tmp_path):
+def test_an_address_without_a_cluster_is_an_error_at_once(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # nobody listens
         address = f"127.0.0.1:{free.getsockname()[1]}"

@@ -110,7 +110,7 @@ def test_processes_together_tell_of_all_their_episodes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["picture", "lines"])
-def test_a_person_sees_them(tmp_path: Path, terminal: bool) -> None:
+def test_the_dashboard_shows_each_agent_type(tmp_path: Path, terminal: bool) -> None:
     options: dict[str, Any] = SMALL | SHARED | {"total_steps": 2000}
     config = make_config(TASK, **options)
     trainer = Trainer(config, RunFolder.create(tmp_path, config))

@@ -185,7 +185,7 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
 
 
 @pytest.mark.parametrize("algo", rest_nightly(["ppo", "a2c"], "ppo"))
-def test_policies_wait_while_their_agents_are_out_of_the_game(tmp_path: Path, algo: str):
+def test_weights_stay_finite_when_all_agents_of_a_policy_have_left(tmp_path: Path, algo: str):
     policies: dict[str, Any] = {"tagger": {}} | {f"runner {i}": {"agents": [2 + i]} for i in range(4)}
     options = {"env_options": {"num_taggers": 2, "num_runners": 4}, "num_envs": 1, "policies": policies}
     result = train(

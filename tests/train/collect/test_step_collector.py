@@ -89,7 +89,7 @@ def test_transitions_are_those_of_the_recorded_steps(tmp_path, task, n_step):
         assert batch.discounts[i].item() == pytest.approx(0.0 if ended else discount, abs=1e-6)
         assert batch.actions[i].item() == actions[t, env]
         assert (batch.inputs[i].numpy() == there.seen[t, env]).all()
-        assert (batch.following[i].numpy() == there.seen[u, env]).all()
+        assert (batch.next_observations[i].numpy() == there.seen[u, env]).all()
     trainer.close()
 
 
@@ -127,7 +127,9 @@ def test_stacks_are_those_of_the_environments_across_their_ends(case):
     assert ends > 4
     numbers = replay.draw((300,), torch.Generator().manual_seed(0))
     batch = replay.read(numbers)
-    for number, inputs, following in zip(numbers.tolist(), batch.inputs.numpy(), batch.following.numpy(), strict=True):
+    for number, inputs, following in zip(
+        numbers.tolist(), batch.inputs.numpy(), batch.next_observations.numpy(), strict=True
+    ):
         t, env = divmod(number, 2)
         assert np.array_equal(inputs, seen[t][env]) and np.array_equal(following, seen[t + 1][env])
 

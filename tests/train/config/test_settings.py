@@ -17,7 +17,7 @@ from headrace.train.algorithms.ppo import PPOConfig
 from headrace.train.algorithms.sac import SACConfig
 from headrace.train.config.algorithms.ppo_presets import PRESETS
 from headrace.train.config.fields import Setting, settings_of
-from headrace.train.config.make import shared
+from headrace.train.config.merge import shared
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config, make_config
 
@@ -273,7 +273,7 @@ def test_bounds_stand_beside_the_setting():
 @pytest.mark.parametrize(
     ("name", "words"), [("alchemy", "is no algorithm"), ("ppO", "did you mean ppo"), ("gzip:X", "no class X")]
 )
-def test_algorithms_that_there_are_not(name, words):
+def test_unknown_algorithms_are_errors(name, words):
     with pytest.raises(OptionError, match=f"algo='{name}'.*{words}"):
         make_config("CartPole-v1", algo=name)
 

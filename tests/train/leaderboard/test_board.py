@@ -26,18 +26,20 @@ def test_a_row_says_how_it_is_trained(tmp_path: Path) -> None:
     (row,) = board.read_board(written(tmp_path, ROW + "settings = { learning_rate = 1e-3 }\n" + PUBLISHED))
     assert row.goals == (100.0, 475.0)
     assert row.published[0].who == "Them"
-    wishes = row.wishes()
-    assert wishes["stop_at_return"] == 475.0
-    assert wishes["learning_rate"] == 1e-3
+    requested_settings = row.requested_settings()
+    assert requested_settings["stop_at_return"] == 475.0
+    assert requested_settings["learning_rate"] == 1e-3
 
 
 @pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
 def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None:
     """The settings of each are accepted, and its command says the same."""
-    asked = check_request(row.task, row.wishes())
+    asked = check_request(row.task, row.requested_settings())
     words = shlex.split(row.command(3))
     values = training.overrides(training.parse(words[2:]))
-    assert check_request(row.task, values).config == check_request(row.task, row.wishes() | {"seed": 3}).config
+    assert (
+        check_request(row.task, values).config == check_request(row.task, row.requested_settings() | {"seed": 3}).config
+    )
     assert asked.config.stop_at_return == max(row.goals) + row.margin
 
 
@@ -93,7 +95,7 @@ def test_rows_are_chosen_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
-def test_a_row_is_known_again_from_what_was_kept_of_it(row: board.Row) -> None:
+def test_a_row_is_restored_from_its_stored_values(row: board.Row) -> None:
     kept = json.loads(json.dumps(row.kept()))
     again = board.Row.from_kept(row.name, kept)
     assert again.kept() == kept
@@ -103,7 +105,7 @@ def test_a_row_is_known_again_from_what_was_kept_of_it(row: board.Row) -> None:
 
 def test_a_run_ends_above_its_last_goal_by_a_margin() -> None:
     row = board.Row("one", "CartPole-v1", (15.0, 20.0), total_steps=1000, minutes=1, judge="games", margin=2.5)
-    assert row.wishes()["stop_at_return"] == 22.5 and "--stop-at-return 22.5" in row.command(1)
+    assert row.requested_settings()["stop_at_return"] == 22.5 and "--stop-at-return 22.5" in row.command(1)
     assert board.Row.from_kept("one", json.loads(json.dumps(row.kept()))) == row
 
 
@@ -111,6 +113,6 @@ def test_what_judges_a_row_is_kept(tmp_path: Path) -> None:
     (row,) = board.read_board(written(tmp_path, ROW + 'judge = "games"\nsettings = { keep_checkpoints = 5 }\n'))
     again = board.Row.from_kept(row.name, json.loads(json.dumps(row.kept())))
     assert (again.judge, again.settings) == ("games", {"keep_checkpoints": 5})
-    assert row.wishes()["checkpoint_seconds"] == again.wishes()["checkpoint_seconds"] == 10
+    assert row.requested_settings()["checkpoint_seconds"] == again.requested_settings()["checkpoint_seconds"] == 10
     (other,) = board.read_board(written(tmp_path, ROW))
     assert row.kept() != other.kept()

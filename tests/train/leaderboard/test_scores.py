@@ -7,16 +7,16 @@ import pytest
 from headrace.errors import StateError
 from headrace.train.leaderboard.board import Row, read_board
 from headrace.train.leaderboard.report import cells, in_time, summary
-from headrace.train.leaderboard.scores import Measured, Reached, core_seconds, failed, median, times_to
+from headrace.train.leaderboard.scores import Measured, TimeToReturn, core_seconds, failed, median, times_to
 
 POINTS = [(100, 1.0, 20.0), (200, 2.0, 60.0), (300, 3.0, 40.0), (400, 4.0, 80.0)]
 
 
 def test_a_goal_is_reached_when_the_return_first_is_as_much() -> None:
     assert times_to(POINTS, (50.0, 60.0, 70.0, 90.0)) == (
-        Reached(50.0, 200, 2.0), Reached(60.0, 200, 2.0), Reached(70.0, 400, 4.0), Reached(90.0),
+        TimeToReturn(50.0, 200, 2.0), TimeToReturn(60.0, 200, 2.0), TimeToReturn(70.0, 400, 4.0), TimeToReturn(90.0),
     )  # fmt: skip
-    assert times_to([], (1.0,)) == (Reached(1.0),)
+    assert times_to([], (1.0,)) == (TimeToReturn(1.0),)
 
 
 def test_a_seed_that_never_got_there_is_slower_than_all() -> None:
@@ -28,8 +28,8 @@ def test_a_seed_that_never_got_there_is_slower_than_all() -> None:
 
 def test_a_goal_that_nobody_reached_is_later_than_the_longest_run() -> None:
     row = Row("one", "CartPole-v1", (5.0, 9.0), total_steps=1000, minutes=1)
-    reached = (Reached(5.0, 200, 2.0, 1.5), Reached(9.0))
-    some, none = Measured(1, reached, 900, 50.0), Measured(2, (Reached(5.0), Reached(9.0)), 1000, 120.0)
+    reached = (TimeToReturn(5.0, 200, 2.0, 1.5), TimeToReturn(9.0))
+    some, none = Measured(1, reached, 900, 50.0), Measured(2, (TimeToReturn(5.0), TimeToReturn(9.0)), 1000, 120.0)
     assert cells(row, [some, none]) == [("5", "1 of 2", "–", "–", "–"), ("9", "0 of 2", "> 2 min 00 s", "–", "–")]
     assert cells(row, [some])[0] == ("5", "1 of 1", "2.0 s", "1.5 s", "200")
     assert cells(row, [failed(1, row.goals, "broken")])[1] == ("9", "failed", "–", "–", "–")
@@ -56,7 +56,9 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
 
 def test_seeds_are_summed_up() -> None:
     row = next(row for row in read_board() if row.name == "cartpole")
-    seeds = [Measured(seed, (Reached(475.0, 100 * seed, float(seed), 2.0 * seed),), 100, 1.0) for seed in (1, 2, 3)]
+    seeds = [
+        Measured(seed, (TimeToReturn(475.0, 100 * seed, float(seed), 2.0 * seed),), 100, 1.0) for seed in (1, 2, 3)
+    ]
     assert summary(row, seeds) == [(475.0, 3, 2.0, 4.0, 200)]
     assert summary(row, [*seeds[:1], failed(2, row.goals, "no"), failed(3, row.goals, "no")]) == [
         (475.0, 1, None, None, None)

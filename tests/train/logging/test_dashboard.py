@@ -46,7 +46,7 @@ def test_every_line_of_metrics_has_three_speeds_and_memory(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["picture", "lines"])
-def test_a_person_sees_them(tmp_path: Path, terminal: bool) -> None:
+def test_the_dashboard_shows_speed_memory_and_policies(tmp_path: Path, terminal: bool) -> None:
     text, _ = shown(tmp_path, terminal)
     for words in ("steps/s", "iB ", "tagger", "runner"):
         assert words in text

@@ -55,7 +55,7 @@ def test_tracker_state_round_trip():
     assert one.last() == two.last() and one.mean_return() == two.mean_return()
 
 
-def test_rollouts_may_lie_elsewhere_than_what_counts_them():
+def test_rollouts_may_be_on_another_device_than_the_tracker():
     """Environments on the host, policies on a GPU: the meta device, too, mixes with no other."""
     tracker = EpisodeTracker(3, 5, "meta")
     tracker.update(torch.zeros(8, 3), torch.zeros(8, 3, dtype=torch.bool))

@@ -250,7 +250,7 @@ def test_masks_that_only_come_later_end_a_run(algo, samplers, tmp_path: Path):
         train(DOORS, algo, **(SMALL | {"total_steps": 200}), **options)
 
 
-def test_the_film_is_of_what_is_allowed(tmp_path: Path, capsys):
+def test_videos_show_allowed_actions_only(tmp_path: Path, capsys):
     pytest.importorskip("av")
     train("TestGate-v0", **(SMALL | {"total_steps": 500}), run_dir=tmp_path / "run", quiet=True)
     assert main(["play", str(tmp_path / "run"), "--episodes", "20", "--checkpoint", "newest"]) == 0

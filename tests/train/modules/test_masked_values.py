@@ -20,9 +20,10 @@ from headrace.train.modules.action_masks import forbidden, masked_to_draw
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
-from headrace.train.storage.device_replay import Replay, Transitions
+from headrace.train.storage.device_replay import Replay
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.transitions import Transitions
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
@@ -65,7 +66,7 @@ def test_targets_of_dqn_are_those_of_the_best_action_that_is_allowed(double):
             online, target = policy.network.q(after[None])[0].tolist(), policy.targets.q(after[None])[0].tolist()
             best = max(mask.nonzero().flatten().tolist() or range(4), key=lambda a: (online if double else target)[a])
             wanted.append(float(reward) + 0.9 * target[best])
-    torch.testing.assert_close(policy.wanted(batch), torch.tensor(wanted))
+    torch.testing.assert_close(policy.target_of(batch), torch.tensor(wanted))
 
 
 @pytest.mark.parametrize("kind", ["host", "groups", "device", "static"])
@@ -121,7 +122,7 @@ def test_a_replay_of_steps_returns_the_masks_of_what_follows(n_step, images):
         row.observation[...], row.mask[...] = t, masks
         writer.publish(np.zeros(2, bool), np.full(2, t == 9))
     some = replay.read(replay.draw((64,), torch.Generator().manual_seed(0)))
-    following = some.following.flatten(1)[:, 0].to(torch.int64)
+    following = some.next_observations.flatten(1)[:, 0].to(torch.int64)
     assert some.masks is not None and len(following.unique()) > 10
     rows = torch.from_numpy(given)[following]  # [64, environments, 5]
     assert (rows == some.masks.unsqueeze(1)).all(2).any(1).all()

@@ -23,26 +23,26 @@ def test_one_agent_is_one_group_without_a_name():
 
 
 def test_every_type_is_a_policy_unless_said():
-    dealt = policy_mapping(TAG, {})
-    assert list(dealt) == ["tagger", "runner"]
-    assert dealt["tagger"].agents == slice(0, 4) and dealt["runner"].agents == slice(4, 5)
-    assert not dealt["tagger"].sees.whole
+    groups = policy_mapping(TAG, {})
+    assert list(groups) == ["tagger", "runner"]
+    assert groups["tagger"].agents == slice(0, 4) and groups["runner"].agents == slice(4, 5)
+    assert not groups["tagger"].sees.whole
 
 
 def test_columns_are_the_groups_agents_environment_by_environment():
-    dealt = policy_mapping(TAG, {"odd": {"agents": [1, 3]}, "rest": {"agents": [0, 2, "runner"]}})
+    groups = policy_mapping(TAG, {"odd": {"agents": [1, 3]}, "rest": {"agents": [0, 2, "runner"]}})
     values = torch.arange(2 * 3 * 5).view(2, 3, 5)
-    np.testing.assert_array_equal(dealt["odd"].of_all(values)[0], [1, 3, 6, 8, 11, 13])
-    np.testing.assert_array_equal(dealt["rest"].of_all(values)[1], [15, 17, 19, 20, 22, 24, 25, 27, 29])
-    np.testing.assert_array_equal(dealt["odd"].of_each(torch.tensor([[7, 8, 9]])), [[7, 7, 8, 8, 9, 9]])
-    assert dealt["odd"].columns(slice(1, 3)) == slice(2, 6)
+    np.testing.assert_array_equal(groups["odd"].of_all(values)[0], [1, 3, 6, 8, 11, 13])
+    np.testing.assert_array_equal(groups["rest"].of_all(values)[1], [15, 17, 19, 20, 22, 24, 25, 27, 29])
+    np.testing.assert_array_equal(groups["odd"].of_each(torch.tensor([[7, 8, 9]])), [[7, 7, 8, 8, 9, 9]])
+    assert groups["odd"].columns(slice(1, 3)) == slice(2, 6)
 
 
 def test_types_of_different_spaces_have_arrays_of_their_own():
     spec = headrace.make_spec("TestHunt-v0")
-    dealt = policy_mapping(spec, {})
+    groups = policy_mapping(spec, {})
     for kind in spec.agents:
-        agent_group = dealt[kind.name]
+        agent_group = groups[kind.name]
         assert (agent_group.observation, agent_group.action, agent_group.width) == (
             kind.observation,
             kind.action,

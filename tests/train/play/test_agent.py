@@ -195,7 +195,7 @@ def test_a_replay_holds_observations_that_float32_would_round(tmp_path: Path, n_
         replay = policy.replay if n_step == 1 else trainer.learner.replay
         batch = policy.normalised(replay.read(replay.draw((60,), torch.Generator().manual_seed(0))))
         assert {part.dtype for part in batch if part is not None} == {torch.float32}
-        for seen in (batch.inputs, batch.following):
+        for seen in (batch.inputs, batch.next_observations):
             assert len(seen[:, 0].unique()) > 30
             torch.testing.assert_close(seen[:, 0], seen[:, 1], atol=1e-5, rtol=1e-4)
     finally:

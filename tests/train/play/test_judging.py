@@ -15,7 +15,7 @@ import pytest
 
 import headrace
 from headrace.cli.main import main
-from headrace.train.play.judging import compare, told
+from headrace.train.play.judging import compare, describe_checkpoint
 from headrace.train.runs.folder import RunFolder
 
 TINY: dict[str, Any] = {"stop_at_return": None, "tensorboard": False, "viewer": False, "video": False, "seed": 1}
@@ -79,7 +79,9 @@ def test_an_evaluation_that_takes_too_long_leaves_the_judgement_to_training(tmp_
     settings = TINY | {"num_envs": 2, "num_steps": 8, "total_steps": 16, "quiet": True}
     headrace.train(f"{__file__}:Slow", run_dir=tmp_path / "run", **settings)
     assert counters(tmp_path / "run")["judged"] == {"by": "training", "return": 8.0, "episodes": 2}
-    assert told(RunFolder(tmp_path / "run")).endswith("of step 16: mean return 8.0 of 2 episodes of training")
+    assert describe_checkpoint(RunFolder(tmp_path / "run")).endswith(
+        "of step 16: mean return 8.0 of 2 episodes of training"
+    )
 
 
 def test_ctrl_c_skips_the_evaluation(tmp_path: Path) -> None:
@@ -95,7 +97,7 @@ def test_what_is_played_loaded_and_exported_is_named(tmp_path: Path, capsys: Any
     settings = TINY | {"total_steps": 512, "num_envs": 8, "num_steps": 32, "quiet": True}
     headrace.train("CartPole-v1", run_dir=run, **settings)
     assert capsys.readouterr().out == ""
-    words = told(RunFolder(run))
+    words = describe_checkpoint(RunFolder(run))
     assert words.startswith("best checkpoint, of step ") and "episodes without exploration" in words
     headrace.load(run)
     assert capsys.readouterr().out == f"{words}\n"

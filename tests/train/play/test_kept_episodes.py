@@ -66,7 +66,7 @@ def test_play_copies_the_video_to_where_it_is_wanted(trained, tmp_path, capsys):
     assert f"video {tmp_path / 'mine.mp4'}" in capsys.readouterr().out
 
 
-def test_no_more_than_a_handful_is_kept(tmp_path):
+def test_the_number_of_kept_episodes_is_limited(tmp_path):
     def add(step: int, kind: str) -> None:
         (tmp_path / file_name(step)).write_bytes(b"video")
         keep(tmp_path, KeptEpisode(file_name(step), step, 1.0, 2, float(step), kind))

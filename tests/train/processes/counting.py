@@ -7,7 +7,7 @@ import time
 from headrace.train.processes.counters import Counters
 
 
-def count(counters: Counters, number: int, life: int) -> None:
+def count(counters: Counters, number: int, restarts: int) -> None:
     while not counters.stopped:
         counters.steps[number] += 1
         time.sleep(0.001)

@@ -19,22 +19,22 @@ from headrace.train.processes.counters import Counters
 from headrace.train.processes.supervisor import Supervisor
 
 
-def deaf_to_all(counters: Counters, life: int) -> None:
+def deaf_to_all(counters: Counters, restarts: int) -> None:
     while True:
         time.sleep(1)
 
 
-def fails(counters: Counters, life: int) -> None:
-    raise ValueError(f"in life {life}")
+def fails(counters: Counters, restarts: int) -> None:
+    raise ValueError(f"in life {restarts}")
 
 
-def fails_at_first(counters: Counters, life: int) -> None:
-    if life == 0:
+def fails_at_first(counters: Counters, restarts: int) -> None:
+    if restarts == 0:
         raise ValueError("only now")
-    count(counters, 0, life)
+    count(counters, 0, restarts)
 
 
-def misconfigured(counters: Counters, life: int) -> None:
+def misconfigured(counters: Counters, restarts: int) -> None:
     raise OptionError("no such thing")
 
 
@@ -161,7 +161,7 @@ def test_episodes_pass_over_the_board_in_order():
     assert len(returns) >= 2000
 
 
-def test_workers_outlive_whom_they_are_forked_from():
+def test_workers_survive_the_fork_server():
     counters = Counters(2)
     with Supervisor(counters.stop) as supervisor:
         supervisor.start("sampler 0", count, counters, 0, progress=lambda: int(counters.steps[0]))

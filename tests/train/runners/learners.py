@@ -19,13 +19,13 @@ from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
-from headrace.train.runners.here import runner_for
-from headrace.train.runners.meeting import leave, meet, store_of
+from headrace.train.runners.in_process import runner_for
 from headrace.train.runners.process_group import ProcessGroup
+from headrace.train.runners.rendezvous import connect, leave, store_of
 from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.samples import Samples, minibatches, normalised, pick
+from headrace.train.storage.transitions import Transitions
 from whole_runs import SMALL
 
 train: Any = headrace.train
@@ -47,8 +47,6 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
         REPLAY | {"algo": "dqn", "preset": "fast", "num_envs": 2, "num_steps": 8, "minibatch_size": 16},
     ),
     "crossq": ("Pendulum-v1", REPLAY),
-    "xqc": ("Pendulum-v1", REPLAY),
-    "flashsac": ("Pendulum-v1", REPLAY | {"critic_hidden": (16,)}),
     "pqn": ("CartPole-v1", {}),
     "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
 }
@@ -95,7 +93,7 @@ def learn_100_times(folder: Path, algorithms: list[str]) -> None:
     store, found = store_of(where), {}
     for algo in algorithms:
         task, options = settings_of(algo)
-        group = meet(where, store, lambda: False)
+        group = connect(where, store, lambda: False)
         trainer: Any = runner_for(make_config(task, samplers=0, **options), RunFolder(folder), None, group)
         (policy,) = trainer.policies
         while updates(policy) < 100:
@@ -121,7 +119,7 @@ def learn_from_halves(folder: Path) -> None:
     """
     where = place()
     assert where is not None
-    group, found = meet(where, store_of(where), lambda: False), {}
+    group, found = connect(where, store_of(where), lambda: False), {}
     half = slice(where.rank * 32, where.rank * 32 + 32)
     for algo, weighted in (*((algo, False) for algo in HALVES), ("ppo", True)):
         for name, rows in (("together", half), ("alone", slice(0, 64))):
@@ -145,7 +143,7 @@ def learn_in_halves(folder: Path) -> None:
     """Be one of two processes that train as one would, with the same chance; what is learnt is left in the folder."""
     where = place()
     assert where is not None
-    group = meet(where, store_of(where), lambda: False)
+    group = connect(where, store_of(where), lambda: False)
     torch.save(learnt_with_shared_chance(folder, group), folder / f"{where.rank}.pt")
     leave()
 

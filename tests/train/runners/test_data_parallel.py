@@ -27,7 +27,7 @@ from headrace.errors import OptionError, WorkerError
 from headrace.train import resume
 from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
-from headrace.train.config.make import only
+from headrace.train.config.merge import only
 from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.metrics import read_metrics

@@ -29,8 +29,6 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "dqn": ("CartPole-v1", REPLAY),
     "sac": ("Pendulum-v1", REPLAY),
     "crossq": ("Pendulum-v1", REPLAY),
-    "xqc": ("Pendulum-v1", REPLAY),
-    "flashsac": ("Pendulum-v1", REPLAY | {"critic_hidden": (16,)}),
     "td3": ("Pendulum-v1", REPLAY),
     "ddpg": ("Pendulum-v1", REPLAY),
 }

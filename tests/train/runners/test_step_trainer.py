@@ -163,7 +163,7 @@ def test_it_is_what_a_run_without_samplers_has(monkeypatch):
     assert config.samplers == 0 and replays_steps(config)
 
 
-def test_of_two_processes_each_keeps_its_part(tmp_path):
+def test_each_of_two_processes_saves_and_restores_its_replay(tmp_path):
     """A run of two goes on as two, exactly; then as one; then as two again, of which both have what there is."""
     task, options = RUNS["images, several steps, by priority"]
     options = options | {"anneal_learning_rate": False, "log_steps": 1}

@@ -102,7 +102,7 @@ def test_a_new_run_writes_through_no_link_that_its_folder_held(tmp_path: Path, k
         files.touch,
         lambda file: files.append(file, b"more"),
         lambda file: trials.append(file.parent, trials.Trial(0, {})),
-        lambda file: trials.mend(file.parent),
+        lambda file: trials.drop_incomplete_line(file.parent),
     ],
 )
 @pytest.mark.parametrize("is_there", [True, False])

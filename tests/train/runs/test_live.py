@@ -13,7 +13,7 @@ import torch
 from headrace.errors import StateError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
-from headrace.train.runners.here import runner_for
+from headrace.train.runners.in_process import runner_for
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import live
 from headrace.train.runs.folder import RunFolder

@@ -121,7 +121,7 @@ every_kind = pytest.mark.parametrize("sent", ["task", "network", "module"], indi
 
 
 @every_kind
-def test_nothing_of_it_is_run_by_anything_that_opens_it(sent, capsys):
+def test_no_function_that_opens_a_sent_run_runs_its_code(sent, capsys):
     run, mark = sent
     for act in (headrace.train.resume, evaluate, record, headrace.train.log_episode, RunFolder.open):
         with pytest.raises(TrustError, match=r"runs code of .*sent_(task|network|module)\.py"):

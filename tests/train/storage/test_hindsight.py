@@ -74,7 +74,7 @@ def test_goals_are_what_the_same_episode_achieved_later(steps, ends):
         numbers = held.draw((4000,), torch.Generator().manual_seed(turn))
         drawn = held.read(numbers)
         seen: dict[tuple[int, int], set[int]] = {}
-        rows = zip(drawn.inputs, drawn.following, drawn.rewards, drawn.discounts, strict=True)
+        rows = zip(drawn.inputs, drawn.next_observations, drawn.rewards, drawn.discounts, strict=True)
         for before, after, reward, discount in rows:
             column, t, goal = (int(x) for x in before)
             final = story.final(*divmod(column, ENVS), t)

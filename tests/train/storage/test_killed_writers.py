@@ -30,7 +30,7 @@ def raise_weights(buffer: WeightBuffer) -> None:
     kill_again_and_again(write_weights, buffer, LIVES, lambda: buffer.version, seed=7)
 
 
-def write_steps(writer: StepWriter, life: int) -> None:
+def write_steps(writer: StepWriter, restarts: int) -> None:
     """Fill a segment with numbers of rows, each written in two halves, as fast as possible."""
     writer.begin()
     no, ends = np.zeros(ENVS, bool), np.zeros(ENVS, bool)
@@ -41,10 +41,10 @@ def write_steps(writer: StepWriter, life: int) -> None:
         pattern = (numbers % 251)[:, None, None, None] if images else numbers[:, None]
         middle = row.observation.shape[-1] // 2
         row.observation[..., :middle] = pattern
-        row.action[:], row.reward[:] = life, numbers
+        row.action[:], row.reward[:] = restarts, numbers
         row.observation[..., middle:] = pattern
         ends[:] = numbers // STRIDE % 7 == 3
-        writer.publish(no, ends, life)
+        writer.publish(no, ends, restarts)
 
 
 def check(replay: StepReplay, numbers: torch.Tensor) -> None:
@@ -90,7 +90,7 @@ def test_steps_of_killed_writers_are_whole(images):
     torch.testing.assert_close(versions, replay.staleness(numbers + STRIDE, 0).versions)
 
 
-def write_weights(buffer: WeightBuffer, life: int) -> None:
+def write_weights(buffer: WeightBuffer, restarts: int) -> None:
     vector, extras = torch.zeros(SIZE), torch.zeros(3, dtype=torch.float64)
     while True:
         version = buffer.version + 1

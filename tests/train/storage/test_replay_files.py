@@ -110,14 +110,14 @@ def test_a_resumed_replay_goes_on_saving(tmp_path):
     assert_as(three, two)
 
 
-def live(folder: Path, life: int) -> None:
+def live(folder: Path, restarts: int) -> None:
     """Resume, and save as often as possible."""
     replay = new()
     files = ReplayFiles(replay, folder)
     if (folder / saving.MANIFEST).exists():
         files.load()
     while True:
-        go_on(replay, 5 + life % 30)
+        go_on(replay, 5 + restarts % 30)
         files.save()
 
 
@@ -139,7 +139,7 @@ def check(folder: Path) -> None:
     assert torch.equal(read.rewards, numbers.float())
     assert torch.equal(read.actions, numbers % 7)
     assert torch.equal(read.inputs[:, -1, 0, 0].long(), numbers % 256)
-    assert torch.equal(read.following[:, -1, 0, 0].long(), (numbers + STRIDE) % 256)
+    assert torch.equal(read.next_observations[:, -1, 0, 0].long(), (numbers + STRIDE) % 256)
 
 
 def raise_savers(folder: Path) -> None:

@@ -139,7 +139,7 @@ def test_rows_that_were_overwritten_are_drawn_anew():
         write(writer, t, reward=t)
     read = replay.read(numbers)
     assert read.inputs.min() >= 100 + 2 - 64
-    assert (read.inputs[:, 0] == read.rewards).all() and (read.following == read.inputs + 1).all()
+    assert (read.inputs[:, 0] == read.rewards).all() and (read.next_observations == read.inputs + 1).all()
     assert (numbers == read.inputs[:, 0]).all()
 
 
@@ -172,7 +172,7 @@ def test_atari_stacks_are_what_the_pool_would_have_given(make, n_step):
         t, env = divmod(number, 3)
         to = next(u for u in range(t + 1, t + n_step + 1) if u == t + n_step or ended[u][env])
         assert (read.inputs[i].numpy() == seen[t][env]).all()
-        assert (read.following[i].numpy() == seen[to][env]).all()
+        assert (read.next_observations[i].numpy() == seen[to][env]).all()
 
 
 def test_mistakes_have_names():

@@ -123,7 +123,7 @@ def test_every_transition_is_what_happened(script, n_step, stack):
     spans = [model.transition(t, env) for t, env in wanted]
     assert read.rewards.tolist() == [reward for reward, _, _ in spans]
     assert read[3].tolist() == [discount for _, discount, _ in spans]
-    for seen, times in ((read.inputs, [t for t, _ in wanted]), (read.following, [u for _, _, u in spans])):
+    for seen, times in ((read.inputs, [t for t, _ in wanted]), (read.next_observations, [u for _, _, u in spans])):
         places = [(t, env) for t, (_, env) in zip(times, wanted, strict=True)]
         if images:
             assert (seen == seen[:, :, :1, :1]).all()

@@ -17,7 +17,7 @@ from headrace.train.sweep.pruning import Pruner
 from headrace.train.sweep.samplers import Name, RandomSampler, find_sampler
 from headrace.train.sweep.space import Choice, Range, Space
 from headrace.train.sweep.summary import importance, summary
-from headrace.train.sweep.trials import Plan, Trial, append, mend, read_trials, value_of
+from headrace.train.sweep.trials import Plan, Trial, append, drop_incomplete_line, read_trials, value_of
 
 SPACE: Space = {"learning_rate": Range(1e-4, 1e-2, log=True), "num_steps": Choice((16, 32, 64))}
 
@@ -99,7 +99,7 @@ def test_the_files_survive_a_kill(tmp_path: Path) -> None:
         file.write('{"number": 1, "sett')
     (known,) = read_trials(tmp_path, {"gamma"})
     assert known.state == "complete" and known.value == 5
-    mend(tmp_path)
+    drop_incomplete_line(tmp_path)
     append(tmp_path, Trial(1, {"gamma": 0.8}))
     assert [trial.number for trial in read_trials(tmp_path, {"gamma"})] == [0, 1]
     for wrong in ("{}", "[]", json.dumps(asdict(Trial(1, {"other": 3})))):
@@ -112,7 +112,7 @@ def test_the_files_survive_a_kill(tmp_path: Path) -> None:
             Plan.read(tmp_path)
 
 
-def test_values() -> None:
+def test_the_final_and_the_area_value_of_a_trial() -> None:
     assert value_of("final", lines(None, 1, 5, None)) == 5 and value_of("final", lines(None)) is None
     assert value_of("area", lines(0, 2, 4)) == 2 and value_of("area", lines(3)) == 3
 

@@ -56,7 +56,7 @@ def test_mistakes_are_named(word: str, told: str) -> None:
         read_space([word], "ppo")
 
 
-def test_what_is_twice_or_nothing_is_an_error(tmp_path: Path) -> None:
+def test_duplicate_and_empty_spaces_are_errors(tmp_path: Path) -> None:
     for words, told in (([], "what is to be varied"), (["gamma=0.9,1", "gamma=0.8,1"], "gamma twice")):
         with pytest.raises(OptionError, match=told):
             read_space(words, "ppo")

@@ -14,7 +14,7 @@ import pytest
 from headrace.train import resume, train
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.runners.here import train_here
+from headrace.train.runners.in_process import train_in_process
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runners.on_policy import OnPolicyTrainer
 from headrace.train.runs import checkpoint as checkpoints
@@ -90,7 +90,7 @@ def test_ppo_too_plays_other_episodes_when_a_run_goes_on(tmp_path):
 
 def test_a_replay_that_was_not_full_enough_is_filled_first(tmp_path):
     config = make_config("Pendulum-v1", **but(learning_starts=5000, total_steps=504))
-    train_here(config, RunFolder.create(tmp_path, config), None, quiet=True)
+    train_in_process(config, RunFolder.create(tmp_path, config), None, quiet=True)
     resume(tmp_path, quiet=True, total_steps=2000)
     assert read_metrics(tmp_path / "metrics.jsonl")[-1]["updates"] == 0
 
@@ -109,7 +109,7 @@ def everything(folder: Path) -> dict[str, tuple[int, bytes]]:
         ("CartPole-v1", {"samplers": 0, "total_steps": 500, "tensorboard": True, "video": True}),
     ],
 )
-def test_who_resumes_what_is_over_changes_nothing(tmp_path, task, settings):
+def test_resuming_a_finished_run_changes_nothing(tmp_path, task, settings):
     ended = train(task, run_dir=tmp_path, quiet=True, **({"video": False} | settings))
     before = everything(tmp_path)
     again = resume(tmp_path, quiet=True)

@@ -183,10 +183,10 @@ def fetching(physics: Any, state: State, env: int) -> wp.float64:
     to_mouth = excess(wp.float64(0.5) * (upper + lower), ZERO, state.bite_radius, TWO)
     reached = (wp.float64(6.0) * reciprocal(to_mouth, AT_MARGIN) + ONE) / wp.float64(7.0)
     distance = wp.length(ball - physics.geom_xpos[env, state.target])
-    brought = reciprocal(excess(distance, ZERO, state.target_radius, state.arena_size), AT_MARGIN)
+    policy_preset_values = reciprocal(excess(distance, ZERO, state.target_radius, state.arena_size), AT_MARGIN)
     if distance < TWO * state.target_radius:
         reached = ONE  # near the target, the dog may release the ball
-    return reached * (brought + ONE) / TWO
+    return reached * (policy_preset_values + ONE) / TWO
 
 
 @wp.func

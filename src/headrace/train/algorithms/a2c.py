@@ -22,7 +22,6 @@ class A2C(A2CDeclaration, OnPolicy):
     fused = FusedA2C
 
     def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
-        """Returns one epoch of one minibatch, with all rows in order."""
         return [None]
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:

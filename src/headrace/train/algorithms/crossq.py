@@ -9,7 +9,7 @@ Pardo et al. 2018 (arXiv:1712.00378) for time limits.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from headrace.train.config.algorithms.crossq import CrossQConfig, CrossQDeclarat
 from headrace.train.modules.batch_renorm import NormalisedCritics, NormalisedPerceptron, Renorm, running_statistics
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class CrossQ(CrossQDeclaration, OffPolicy):
@@ -30,7 +30,6 @@ class CrossQ(CrossQDeclaration, OffPolicy):
     Attributes:
         network: a `SoftActorCritic` of normalised perceptrons.
         target_entropy: the entropy that the temperature keeps the actor at, in nats.
-        normalises_first: whether hidden layers are normalised before their activations.
 
     Raises:
         OptionError: the actions are not continuous and bounded, or the network does not fit.
@@ -41,7 +40,6 @@ class CrossQ(CrossQDeclaration, OffPolicy):
     actor_statistics = ("actor_loss", "entropy", "temperature")
     statistics = (*critic_statistics, *actor_statistics)
     target_parts = ()
-    normalises_first: ClassVar[bool] = False
 
     network: SoftActorCritic
     distribution: SquashedGaussian
@@ -54,13 +52,9 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         actions = distribution.noise_size
         self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
         how = config.activation, Renorm(config.batch_momentum, config.renorm_after)
-        actor = NormalisedPerceptron(inputs, 2 * actions, config.hidden, *how, self.normalises_first)
-        critic = self._make_critics(inputs + actions, config.critic_hidden or config.hidden, *how)
+        actor = NormalisedPerceptron(inputs, 2 * actions, config.hidden, *how)
+        critic = NormalisedCritics(inputs + actions, config.critic_hidden or config.hidden, *how)
         return distribution, SoftActorCritic(actor, critic, config.initial_temperature)
-
-    def _make_critics(self, columns: int, hidden: tuple[int, ...], activation: str, how: Renorm) -> nn.Module:
-        """Returns the critics, whose inputs are the concatenation of inputs and actions, ``columns`` wide."""
-        return NormalisedCritics(columns, hidden, activation, how)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics.
@@ -69,13 +63,13 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         there is no gradient through the latter.
         """
         with torch.no_grad():
-            following, log_prob = self._sample(self.network.actor(batch.following))
+            next_actions, next_log_prob = self._sample(self.network.actor(batch.next_observations))
             alpha = self.network.temperature.log.exp()
         rows = len(batch.rewards)
-        both = torch.cat((batch.inputs, batch.following)), torch.cat((batch.actions, following))
-        values, after = self.network.critic.of_batch(*both).split(rows, 1)
-        wanted = batch.rewards + batch.discounts * (after.detach().amin(0) - alpha * log_prob)
-        loss = batch.mean((values - wanted).square()).sum() / 2
+        both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, next_actions))
+        values, next_q = self.network.critic.of_batch(*both).split(rows, 1)
+        target = batch.rewards + batch.discounts * (next_q.detach().amin(0) - alpha * next_log_prob)
+        loss = batch.mean((values - target).square()).sum() / 2
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:

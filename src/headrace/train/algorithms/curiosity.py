@@ -84,7 +84,6 @@ class Curiosity:
         Args:
             inputs: network inputs, [M, …].
             learning_rate: the learning rate, a number or a 0-d tensor.
-            generator: the source of the minibatches' permutation.
         """
         count = len(inputs)
         size = min(getattr(self.config, "minibatch_size", count), count)
@@ -105,13 +104,12 @@ class Curiosity:
         if self.normaliser is not None:
             inputs = self.normaliser(inputs, torch.empty_like(inputs)).clamp_(-LIMIT, LIMIT)
         with torch.no_grad():
-            wanted = self.target(inputs)
-        return (self.predictor(inputs) - wanted).square().mean(1) / 2
+            target = self.target(inputs)
+        return (self.predictor(inputs) - target).square().mean(1) / 2
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors of a checkpoint."""
         state = {"measured": self.measured, "predictor": self.optimiser.parameters}
         state |= checkpoints.prefixed("target", self.target.state_dict())
         state |= checkpoints.prefixed("optimiser", self.optimiser.state())
@@ -120,7 +118,6 @@ class Curiosity:
 
     @torch.no_grad()
     def load(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         self.measured.copy_(saved["measured"])
         self.optimiser.parameters.copy_(saved["predictor"])
         self.target.load_state_dict(checkpoints.group("target", saved))

@@ -18,7 +18,7 @@ from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.ddpg import DDPGConfig, DDPGDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import Deterministic
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class DDPG(DDPGDeclaration, OffPolicy):
@@ -50,10 +50,10 @@ class DDPG(DDPGDeclaration, OffPolicy):
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``mean((Q(s, a) - y)²)`` with ``y = r + discount · Q'(s', μ'(s'))``."""
         with torch.no_grad():
-            next_values = self.targets.critic(batch.following, self.targets.actor(batch.following))[0]
-            wanted = batch.rewards + batch.discounts * next_values
+            next_q = self.targets.critic(batch.next_observations, self.targets.actor(batch.next_observations))[0]
+            target = batch.rewards + batch.discounts * next_q
         values = self.network.critic(batch.inputs, batch.actions)[0]
-        loss = (values - wanted).square().mean()
+        loss = (values - target).square().mean()
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:

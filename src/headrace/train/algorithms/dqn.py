@@ -25,7 +25,7 @@ from headrace.train.config.algorithms.dqn import DQNConfig, DQNDeclaration
 from headrace.train.modules.action_masks import forbidden, masked
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.q_network import QNetwork, make_q_network
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 SEEN = 2048
 """number of images whose statistics standardise pixels"""
@@ -68,7 +68,7 @@ class DQN(DQNDeclaration, OffPolicy):
         return distribution, make_q_network(config, self.agent_group.observation, distribution.size)
 
     def fuse(self, parts: Parts) -> FusedUpdate:
-        return FusedDQN(parts, self.wanted, self._note)
+        return FusedDQN(parts, self.target_of, self._note)
 
     def explore(self, step: int, collected: int) -> None:
         """As `OffPolicy.explore`; after the first update, sets the share of random actions to that of step ``step``."""
@@ -115,24 +115,24 @@ class DQN(DQNDeclaration, OffPolicy):
         Huber's: e²/2 up to 1, and ``|e| - 1/2`` beyond.
         """
         with torch.no_grad():
-            wanted = self.wanted(batch)
+            target = self.target_of(batch)
         values = self.network.q(batch.inputs)
         actions = batch.actions.view(-1, 1).to(torch.int64)
-        error = values.gather(1, actions).squeeze(1) - wanted
+        error = values.gather(1, actions).squeeze(1) - target
         self._note(error.detach())
         huber = self.config.loss == "huber"
         each = F.huber_loss(error, torch.zeros_like(error), reduction="none") if huber else error.square()
         loss = batch.mean(each)
         return Losses({"q": loss}, (loss, values.mean()))
 
-    def wanted(self, batch: Transitions) -> Tensor:
+    def target_of(self, batch: Transitions) -> Tensor:
         """Returns the targets for the values of a batch's actions, float32[B]."""
-        after = self.targets.q(batch.following)
-        judged = self.network.q(batch.following) if self.config.double else after
+        next_q = self.targets.q(batch.next_observations)
+        judged = self.network.q(batch.next_observations) if self.config.double else next_q
         if batch.masks is not None:
             judged = masked(judged, forbidden(batch.masks, self.heads))
-        after = after.gather(1, torch.max(judged, 1, keepdim=True)[1]).squeeze(1)
-        return torch.addcmul(batch.rewards, batch.discounts, after)
+        next_q = next_q.gather(1, torch.max(judged, 1, keepdim=True)[1]).squeeze(1)
+        return torch.addcmul(batch.rewards, batch.discounts, next_q)
 
     def _note(self, errors: Tensor) -> None:
         """Stores the absolute errors of a batch's values in `errors`; the memory is reused for batches of one size."""

@@ -31,8 +31,8 @@ def gae(
         gamma, gae_lambda: discount and decay.
     """
     steps = len(rewards)
-    after = torch.where(truncated, final_values, values[1:]).masked_fill_(terminated, 0.0)
-    result = torch.addcmul(rewards - values[:-1], after, torch.full_like(after, gamma))
+    next_values = torch.where(truncated, final_values, values[1:]).masked_fill_(terminated, 0.0)
+    result = torch.addcmul(rewards - values[:-1], next_values, torch.full_like(next_values, gamma))
     decay = (~(terminated | truncated)).float().mul_(gamma * gae_lambda)
     rows, decays = result.unbind(0), decay.unbind(0)
     for t in range(steps - 2, -1, -1):

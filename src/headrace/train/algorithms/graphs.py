@@ -25,8 +25,6 @@ class Graph:
 
     Args:
         function: the function, which is called directly until it is captured.
-        device: the device of its tensors.
-        enabled: whether to capture it.
         generators: generators on the device from which the function draws, in addition to the default one.
     """
 
@@ -46,7 +44,6 @@ class Graph:
 
     @staticmethod
     def possible(device: torch.device) -> bool:
-        """Returns whether a device has graphs."""
         return device.type == "cuda"
 
     @property

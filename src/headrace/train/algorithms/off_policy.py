@@ -32,7 +32,8 @@ from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.network import input_size
 from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.storage.device_replay import Recorded, Replay, Transitions
+from headrace.train.storage.device_replay import Replay
+from headrace.train.storage.transitions import Recorded, Transitions
 
 
 class Losses(NamedTuple):
@@ -316,13 +317,13 @@ class OffPolicy(Policy):
         normaliser, scaler = self.encoder.normaliser, self.reward_scaler
         if not self.encoder.image and some.inputs.shape[1:] != self.encoder.shape:
             out = torch.empty(2, len(some.inputs), *self.encoder.shape, device=self.device)
-            inputs, following = map(self.encoder.plain, (some.inputs, some.following), out)
-            some = some._replace(inputs=inputs, following=following)
+            inputs, next_observations = map(self.encoder.plain, (some.inputs, some.next_observations), out)
+            some = some._replace(inputs=inputs, next_observations=next_observations)
         if normaliser is not None:
-            inputs, following = (
-                normaliser(x, torch.empty_like(x, dtype=torch.float32)) for x in (some.inputs, some.following)
+            inputs, next_observations = (
+                normaliser(x, torch.empty_like(x, dtype=torch.float32)) for x in (some.inputs, some.next_observations)
             )
-            some = some._replace(inputs=inputs, following=following)
+            some = some._replace(inputs=inputs, next_observations=next_observations)
         return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards, steps))
 
     @property

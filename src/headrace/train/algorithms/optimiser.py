@@ -73,11 +73,9 @@ class FlatAdam:
         )
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors that a checkpoint must keep beside the parameters."""
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 

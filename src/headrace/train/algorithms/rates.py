@@ -20,7 +20,6 @@ class Rates(NamedTuple):
 
     @classmethod
     def of(cls, config: Config, step: int) -> Rates:
-        """Returns the rates at agent step `step`."""
         now = config.at(step)
         rates = cls(
             *(getattr(now, name, 0.0) for name in cls._fields)

@@ -20,7 +20,7 @@ from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.sac import SACConfig, SACDeclaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import SquashedGaussian
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class Temperature(nn.Module):
@@ -76,12 +76,12 @@ class SAC(SACDeclaration, OffPolicy):
         Here ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``.
         """
         with torch.no_grad():
-            next_actions, next_log_prob = self._sample(batch.following)
-            next_values = self.targets.critic(batch.following, next_actions).amin(0)
+            next_actions, next_log_prob = self._sample(batch.next_observations)
+            next_q = self.targets.critic(batch.next_observations, next_actions).amin(0)
             alpha = self.network.temperature.log.exp()
-            wanted = batch.rewards + batch.discounts * (next_values - alpha * next_log_prob)
+            target = batch.rewards + batch.discounts * (next_q - alpha * next_log_prob)
         values = self.network.critic(batch.inputs, batch.actions)
-        loss = batch.mean((values - wanted).square()).sum() / 2
+        loss = batch.mean((values - target).square()).sum() / 2
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:

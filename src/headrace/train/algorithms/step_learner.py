@@ -32,16 +32,12 @@ class StepLearner:
     """A policy that learns from a replay of steps.
 
     Args:
-        config: the run's settings.
-        policy: the policy.
         replay: the replay, which may be written to during updates.
 
     Attributes:
         replay: the source of minibatches: the replay or its copy on the policy's device, or a `PrioritisedReplay` or a
             `HindsightReplay` over either.
         updates: number of updates so far, including those before a resumption.
-        generator: draws minibatches.
-        minibatches: the minibatches drawn.
     """
 
     def __init__(self, config: ReplayConfig, policy: OffPolicy, replay: StepReplay):
@@ -61,7 +57,6 @@ class StepLearner:
 
     @torch.inference_mode()
     def update(self) -> None:
-        """Makes one update."""
         if not self.updates:
             self.policy.prepare(self._observed)
         self.minibatches.draw(self.generator)
@@ -112,7 +107,6 @@ class StepLearner:
 def minibatches_of(
     config: ReplayConfig, policy: OffPolicy, replay: StepReplay | ReplayWrapper, n_step: int
 ) -> Minibatches:
-    """Returns the minibatches of a policy's updates, from a replay on the policy's device."""
     in_place = policy.graphs and Graph.possible(policy.device)
     normalised = partial(policy.normalised, steps=n_step)
     return Minibatches(replay, config.minibatch_size, normalised, policy.device, in_place)

@@ -16,7 +16,7 @@ from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms.td3 import TD3Config, TD3Declaration
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import Deterministic
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class TD3(TD3Declaration, OffPolicy):
@@ -55,11 +55,11 @@ class TD3(TD3Declaration, OffPolicy):
         clip = self.config.target_noise_clip
         with torch.no_grad():
             noise = (self.config.target_noise * self.noise(len(batch.rewards))).clamp(-clip, clip)
-            next_actions = (self.targets.actor(batch.following) + noise).clamp(-1.0, 1.0)
-            next_values = self.targets.critic(batch.following, next_actions).amin(0)
-            wanted = batch.rewards + batch.discounts * next_values
+            next_actions = (self.targets.actor(batch.next_observations) + noise).clamp(-1.0, 1.0)
+            next_q = self.targets.critic(batch.next_observations, next_actions).amin(0)
+            target = batch.rewards + batch.discounts * next_q
         values = self.network.critic(batch.inputs, batch.actions)
-        loss = batch.mean((values - wanted).square()).sum() / 2
+        loss = batch.mean((values - target).square()).sum() / 2
         return Losses({"critic": loss}, (loss, values.mean()))
 
     def actor_losses(self, batch: Transitions) -> Losses:

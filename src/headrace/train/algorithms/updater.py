@@ -11,14 +11,13 @@ from torch import Tensor
 
 from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 class Updatable(Protocol):
     """The interface of a policy for an `Updater`; `headrace.train.algorithms.off_policy.OffPolicy` implements it.
 
     Attributes:
-        device: the policy's device.
         generator: the source of the noise in updates.
     """
 
@@ -32,11 +31,6 @@ class Updatable(Protocol):
     def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
         """Makes one update.
 
-        Args:
-            batch: the transitions.
-            rates: the scheduled settings.
-            actor: whether the actor learns as well.
-
         Returns:
             The algorithm's statistics, float32[S].
         """
@@ -49,9 +43,7 @@ class Updater:
     On CUDA there are two graphs, one for updates with the actor and one for those without.
 
     Args:
-        policy: the policy to update.
         read: returns a batch; for graphs, always with the same shapes, in the same memory.
-        graphs: whether to capture graphs on CUDA.
         improve: makes an update, or the half of one that this process makes; by default the policy's `improve_with`.
         due: returns whether the actor learns in the next update; by default the policy's `actor_is_due`.
     """

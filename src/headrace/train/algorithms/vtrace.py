@@ -54,8 +54,8 @@ def vtrace(
         rho_clip, c_clip: ρ̄ and c̄.
     """
     ratios = log_ratios.exp()
-    after = torch.where(truncated, final_values, values[1:]).masked_fill_(terminated, 0.0)
-    errors = after.mul_(gamma).add_(rewards).sub_(values[:-1])
+    next_values = torch.where(truncated, final_values, values[1:]).masked_fill_(terminated, 0.0)
+    errors = next_values.mul_(gamma).add_(rewards).sub_(values[:-1])
     decays = (~(terminated | truncated)).to(errors.dtype).mul_(gamma * trace_decay)
     corrections = ratios.clamp(max=rho_clip).mul_(errors)
     rows, traces = corrections.unbind(0), (ratios.clamp(max=c_clip) * decays).unbind(0)

@@ -1,4 +1,4 @@
-"""The Ray actor: runs a sampler or the evaluator in a thread, and answers the courier's orders in another.
+"""The Ray actor: runs a sampler or the evaluator in a thread, and answers the coordinator's orders in another.
 
 The sampler is the same as on one machine. It writes to shared arrays in the actor's process, and the actor sends the
 rows or the rollout written since its last answer. The sampler waits when the learner's memory has no room for further
@@ -16,7 +16,7 @@ import torch
 
 from headrace.errors import WorkerError
 from headrace.pool.executors.processes.task import spaces_read_once
-from headrace.train.cluster.messages import Answer, Beginning, Order, ReceivedWeights, Weights
+from headrace.train.cluster.messages import ActorStart, Answer, Order, ReceivedWeights, Weights
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.start import Report
@@ -35,7 +35,7 @@ class Actor:
         beginning: the run's settings and the state from which it begins.
     """
 
-    def __init__(self, beginning: Beginning):
+    def __init__(self, beginning: ActorStart):
         self._beginning, self._node = beginning, _node()
         self._counters: Counters | None = None
         self._weights, self._place = ReceivedWeights(), 0
@@ -146,7 +146,7 @@ class Job:
 class RowsJob(Job):
     """A sampler that writes rows of a replay into a ring."""
 
-    def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
+    def __init__(self, config: Config, beginning: ActorStart, weights: ReceivedWeights, counters: Counters):
         assert beginning.layout is not None
         self._config, self._beginning, self._weights, self._counters = config, beginning, weights, counters
         self._arrays = ring_of(beginning.layout)
@@ -158,7 +158,9 @@ class RowsJob(Job):
 
         config, beginning = self._config, self._beginning
         run_sampler(
-            lambda: ReplaySampler(config, beginning.number, beginning.life, self._writer, self._weights, self._counters)
+            lambda: ReplaySampler(
+                config, beginning.number, beginning.restarts, self._writer, self._weights, self._counters
+            )
         )
 
     def has_enough(self, order: Order) -> bool:
@@ -177,7 +179,7 @@ class RowsJob(Job):
 class RolloutsJob(Job):
     """A sampler that writes rollouts into slots."""
 
-    def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
+    def __init__(self, config: Config, beginning: ActorStart, weights: ReceivedWeights, counters: Counters):
         self._config, self._beginning, self._weights, self._counters = config, beginning, weights, counters
         self._rollouts = OwnRollouts(*beginning.slots)
         self._sent = 0
@@ -189,7 +191,7 @@ class RolloutsJob(Job):
         config, beginning = self._config, self._beginning
         run_sampler(
             lambda: RolloutSampler(
-                config, beginning.number, beginning.life, self._rollouts, self._weights, self._counters
+                config, beginning.number, beginning.restarts, self._rollouts, self._weights, self._counters
             )
         )
 
@@ -222,7 +224,7 @@ class OwnRollouts(Rollouts):
 class EvaluatorJob(Job):
     """The evaluator, without videos, as its node has no run folder."""
 
-    def __init__(self, config: Config, beginning: Beginning, weights: ReceivedWeights, counters: Counters):
+    def __init__(self, config: Config, beginning: ActorStart, weights: ReceivedWeights, counters: Counters):
         from headrace.train.workers.evaluator import RESULTS
         from headrace.train.workers.policy_copy import PolicyCopy, frozen_policy
 
@@ -238,7 +240,7 @@ class EvaluatorJob(Job):
 
         from headrace.train.workers import evaluator
 
-        evaluator.work(self._config, Path(), self._weights, self._results, self._counters, self._beginning.life)
+        evaluator.work(self._config, Path(), self._weights, self._results, self._counters, self._beginning.restarts)
 
     def found(self) -> Weights | None:
         if self._results.read(self._vector, self._extras) is None:

@@ -1,10 +1,10 @@
-"""The learner's view of a run's cluster: one worker process, the courier, and counts to report."""
+"""The learner's view of a run's cluster: one worker process, the coordinator, and counts to report."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from headrace.train.cluster import courier
+from headrace.train.cluster import coordinator
 from headrace.train.cluster.cluster_status import ClusterStatus
 from headrace.train.config.settings import Config
 from headrace.train.logging.throughput import Throughput
@@ -19,11 +19,7 @@ END = 10.0
 
 
 class Cluster:
-    """The samplers and the evaluator of a run on a Ray cluster.
-
-    Args:
-        config: the run's settings.
-    """
+    """The samplers and the evaluator of a run on a Ray cluster."""
 
     def __init__(self, config: Config):
         self._config = config
@@ -37,18 +33,17 @@ class Cluster:
         evaluations: WeightBuffer,
         memory: StepReplay | Rollouts,
     ) -> None:
-        """Starts the courier.
+        """Starts the coordinator.
 
         Args:
-            supervisor: supervises the courier as a worker.
             counters, weights, evaluations: the same objects as for local workers.
             memory: the replay, or the slots of rollouts, into which the samplers' steps are written.
         """
         status = self._status
-        shared = courier.Shared(counters, weights, evaluations, memory, status)
+        shared = coordinator.Shared(counters, weights, evaluations, memory, status)
         supervisor.start(
-            "courier",
-            courier.work,
+            "coordinator",
+            coordinator.work,
             self._config,
             shared,
             progress=lambda: int(status.exchanges[0]),
@@ -57,12 +52,10 @@ class Cluster:
 
     @property
     def connected(self) -> bool:
-        """Whether the courier is connected to the cluster."""
         return bool(self._status.connected[0])
 
     @property
     def restarts(self) -> int:
-        """The number of actors that were lost and started again."""
         return int(self._status.restarts[0])
 
     def new_messages(self) -> list[str]:
@@ -77,5 +70,4 @@ class Cluster:
         return status.counts() | {"received_bytes": round(received), "sent_bytes": round(sent)}
 
     def close(self) -> None:
-        """Frees the shared memory."""
         self._status.close()

@@ -1,6 +1,6 @@
 """The shared counters of a run on a cluster, and the messages of the process that talks to it.
 
-That process, the courier, writes them; the learner's process reports them.
+That process, the coordinator, writes them; the learner's process reports them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ LONGEST = 900  # characters of a message, so that a write to the pipe is atomic
 
 
 class ClusterStatus:
-    """Counters in shared memory, int64[1] each, written by the courier alone, and a pipe for its messages.
+    """Counters in shared memory, int64[1] each, written by the coordinator alone, and a pipe for its messages.
 
     Attributes:
-        connected: 1 once the courier is connected to the cluster.
+        connected: 1 once the coordinator is connected to the cluster.
         nodes: nodes on which the run has actors.
         actors: actors that have answered: samplers and the evaluator.
         received: bytes of steps received since the run began or was resumed.
         sent: bytes of weights put into the cluster's object store, each version once.
         restarts: actors that were lost and started again.
         exchanges: answers received from actors.
-        pulse: a count that increases as long as the courier runs.
+        pulse: a count that increases as long as the coordinator runs.
     """
 
     connected: np.ndarray
@@ -52,7 +52,6 @@ class ClusterStatus:
             setattr(self, name, self._shared[name])
 
     def counts(self) -> dict[str, int]:
-        """Returns the numbers of nodes, actors, and restarts of actors, by name."""
         return {name: int(self._shared[name][0]) for name in ("nodes", "actors", "restarts")}
 
     def send(self, message: str) -> None:
@@ -67,7 +66,6 @@ class ClusterStatus:
         return found
 
     def close(self) -> None:
-        """Frees the shared memory and the pipe."""
         self._shared.close()
         self._reader.close()
         self._writer.close()

@@ -88,7 +88,6 @@ class Code:
         """Returns settings in which this node's paths replace the sender's.
 
         Args:
-            values: the settings by name.
             place: as `unpack` returns it.
         """
         changed = {name: self._renamed(values[name], place) for name in NAMING if isinstance(values.get(name), str)}

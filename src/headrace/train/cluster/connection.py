@@ -56,7 +56,7 @@ def check_address(ray: str) -> None:
     try:
         socket.create_connection((host, int(port)), ANSWER).close()
     except (OSError, OverflowError) as error:
-        raise _nobody(ray, str(error)) from error
+        raise _unreachable(ray, str(error)) from error
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def _init(ray: Any, address: str, how: dict[str, Any]) -> None:
         ray.init(**how)
     except (ConnectionError, ray.exceptions.AuthenticationError) as error:
         if not _asks_for_token(error):
-            raise _nobody(address, str(error)) from error
+            raise _unreachable(address, str(error)) from error
         if not _use_token():
             raise _no_token(address) from error
         _init(ray, address, how)
@@ -156,7 +156,7 @@ def _init(ray: Any, address: str, how: dict[str, Any]) -> None:
         raise WorkerError(f"ray={address!r} cannot be used: {error}") from error
 
 
-def _nobody(address: str, reason: str) -> OptionError:
+def _unreachable(address: str, reason: str) -> OptionError:
     where = "on this machine" if address == AUTO else f"at {address}"
     first = reason.strip().splitlines()[0] if reason.strip() else "no answer"
     return OptionError(

@@ -1,4 +1,4 @@
-"""The messages between the courier and the actors: orders, weights and answers."""
+"""The messages between the coordinator and the actors: orders, weights and answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ class Weights:
     """One version of the weights; all actors of a node read one copy.
 
     Attributes:
-        version: its number.
         vector: the actor's parameters, float32[P].
         extras: further numbers, float64[E].
     """
@@ -72,16 +71,14 @@ class ReceivedWeights:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class ActorStart:
     """The settings and the state from which an actor begins.
 
     Attributes:
         kind: ``"rows"``, ``"rollouts"`` or ``"evaluator"``.
         settings: a function that makes the run's settings, and its arguments, of which the first is values by name.
-        code: the user's own files.
-        number, life: the sampler's number, and the number of times that it was started before.
+        number, restarts: the sampler's number, and the number of times that it was started before.
         begun, steps: agent steps of the run before it was resumed, and of this sampler so far.
-        version: the learner's version of Headrace.
         layout: the layout of the ring, for a sampler of rows.
         slots: the arguments of `Rollouts`, for a sampler of rollouts.
     """
@@ -90,7 +87,7 @@ class Beginning:
     settings: tuple[Any, tuple[Any, ...]]
     code: Code
     number: int
-    life: int
+    restarts: int
     begun: int
     steps: int
     version: str
@@ -122,7 +119,6 @@ class Answer:
     """An actor's answer to an order.
 
     Attributes:
-        node: the name of the actor's node.
         version: the version of the weights that it has.
         steps: the sampler's agent steps, including those of its earlier actors.
         seconds: this actor's seconds in each of `headrace.train.processes.counters.PARTS`, float64[4].

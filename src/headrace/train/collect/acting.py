@@ -39,7 +39,6 @@ def act(
     """Returns the actions that a policy chooses for observations.
 
     Args:
-        policy: the policy.
         observations: observations of its agents, [B, …].
         inputs: buffer for the encoded observations, [B, *encoder.shape]; None where observations are inputs already.
         noise: noise to sample actions with, float32[B, noise_size]; None for the most likely actions.

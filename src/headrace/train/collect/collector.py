@@ -32,11 +32,6 @@ class Collector(ABC):
     """The memory of one rollout, and the loop that fills it.
 
     Args:
-        config: the settings of the run.
-        spec: the task.
-        policies: the policies that act.
-        storage: the device that environments write to.
-        device: the device of the policies.
         static: whether shapes must not depend on the data, as in a CUDA graph.
 
     Attributes:
@@ -48,7 +43,6 @@ class Collector(ABC):
         acted: agents in the game before each step of the last rollout, bool[T, N, agents]; None for one agent.
         taken: steps of the last rollout that were taken, bool[T, N]; None if all were. With next-step autoreset, an
             environment begins its next episode in place of a step.
-        experiences: each policy's part of the rollout.
         seconds: time spent in ``env``, in ``inference``, and in ``learning`` (advantages, statistics). Where a whole
             rollout is one CUDA graph, these are the times of an earlier rollout that was run step by step, and only
             their proportions are meaningful.
@@ -117,7 +111,6 @@ class Collector(ABC):
         """Returns the final observations of an agent group's truncated episodes; None if none was truncated."""
 
     def draw(self, generator: torch.Generator) -> None:
-        """Draws the noise of a whole rollout, which `collect` uses."""
         for experience in self.experiences:
             experience.draw(generator)
 
@@ -183,7 +176,6 @@ class Collector(ABC):
         return state | ({"present": self.present} if self.spec.agents else {})
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         for name, tensor in self.state().items():
             if name in saved or name != MASKS:  # runs that did not know the masks go on with all actions allowed once
                 tensor.copy_(saved[name])
@@ -230,12 +222,10 @@ class Collector(ABC):
 
 
 def _key(array: str) -> str:
-    """Returns the name of an observation array in a checkpoint."""
     return array.replace(OBS, "observations", 1)
 
 
 def observation_name(agent_group: AgentGroup) -> str:
-    """Returns the name of the array with an agent group's observations."""
     return OBS if agent_group.sees.key is None else f"{OBS}:{agent_group.sees.key}"
 
 

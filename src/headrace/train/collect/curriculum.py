@@ -22,7 +22,6 @@ def options_at(config: Config, step: int) -> dict[str, Any]:
 
 
 def words_of(config: Config, options: dict[str, Any]) -> str:
-    """Returns the values of the options that the curriculum changes, as text."""
     return ", ".join(f"{name}={options[name]!r}" for name in config.curriculum if name in options)
 
 

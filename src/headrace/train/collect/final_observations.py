@@ -38,14 +38,12 @@ class FinalObservationList:
         self._found: list[tuple[int, Tensor, dict[str, Tensor]]] = []
 
     def clear(self) -> None:
-        """Removes all final observations, before a rollout."""
         self._found.clear()
 
     def note(self, t: int, truncated: Tensor, finals: dict[str, Tensor]) -> None:
         """Keeps the final observations of the episodes that step t truncated.
 
         Args:
-            t: the time step.
             truncated: bool[N].
             finals: array name → final observations, or their action masks, [N, …].
         """
@@ -99,7 +97,6 @@ class FinalObservationSlots:
         return record_over(copy_rows, len(final) * int(LANES), arguments, device, block)
 
     def clear(self) -> None:
-        """Removes all final observations, before a rollout."""
         self._t.fill_(self._never)
         self._used.zero_()
 

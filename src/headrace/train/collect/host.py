@@ -112,7 +112,6 @@ class HostCollector(Collector):
         return actions if isinstance(self.pool.action_space, gym.spaces.Dict) else actions[ACTION]
 
     def _receive(self, t: int) -> None:
-        """Stores the results of step t of the group of environments that is in flight."""
         obs, reward, terminated, truncated, info = self.pool.recv()
         ids, row = info["env_id"], self._rows[t]
         for name, array in _named(obs).items():

@@ -14,8 +14,8 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import act, outputs
 from headrace.train.modules.action_masks import forbidden
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.storage.device_replay import Recorded, Transitions
 from headrace.train.storage.samples import Samples
+from headrace.train.storage.transitions import Recorded, Transitions
 
 EVERYWHERE = slice(None)
 
@@ -80,9 +80,7 @@ class Experience:
     A column is one agent of one environment.
 
     Args:
-        policy: the policy.
         observations: [T + 1, N, …] (or [T + 1, N, A, …]) as the pool writes them, from the agent group's array.
-        device: the policy's device.
         static: whether shapes must not depend on the data, as in a CUDA graph.
         masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K]; None if no policy uses masks.
 
@@ -174,7 +172,6 @@ class Experience:
         """Marks where an episode ended with step t, as a recurrent network's memory is reset there.
 
         Args:
-            t: the time step.
             envs: some environments: numbers int64[k], or a slice.
             ends: whether an episode of each ended, bool[k].
         """
@@ -183,7 +180,6 @@ class Experience:
             self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)
 
     def begin(self) -> None:
-        """Copies memory and starts from the last row of the previous rollout to the first row."""
         if self.memory is not None and self.starts is not None:
             self.memory[0].copy_(self.memory[-1])
             self.starts[0].copy_(self.starts[-1])
@@ -258,10 +254,10 @@ class Experience:
             seen = self.inputs
         else:
             seen = self._raw(self.config.num_steps + 1)
-        following, finals = seen.roll(-1, 0), outcome.final_observations
+        next_observations, finals = seen.roll(-1, 0), outcome.final_observations
         if finals is not None:
             last = torch.empty(len(finals.t), *self.encoder.shape, dtype=seen.dtype, device=self.device)
-            following[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
+            next_observations[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
         masks = self._following_masks(finals)
         self.update_statistics(outcome)
         return Transitions(
@@ -269,7 +265,7 @@ class Experience:
             self.actions.reshape(len(self.actions) * self.columns, -1),
             outcome.rewards.flatten(),
             (~outcome.terminated).flatten().float(),
-            following[:-1].flatten(0, 1),
+            next_observations[:-1].flatten(0, 1),
             masks=masks,
         )
 
@@ -300,7 +296,6 @@ class Experience:
         return checkpoints.prefixed(self.policy.prefix("memory"), kept)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         if self.memory is not None and self.starts is not None:
             kept = checkpoints.group(self.policy.prefix("memory"), saved)
             self.memory[-1].copy_(kept["memory"])
@@ -381,7 +376,6 @@ class Experience:
         Where an agent was truncated but its episode was not, the next observation is its final one.
 
         Args:
-            outcome: the outcome of the rollout.
             values: values of the observations before each step and after the last, in units of rewards.
         """
         result = values.roll(-1, 0)

@@ -64,12 +64,10 @@ class OpponentPool:
             into[name].copy_(versions.index_select(0, place.to(versions.device))[0])
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors of a checkpoint."""
         steps = self.steps + [-1] * (self.kept - len(self.steps))
         return {"steps": torch.tensor(steps), **self._versions}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         self.steps = [step for step in state["steps"].tolist() if step >= 0]
         for name, versions in self._versions.items():
             versions.copy_(state[name])
@@ -113,14 +111,12 @@ class SelfPlay:
         return self.pools[model].steps[int(self._drawn[name])]
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the versions, and which are drawn, for a checkpoint."""
         state: dict[str, Tensor] = {}
         for name, pool in self.pools.items():
             state |= checkpoints.prefixed(f"versions.{name}", pool.state())
         return state | checkpoints.prefixed("drawn", self._drawn)
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         for name, pool in self.pools.items():
             pool.load(checkpoints.group(f"versions.{name}", saved))
         self._drawn = checkpoints.group("drawn", saved)

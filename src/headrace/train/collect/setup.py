@@ -10,7 +10,6 @@ from typing import Any
 import gymnasium as gym
 import torch
 
-import headrace
 from headrace.errors import OptionError
 from headrace.machine import readable, usable_cores
 from headrace.pool.batch import observation_fields
@@ -19,15 +18,16 @@ from headrace.pool.registry import build_task
 from headrace.pool.sources import module_of
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.pool import TorchPool
+from headrace.pool.views.make import make, make_torch
 from headrace.pool.wrappers import Step, TransformReward, unwrapped
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HostCollector
 from headrace.train.collect.self_play import check_copies
-from headrace.train.config import given
+from headrace.train.config import user_objects
 from headrace.train.config.registry import Capabilities, algorithms, find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.logging.memory_use import free
 from headrace.train.modules.action_masks import check_masks, has_masks
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
@@ -47,7 +47,7 @@ def make_pool(config: Config, **changes: Any) -> Pool:
         autoreset="same_step",
         **config.env_options,
     )
-    return headrace.make(config.task, **(arguments | changes))
+    return make(config.task, **(arguments | changes))
 
 
 def training_pool(config: Config) -> Pool | TorchPool:
@@ -69,8 +69,8 @@ def reward_function(name: str) -> Callable[[Step], Any]:
     Raises:
         OptionError: there is no such function.
     """
-    if given.is_given(name):
-        found = given.find("reward", name)
+    if user_objects.is_given(name):
+        found = user_objects.find("reward", name)
     else:
         source, _, function = name.rpartition(":")
         found = getattr(module_of(source), function, None)
@@ -84,7 +84,7 @@ def _training_pool(config: Config) -> Pool | TorchPool:
     on_device = task.kernel is not None or (task.make_on_device is not None and config.device != "cpu")
     if config.batch_size or not on_device:
         return make_pool(config)
-    return headrace.make_torch(
+    return make_torch(
         config.task,
         config.num_envs,
         config.device,
@@ -101,10 +101,7 @@ def make_collector(
     """Returns the collector for a pool.
 
     Args:
-        config: the settings of the run.
         pool: a `Pool` or a `TorchPool`, or a wrapper of one.
-        policies: the policies that act.
-        device: the device of the policies.
 
     Raises:
         OptionError: the rollout's observations need more memory than the device has free.
@@ -147,11 +144,6 @@ def agent_groups(config: Config, spec: TaskSpec) -> dict[str, AgentGroup]:
 def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> None:
     """Checks that a policy's algorithm can play its agents.
 
-    Args:
-        config: the policy's settings.
-        spec: the task.
-        agent_group: the agents.
-
     Raises:
         OptionError: the algorithm cannot play them; the message names algorithms that can.
     """
@@ -177,8 +169,6 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
     """Checks that an algorithm has the kind of network that the settings request, or that images need.
 
     Args:
-        config: the policy's settings.
-        space: the space of observations.
         actions: the kind of actions, ``"discrete"`` or ``"continuous"``.
 
     Raises:
@@ -200,7 +190,6 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
 
 
 def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
-    """Returns the names of the algorithms whose capabilities satisfy a predicate, as text."""
     return ", ".join(name for name in algorithms() if able(find_algorithm(name).capabilities))
 
 
@@ -223,9 +212,7 @@ def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) 
     """Calls `prepare`, and returns the policies of a run, with networks initialised from the configuration's seed.
 
     Args:
-        config: the settings of the run.
         pool: the pool, or a wrapper of one, whose spec describes the agents.
-        device: the device of the policies.
 
     Raises:
         OptionError: as for `agent_groups`, or a policy cannot be made with its settings.
@@ -256,9 +243,6 @@ def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torc
 
     Args:
         name: the policy's name; empty for a single policy.
-        config: the policy's settings.
-        agent_group: the agents that it controls.
-        device: the policy's device.
     """
     algorithm: Any = find_algorithm(config.algo, whole=True)
     return algorithm(name, config, agent_group, device)

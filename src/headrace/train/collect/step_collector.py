@@ -31,9 +31,6 @@ class StepCollector(Collector):
     Args:
         config: the settings of the run, with the options of the task as they are now.
         pool: a pool with ``autoreset="next_step"``, whose observations are those that are stored.
-        policy: the policy that acts.
-        device: the device of the policy.
-        writer: the replay's writer.
     """
 
     def __init__(self, config: Config, pool: Any, policy: Policy, device: torch.device, writer: StepWriter):
@@ -47,7 +44,6 @@ class StepCollector(Collector):
         )
 
     def start(self) -> None:
-        """Begins new episodes in all environments."""
         self._recorder.begin()
 
     @torch.inference_mode()
@@ -91,7 +87,6 @@ class StepCollector(Collector):
             now = stepped
 
     def _look(self, t: int) -> None:
-        """Copies the present observations and their masks to row t."""
         self.observations[OBS][t] = self._recorder.observations()
         if (masks := self._recorder.masks()) is not None:
             self.masks[MASKS][t] = masks
@@ -102,11 +97,9 @@ class StepCollector(Collector):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors that a checkpoint needs to continue, beside the replay."""
         return checkpoints.prefixed("steps", self._recorder.state())
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned, after the replay."""
         self._recorder.load(checkpoints.group("steps", saved))
 
     # -- for reporting ---------------------------------------------------------------------------

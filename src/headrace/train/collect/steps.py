@@ -18,7 +18,7 @@ from torch import Tensor
 
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.games import game_over, of_the_game
+from headrace.train.collect.game_values import game_over, game_value
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
@@ -53,7 +53,6 @@ class Frames:
 
 
 def replays_steps(config: Config) -> bool:
-    """Returns whether a run learns from a replay of steps."""
     if not isinstance(config, ReplayConfig) or build_task(config.task, **config.env_options).spec.agents:
         return False
     return config.samplers > 0 or bool(needing_steps(config))
@@ -77,7 +76,6 @@ def make_replay(config: Any, masks: int = 0) -> StepReplay:
     """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one.
 
     Args:
-        config: the run's settings.
         masks: elements of an action mask; 0 without masks.
     """
     frames = Frames.of(config)
@@ -93,7 +91,7 @@ def make_replay(config: Any, masks: int = 0) -> StepReplay:
         return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, masks, wide)
 
 
-class Stepped(NamedTuple):
+class StepResult(NamedTuple):
     """A step of N environments.
 
     Attributes:
@@ -117,8 +115,6 @@ class StepRecorder:
 
     Args:
         pool: a pool with ``autoreset="next_step"``, whose observations are those that are stored.
-        policy: the policy that acts.
-        writer: the replay's writer.
         stack: number of stored observations in one observation of the policy.
         when: describes, in errors, when a step was taken.
     """
@@ -128,7 +124,6 @@ class StepRecorder:
         self._resets = np.zeros(pool.num_envs, np.bool_)  # whether an environment's next step only begins an episode
 
     def begin(self) -> None:
-        """Begins new episodes in all environments."""
         self.writer.row.observation[...], info = self.pool.reset()
         if self.writer.layout.masks:
             self.writer.row.mask[...] = info[MASK]
@@ -143,7 +138,7 @@ class StepRecorder:
         """Returns the action masks of these observations, uint8[N, K]; None without masks."""
         return torch.from_numpy(self.writer.row.mask) if self.writer.layout.masks else None
 
-    def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> Stepped:
+    def step(self, actions: Tensor, taken: np.ndarray, version: int = 0) -> StepResult:
         """Steps all environments, and publishes a row.
 
         Args:
@@ -169,15 +164,14 @@ class StepRecorder:
             check_declared(info, self.pool.spec, self.policy.config)
         self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0)
         spec, over = self.pool.spec, terminated | truncated
-        scores, ends = of_the_game(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)
-        stepped = Stepped(reward, terminated, truncated, ~self._resets, scores, ends)
+        scores, ends = game_value(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)
+        stepped = StepResult(reward, terminated, truncated, ~self._resets, scores, ends)
         self._resets = over
         return stepped
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors of a checkpoint, which `load` needs beside the replay and the environments."""
         return self.writer.state() | {"resets": torch.from_numpy(self._resets)}
 
     def load(self, state: dict[str, Tensor]) -> None:

@@ -79,7 +79,6 @@ def _are_pairs(points: Any) -> bool:
 
 
 def _grow(points: Sequence[tuple[float, Any]]) -> bool:
-    """Returns whether each step is larger than the one before."""
     return all(a < b for (a, _), (b, _) in itertools.pairwise(points))
 
 
@@ -100,7 +99,6 @@ def interpolated(points: Sequence[tuple[int, float]], step: int) -> float:
 
 
 def matches(value: object, hint: Any) -> bool:
-    """Returns whether a value is of the type of a setting."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(matches(value, arg) for arg in args)
@@ -117,7 +115,6 @@ def matches(value: object, hint: Any) -> bool:
 
 
 def describe(hint: Any) -> str:
-    """Returns the type of a setting as text."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(repr, get_args(hint)))
     return getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)

@@ -21,6 +21,8 @@ from headrace.train.config.fields import IN_TURN, KINDS, Use, settings_of
 
 DEFAULT_PRESET = "default"
 """the preset that every algorithm has; its values are for learning from few steps"""
+EXAMPLES = {"xqc": "examples/algorithms/xqc.py:XQC", "flashsac": "examples/algorithms/flash_sac.py:FlashSAC"}
+"""algorithms of earlier versions that are examples"""
 ARGUMENTS = ("run_dir", "resume", "quiet", "trust", "callback")
 """arguments of `headrace.train.train` beside the settings, which a misspelt name may mean"""
 
@@ -126,6 +128,11 @@ def find_algorithm(name: str, *, whole: bool = False) -> type[Algorithm]:
         module, _, attribute = (_algorithms if whole else _declarations)[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
     source, attribute = split(name)
+    if name in EXAMPLES:
+        raise OptionError(
+            f"training option algo={name!r} is an example, not an algorithm of the package: "
+            f"copy the file from the repository, and give algo={EXAMPLES[name]!r}"
+        )
     if not source or not attribute:
         near = nearest(name, _algorithms, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_algorithms)}, and file.py:Class"
@@ -171,7 +178,7 @@ def unknown(name: str, value: Any, algo: str, settings: Iterable[str]) -> str:
     return f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")
 
 
-_OURS = {"ppo": False, "a2c": False, "pqn": False, "ddpg": True, "td3": True, "sac": True, "xqc": True, "dqn": True}
+_OURS = {"ppo": False, "a2c": False, "pqn": False, "ddpg": True, "td3": True, "sac": True, "dqn": True}
 for _name, _workers in _OURS.items():
     register_algorithm(
         _name,
@@ -179,12 +186,6 @@ for _name, _workers in _OURS.items():
         declaration=f"headrace.train.config.algorithms.{_name}:{_name.upper()}Declaration",
         workers=_workers,
     )
-register_algorithm(
-    "flashsac",
-    "headrace.train.algorithms.flash_sac:FlashSAC",
-    declaration="headrace.train.config.algorithms.flash_sac:FlashSACDeclaration",
-    workers=True,
-)
 register_algorithm(
     "crossq",
     "headrace.train.algorithms.crossq:CrossQ",

@@ -83,12 +83,10 @@ class ReplayConfig(Config):
 
     @property
     def first_update(self) -> int:
-        """The number of agent steps before the first update."""
         return self.learning_starts
 
     @property
     def apart(self) -> bool:
-        """Whether the actor learns in a separate process."""
         return False
 
     @property
@@ -146,12 +144,10 @@ class ActorCriticConfig(ReplayConfig):
 
     @property
     def learns_on(self) -> str:
-        """The device of the process that learns and reports."""
         return self.critic_device or self.device
 
     @property
     def apart(self) -> bool:
-        """Whether the actor learns in a separate process."""
         return self.actor_device not in ("", "auto")
 
     def _check_deterministic(self) -> None:

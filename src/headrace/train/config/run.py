@@ -20,8 +20,8 @@ class RunConfig:
     )
     algo: str = setting(
         "ppo",
-        "Learning algorithm: ppo, a2c, pqn, ddpg, td3, sac, crossq, xqc, flashsac or dqn; or a class of your own, "
-        "file.py:Class or package.module:Class. ddpg, td3, sac, crossq, xqc and flashsac are for continuous actions, "
+        "Learning algorithm: ppo, a2c, pqn, ddpg, td3, sac, crossq or dqn; or a class of your own, "
+        "file.py:Class or package.module:Class. ddpg, td3, sac and crossq are for continuous actions, "
         "dqn and pqn for one discrete action. All but ppo, a2c and pqn learn from a replay.",
         group="run",
         speed=True,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import OptionError
 from headrace.pool.by_value import UNPICKLABLE
 from headrace.pool.registry import parcel_of, unpack
-from headrace.train.config import given, make
+from headrace.train.config import merge, user_objects
 from headrace.train.config.checks import (
     check_devices,
     check_finite,
@@ -82,7 +82,7 @@ class Config(CommonConfig):
 
     def _check_schedules(self) -> None:
         """Raises `OptionError` for a schedule of a setting that can have none, or with malformed points."""
-        known = [settings_of(each) for each in make.record_types({"algo": self.algo, "policies": self.policies})]
+        known = [settings_of(each) for each in merge.record_types({"algo": self.algo, "policies": self.policies})]
         scheduled = dict.fromkeys(name for each in known for name, one in each.items() if one.scheduled)
         for name, points in self.schedules.items():
             if name not in scheduled:
@@ -98,7 +98,7 @@ class Config(CommonConfig):
         task = None
         with contextlib.suppress(*UNPICKLABLE):  # it imports the script that registered the task
             task = parcel_of(self.task)
-        return _unpickled, (vars(self), given.packed(vars(self)), task)
+        return _unpickled, (vars(self), user_objects.packed(vars(self)), task)
 
     @property
     def learns_on(self) -> str:
@@ -134,8 +134,8 @@ class Config(CommonConfig):
         if not own:
             return dataclasses.replace(self, policies={}) if self.policies else self
         settings = find_algorithm(own.get("algo", self.algo)).settings
-        values = make.only(settings, vars(self)) | own
-        values |= {"policies": {}, "schedules": make.only(settings, self.schedules)}
+        values = merge.only(settings, vars(self)) | own
+        values |= {"policies": {}, "schedules": merge.only(settings, self.schedules)}
         return make_config(values.pop("task"), defaults=False, **values)
 
     def _own(self, name: str) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Config(CommonConfig):
         for key in sorted(own.keys() - settings.__dataclass_fields__.keys() - {"agents"}):
             words = unknown(key, own[key], own.get("algo", self.algo), settings.__dataclass_fields__)
             raise OptionError(f"policy {name!r}: {words}")
-        if wrong := own.keys() & make.shared(settings):
+        if wrong := own.keys() & merge.shared(settings):
             raise OptionError(f"policy {name!r} cannot have a {min(wrong)} of its own")
         return {key: value for key, value in own.items() if key != "agents"}
 
@@ -174,7 +174,7 @@ class Config(CommonConfig):
 
         Settings of algorithms that the run does not use, as in the files of earlier versions, are left out.
         """
-        return make_config(defaults=False, **make.of_these_algorithms(values))
+        return make_config(defaults=False, **merge.of_these_algorithms(values))
 
 
 def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config:
@@ -194,15 +194,15 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
             value of the wrong type or out of range.
     """
     check_task(task)
-    for name in make.DECIDING:
+    for name in merge.DECIDING:
         if name in overrides:
-            make.checked(Config, name, overrides[name])
-    settings, values = make.settings_and_values(task, defaults, overrides)
+            merge.checked(Config, name, overrides[name])
+    settings, values = merge.settings_and_values(task, defaults, overrides)
     return settings(task=task, **values)
 
 
 def _unpickled(values: dict[str, Any], objects: bytes | None, task: bytes | None) -> Config:
-    given.unpack(objects)
+    user_objects.unpack(objects)
     unpack(task)
     config = object.__new__(find_algorithm(values["algo"]).settings)
     vars(config).update(values)

@@ -21,8 +21,6 @@ class Display:
     """The progress of runs; a context manager.
 
     Args:
-        total: agent steps of each run.
-        quiet: show nothing.
         file: where the progress is printed; standard output by default.
     """
 
@@ -51,7 +49,6 @@ class Display:
         """Shows the progress of runs, unless the last update was less than `INTERVAL` (or `LINES`) seconds ago.
 
         Args:
-            running: the runs.
             summary: a line above the table, such as how many runs have ended.
         """
         now = time.monotonic()
@@ -90,7 +87,6 @@ class Display:
 
 
 def ending_words(job: Job) -> str:
-    """Returns a text with the reason why a run ended, and its return."""
     told = job.ending or {}
     if "error" in told:
         return f"failed: {told['error']}"
@@ -98,7 +94,6 @@ def ending_words(job: Job) -> str:
 
 
 def shown(value: float | None) -> str:
-    """Returns a mean return as text."""
     return "-" if value is None else f"{value:.1f}"
 
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from headrace.limits import need_files
 from headrace.machine import usable_cores
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import cause_of_death
 from headrace.train.runs import files
@@ -72,15 +72,10 @@ class Job:
     """A run in a process.
 
     Attributes:
-        name: its name in progress and errors.
-        run_dir: the run folder.
         log: the file with the output of the process.
-        metrics: the lines of metrics so far.
-        process: the process.
         place: the index of its share of the cores, from 0.
         began: the time at which it was started, by ``time.monotonic``.
         ending: reason, steps, seconds and return at its end, or the error; None before.
-        stopping: whether it was told to stop.
     """
 
     name: str
@@ -95,12 +90,10 @@ class Job:
 
     @property
     def step(self) -> int:
-        """Agent steps so far."""
         return self.metrics.lines[-1]["step"] if self.metrics.lines else 0
 
     @property
     def seconds(self) -> float:
-        """Seconds of training so far."""
         return self.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if self.metrics.lines else 0.0
 
     @property
@@ -141,8 +134,6 @@ class Processes:
         """Begins a run, or continues the one that the folder holds.
 
         Args:
-            name: name of the job.
-            task: name of the task.
             run_dir: the run folder; the output of the process is written to a file next to it.
             settings: keyword arguments of `headrace.train.train` that JSON can represent.
             trust: as for `headrace.train.resume`, for a run that the folder holds.
@@ -162,7 +153,7 @@ class Processes:
             output = os.fdopen(files.opened(log, files.APPEND), "ab")
         with output:
             process = Popen(
-                [sys.executable, "-m", "headrace.train.jobs.child"],
+                [sys.executable, "-m", "headrace.train.launch.child"],
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=output,
@@ -193,7 +184,6 @@ class Processes:
         """Starts runs as others end, until all have ended; stops the running ones once Ctrl-C is pressed.
 
         Args:
-            interrupt: is true once Ctrl-C was pressed.
             start: starts the next run with `start`; returns False if there is none.
 
         Yields:

@@ -53,9 +53,7 @@ class Plan:
     """The task, the settings and the seeds, as ``seeds.json`` holds them.
 
     Attributes:
-        task: name of the task.
         settings: keyword arguments of `headrace.train.train`, without the seed.
-        seeds: the seeds of the runs.
     """
 
     task: str
@@ -85,7 +83,6 @@ class Plan:
         replace(folder / FILE, json.dumps(values, indent=2) + "\n")
 
     def with_seeds(self, seeds: Iterable[int]) -> Plan:
-        """Returns the plan with further seeds."""
         return Plan(self.task, self.settings, tuple(dict.fromkeys((*self.seeds, *seeds))))
 
 
@@ -106,7 +103,6 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_several(folder: Path) -> bool:
-    """Returns whether a folder holds the runs of several seeds."""
     return (folder / FILE).is_file()
 
 
@@ -135,11 +131,7 @@ def run_seeds(
     """Trains every seed of a plan that is not done yet; Ctrl-C ends all with checkpoints.
 
     Args:
-        folder: the folder of the runs.
         plan: the task, settings and seeds.
-        config: the settings of the runs.
-        jobs: the number of runs at once.
-        quiet: show no progress.
         trust: as for `headrace.train.resume`.
 
     Returns:
@@ -173,8 +165,6 @@ def changed_plan(plan: Plan, changes: Mapping[str, Any], allowed: Iterable[str])
     """Returns a plan with changed settings.
 
     Args:
-        plan: the plan.
-        changes: the new values by name.
         allowed: names of settings that can change in the middle of a run.
 
     Raises:

@@ -11,7 +11,7 @@ from headrace.errors import OptionError
 from headrace.train.config.registry import begins_workers, find_algorithm
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.uses import (
+from headrace.train.config.usage import (
     PolicySetup,
     check_learns,
     check_used,
@@ -65,7 +65,6 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     """Checks settings against the task, the algorithm and this machine, and decides those left open.
 
     Args:
-        task: name of the task.
         overrides: the settings that the user gave, name → value.
 
     Raises:
@@ -222,7 +221,6 @@ def check_cluster(config: Config) -> None:
 
 
 def _is_apart(config: Config) -> bool:
-    """Returns whether the actor learns in a process of its own."""
     return isinstance(config, ActorCriticConfig) and config.apart
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
-from headrace.train.config import given
+from headrace.train.config import user_objects
 from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, check_launcher, check_request, preload_workers
@@ -18,7 +18,7 @@ from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
 from headrace.train.processes.torchrun import place
 from headrace.train.runners.callbacks import Callback
-from headrace.train.runners.here import train_here
+from headrace.train.runners.in_process import train_in_process
 from headrace.train.runners.result import Result
 from headrace.train.runs import trust as code
 from headrace.train.runs.events import one_line
@@ -38,7 +38,6 @@ class RunOptions:
     """What a caller of `headrace.train.train` asks for beside the settings of the run.
 
     Attributes:
-        quiet: show no progress.
         trust: do what the run's settings ask for, such as running code, and load its pickles, also if it did not begin
             here.
         objects: networks and rewards that are objects, by the names of their settings.
@@ -62,7 +61,6 @@ def launch(
 
     Args:
         start: begins a run or goes on with one.
-        options: its argument.
         asked: the settings that the user gave, which must be the same in all processes; None to go on with a run.
     """
     where = place()
@@ -113,7 +111,7 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
 def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions) -> Result:
     """Goes on with a run from its newest checkpoint; raises as `headrace.train.resume`."""
     run, config = RunFolder.open(run_dir, trust=options.trust, training=True)
-    given.check_wanted(vars(config), options.objects)
+    user_objects.check_wanted(vars(config), options.objects)
     fixed = sorted(set(changes) - set(CONTINUABLE))
     if fixed:
         raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
@@ -132,15 +130,14 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
 
         newest = checkpoints.newest(run.checkpoints)
         if newest is None and lines:
-            told = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
-            raise StateError(f"{run.checkpoints} holds no checkpoint to go on from, but {told}: begin another run")
+            known = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
+            raise StateError(f"{run.checkpoints} holds no checkpoint to go on from, but {known}: begin another run")
         return _run(config, run, newest, options)
 
 
 def _run(
     config: Config, run: RunFolder, saved: Path | None, options: RunOptions, remarks: Sequence[str] = ()
 ) -> Result:
-    """Prints the address of the run's page and the remarks, then trains in the run folder."""
     with page_of(run, config.viewer) as address:
         for words in () if options.quiet else (*([f"watch {address}"] if address else []), *remarks):
             print(words, flush=True)
@@ -159,15 +156,17 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
         elif options.context is not None:
             options.context.note(run.path)
             options.context.announce(config, run.path)
-            result = train_here(config, run, saved, quiet, options.context.group, options.callbacks, options.trust)
+            result = train_in_process(
+                config, run, saved, quiet, options.context.group, options.callbacks, options.trust
+            )
         else:
-            result = train_here(config, run, saved, quiet, callbacks=options.callbacks, trust=options.trust)
+            result = train_in_process(config, run, saved, quiet, callbacks=options.callbacks, trust=options.trust)
     except StorageError as error:
         raise StorageError(f"{error}; {_what_remains(run)}") from error
     if not quiet and result.steps:
-        from headrace.train.play.judging import told
+        from headrace.train.play.judging import describe_checkpoint
 
-        print(told(run))
+        print(describe_checkpoint(run))
     if result.reason == "interrupted":
         result = dataclasses.replace(result, plot=_plot(run))
         if not quiet:

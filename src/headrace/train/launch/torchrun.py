@@ -21,7 +21,7 @@ from headrace.errors import OptionError, StorageError, WorkerError
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.torchrun import Place
-from headrace.train.runners.here import train_here
+from headrace.train.runners.in_process import train_in_process
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 
@@ -36,7 +36,6 @@ class RankContext:
     """What one of torchrun's processes knows of their common run.
 
     Attributes:
-        group: the processes.
         requested: the settings that the user gave this process, name → value; None where it goes on with a run.
         earlier_run: the run folder from before a restart; None at the first start.
     """
@@ -62,7 +61,6 @@ def launch(
 
     Args:
         start: begins a run or goes on with one.
-        place: which of the processes this is.
         requested: the settings that the user gave this process; None to go on with a run.
         callbacks: the user's callbacks, which only a single process may have.
 
@@ -77,12 +75,11 @@ def launch(
 
 
 def _follow(context: RankContext) -> Result:
-    """Trains with the settings that the first process sends."""
     settings, path, requested = context.group.broadcast_object(None)
     if context.requested is not None and requested is not None:
         _check_same(context.group.rank, context.requested, requested)
     config = Config.from_json(settings)
-    result = train_here(config, RunFolder(path), None, True, context.group)
+    result = train_in_process(config, RunFolder(path), None, True, context.group)
     return dataclasses.replace(result, plot=None, video=None)
 
 
@@ -101,7 +98,7 @@ def _joined(place: Place, requested: Mapping[str, Any] | None) -> Iterator[RankC
     global _calls
     import torch.distributed as dist
 
-    from headrace.train.runners.meeting import leave, meet, store_of
+    from headrace.train.runners.rendezvous import connect, leave, store_of
 
     if dist.is_initialized():
         raise OptionError("this program has a process group already: leave torch.distributed to headrace.train")
@@ -111,7 +108,7 @@ def _joined(place: Place, requested: Mapping[str, Any] | None) -> Iterator[RankC
             store = store_of(place)
             key, _calls = f"headrace/run/{_calls}", _calls + 1
             earlier_run = _found(store.get(key)) if place.leads and store.check([key]) else None
-            group = meet(place, store, lambda: bool(interrupt))
+            group = connect(place, store, lambda: bool(interrupt))
             yield RankContext(group, requested, earlier_run, lambda text: store.set(key, text))
         except RuntimeError as error:
             if not _tells_of_a_lost_process(error):

@@ -45,10 +45,8 @@ class Published:
 
     Attributes:
         who: the name of the system or paper.
-        goal: the return that was reached.
         source: where the result was published.
         seconds, steps: seconds and agent steps until then; None if the source does not report them.
-        hardware: the machine.
     """
 
     who: str
@@ -65,11 +63,7 @@ class Peer:
 
     Attributes:
         who: the library, one of `headrace.train.leaderboard.peers.LIBRARIES`.
-        algo: the library's name of the algorithm.
-        source: the source of the settings.
         task: the library's name of the task; by default the row's.
-        num_envs: environments of its vector environment.
-        settings: keyword arguments of its algorithm.
     """
 
     who: str
@@ -86,19 +80,15 @@ class Row:
 
     Attributes:
         name: the name of the row and of its folder: lower-case letters, digits, dots and hyphens.
-        task: the name of the task.
         goals: increasing mean returns, for each of which the time is measured; a run ends at the last.
         total_steps: agent steps after which a run ends.
         minutes: minutes of training after which a run ends.
-        algo: the algorithm.
         settings: further keyword arguments of `headrace.train.train`.
         games: episodes that the trained agent plays without exploration.
         judge: how a goal is reached: by the mean of the last ``games`` episodes of ``"training"``, or of ``"games"``
             that a checkpoint plays without exploration.
         margin: how far above the last goal the mean of training ends a run, so that its last checkpoints reach the goal
             in games, too.
-        published: published results.
-        peers: other libraries to compare with.
     """
 
     name: str
@@ -117,14 +107,19 @@ class Row:
     def kept(self) -> dict[str, Any]:
         """Returns the values on which a seed's results depend, as JSON represents them."""
         judge = {"judge": self.judge} if self.judge != "training" else {}
-        return {"task": self.task, "goals": list(self.goals), "minutes": self.minutes, **judge, **self.wishes()}
+        return {
+            "task": self.task,
+            "goals": list(self.goals),
+            "minutes": self.minutes,
+            **judge,
+            **self.requested_settings(),
+        }
 
     @classmethod
     def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
         """Returns the row whose `kept` values are given, without peers.
 
         Args:
-            name: the row's name.
             values: those of `kept`, and the published results under ``"published"``.
         """
         rest = {key: value for key, value in values.items() if key not in (*OWN, *ENDS, *QUIET)}
@@ -144,8 +139,7 @@ class Row:
         own = {"algo": peer.algo, "num_envs": peer.num_envs, "settings": peer.settings}
         return ends | own | ({"task": peer.task} if peer.task else {})
 
-    def wishes(self) -> dict[str, Any]:
-        """Returns the keyword arguments of `headrace.train.train` for each seed."""
+    def requested_settings(self) -> dict[str, Any]:
         end = max(self.goals) + self.margin
         ends = {"total_steps": self.total_steps, "stop_at_return": end, "stop_episodes": self.games}
         kept = CHECKPOINTS if self.judge == "games" else {}
@@ -153,7 +147,7 @@ class Row:
 
     def command(self, seed: int) -> str:
         """Returns the shell command that trains one seed without the leaderboard."""
-        return train_command(self.task, {**self.wishes(), "seed": seed})
+        return train_command(self.task, {**self.requested_settings(), "seed": seed})
 
 
 def read_board(file: str | Path = DEFAULT) -> list[Row]:

@@ -30,9 +30,6 @@ class Entry:
     """A row with its scores.
 
     Attributes:
-        row: the row.
-        folder: the folder of its runs.
-        ours: the scores of Headrace's seeds.
         peers: library and algorithm → the scores of its seeds.
     """
 
@@ -42,13 +39,12 @@ class Entry:
     peers: dict[str, list[Measured]]
 
     @property
-    def everybody(self) -> dict[str, list[Measured]]:
+    def all_results(self) -> dict[str, list[Measured]]:
         """Library and algorithm → the scores of its seeds."""
         return {f"Headrace, {self.row.algo}": self.ours, **self.peers}
 
 
 def machine() -> dict[str, Any]:
-    """Returns the processor, the number of cores, and the versions of packages, for the JSON."""
     versions = {"headrace": __version__}
     for package in VERSIONS:
         try:
@@ -191,7 +187,7 @@ def _section(entry: Entry) -> str:
     parts = [f"<h2>{escape(row.task)}</h2>", f"<pre>{escape(row.command(1))}</pre>"]
     failures = [
         f"{who}, seed {seed.seed} failed: {seed.error}"
-        for who, seeds in entry.everybody.items()
+        for who, seeds in entry.all_results.items()
         for seed in seeds
         if seed.error
     ]

@@ -16,11 +16,10 @@ from headrace.train.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
-class Reached:
+class TimeToReturn:
     """The steps and times at which a run first reached a return.
 
     Attributes:
-        goal: the return.
         steps: agent steps until then; None if it was not reached.
         seconds: seconds of training until then; None if it was not reached.
         core_seconds: processor seconds of the run until then, which depend less on other programs than seconds; None if
@@ -38,7 +37,6 @@ class Measured:
     """The scores of one seed of a row, as the file beside its run folder holds them.
 
     Attributes:
-        seed: the seed of the run.
         reached: when each goal was reached, in the order of the goals.
         steps, seconds: agent steps and seconds of training of the whole run.
         greedy: mean return of the trained agent without exploration; None if it was not measured.
@@ -47,7 +45,7 @@ class Measured:
     """
 
     seed: int
-    reached: tuple[Reached, ...]
+    reached: tuple[TimeToReturn, ...]
     steps: int
     seconds: float
     greedy: float | None = None
@@ -55,7 +53,6 @@ class Measured:
     error: str = ""
 
     def write(self, file: Path) -> None:
-        """Writes the scores as JSON."""
         writing.replace(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
@@ -63,13 +60,13 @@ class Measured:
         """Returns the scores in a file; raises `StateError` if it is damaged."""
         try:
             values: dict[str, Any] = json.loads(files.read(file))
-            reached = tuple(Reached(**each) for each in values.pop("reached"))
+            reached = tuple(TimeToReturn(**each) for each in values.pop("reached"))
             return cls(reached=reached, **values)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise StateError(f"{file} cannot be read: {error}; remove it to measure again") from error
 
 
-def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float]) -> tuple[Reached, ...]:
+def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float]) -> tuple[TimeToReturn, ...]:
     """Returns the steps and times at which each goal was first reached.
 
     Args:
@@ -80,7 +77,7 @@ def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float
     found = []
     for goal in goals:
         first = next(((steps, seconds) for steps, seconds, earned in known if earned >= goal), None)
-        found.append(Reached(goal) if first is None else Reached(goal, int(first[0]), float(first[1])))
+        found.append(TimeToReturn(goal) if first is None else TimeToReturn(goal, int(first[0]), float(first[1])))
     return tuple(found)
 
 
@@ -92,8 +89,6 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
     ``games`` episodes without exploration is at least the goal.
 
     Args:
-        run_dir: the run folder.
-        seed: the seed of the run.
         goals: increasing returns.
         games: the number of episodes of each mean.
         judge: ``"training"`` or ``"games"``.
@@ -170,7 +165,7 @@ def _seconds(line: Mapping[str, Any]) -> float:
 
 def failed(seed: int, goals: Sequence[float], words: str) -> Measured:
     """Returns the scores of a run that failed with an error: no goal is reached."""
-    return Measured(seed, tuple(map(Reached, goals)), 0, 0.0, error=words)
+    return Measured(seed, tuple(map(TimeToReturn, goals)), 0, 0.0, error=words)
 
 
 def median(values: Iterable[float | None]) -> float | None:

@@ -40,11 +40,8 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
     """Trains the seeds of a row that have no scores yet, and writes their scores.
 
     Args:
-        row: the row.
         folder: the folder of its runs, ``seed-1`` and so on, each with its scores in a file ``seed-1.json``.
-        seeds: the seeds.
         jobs: the largest number of runs at once; 0 for as many as the cores allow.
-        quiet: show no progress.
 
     Returns:
         True if all are done, False after Ctrl-C.
@@ -52,8 +49,8 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
     Raises:
         OptionError: a setting of the row is wrong, or the folder holds runs with other settings.
     """
-    wishes = row.wishes()
-    config, most = side_by_side(row.task, wishes)
+    requested_settings = row.requested_settings()
+    config, most = side_by_side(row.task, requested_settings)
     keep(folder, row.kept(), [asdict(each) for each in row.published])
     waiting = [seed for seed in seeds if not _is_known(folder, seed)]
     trained: dict[str, int] = {}
@@ -67,7 +64,7 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
             seed = left.pop(0)
             name = f"{row.name}, seed {seed}"
             trained[name] = seed
-            processes.start(name, row.task, folder / f"seed-{seed}", wishes | {"seed": seed})
+            processes.start(name, row.task, folder / f"seed-{seed}", requested_settings | {"seed": seed})
             return True
 
         for done in processes.follow(interrupt, start_next):
@@ -91,7 +88,6 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
 
 
 def result_file(folder: Path, seed: int) -> Path:
-    """Returns the path of the file with a seed's scores."""
     return folder / f"seed-{seed}.json"
 
 
@@ -122,7 +118,6 @@ def entries(out: Path, rows: Sequence[Row]) -> list[Entry]:
 
 
 def _name_of(folder: Path) -> str:
-    """Returns the name of a peer and its algorithm, of its folder."""
     return f"{folder.name} {(_kept_in(folder) or {}).get('algo', '')}".strip()
 
 
@@ -155,7 +150,6 @@ def _damaged(folder: Path, error: Exception) -> StateError:
 
 
 def _decides(before: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values on which results depend."""
     return {name: value for name, value in before.items() if name != PUBLISHED}
 
 

@@ -168,9 +168,7 @@ def console_of(file: TextIO, *, highlight: bool = True, quiet: bool = False) -> 
     """Returns a console for a file; a notebook receives plain lines.
 
     Args:
-        file: the output.
         highlight: whether numbers and names are coloured in a terminal.
-        quiet: whether to print nothing.
     """
     is_terminal = file.isatty()
     return Console(file=file, force_terminal=is_terminal, force_jupyter=False, highlight=highlight, quiet=quiet)
@@ -185,7 +183,6 @@ def duration(seconds: float) -> str:
 
 
 def _returns(run: Progress) -> list[tuple[str, str]]:
-    """Returns each policy's name and mean return."""
     return [(policy.name, _shown(policy.mean_return)) for policy in run.policies]
 
 

@@ -28,9 +28,7 @@ class EpisodeTracker:
     """The last ``window`` finished episodes of ``num_envs`` environments.
 
     Args:
-        num_envs: number of environments.
         window: number of episodes over which means are computed.
-        device: device of the tensors.
         types: names of agent types, for each of which means are also computed separately.
 
     Attributes:
@@ -103,12 +101,10 @@ class EpisodeTracker:
 
     @property
     def counted(self) -> int:
-        """Number of episodes in the window."""
         return self._read().counted
 
     @property
     def full(self) -> bool:
-        """Whether the window is full."""
         return self._read().full
 
     def mean_return(self) -> float | None:
@@ -120,13 +116,11 @@ class EpisodeTracker:
         return self._read().means[1] if self.episodes else None
 
     def by_type(self) -> dict[str, tuple[float | None, float | None]]:
-        """Returns mean return and length of each type, like `mean_return` and `mean_length`."""
         means = self._read().means
         pairs = zip(means[2::2], means[3::2], strict=True)
         return {name: pair if self.episodes else (None, None) for name, pair in zip(self.types, pairs, strict=True)}
 
     def last(self) -> tuple[list[float], list[float]]:
-        """Returns the returns and lengths in the window, the oldest first."""
         count = self.episodes
         first = count % self.window if count > self.window else 0
         order = [(first + i) % self.window for i in range(min(count, self.window))]
@@ -152,29 +146,24 @@ class EpisodeTracker:
         return self._summary
 
     def begin_anew(self) -> None:
-        """Drops the unfinished episodes, after all environments have been reset."""
         self._running.zero_()
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the tensors of a checkpoint."""
         return {"measured": self._measured, "count": self._count, "running": self._running}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         self.forget_summary()
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
 
-def dealt(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
+def redistribute(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
     """Distributes the last episodes of some trackers among ``size`` trackers; returns their states.
 
     Unfinished episodes are dropped. A window with too few episodes is filled with the mean of all episodes.
 
     Args:
         states: the states of the trackers, from `EpisodeTracker.state`.
-        size: the number of new trackers.
-        window: the window of each of them.
     """
     total = sum(int(state["count"]) for state in states)
     columns = [_newest_first(state) for state in states]
@@ -195,7 +184,6 @@ def dealt(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> lis
 
 
 def _newest_first(state: Mapping[str, Tensor]) -> Tensor:
-    """Returns a tracker's last episodes, one in each column, the newest first."""
     measured, count = state["measured"], int(state["count"])
     window = measured.shape[1] - 1
     places = (count - 1 - torch.arange(min(count, window), device=measured.device)) % window

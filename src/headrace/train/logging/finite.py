@@ -17,7 +17,7 @@ from headrace.train.runs.checkpoint import newest_learnt
 
 
 def all_finite(values: Tensor) -> bool:
-    """Returns whether all values are finite: tests their sum, and each value only if the sum is not finite."""
+    """Returns whether values, of any shape, are finite: tests their sum, and each value only if the sum is not."""
     return bool(values.sum().isfinite()) or bool(values.isfinite().all())
 
 

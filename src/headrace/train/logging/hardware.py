@@ -21,7 +21,6 @@ class HardwareUse:
     """The use of the machine by a process and those that it has started in the same session.
 
     Args:
-        device: the learner's device.
         root: id of the process; by default that of the calling process.
     """
 

@@ -66,11 +66,9 @@ class Wandb:
         self._run.define_metric("*", step_metric="train/step")
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """Sends numbers by name at an agent step, as `Logger.write`."""
         self._run.log({**dict(numbers), "train/step": step})
 
     def close(self) -> None:
-        """Closes the log, as `Logger.close`."""
         self._run.finish()
 
 
@@ -98,11 +96,9 @@ class Trackio:
             raise OptionError(f"log=trackio: {error}") from error
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """Sends numbers by name at an agent step, as `Logger.write`."""
         self._run.log(dict(numbers), step=step)
 
     def close(self) -> None:
-        """Closes the log, as `Logger.close`."""
         self._run.finish()
 
 
@@ -119,7 +115,6 @@ def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
 
     Args:
         config: the settings; ``tensorboard`` adds TensorBoard where it is installed.
-        run: the run folder.
         step: the agent step from which a resumed run continues.
     """
     loggers: list[Logger] = []

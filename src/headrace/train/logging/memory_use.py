@@ -43,7 +43,6 @@ def replay_named(size: int, needed: int, device: torch.device) -> Iterator[None]
     Args:
         size: the setting ``replay_size``.
         needed: the bytes that the replay needs.
-        device: where it lies.
     """
     try:
         yield

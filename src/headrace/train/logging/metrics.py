@@ -26,7 +26,6 @@ class MetricsWriter:
         file: the JSON lines file; it is truncated to ``offset`` bytes, since a run that was killed may have written
             lines after its last checkpoint.
         offset: bytes to keep.
-        loggers: loggers that receive the same numbers.
     """
 
     def __init__(self, file: Path, offset: int = 0, loggers: Sequence[Logger] = ()):
@@ -55,7 +54,6 @@ class MetricsWriter:
         return self._file.tell()
 
     def close(self) -> None:
-        """Closes the files."""
         self._file.close()
         for logger in self._loggers:
             logger.close()

@@ -32,11 +32,7 @@ class Progress:
     """The state of a run at a point in time.
 
     Attributes:
-        config: its settings.
-        folder, metrics_file: the run folder and its metrics.
         step: agent steps so far, of all environments together.
-        seconds: time spent training so far.
-        episodes: number of finished episodes.
         policies: one record for each policy; the first one's returns are the run's.
         evaluation: the evaluator's last result, with ``return``; empty without one.
         split: part of the work → seconds spent on it.
@@ -44,7 +40,6 @@ class Progress:
         memory: kind → bytes in use, from `headrace.train.logging.memory_use.in_use`.
         hardware: ``cores``, the number in use, and ``gpu``, the share in use, as far as known.
         address: the URL of the run's page; None without one.
-        remarks: messages about events during training.
     """
 
     config: Config

@@ -18,7 +18,6 @@ from headrace.train.runs.writing import write_all, writing
 
 
 def available() -> bool:
-    """Returns whether TensorBoard is installed."""
     try:
         import tensorboard.summary.writer.record_writer  # noqa: F401
     except ImportError:
@@ -30,7 +29,6 @@ class EventsFile:
     """A file of scalars in a folder, both of which the first write makes.
 
     Args:
-        folder: TensorBoard's log folder.
         step: the step from which a run is resumed: TensorBoard drops values of older files from this step on.
     """
 

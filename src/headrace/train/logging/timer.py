@@ -13,12 +13,7 @@ import torch
 
 
 class Timer:
-    """A clock that accumulates seconds by part.
-
-    Args:
-        device: the device whose time is measured.
-        names: names of the parts.
-    """
+    """A clock that accumulates seconds by part."""
 
     def __init__(self, device: torch.device, *names: str):
         self._device = device
@@ -27,7 +22,6 @@ class Timer:
         self._pending: deque[tuple[str, Any, Any]] = deque()  # CUDA events around a part
 
     def start(self) -> None:
-        """Begins the first part."""
         self._last = self._now()
 
     def lap(self, name: str) -> None:

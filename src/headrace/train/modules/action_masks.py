@@ -27,7 +27,6 @@ NEVER = -1e9
 
 
 def has_masks(spec: TaskSpec) -> bool:
-    """Returns whether a task's environments report action masks."""
     return any(field.name == MASK for field in spec.info)
 
 

@@ -66,9 +66,6 @@ def make_actor_critic(
 
     Args:
         config: the settings that describe them: ``network``, ``hidden`` and ``activation``.
-        space: the space of observations.
-        outputs: columns of the actor's output.
-        actions: columns of an action.
         squash: whether a tanh bounds the actor's outputs to [-1, 1].
         twin: whether there are two critics, or any number of a user's; otherwise there is one.
 

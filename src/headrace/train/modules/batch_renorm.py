@@ -25,7 +25,7 @@ MOST_SCALE, MOST_SHIFT = 3.0, 5.0
 
 
 @runtime_checkable
-class Moved(Protocol):
+class HasRunningStatistics(Protocol):
     """A module with statistics that batches update, apart from gradients."""
 
     def running(self) -> Iterable[Tensor]:
@@ -98,33 +98,23 @@ class BatchRenorm(nn.Module):
 class NormalisedPerceptron(nn.Module):
     """A perceptron with a `BatchRenorm` before its first layer and after each activation; layers are `nn.Linear`.
 
-    With ``first``, normalisations come before the activations, and hidden layers have no biases. The lengths of hidden
-    units' weights do not change the output then.
-
     Args:
-        inputs, outputs: columns.
-        hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
-        how: settings of the normalisation.
-        first: whether hidden layers are normalised before their activations.
     """
 
-    def __init__(
-        self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm, first: bool = False
-    ):
+    def __init__(self, inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, how: Renorm):
         super().__init__()
-        self._activation, self._first = torch.relu if activation == "relu" else torch.tanh, first
+        self._activation = torch.relu if activation == "relu" else torch.tanh
         widths = (inputs, *hidden)
         self.norms = nn.ModuleList(BatchRenorm(width, how) for width in widths)
-        pairs = [*itertools.pairwise((*widths, outputs))]
-        self.layers = nn.ModuleList(nn.Linear(*pair, bias=not first or pair is pairs[-1]) for pair in pairs)
+        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise((*widths, outputs)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps inputs [B, D] to outputs [B, outputs], by running statistics."""
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0](x))
         for norm, layer in others:
-            x = layer(self._activation(norm(x)) if self._first else norm(self._activation(x)))
+            x = layer(norm(self._activation(x)))
         return x
 
     def of_batch(self, x: Tensor) -> Tensor:
@@ -132,8 +122,7 @@ class NormalisedPerceptron(nn.Module):
         first, *others = zip(self.norms, self.layers, strict=True)
         x = first[1](first[0].of_batch(x))  # type: ignore[operator]
         for norm, layer in others:
-            x = self._activation(norm.of_batch(x)) if self._first else norm.of_batch(self._activation(x))  # type: ignore[operator]
-            x = layer(x)
+            x = layer(norm.of_batch(self._activation(x)))  # type: ignore[operator]
         return x
 
 
@@ -156,7 +145,6 @@ class NormalisedCritics(nn.Module):
 
 
 def running_statistics(module: nn.Module) -> Iterable[Tensor]:
-    """Yields the running statistics in a module, each a tensor."""
     for each in module.modules():
-        if isinstance(each, Moved):
+        if isinstance(each, HasRunningStatistics):
             yield from each.running()

@@ -94,7 +94,7 @@ class Categorical:
         self.action_dtype = torch.int64
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fills noise with numbers uniform in [0, 1), in place, and returns it."""
+        """Fills noise, of any shape, with numbers uniform in [0, 1), in place, and returns it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ class MultiCategorical:
         self.starts = torch.tensor(starts, device=device) if any(starts) else None
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fills noise with numbers uniform in [0, 1), in place, and returns it."""
+        """Fills noise, of any shape, with numbers uniform in [0, 1), in place, and returns it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -196,7 +196,7 @@ class BoxActions:
         self.env_dtype = torch.float64 if dtype == np.float64 else torch.float32
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fills noise with standard normal numbers, in place, and returns it."""
+        """Fills noise, of any shape, with standard normal numbers, in place, and returns it."""
         return noise.normal_(generator=generator)
 
     def to_env(self, actions: Tensor) -> Tensor:

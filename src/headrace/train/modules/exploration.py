@@ -41,7 +41,7 @@ class EpsilonGreedy:
         self.action_dtype = torch.int64
 
     def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fills noise with numbers uniform in [0, 1), in place, and returns it."""
+        """Fills noise, of any shape, with numbers uniform in [0, 1), in place, and returns it."""
         return noise.uniform_(generator=generator)
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
@@ -84,7 +84,6 @@ class BoundedActions(BoxActions):
         self._widely = torch.tensor(False, device=device)  # which CUDA graphs read
 
     def explore(self, widely: bool) -> None:
-        """Sets whether actions are uniform from now on."""
         self.widely = widely
         self._widely.fill_(widely)
 

@@ -16,7 +16,6 @@ def orthogonal(rows: int, columns: int, gain: float = math.sqrt(2)) -> Tensor:
 
 
 def initialised(layer: Any, gain: float = math.sqrt(2)) -> Any:
-    """Initialises a layer with orthogonal weights and zero bias, and returns it."""
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
@@ -73,7 +72,7 @@ _MINUS_ONE = torch.tensor(-1.0)
 
 
 def through_activation(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """Returns the gradient for the input of a ReLU, or of a tanh, given the gradient for its output and the output."""
+    """Returns the gradient for the input of a ReLU or a tanh, from that for its output; all have one shape."""
     if relu:
         return torch.ops.aten.threshold_backward.default(d, output, 0.0)
     return torch.ops.aten.tanh_backward.default(d, output)

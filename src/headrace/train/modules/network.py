@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.pool.sources import module_of
-from headrace.train.config import given
+from headrace.train.config import user_objects
 from headrace.train.config.settings import Config
 from headrace.train.modules.cnn import ImageActorCritic, is_image, trunk_for
 from headrace.train.modules.distributions import DiagonalGaussian, Distribution
@@ -110,8 +110,8 @@ def made_by(name: str, *arguments: Any) -> nn.Module:
     Raises:
         OptionError: there is no such function, or it makes something else.
     """
-    if given.is_given(name):
-        own = given.find("network", name)
+    if user_objects.is_given(name):
+        own = user_objects.find("network", name)
         return copy.deepcopy(own) if isinstance(own, nn.Module) else _module(name, own, arguments)
     source, _, function = name.rpartition(":")
     make = getattr(module_of(source), function, None)
@@ -130,12 +130,10 @@ def _module(name: str, make: Any, arguments: tuple[Any, ...]) -> nn.Module:
 
 
 def uses_images(config: Config, space: gym.Space) -> bool:
-    """Returns whether the network takes observations as images."""
     return is_image(space) and config.network not in ("mlp", "gru")
 
 
 def uses_cnn(config: Config, space: gym.Space) -> bool:
-    """Returns whether `make_network` returns an `ImageActorCritic`."""
     return uses_images(config, space) and ":" not in config.network
 
 

@@ -60,7 +60,6 @@ class RunningStatistics:
         return {"mean": self.mean, "variance": self.variance, "count": self.count}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copies the values of `state` into the tensors."""
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
@@ -119,7 +118,6 @@ class Standardiser:
         return self.statistics.state()
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Copies the values of `state` into the tensors."""
         self.statistics.load(state)
         if self.statistics.count > 0:
             self._refresh()
@@ -129,9 +127,7 @@ class ObservationNormaliser(Standardiser):
     """Scales observations to mean 0, standard deviation 1, clipped to ± 10.
 
     Args:
-        size: columns.
         floor: the smallest standard deviation of a column, so that a column that is nearly always 0 is not scaled up.
-        dtype: dtype of observations.
     """
 
     def __init__(
@@ -162,7 +158,7 @@ class ValueNormaliser(Standardiser):
         return (returns - self.mean) * self.scale
 
     def restored(self, values: Tensor) -> Tensor:
-        """Returns the critic's outputs in units of rewards."""
+        """Returns the critic's outputs, of any shape, in units of rewards."""
         return values / self.scale + self.mean
 
 
@@ -219,35 +215,3 @@ class RewardScaler:
         for name, tensor in self.state().items():
             if name in state:
                 tensor.copy_(state[name])
-
-
-class ReturnScaler(RewardScaler):
-    """Divides rewards by the larger of σ(G) and max |G| / ``bound``, of running discounted returns G; no clipping.
-
-    Scaled returns are then within ± ``bound``, as critics with a fixed range need it.
-
-    Source: Kim et al. 2026 (arXiv:2604.04539).
-
-    Attributes:
-        largest: max |G| so far, float32[].
-    """
-
-    def __init__(self, num_envs: int, gamma: float, bound: float, device: torch.device | str = "cpu"):
-        super().__init__(num_envs, gamma, device)
-        self.bound, self.largest = bound, torch.zeros((), device=device)
-
-    def _merge(self, returns: Tensor, present: Tensor | None) -> None:
-        super()._merge(returns, present)
-        sizes = returns.abs() if present is None else returns.abs() * present
-        most, gather = sizes.amax(), self.statistics.gather
-        torch.maximum(self.largest, most if gather is None else gather(most.view(1)).amax(), out=self.largest)
-
-    def scaled(self, rewards: Tensor, steps: int = 1) -> Tensor:
-        return rewards * self._scale
-
-    @property
-    def _scale(self) -> Tensor:
-        return torch.minimum(super()._scale, self.bound / self.largest.clamp(min=SMALLEST))
-
-    def known(self) -> dict[str, Tensor]:
-        return super().known() | {"largest": self.largest}

@@ -70,7 +70,6 @@ class NormedConvolutions(nn.Module):
 
 
 def _layers_of(config: Config, space: gym.spaces.Box) -> tuple[list[nn.Conv2d], nn.Linear]:
-    """Returns the convolutions and the dense layer of a trunk."""
     trunk: Any = trunk_for(config, space)
     if config.trunk == "strided":
         return list(trunk.convolutions), trunk.dense

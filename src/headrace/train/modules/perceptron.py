@@ -57,8 +57,6 @@ class Perceptron(Layers):
     """Layers initialised as torch's `nn.Linear`.
 
     Args:
-        inputs, outputs: columns.
-        hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
         squash: whether the outputs are bounded to [-1, 1], by a tanh.
     """

@@ -118,7 +118,6 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
     """Returns policy name → agents.
 
     Args:
-        spec: the task.
         policies: policy name → its settings, of which ``agents`` are names of agent types or agents' numbers. By
             default each agent type has a policy of its name; the policy of a single agent has the name ``""``.
 

@@ -22,7 +22,6 @@ class TwinCritic(nn.Module):
 
     Args:
         inputs: columns, D.
-        hidden: widths of the hidden layers.
         activation: ``"relu"`` or ``"tanh"``, of the hidden layers.
         critics: number of critics, K.
     """

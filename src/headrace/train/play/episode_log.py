@@ -30,8 +30,6 @@ def played_episode(
     """Returns an episode of a checkpoint's agent as arrays by name; see `headrace.train.log_episode`.
 
     Args:
-        config: the run's settings.
-        point: the checkpoint.
         names, env_id, seed, deterministic: as for `headrace.train.log_episode`.
 
     Raises:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-import headrace
 from headrace.envs import atari
 from headrace.errors import RecvTimeoutError
+from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
-from headrace.train.collect.games import game_over
+from headrace.train.collect.game_values import game_over
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, has_masks
@@ -66,10 +66,7 @@ def evaluate(
     limit, and some agents never end an episode.
 
     Args:
-        run_dir: the run folder.
-        episodes: number of episodes.
         deterministic: whether to take the most likely actions, instead of sampling them as in training.
-        seed: the environments' seed.
         which: the ``"best"`` or the ``"newest"`` checkpoint, or the name of its folder, such as
             ``"step-000000040960"``.
         max_steps: maximum number of agent steps of one episode.
@@ -92,11 +89,10 @@ def evaluate(
     return played
 
 
-def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> headrace.Pool:
+def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> Pool:
     """Returns a pool on the host with the game's own rewards, which for Atari are not clipped.
 
     Args:
-        config: the run's settings.
         lives: whether lost lives end episodes as they did in training, which `play_episodes` supports. Each life then
             begins as in training, with FIRE pressed; an agent that never had to press it would wait for ever.
             Otherwise an episode is a whole game.
@@ -110,7 +106,7 @@ def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> head
 
 def play_episodes(
     agent: Agent,
-    pool: headrace.Pool,
+    pool: Pool,
     each: int | np.ndarray,
     deterministic: bool = True,
     max_steps: int = MOST_STEPS,
@@ -123,7 +119,6 @@ def play_episodes(
     Where lost lives end the pool's episodes, an episode of the result is a whole game.
 
     Args:
-        agent: the agent.
         pool: the pool, which must have autoreset.
         each: number of episodes of each environment: one number, or int64[N].
         deterministic, max_steps, shown: as for `evaluate`.
@@ -142,7 +137,7 @@ def play_episodes(
 
 def _played(
     agent: Agent,
-    pool: headrace.Pool,
+    pool: Pool,
     each: int | np.ndarray,
     deterministic: bool,
     max_steps: int,
@@ -183,8 +178,7 @@ def _played(
     return Evaluation(returns, lengths, stopped)
 
 
-def _restart(pool: headrace.Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
-    """Begins new episodes in some environments, and writes their first observations and masks into their rows."""
+def _restart(pool: Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
     new, told = pool.reset(envs)
     for whole, part in zip(_arrays(obs), _arrays(new), strict=True):
         whole[envs] = part

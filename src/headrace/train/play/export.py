@@ -40,9 +40,7 @@ class Array:
     """An input or output of an exported policy.
 
     Attributes:
-        name, dtype: name and dtype of the array.
         shape: shape of one row; arrays have one more dimension in front, of any length.
-        meaning: a description of the array.
     """
 
     name: str
@@ -56,8 +54,6 @@ class Exported:
     """An exported policy.
 
     Attributes:
-        path: the file.
-        inputs, outputs: its arrays in order.
         difference: the largest difference between its outputs in onnxruntime and those of the agent; None if they were
             not compared, as onnxruntime is not installed.
     """
@@ -91,7 +87,6 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
 
     Args:
         agent: the agent, from `headrace.load`.
-        path: the file.
         policy: name of one of several policies; each row of the inputs then belongs to one of its agents.
 
     Raises:
@@ -163,7 +158,6 @@ def _examples(played: PlayedPolicy, inputs: tuple[Array, ...], rows: int) -> tup
 
 
 def _facts(agent: Agent, played: PlayedPolicy, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
-    """Returns the metadata that the file holds."""
     listed = [{each: list(map(_as_dict, arrays))} for each, arrays in (("inputs", inputs), ("outputs", outputs))]
     return {
         "headrace": __version__,

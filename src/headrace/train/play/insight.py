@@ -38,10 +38,7 @@ def insight(policy: Policy, inputs: Tensor, acted: Acted, rows: slice) -> Insigh
     """Returns the insight of a single row.
 
     Args:
-        policy: the policy that acted.
         inputs: its network's inputs of this row, [1, …].
-        acted: the acting step of all rows.
-        rows: a slice that selects this row.
     """
     params, actions, distribution = acted.params[rows], acted.actions[rows], policy.distribution
     if isinstance(distribution, EpsilonGreedy):
@@ -51,7 +48,7 @@ def insight(policy: Policy, inputs: Tensor, acted: Acted, rows: slice) -> Insigh
     chosen = actions if isinstance(distribution, Categorical | MultiCategorical) else distribution.to_env(actions)
     done = chosen.flatten().float().tolist()
     if isinstance(policy, OffPolicy):
-        return Insight(_worth(policy, inputs, actions), None, None, done)
+        return Insight(_lowest_value(policy, inputs, actions), None, None, done)
     value = policy.worth(inputs, params, acted.values[rows])
     return Insight(float(value), _probabilities(distribution, params), None, done)
 
@@ -64,7 +61,6 @@ def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | 
     return None
 
 
-def _worth(policy: OffPolicy, inputs: Tensor, actions: Tensor) -> float | None:
-    """Returns the smallest of the critics' values of these actions."""
+def _lowest_value(policy: OffPolicy, inputs: Tensor, actions: Tensor) -> float | None:
     critic = getattr(policy.network, "critic", None)
     return None if critic is None else float(policy.in_rewards(critic(inputs, actions.reshape(1, -1)).amin()))

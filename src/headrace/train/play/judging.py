@@ -27,7 +27,6 @@ Judged = dict[str, Any]
 
 
 def judged(by: Literal["evaluation", "training"], mean_return: float, episodes: int) -> Judged:
-    """Returns the entry of a checkpoint's counters."""
     return {"by": by, "return": mean_return, "episodes": episodes}
 
 
@@ -35,7 +34,6 @@ def compare(config: Config, agent: Agent, best: Checkpoint | None, seconds: floa
     """Evaluates an agent, and the best checkpoint so far unless evaluations have judged it already.
 
     Args:
-        config: the run's settings.
         agent: the agent, whose weights are replaced.
         best: the best checkpoint so far, if any.
         seconds: maximum time. Ctrl-C ends it earlier.
@@ -65,7 +63,7 @@ def _by_evaluation(played: Evaluation) -> Judged:
     return judged("evaluation", played.mean_return, len(played.returns))
 
 
-def told(run: RunFolder, which: str = checkpoints.BEST) -> str:
+def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:
     """Returns in words which checkpoint ``which`` is: its agent steps, and how it was judged.
 
     Raises:

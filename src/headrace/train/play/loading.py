@@ -14,7 +14,7 @@ from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import space_text
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
@@ -26,8 +26,6 @@ def check_loads(config: Config, spec: TaskSpec, setups: Mapping[str, PolicySetup
     """Checks that the networks that ``load`` names exist, and fit this run's observations and actions.
 
     Args:
-        config: the run's settings.
-        spec: the run's task.
         setups: the run's policies by name; ``""`` for the policy of a single agent.
 
     Raises:
@@ -82,9 +80,6 @@ def _size(space: gym.Space) -> tuple[Any, ...]:
 
 def begin_with_network(policy: Policy) -> None:
     """Loads the network, with its observation statistics, that a policy's setting ``load`` names, if any.
-
-    Args:
-        policy: the policy.
 
     Raises:
         OptionError: as for `check_loads`; or the network has another shape, or the run has no policy of this name.

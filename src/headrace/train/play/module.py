@@ -20,7 +20,6 @@ class PolicyModule(nn.Module):
         policy: the policy, with which the module shares its parameters.
 
     Attributes:
-        network: the network itself.
         distribution: the action distribution: ``mode(params)`` and ``sample(params, noise)`` choose actions, and
             ``to_env(actions)`` converts them for environments.
         memory_size: columns of a recurrent network's memory, which is zero at the start of an episode; 0 for other

@@ -19,7 +19,6 @@ def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
     Args:
         observations: arrays, or values that NumPy converts to arrays, nested like the space. Their shapes are those of
             the space's leaves, [*shape] for one environment or [B, *shape] for several.
-        space: the space of one environment.
 
     Raises:
         OptionError: the nesting, a shape or a dtype differs from the space; the message names both.
@@ -44,7 +43,6 @@ def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
 
 
 def _array(name: str, given: Any, leaf: gym.Space) -> np.ndarray:
-    """Returns the array of one leaf, with the space's dtype."""
     if not is_array(leaf):
         raise OptionError(f"{name}: {leaf} has no arrays")
     dtype, shape = np.dtype(leaf.dtype), tuple(leaf.shape or ())

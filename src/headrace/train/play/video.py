@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-import headrace
-from headrace.train.collect.games import game_over
+from headrace.pool.pool import Pool
+from headrace.train.collect.game_values import game_over
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
@@ -38,9 +38,7 @@ def record(
     """Plays one episode, and writes it as a video at real-time speed into the run's ``episodes/``.
 
     Args:
-        run_dir: the run folder.
         max_steps: maximum number of agent steps.
-        seed: the environment's seed.
         which: the ``"best"`` or the ``"newest"`` checkpoint.
         trust: as in `headrace.train.resume`.
         shown: called with the number of each recorded agent step.
@@ -63,7 +61,7 @@ def record(
 def film(
     run: RunFolder,
     agent: Agent,
-    pool: headrace.Pool,
+    pool: Pool,
     step: int,
     kind: Kind,
     max_steps: int = MOST_STEPS,
@@ -74,9 +72,6 @@ def film(
     """Plays one episode, and writes it as a video into the run's ``episodes/``; returns the video's path.
 
     Args:
-        run: the run folder.
-        agent: the agent that plays.
-        pool: a pool of one environment.
         step: agent steps of the run when the agent's weights were learnt.
         kind: the kind of the episode, as in `KeptEpisode`.
         max_steps: maximum number of agent steps.
@@ -110,7 +105,6 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> No
     """Writes frames as a video, H.264 in an MP4 file that browsers can play, atomically.
 
     Args:
-        path: the file.
         frames: the frames, uint8[height, width, 3] each, of equal size.
         fps: frames per second.
 
@@ -152,7 +146,7 @@ class _Played:
 
 def _frames(
     agent: Agent,
-    pool: headrace.Pool,
+    pool: Pool,
     max_steps: int,
     every: int,
     shown: Callable[[int], None],

@@ -62,7 +62,6 @@ def band(curves: Sequence[tuple[np.ndarray, np.ndarray]], mean: Mean = "iqm", sm
 
     Args:
         curves: (x, y) of each seed, float64 [M_i], with increasing x.
-        mean: the kind of mean over seeds.
         smooth: the share of `smoothed`, for each curve.
     """
     begin, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)

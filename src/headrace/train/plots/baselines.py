@@ -20,7 +20,6 @@ class Baseline:
     """A result for comparison: a curve, or a single return as a horizontal line.
 
     Attributes:
-        name: the name in the legend.
         task: the task of the result; empty for all tasks.
         steps, seconds, returns, low, high: float64 [M]; nan where the file has no value. A horizontal line has one row
             without a step.

@@ -34,8 +34,6 @@ class Curve:
     """The returns of one run.
 
     Attributes:
-        path: the run folder.
-        config: the run's settings.
         steps, seconds, returns: agent steps, seconds of training and mean returns, float64 [M], without nan.
     """
 
@@ -60,7 +58,6 @@ class Group:
 
     @property
     def task(self) -> str:
-        """The task of the runs."""
         return self.curves[0].config.task
 
 
@@ -95,7 +92,6 @@ def read_curves(
     """Returns the curves of runs, without runs that cannot be read or have no returns.
 
     Args:
-        runs: run folders.
         source: the source of returns.
         skipped: called with a message for each run that is left out.
     """
@@ -117,7 +113,6 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
     """Returns the curve of a run, possibly of length 0.
 
     Args:
-        path: the run folder.
         source: the source of returns.
 
     Raises:
@@ -134,7 +129,6 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
 
 
 def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """Returns the step, the first line and the result of each evaluation."""
     found: dict[Any, tuple[Any, dict[str, Any], dict[str, Any]]] = {}
     for line in lines:
         known = line.get("evaluation")
@@ -157,7 +151,6 @@ def grouped(curves: Iterable[Curve], labels: Sequence[str] = ()) -> dict[str, li
     """Returns task → groups of its runs, in the order of their first runs.
 
     Args:
-        curves: the curves of the runs.
         labels: labels of the groups of each task, in their order; derived from the settings by default.
 
     Raises:

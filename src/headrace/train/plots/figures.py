@@ -54,7 +54,7 @@ AXES: dict[Axis, str] = {"steps": "agent steps", "seconds": "seconds of training
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotOptions:
     """The options of a plot of several runs.
 
     Attributes:
@@ -77,14 +77,16 @@ def check_format(path: Path) -> None:
 
 
 def plot_groups(
-    tasks: Mapping[str, Sequence[Group]], out: Path, look: Look = Look(), baselines: Sequence[Baseline] = ()
+    tasks: Mapping[str, Sequence[Group]],
+    out: Path,
+    look: PlotOptions = PlotOptions(),
+    baselines: Sequence[Baseline] = (),
 ) -> str:
     """Draws a panel for each task and axis, a line with a band for each group; returns the caption.
 
     Args:
         tasks: task → groups, as `headrace.train.plots.curves.grouped` returns.
         out: the file; its suffix selects the format.
-        look: the options of the plot.
         baselines: results for comparison; one with a task is drawn in the task's panels, others in all panels.
 
     Raises:
@@ -179,7 +181,7 @@ def _points(curve: Curve, axis: Axis) -> tuple[np.ndarray, np.ndarray]:
     return x[known], curve.returns[known]
 
 
-def _draw_group(ax: Any, group: Group, axis: Axis, look: Look, style: dict[str, str]) -> None:
+def _draw_group(ax: Any, group: Group, axis: Axis, look: PlotOptions, style: dict[str, str]) -> None:
     """Draws the mean and its band, and, if there are few seeds, the curve of each in a faint colour."""
     curves = [points for curve in group.curves if len((points := _points(curve, axis))[0])]
     if not curves:
@@ -232,7 +234,6 @@ def _finish(ax: Any, axis: Axis, what: str) -> None:
 
 
 def _legend(figure: Any) -> None:
-    """Draws one legend below all panels, groups before baselines."""
     each = [pair for ax in figure.axes for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
     handles = {label: handle for handle, label in reversed(each)}
     handles = {
@@ -250,8 +251,7 @@ def _metadata(out: Path) -> dict[str, Any]:
     return dates.get(out.suffix.lower(), {})
 
 
-def _caption(groups: Sequence[Group], look: Look) -> str:
-    """Returns a caption that describes the lines."""
+def _caption(groups: Sequence[Group], look: PlotOptions) -> str:
     first = groups[0].curves[0].config
     if look.source == "evaluation":
         what = "Returns of evaluations, which are played without exploration."

@@ -21,7 +21,6 @@ class Writing:
 
     @property
     def busy(self) -> bool:
-        """Whether any job is unfinished."""
         with self._lock:
             return self._thread is not None
 

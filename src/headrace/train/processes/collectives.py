@@ -22,11 +22,11 @@ class Collectives(Protocol):
         """
 
     def all_reduce(self, values: Tensor) -> None:
-        """Replaces values by their sum over all processes, in place; the result is bitwise the same in all of them."""
+        """Replaces values, of any shape, by their sum over all processes, bitwise the same in all of them."""
 
     def all_gather(self, values: Tensor) -> Tensor:
         """Returns the vectors [n] of all processes, by rank, as [processes, n]."""
         ...
 
     def broadcast(self, values: Tensor) -> None:
-        """Replaces values by those of rank 0, in place."""
+        """Replaces values, of any shape, by those of rank 0."""

@@ -66,12 +66,10 @@ class Counters:
         self._name_arrays()
 
     def stop(self) -> None:
-        """Tells all workers to stop."""
         self._stop[0] = 1
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called."""
         return bool(self._stop[0])
 
     def begin(self, steps: int) -> None:
@@ -79,7 +77,6 @@ class Counters:
         self.begun[0] = self.steps[0] = steps
 
     def total_steps(self) -> int:
-        """Returns the total number of agent steps of the run."""
         return int(self.steps.sum())
 
     def note_episodes(self, sampler: int, returns: np.ndarray, lengths: np.ndarray) -> None:
@@ -101,5 +98,4 @@ class Counters:
         return Episodes(rows[:, 0].copy(), rows[:, 1].astype(np.int64))
 
     def close(self) -> None:
-        """Frees the shared memory."""
         self._shared.close()

@@ -37,12 +37,6 @@ _left: list[subprocess.Popen[bytes]] = []
 class Page:
     """The socket of a run's page, and the thread that starts its server.
 
-    Args:
-        run: the run folder.
-
-    Attributes:
-        address: the URL of the page.
-
     Raises:
         OSError: no port can be opened.
     """

@@ -85,15 +85,15 @@ class Report:
         known = error if isinstance(error, HeadraceError) and _can_travel(error) else None
         return cls(error=known, trace=traceback.format_exc(), at=time.monotonic())
 
-    def told(self, who: str) -> WorkerError:
+    def as_error(self, who: str) -> WorkerError:
         """Returns a `WorkerError` that quotes the traceback of the process that ``who`` names."""
         return WorkerError(f"{who} raised:\n{self.trace}")
 
     def raise_as(self, who: str) -> NoReturn:
         """Raises the exception of the process that ``who`` names in this process."""
         if self.error is not None:
-            raise self.error from self.told(who)
-        raise self.told(who)
+            raise self.error from self.as_error(who)
+        raise self.as_error(who)
 
 
 def take_cores(rank: int, size: int) -> None:

@@ -76,9 +76,6 @@ class Supervisor:
         tell: called once to tell the workers to stop; sets the flag that their loops read.
         patience: maximum wait until they have ended, in seconds.
         script: whether the workers import this program's script.
-
-    Attributes:
-        restarts: number of restarts of workers.
     """
 
     def __init__(self, tell: Callable[[], None], patience: float = PATIENCE, script: bool = False):
@@ -95,11 +92,10 @@ class Supervisor:
         progress: Callable[[], int] = lambda: 0,
         pulse: Callable[[], int] | None = None,
     ) -> None:
-        """Starts ``target(*arguments, life)`` in its own process; ``life`` is the number of earlier starts.
+        """Starts ``target(*arguments, restarts)`` in its own process; ``restarts`` is the number of earlier starts.
 
         Args:
             name: the worker's name, for messages.
-            target, arguments: the function and its arguments.
             progress: returns a number that increases with the worker's work.
             pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
 
@@ -112,7 +108,6 @@ class Supervisor:
         self._workers.append(worker)
 
     def pids(self) -> dict[str, int]:
-        """Returns the process ids by name."""
         return {worker.name: worker.process.pid for worker in self._workers}
 
     def check(self) -> list[str]:
@@ -125,12 +120,12 @@ class Supervisor:
         words: list[str | None] = []
         for worker in self._workers:
             words += _remarks(worker)
-            words.append(_felt(worker) if worker.process.is_alive() else self._again(worker))
+            words.append(_hang_or_death(worker) if worker.process.is_alive() else self._again(worker))
         return [each for each in words if each]
 
     def _begin(self, worker: _Worker) -> None:
         worker.reached = worker.progress()
-        worker.felt, worker.moved, worker.still = _pulse(worker), 0.0, False
+        worker.felt, worker.moved, worker.still = _progress_of(worker), 0.0, False
         worker.report, worker.process = None, self._started(worker)
         worker.lives += 1
 
@@ -202,13 +197,13 @@ class Supervisor:
         self._workers.clear()
 
 
-def _pulse(worker: _Worker) -> int:
+def _progress_of(worker: _Worker) -> int:
     return 0 if worker.pulse is None else worker.pulse()
 
 
-def _felt(worker: _Worker) -> str | None:
+def _hang_or_death(worker: _Worker) -> str | None:
     """Returns a message that a living worker's pulse has stopped or started again; None if nothing has changed."""
-    now, pulse = time.monotonic(), _pulse(worker)
+    now, pulse = time.monotonic(), _progress_of(worker)
     if pulse != worker.felt:
         told, worker.felt, worker.moved, worker.still = worker.still, pulse, now, False
         return f"the {worker.name} goes on" if told else None
@@ -231,7 +226,6 @@ def _make_sure(worker: _Worker) -> None:
 
 
 def _remarks(worker: _Worker) -> list[str]:
-    """Returns what the pools of a worker have remarked."""
     found = []
     while worker.report is None and (heard := _heard(worker.pipe)) is not None:
         if isinstance(heard, Report):
@@ -249,11 +243,11 @@ def _heard(pipe: connection.Connection) -> Report | str | None:
         return None
 
 
-def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], life: int) -> None:
+def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], restarts: int) -> None:
     """Runs a worker, and sends the report of its end; the main function of its process."""
     heed_parent()
     try:
         with spaces_read_once(), heard_by(pipe.send):
-            target(*arguments, life)
+            target(*arguments, restarts)
     except BaseException as error:
         pipe.send(Report.of(error))

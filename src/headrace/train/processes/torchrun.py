@@ -29,7 +29,6 @@ class Place:
 
     Attributes:
         rank: its number among all processes, from 0.
-        size: the number of processes.
         local_rank, local_size: rank and size among the processes on this machine.
         address, port: the address of the store through which the processes connect.
     """
@@ -48,7 +47,6 @@ class Place:
 
     @property
     def is_on_one_machine(self) -> bool:
-        """Whether all processes are on this machine."""
         return self.local_size == self.size
 
     def device(self, asked: str) -> str:

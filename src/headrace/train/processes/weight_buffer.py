@@ -62,7 +62,6 @@ class WeightBuffer:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The numbers of elements of the vector and of its extras."""
         return self._copies[0].numel(), self._copies[1].numel()
 
     @property
@@ -113,7 +112,6 @@ class WeightBuffer:
         return None
 
     def close(self) -> None:
-        """Releases the shared memory."""
         nothing = self._copies[0][:0]
         self._vectors, self._extras = nothing, nothing  # as views would keep it mapped
         self._versions = np.zeros(3, np.int64)

@@ -56,7 +56,6 @@ class AsyncTrainer(Runner):
 
     Args:
         config: the settings of the run; ``samplers`` is at least 1.
-        run: the run folder.
         resume: the checkpoint to continue from; None for a new run.
 
     Attributes:
@@ -97,7 +96,6 @@ class AsyncTrainer(Runner):
         self._interrupt = Interrupt()
 
     def _extras(self) -> int:
-        """Returns the number of elements that are published with the weights."""
         return 0
 
     @abstractmethod
@@ -140,7 +138,6 @@ class AsyncTrainer(Runner):
             raise
 
     def iterate(self) -> None:
-        """Makes the updates that are due, then checks the workers."""
         self._learn(POLL)
         self._poll()
 
@@ -148,7 +145,6 @@ class AsyncTrainer(Runner):
         return stop, save and not self.writing.busy
 
     def set_rates(self, values: Mapping[str, float]) -> None:
-        """Sets settings that may have a schedule, as `Runner.set_rates`."""
         if getattr(self.config, "apart", False):
             raise OptionError(
                 f"{min(values, default='')} cannot change while the actor learns in a process of its own: "
@@ -162,7 +158,6 @@ class AsyncTrainer(Runner):
         return super().agent()
 
     def _finish(self) -> None:
-        """Waits for the evaluation of the last weights, and ends the workers."""
         self.learner.publish()
         until = time.monotonic() + LAST_EVALUATION
         while self._evaluation_is_due() and not self._interrupt and time.monotonic() < until:
@@ -306,7 +301,6 @@ class AsyncTrainer(Runner):
 
     @torch.no_grad()
     def save_best(self) -> None:
-        """Saves the weights that were evaluated last as the best."""
         learning = self.policy_copy.vector.clone(), self.policy_copy.known()
         self.policy_copy.take(*self._evaluated)
         known = judged("evaluation", self.evaluation["return"], self.config.evaluate_episodes)
@@ -321,7 +315,6 @@ class AsyncTrainer(Runner):
         return state | checkpoints.prefixed("episodes", self.tracker.state())
 
     def load(self, point: Checkpoint) -> int:
-        """Continues from a checkpoint, as `Runner.load`, and publishes its weights to samplers."""
         metrics_bytes = super().load(point)
         self.best_return = max(self.best_return, best_evaluation(self.run) or self.best_return)
         self.counters.begin(self.step)
@@ -334,7 +327,6 @@ class AsyncTrainer(Runner):
         self.tracker.load(checkpoints.group("episodes", point.state))
 
     def close(self) -> None:
-        """Ends all workers, and frees the memory that they share."""
         self._end_workers()
         with suppress(HeadraceError, OSError):  # an error was raised before, or follows from another one
             self.writing.wait()

@@ -6,7 +6,7 @@ from headrace.errors import OptionError
 from headrace.pool.registry import build_task, is_known_here_only
 from headrace.train.collect.setup import policy_setups
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import check_asked_for
+from headrace.train.config.usage import check_asked_for
 
 
 def check_workers(config: Config) -> None:

@@ -33,7 +33,7 @@ from headrace.train.processes.start import (
     take_cores,
     worker_context,
 )
-from headrace.train.runners.here import train_here
+from headrace.train.runners.in_process import train_in_process
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
@@ -61,11 +61,8 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     """Trains with one process on each of ``config.devices``; returns the result of the first one.
 
     Args:
-        config: the run's settings.
-        run_dir: an existing run folder.
         saved: the checkpoint to continue from; None for a new run.
-        quiet: show no progress.
-        trust: as for `train_here`.
+        trust: as for `train_in_process`.
 
     Raises:
         HeadraceError: a process raised this error; subclasses are raised again unchanged.
@@ -143,7 +140,7 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
     if dead:
         raise_unguarded(dead[0].process.exitcode)
         words = f"{dead[0]} died: {cause_of_death(dead[0].process.exitcode)}; the run was ended"
-        raise WorkerError(words) from (first and reports[first.rank].told(str(first)))
+        raise WorkerError(words) from (first and reports[first.rank].as_error(str(first)))
     assert first is not None
     reports[first.rank].raise_as(str(first))
 
@@ -187,7 +184,7 @@ def _train(
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
     group = ProcessGroup(rank, size, stop.is_set, lambda _: str(device), watched=True)
-    return train_here(config, RunFolder(run_dir), saved, quiet or not group.leads, group, trust=trust)
+    return train_in_process(config, RunFolder(run_dir), saved, quiet or not group.leads, group, trust=trust)
 
 
 def _store(port: int = 0) -> Any:

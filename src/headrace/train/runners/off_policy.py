@@ -88,7 +88,6 @@ class OffPolicyTrainer(AsyncTrainer):
         self.learner.set_rates(self.step)
 
     def set_rates(self, values: Mapping[str, float]) -> None:
-        """Sets settings that may have a schedule, as `Runner.set_rates`."""
         super().set_rates(values)
         self.learner.set_rates(self.step)
 
@@ -137,6 +136,5 @@ class OffPolicyTrainer(AsyncTrainer):
         super()._write(name, point)
 
     def close(self) -> None:
-        """Ends all workers, and frees the memory that they share, as `AsyncTrainer.close`."""
         super().close()
         self.exchange.close()

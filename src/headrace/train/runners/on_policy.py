@@ -56,7 +56,6 @@ class OnPolicyTrainer(AsyncTrainer):
         return not self.finished() and self.learner.learn()
 
     def finished(self) -> bool:
-        """Returns whether the learner has used `total_steps` agent steps."""
         return self.learner.steps >= self.config.total_steps
 
     def speeds(self) -> dict[str, float | None]:

@@ -36,7 +36,6 @@ class ProcessGroup:
 
     Args:
         rank: the number of this process; 0 is the first.
-        size: the number of processes.
         stop: returns whether this process was asked to end the run; None to react to Ctrl-C.
         device: returns this process's device, given that of the settings; None for the same device.
         watched: whether the process that started these logs failures of the run.
@@ -55,7 +54,6 @@ class ProcessGroup:
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes the run folder."""
         return self.rank == 0
 
     def share_of(self, config: Config) -> Config:
@@ -103,7 +101,6 @@ class ProcessGroup:
         torch.div(total[:-1], total[-1].clamp(min=1), out=values)
 
     def total(self, number: int) -> int:
-        """Returns the sum of a number over all processes."""
         if self.size == 1:
             return number
         numbers = torch.tensor([number])
@@ -111,12 +108,12 @@ class ProcessGroup:
         return int(numbers)
 
     def all_reduce(self, values: Tensor) -> None:
-        """Replaces values by their sum over all processes, the same in each, bit for bit."""
+        """Replaces values, of any shape, by their sum over all processes, the same in each, bit for bit."""
         dist.all_reduce(values)
 
     @torch.inference_mode()
     def broadcast(self, values: Tensor) -> None:
-        """Replaces values by the first process's."""
+        """Replaces values, of any shape, by the first process's."""
         whole = values.contiguous()
         dist.broadcast(whole, 0)
         values.copy_(whole)
@@ -148,7 +145,7 @@ class ProcessGroup:
 
     def interrupt(self) -> Any:
         """Returns a context whose value is true once the run is asked to end."""
-        return Interrupt() if self._stop is None else nullcontext(_Asked(self._stop))
+        return Interrupt() if self._stop is None else nullcontext(_Predicate(self._stop))
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
         """Returns whether to stop, which any process can decide, and whether to save, which the first one decides."""
@@ -196,7 +193,6 @@ class ProcessGroup:
 
         Args:
             point: the checkpoint; None if there is none, and in the other processes.
-            config: the settings of the run.
         """
         states = None if point is None else states_for(point, self.size, config)
         if self.size == 1:
@@ -220,7 +216,7 @@ def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
 
 
-class _Asked:
+class _Predicate:
     """The result of a function, as the truth value of an object."""
 
     def __init__(self, function: Callable[[], bool]):

@@ -34,7 +34,6 @@ def join_states(states: Sequence[Mapping[str, Tensor]]) -> State:
 
 
 def split_states(state: Mapping[str, Tensor]) -> list[State]:
-    """Returns the states of the processes that wrote a checkpoint, in the order of their ranks."""
     ranks = {int(name.partition(".")[0].removeprefix(_process(""))) for name in state if _is_of_another(name)}
     first = {name: tensor for name, tensor in state.items() if not _is_of_another(name)}
     return [first, *(checkpoints.group(_process(rank), state) for rank in sorted(ranks))]
@@ -46,27 +45,25 @@ def states_for(point: Checkpoint, size: int, config: Config) -> list[State]:
     Args:
         point: the checkpoint, written by any number of processes.
         size: the number of processes that go on.
-        config: the settings of the run.
     """
     states = split_states(point.state)
     return states if len(states) == size else _dealt(states, size, config, point.counters["step"])
 
 
 def _dealt(states: list[State], size: int, config: Config, step: int) -> list[State]:
-    """Returns the states of a number of processes other than that of the checkpoint."""
     shared = {name: tensor for name, tensor in states[0].items() if not name.startswith("environment")}
     shares = [dict(shared) for _ in range(size)]
     window = math.ceil(config.stop_episodes / size)
     for prefix in _groups(shared, "episodes", "measured"):
         old = [checkpoints.group(prefix, state) for state in states]
-        for state, new in zip(shares, episode_tracker.dealt(old, size, window), strict=True):
+        for state, new in zip(shares, episode_tracker.redistribute(old, size, window), strict=True):
             state |= checkpoints.prefixed(prefix, new)
     for prefix in _groups(shared, "replay", "written"):
         old = [checkpoints.group(prefix, state) for state in states]
         # further processes explore no longer than those of the checkpoint would have
         collected = sum(int(each["collected"]) for each in old) // min(size, len(states))
         most = config.of_policy(prefix.partition(".")[2]).replay_size  # type: ignore[attr-defined]
-        for state, new in zip(shares, device_replay.dealt(old, size, most), strict=True):
+        for state, new in zip(shares, device_replay.redistribute(old, size, most), strict=True):
             state |= checkpoints.prefixed(prefix, new | {"collected": torch.tensor(collected)})
     for rank, state in enumerate(shares):
         for number, name in enumerate(name for name in shared if name.rpartition(".")[2] == "generator"):
@@ -75,7 +72,6 @@ def _dealt(states: list[State], size: int, config: Config, step: int) -> list[St
 
 
 def _fresh_generator(config: Config, entropy: tuple[int, ...]) -> Tensor:
-    """Returns the state of a newly seeded generator."""
     kind = "cpu" if config.host_random else config.device.partition(":")[0]
     seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
     return torch.Generator(kind).manual_seed(seed).get_state()

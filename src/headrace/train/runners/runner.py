@@ -52,11 +52,6 @@ EVALUATED = 0.1  # maximum of that time, beside a second, as a part of the train
 class Runner(ABC):
     """The state of a run, and its loop.
 
-    Args:
-        config: the settings of the run.
-        run: the run folder.
-        device: the learner's device.
-
     Attributes:
         policies: all policies of the run; the returns of the run are those of the first policy.
         writer: writes the metrics; None in a process that does not write them.
@@ -94,12 +89,16 @@ class Runner(ABC):
     # -- the loop --------------------------------------------------------------------------------
 
     def train(self, dashboard: Dashboard) -> Reason:
-        """Trains to the end of the run, and returns the reason for the end."""
         if self.over():
             return self._note_end()
         self._since = saved = time.monotonic()
         self._note_beginning()
-        with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard, heard_by(self._hear):
+        with (
+            naming_what_is_kept(self.run.checkpoints),
+            self._running() as interrupt,
+            dashboard,
+            heard_by(self._on_remark),
+        ):
             self.callbacks.start()
             stop = self.callbacks.stopped
             while not (stop or self._at_end()):
@@ -145,7 +144,6 @@ class Runner(ABC):
             self._save_point(checkpoints.BEST, dataclasses.replace(best, counters=best.counters | {JUDGED: known}))
 
     def _evaluates_last(self) -> bool:
-        """Returns whether the last weights are to be evaluated after the last checkpoint."""
         return self.config.evaluate_episodes > 0
 
     def _iterate_unless(self, interrupt: Any) -> None:
@@ -176,7 +174,6 @@ class Runner(ABC):
                 self.note("warning", policy.caveat)
 
     def _ended(self, reason: Reason) -> str:
-        """Returns a text on the reason for the run's end."""
         if reason == "solved":
             return f"mean return {self.tracker.mean_return():.1f} reached the goal of {self.config.stop_at_return:g}"
         if reason == "finished":
@@ -232,7 +229,6 @@ class Runner(ABC):
         return "solved" if self.solved() else "finished" if self.finished() else "interrupted"
 
     def close(self) -> None:
-        """Ends all workers, and frees the run's resources."""
         if self.writer is not None:
             self.writer.close()
             self._live.close()
@@ -250,11 +246,10 @@ class Runner(ABC):
             self.run.events.note(kind, text, self.step, self.seconds)
 
     def remark(self, words: str, kind: Kind = "warning") -> None:
-        """Shows a remark on the dashboard, and logs it as an event."""
         self.remarks.append(words)
         self.note(kind, words)
 
-    def _hear(self, words: str) -> None:
+    def _on_remark(self, words: str) -> None:
         """Shows a pool's remark, and logs it as an event, in whichever process of the run."""
         self.remarks.append(words)
         self.run.events.note("warning", words, self.step, self.seconds)
@@ -266,7 +261,6 @@ class Runner(ABC):
 
     @property
     def tracker(self) -> EpisodeTracker:
-        """The returns and lengths of the first policy's episodes."""
         return self.policies[0].tracker
 
     @abstractmethod
@@ -278,7 +272,6 @@ class Runner(ABC):
         """Returns name → rate per second; None before the rate is known."""
 
     def progress(self) -> Progress:
-        """Returns the state of the run for the dashboard."""
         return Progress(
             config=self.config,
             folder=self.run.path,
@@ -321,7 +314,6 @@ class Runner(ABC):
         """Returns further counts of the run beside agent steps, such as updates."""
 
     def _details(self) -> dict[str, Any]:
-        """Returns further entries of a line of metrics."""
         return {}
 
     def _time(self) -> dict[str, Any]:
@@ -357,7 +349,6 @@ class Runner(ABC):
         """
 
     def _save_meanwhile(self) -> None:
-        """Writes a checkpoint in the middle of the run."""
         self.save()
 
     def _write(self, name: str, point: Checkpoint) -> None:
@@ -388,7 +379,6 @@ class Runner(ABC):
         self.run.events.note("checkpoint", name, known["step"], known["seconds"])
 
     def checkpoint(self) -> Checkpoint:
-        """Returns all data of this process that continuing the run requires."""
         optimisers = {name: tensor for policy in self.policies for name, tensor in policy.optimisers().items()}
         return Checkpoint(self._model(), optimisers, self._state(), self._counters())
 
@@ -397,11 +387,9 @@ class Runner(ABC):
         """Returns the tensors, beside networks and optimisers, that continuing the run requires."""
 
     def _actor_model(self) -> dict[str, Tensor]:
-        """Returns the newest tensors of `_model`, for a page that shows the run."""
         return self._model()
 
     def _model(self) -> dict[str, Tensor]:
-        """Returns the tensors of all policies that acting requires."""
         return {name: tensor for policy in self.policies for name, tensor in policy.model().items()}
 
     def _counters(self) -> dict[str, Any]:

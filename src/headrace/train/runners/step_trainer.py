@@ -32,9 +32,7 @@ class StepTrainer(Trainer):
     """A run in turn with a replay of steps; arguments as of `Trainer`.
 
     Attributes:
-        policy: the only policy.
         replay: what the collector writes and the learner reads.
-        learner: makes the updates.
         collected: agent steps of all processes since the replay was empty; those of a part that several processes began
             with count for each.
     """
@@ -47,7 +45,6 @@ class StepTrainer(Trainer):
     """in words, why a resumed run began with an empty replay"""
 
     def _present(self) -> Any:
-        """Returns the settings with the present options of the task."""
         return dataclasses.replace(self.config, env_options=self._options)
 
     def _training_pool(self) -> Any:
@@ -72,7 +69,6 @@ class StepTrainer(Trainer):
         return StepCollector(now, self.pool, self.policy, self.device, self.replay.writer(0))
 
     def iterate(self) -> None:
-        """As `Trainer.iterate`."""
         self.policy.explore(self.step, self.collected // self.group.size)
         super().iterate()
 

@@ -56,8 +56,6 @@ class Trainer(Runner):
     """A run that collects and learns in turn.
 
     Args:
-        config: the settings of the run.
-        run: the run folder.
         resume: the checkpoint to go on from, as `ProcessGroup.scatter` returns it.
         group: the processes that train together; by default this one alone.
 
@@ -138,7 +136,6 @@ class Trainer(Runner):
             self._log()
 
     def finished(self) -> bool:
-        """Returns whether all steps are done."""
         return self.step >= self.config.total_steps
 
     def iterate(self) -> None:
@@ -168,7 +165,6 @@ class Trainer(Runner):
         return training_pool(dataclasses.replace(self.config, env_options=self._options))
 
     def _make_policies(self) -> Sequence[Policy]:
-        """Makes the policies, and what they learn from."""
         return make_policies(self.config, self.pool, self.device)
 
     def _make_collector(self) -> Collector:
@@ -198,7 +194,6 @@ class Trainer(Runner):
         return rollouts
 
     def _next_stage(self) -> None:
-        """Replaces the environments by ones with the present options of the curriculum."""
         self._options = options_at(self.config, self.step)
         self.remarks.append(f"from step {self.step:,}: {words_of(self.config, self._options)}")
         spent = self.collector.seconds
@@ -396,7 +391,6 @@ class Trainer(Runner):
         return metrics_bytes
 
     def _continues(self, point: Checkpoint) -> bool:
-        """Returns whether environments can continue their episodes."""
         return "environments" in point.state
 
     def _load(self, point: Checkpoint) -> None:
@@ -419,6 +413,5 @@ class Trainer(Runner):
             experience.policy.tracker.begin_anew()
 
     def close(self) -> None:
-        """Frees the pool and the files."""
         super().close()
         self.pool.close()

@@ -25,7 +25,6 @@ class MeasurementCache(Generic[T]):
     """All cached results of one kind.
 
     Attributes:
-        name: name of the file.
         encode: converts a result to a dict that JSON can represent.
         decode: converts that dict, as keyword arguments, to a result; raises TypeError or ValueError if it is invalid.
     """

@@ -94,7 +94,6 @@ def save(folder: Path, name: str, checkpoint: Checkpoint) -> Path:
 
 
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint's files, and flushes them to the disk."""
     for group in GROUPS:
         tensors = {
             key: tensor.detach().cpu().contiguous().clone() for key, tensor in getattr(checkpoint, group).items()
@@ -115,7 +114,6 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
     """Returns the checkpoint that `save` wrote.
 
     Args:
-        path: its folder.
         trust: whether its pickles may be loaded even if another user wrote it, or an older version without a seal.
 
     Raises:

@@ -24,7 +24,6 @@ class KeptEpisode:
         file: name of its video in the folder of episodes.
         step: agent steps of the run when the agent's weights were learnt.
         return_: its return; ``return`` in the file.
-        length: its number of agent steps.
         time: time at which it was played, in seconds since 1970.
         kind: ``"best"`` or ``"newest"`` for the agent of that checkpoint, ``"progress"`` for one during training.
         complete: whether the video includes the end of the episode.

@@ -39,7 +39,6 @@ class Event:
         step: agent steps of the run until then.
         seconds: seconds of training until then.
         kind: one of `KINDS`, or a kind of a later version.
-        text: description of the event.
         data: numbers about the event, for some kinds.
     """
 

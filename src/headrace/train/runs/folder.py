@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError, StateError, StorageError, TrustError
-from headrace.train.config.make import algorithms_of, only
+from headrace.train.config.merge import algorithms_of, only
 from headrace.train.config.settings import Config
 from headrace.train.runs import files
 from headrace.train.runs import lock as hold
@@ -115,7 +115,6 @@ class RunFolder:
         """Returns an existing run and its configuration, to resume it or to play it.
 
         Args:
-            path: the folder.
             trust: whether the user agrees to what its configuration asks for, which is then remembered.
             training: whether it is resumed, which its configuration may let connect to other machines.
 

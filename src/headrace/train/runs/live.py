@@ -32,7 +32,6 @@ class LiveWeights:
     """A writer of a run's networks while a page shows the run; errors of the file system are ignored.
 
     Args:
-        file: the file for the networks.
         watched: the file whose modification time is the last time at which a page showed the run.
     """
 

@@ -31,7 +31,6 @@ def held(file: Path, patience: float = 0.0) -> Iterator[None]:
     On a file system without such locks this function does nothing.
 
     Args:
-        file: the file.
         patience: maximum wait for the lock, in seconds.
 
     Raises:

@@ -66,7 +66,7 @@ def resume_command(folder: Path) -> str | None:
 
 def _ended(folder: Path, last: Event, seen: float) -> Status:
     if last.kind not in ENDS:
-        return Status("killed", "its process ended without a word", seen, resume_command(folder))
+        return Status("killed", "the process was killed or the machine went down", seen, resume_command(folder))
     resume = resume_command(folder) if last.kind == "interrupted" else None
     return Status(last.kind, last.text, last.time, resume)  # type: ignore[arg-type]
 
@@ -74,7 +74,7 @@ def _ended(folder: Path, last: Event, seen: float) -> Status:
 def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) -> Status:
     """Returns the status of a run without events, from its last line of metrics."""
     if (folder / "train.lock").exists():  # a process that ends by itself removes the file
-        return Status("killed", "its process ended without a word", seen, resume_command(folder))
+        return Status("killed", "the process was killed or the machine went down", seen, resume_command(folder))
     line = last_line(folder / "metrics.jsonl") or {}
     goal, mean = files.number(settings.get("stop_at_return")), files.number(line.get("return"))
     total, step = files.number(settings.get("total_steps")), files.number(line.get("step"))

@@ -33,7 +33,7 @@ from headrace.errors import HeadraceError, TrustError
 from headrace.pool.executors.processes.task import OWN, in_gymnasium
 from headrace.pool.registry import is_registered, registers
 from headrace.pool.sources import is_loaded, module_of, split
-from headrace.train.config import given
+from headrace.train.config import user_objects
 
 WORD = re.compile(r"(\w[\w-]{0,99})?")  # texts in options that name neither a file nor code
 HERE = ("", "local", "auto")  # values of the setting ray that reach no other address
@@ -42,7 +42,7 @@ DEEPEST = 8  # number of modules through which a class is followed that they imp
 
 
 @dataclass(frozen=True)
-class Deed:
+class Permission:
     """Something that settings ask for, and that needs the user's agreement.
 
     Attributes:
@@ -73,7 +73,9 @@ def admit(settings: Mapping[str, Any], where: Path, trust: bool, *, training: bo
         remember(settings)
     elif unknown := unagreed(settings, training=training):
         changed = [", which has changed since you ran it last" * bool(_remembered().recall(d.key)) for d in unknown]
-        words = dict.fromkeys(_shown(deed.words) + more for deed, more in zip(unknown, changed, strict=True))
+        words = dict.fromkeys(
+            _shown(permission.words) + more for permission, more in zip(unknown, changed, strict=True)
+        )
         raise TrustError(
             f"{where} {' and '.join(words)}: it may do whatever you may do.\n"
             "Read it; if you trust it, say --trust (in Python trust=True)"
@@ -85,18 +87,18 @@ def _shown(words: str) -> str:
     return words if words.isprintable() else ascii(words)
 
 
-def unagreed(settings: Mapping[str, Any], *, training: bool = False) -> list[Deed]:
+def unagreed(settings: Mapping[str, Any], *, training: bool = False) -> list[Permission]:
     """Returns what settings, name → value, ask for and the user has not agreed to; see `admit`."""
-    deeds = [deed for deed in _deeds(settings, training) if not deed.granted]
-    return [deed for deed in deeds if _remembered().recall(deed.key) != deed.digest]
+    permissions = [permission for permission in _permissions(settings, training) if not permission.granted]
+    return [permission for permission in permissions if _remembered().recall(permission.key) != permission.digest]
 
 
 def remember(settings: Mapping[str, Any]) -> None:
     """Records that the user has agreed to what settings, name → value, ask for."""
-    for deed in _deeds(settings, training=True):
+    for permission in _permissions(settings, training=True):
         with suppress(OSError):  # without a cache, nothing is recorded
-            if _remembered().recall(deed.key) != deed.digest:
-                _remembered().remember(deed.key, deed.digest)
+            if _remembered().recall(permission.key) != permission.digest:
+                _remembered().remember(permission.key, permission.digest)
 
 
 def own_files(settings: Mapping[str, Any]) -> list[Path]:
@@ -116,25 +118,25 @@ def is_installed(file: Path) -> bool:
 # -- what settings ask for -------------------------------------------------------------------------
 
 
-def _deeds(settings: Mapping[str, Any], training: bool) -> Iterator[Deed]:
+def _permissions(settings: Mapping[str, Any], training: bool) -> Iterator[Permission]:
     if isinstance(task := settings.get("task"), str):
         yield from _of_task(task, _options(settings))
     for name in _named(settings):
-        if isinstance(name, str) and not given.is_given(name) and (source := split(name)[0]):
+        if isinstance(name, str) and not user_objects.is_given(name) and (source := split(name)[0]):
             yield from _of_files(source)
             if _exists(source) and not _own(source):
-                yield Deed(f"calls {name}", {"name": name})
+                yield Permission(f"calls {name}", {"name": name})
     if not training:
         return
     if isinstance(ray := settings.get("ray"), str) and ray not in HERE:
-        yield Deed(f"connects to the Ray cluster at {ray}", {"ray": ray})
+        yield Permission(f"connects to the Ray cluster at {ray}", {"ray": ray})
     log = settings.get("log")
     for name in SENDING:
         if isinstance(log, list | tuple) and name in log:
-            yield Deed(f"sends its metrics to {name}", {"log": name})
+            yield Permission(f"sends its metrics to {name}", {"log": name})
     for each in _policies(settings):
         if isinstance(load := each.get("load"), str):
-            yield Deed(f"reads the run {load}", {"load": str(Path(load).resolve())})
+            yield Permission(f"reads the run {load}", {"load": str(Path(load).resolve())})
 
 
 def _named(settings: Mapping[str, Any]) -> list[Any]:
@@ -144,7 +146,6 @@ def _named(settings: Mapping[str, Any]) -> list[Any]:
 
 
 def _policies(settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns the settings themselves, and those of each policy."""
     policies = settings.get("policies")
     own = policies.values() if isinstance(policies, dict) else ()
     return [settings, *(each for each in own if isinstance(each, dict))]
@@ -159,7 +160,7 @@ def _options(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     return found
 
 
-def _of_task(task: str, options: dict[str, list[Any]]) -> Iterator[Deed]:
+def _of_task(task: str, options: dict[str, list[Any]]) -> Iterator[Permission]:
     source, name = ("", task) if is_registered(task) else split(task)
     yield from _of_files(source)
     declared = _declared(source, name, options)
@@ -169,13 +170,13 @@ def _of_task(task: str, options: dict[str, list[Any]]) -> Iterator[Deed]:
         place = f"{Path(source).resolve()}:{name}" if source.endswith(".py") else task
         told = ", ".join(f"{option}={value!r}" for option, values in options.items() for value in values)
         words = f"makes {task}" + (f" with {told}" if told else "")
-        yield Deed(words, {"name": place, "options": options}, granted=granted)
+        yield Permission(words, {"name": place, "options": options}, granted=granted)
 
 
-def _of_files(source: str) -> Iterator[Deed]:
+def _of_files(source: str) -> Iterator[Permission]:
     if own := _own(source):
         words = " and ".join(map(str, own))
-        yield Deed(f"runs code of {words}", {"files": list(map(str, own))}, _digest(own), is_loaded(source))
+        yield Permission(f"runs code of {words}", {"files": list(map(str, own))}, _digest(own), is_loaded(source))
 
 
 # -- environments ----------------------------------------------------------------------------------

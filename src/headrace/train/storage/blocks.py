@@ -105,7 +105,6 @@ def take_rollout(slot: Slot) -> Rollout:
 
 
 def put_rollout(slot: Slot, rollout: Rollout) -> None:
-    """Copies a rollout into a slot."""
     for name, array in rollout.arrays.items():
         into = getattr(slot, name)
         if name in ("final_observations", "places"):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.storage.device_replay import Transitions, to_device
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.step_replay import MARGIN, StepReplay
+from headrace.train.storage.transitions import Transitions, to_device
 
 STAGED = 16 << 20  # maximum size of one copy, in bytes
 
@@ -23,7 +23,6 @@ class DeviceReplay(StepReplay):
     Numbers of transitions stay on the CPU. `draw` first copies new rows to the device.
 
     Args:
-        replay: the replay that samplers write to.
         device: the device of the copy, which takes as much memory as the replay itself.
     """
 

@@ -7,53 +7,11 @@ of a CUDA graph. A transition is one row: a rollout is written by one scatter, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-
-class Transitions(NamedTuple):
-    """Transitions of agents, one in each row.
-
-    Attributes:
-        inputs: observations before the step, float32[M, D], or float64 before they are normalised.
-        actions: actions in units of half their range, float32[M, A].
-        rewards: reward of the step, or discounted sum over n steps, float32[M].
-        discounts: factor of the value of ``following``: γ to the number of steps, 0 after termination; float32[M].
-        following: observations after the step, as ``inputs``; the final observation of a truncated episode.
-        weights: weight of each transition in the loss, float32[M]; None for equal weights.
-        masks: action masks of ``following``, [M, K], 0 for forbidden actions; None without masks.
-    """
-
-    inputs: Tensor
-    actions: Tensor
-    rewards: Tensor
-    discounts: Tensor
-    following: Tensor
-    weights: Tensor | None = None
-    masks: Tensor | None = None
-
-    def mean(self, each: Tensor) -> Tensor:
-        """Returns the weighted mean of a value of each transition, [..., M], over the last axis."""
-        return each.mean(-1) if self.weights is None else (each * self.weights).mean(-1)
-
-
-def to_device(host: Tensor, device: torch.device) -> Tensor:
-    """Returns a tensor of the host on a device; nothing waits for the copy to a GPU, from pinned memory."""
-    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)
-
-
-class Recorded(NamedTuple):
-    """A rollout to be written to a replay.
-
-    Attributes:
-        transitions: M transitions.
-        present: whether the agent was in the game, bool[M]; None if all agents were.
-    """
-
-    transitions: Transitions
-    present: Tensor | None
+from headrace.train.storage.transitions import Transitions
 
 
 class Replay:
@@ -63,7 +21,6 @@ class Replay:
         capacity: number of transitions that it holds; at least as many as one `write` takes.
         inputs, actions: columns of one observation, D, and of one action, A.
         masks: columns of one action mask, K; 0 without masks.
-        device: the device of its memory.
         dtype: dtype of its memory: float64 for observations that float32 would round.
 
     Attributes:
@@ -89,12 +46,11 @@ class Replay:
         """Writes transitions, which replace the oldest if the replay is full.
 
         Args:
-            new: M transitions.
             present: which of them to write, bool[M]; all by default.
         """
         rewards, discounts = new.rewards.unsqueeze(1), new.discounts.unsqueeze(1)
         masks = () if new.masks is None else (new.masks,)
-        rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.following, *masks), 1)
+        rows = torch.cat((new.inputs, new.actions, rewards, discounts, new.next_observations, *masks), 1)
         if present is None:
             places = (torch.arange(len(rows), device=rows.device) + self.written) % self.capacity
             self.written += len(rows)
@@ -112,9 +68,9 @@ class Replay:
 
     def read(self, rows: Tensor) -> Transitions:
         """Returns the transitions with these numbers, int64[B]."""
-        inputs, actions, rewards, discounts, following, masks = self.memory[rows].split(self._widths, 1)
+        inputs, actions, rewards, discounts, next_observations, masks = self.memory[rows].split(self._widths, 1)
         numbers = actions.float(), rewards.squeeze(1).float(), discounts.squeeze(1).float()
-        return Transitions(inputs, *numbers, following, masks=masks if self._widths[-1] else None)
+        return Transitions(inputs, *numbers, next_observations, masks=masks if self._widths[-1] else None)
 
     def state(self) -> dict[str, Tensor]:
         """Returns the tensors of a checkpoint: the filled rows only, and the number written."""
@@ -126,14 +82,13 @@ class Replay:
         self.written.copy_(state["written"])
 
 
-def dealt(states: Sequence[Mapping[str, Tensor]], size: int, capacity: int) -> list[dict[str, Tensor]]:
+def redistribute(states: Sequence[Mapping[str, Tensor]], size: int, capacity: int) -> list[dict[str, Tensor]]:
     """Distributes the transitions of some replays among ``size`` replays; returns their states.
 
     If the transitions exceed the capacity, the newest are kept.
 
     Args:
         states: the states of the replays, from `Replay.state`.
-        size: the number of new replays.
         capacity: the number of transitions that each of them holds.
     """
     ages = []

@@ -82,7 +82,7 @@ class ReplayFiles:
         self._replace(MANIFEST, json.dumps(manifest).encode())
         flush(self.folder)
         self._chunks, self._saved = chunks, written
-        self._tidy()
+        self._remove_unlisted()
         return written
 
     def load(self, written: Sequence[int] | None = None) -> None:
@@ -133,7 +133,6 @@ class ReplayFiles:
         return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
 
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
-        """Fills the replay's arrays with a saved state, and returns the files that hold it."""
         arrays, steps, kept, begins = self.replay.arrays, self.replay.layout.steps, [], list(written)
         for segment, end in enumerate(written):
             for chunk in sorted((c for c in chunks if c.segment == segment), key=lambda c: c.low, reverse=True):
@@ -175,7 +174,6 @@ class ReplayFiles:
         return Chunk(segment, low, high, f"{segment:03d}-{low:012d}-{high:012d}-{secrets.token_hex(4)}.safetensors")
 
     def _replace(self, name: str, contents: bytes | dict[str, np.ndarray]) -> None:
-        """Writes a file atomically."""
         temporary = self.folder / f".{name}.tmp"
         temporary.unlink(missing_ok=True)  # in a folder from elsewhere it could be a link
         if isinstance(contents, bytes):
@@ -185,7 +183,7 @@ class ReplayFiles:
         flush(temporary)
         temporary.rename(self.folder / name)
 
-    def _tidy(self) -> None:
+    def _remove_unlisted(self) -> None:
         """Removes files that no manifest lists: those of overwritten rows, and those of interrupted saves."""
         named = {MANIFEST, *(chunk.name for chunk in self._chunks)}
         for file in self.folder.iterdir():

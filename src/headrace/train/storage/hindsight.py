@@ -13,11 +13,11 @@ from headrace.errors import OptionError
 from headrace.pool.goals import Goals
 from headrace.pool.registry import build_task
 from headrace.train.config.replay import ReplayConfig
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.layout import FIRST
 from headrace.train.storage.reader import observed
 from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.transitions import Transitions
 
 AHEAD = 64  # rows of an episode that are looked at together
 
@@ -26,7 +26,6 @@ class HindsightReplay(ReplayWrapper):
     """Reads from a `StepReplay` of single steps, and replaces some goals.
 
     Args:
-        replay: the replay to read from.
         goals: where goals are in observations, and the rewards for reaching them.
         share: the probability that a transition's goal is replaced.
     """
@@ -54,16 +53,16 @@ class HindsightReplay(ReplayWrapper):
     def _with_goals(self, some: Transitions, chosen: Tensor, goals: Tensor) -> Transitions:
         if not len(chosen):
             return some
-        inputs, following = some.inputs.clone(), some.following.clone()
+        inputs, next_observations = some.inputs.clone(), some.next_observations.clone()
         rewards, discounts = some.rewards.clone(), some.discounts.clone()
-        for seen in (inputs, following):
+        for seen in (inputs, next_observations):
             seen[chosen, self.goals.desired] = goals
-        achieved = following[chosen, self.goals.achieved]
+        achieved = next_observations[chosen, self.goals.achieved]
         earned, ends = self._judge(achieved.cpu().numpy(), goals.cpu().numpy())
         rewards[chosen] = torch.from_numpy(earned).to(rewards.device)
         if ends is not None:
             discounts[chosen] = self.replay.gamma * torch.from_numpy(~ends).to(discounts)
-        return some._replace(inputs=inputs, following=following, rewards=rewards, discounts=discounts)
+        return some._replace(inputs=inputs, next_observations=next_observations, rewards=rewards, discounts=discounts)
 
     def _achieved_later(self, numbers: Tensor, chance: Tensor) -> Tensor:
         """Returns the goals achieved at steps of some rows' episodes, their own or later ones, [B, G]."""

@@ -86,7 +86,6 @@ class StepLayout:
 
     @cached_property
     def actions(self) -> int:
-        """The number of words of a record that hold the action."""
         return max(1, math.prod(self.action.shape or ()))
 
     @cached_property

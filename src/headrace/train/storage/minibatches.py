@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import torch
 
-from headrace.train.storage.device_replay import Transitions, to_device
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.transitions import Transitions, to_device
 
 
 class Minibatches:
@@ -21,9 +21,7 @@ class Minibatches:
 
     Args:
         replay: the source of transitions, on ``device``.
-        size: transitions of a minibatch.
         normalised: returns normalised transitions, as `OffPolicy.normalised`.
-        device: the device that learns.
         in_place: whether `read` always returns the same memory.
 
     Attributes:
@@ -48,7 +46,6 @@ class Minibatches:
         self._batch: Transitions | None = None
 
     def draw(self, generator: torch.Generator) -> None:
-        """Draws the minibatch that `read` returns from now on."""
         self.numbers = self._replay.draw((self._size,), generator)
         if self._rows is None:
             self._keep(self._normalised(self._replay.read(self.numbers)))
@@ -58,7 +55,6 @@ class Minibatches:
             self._weights.copy_(to_device(self._replay.weights(self.numbers), self._device))
 
     def read(self) -> Transitions:
-        """Returns the transitions drawn last, normalised."""
         if self._rows is None:
             assert self._batch is not None
             return self._batch

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from headrace.train.storage.device_replay import Transitions, to_device
 from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.sum_tree import SumTree
+from headrace.train.storage.transitions import Transitions, to_device
 
 LEAST = 1e-6  # ε, so that transitions with an error of 0 are also drawn
 
@@ -27,7 +27,6 @@ class PrioritisedReplay(ReplayWrapper):
     Transitions that were never drawn have the highest priority so far.
 
     Args:
-        replay: the replay to draw from.
         exponent: the exponent α of priorities; 0 draws uniformly.
         importance: the initial exponent β of importance weights.
 

@@ -10,15 +10,14 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.layout import FIRST, TERMINATED, StepLayout
+from headrace.train.storage.transitions import Transitions
 
 
 class StepReader:
     """A reader of transitions of n steps.
 
     Args:
-        layout: the layout of the arrays.
         arrays: the fields named in `NEEDED`, as tensors on one device.
         n_step, gamma: as in `StepReplay`.
     """

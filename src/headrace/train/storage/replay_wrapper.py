@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.step_replay import Staleness, StepReplay
+from headrace.train.storage.transitions import Transitions
 
 
 class ReplayWrapper:
@@ -26,7 +26,6 @@ class ReplayWrapper:
 
     @property
     def held(self) -> int:
-        """The number of transitions that can be drawn."""
         return self.replay.held
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

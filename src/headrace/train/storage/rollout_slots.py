@@ -50,7 +50,6 @@ class Slot:
     forbidden: np.ndarray
 
     def begin(self, fresh: bool) -> None:
-        """Prepares the slot for a new rollout."""
         self.ended[...] = 0
         self.fresh[...] = fresh
 
@@ -123,7 +122,6 @@ class Rollouts:
         return self._slot(sampler, filled)
 
     def publish(self, sampler: int) -> None:
-        """Makes the slot that `free` returned visible to the learner."""
         self._fence()
         self.arrays["filled"][sampler] += 1
 
@@ -149,7 +147,6 @@ class Rollouts:
         self.arrays["taken"][sampler] += 1
 
     def close(self) -> None:
-        """Releases the shared memory."""
         self.arrays.close()
 
     def _slot(self, sampler: int, number: int) -> Slot:

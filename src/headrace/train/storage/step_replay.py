@@ -22,9 +22,9 @@ from torch import Tensor
 
 from headrace.errors import OptionError, SequenceError
 from headrace.pool.executors.processes.shared import Fence, SharedArrays
-from headrace.train.storage.device_replay import Transitions
 from headrace.train.storage.layout import FIRST, LAST, TERMINATED, TRUNCATED, StepLayout
 from headrace.train.storage.reader import StepReader
+from headrace.train.storage.transitions import Transitions
 from headrace.train.storage.writer import StepWriter
 
 MARGIN = 32  # the oldest 1/MARGIN of the rows is not drawn
@@ -117,7 +117,6 @@ class StepReplay:
         self._open(state["arrays"])
 
     def writer(self, index: int) -> StepWriter:
-        """Returns the writer of a segment, for the one process that writes it."""
         return StepWriter(self.layout, self.arrays, index)
 
     # -- rows and transitions --------------------------------------------------------------------
@@ -130,7 +129,6 @@ class StepReplay:
 
     @property
     def held(self) -> int:
-        """The number of transitions that can be drawn."""
         return sum(self._transitions(s, low, high) for s, (low, high) in enumerate(self.ranges()))
 
     def _transitions(self, segment: int, low: int, high: int) -> int:
@@ -234,10 +232,10 @@ class StepReplay:
             draw: returns further numbers, as many as its argument; by default `draw` of this object.
 
         Returns:
-            Transitions in memory that the next `read` of the same number overwrites: ``inputs`` and ``following``
-            float32[B, D], int64[B] for a `Discrete`, or uint8[B, k · C, H, W]; ``actions`` float32[B, A] or int64[B];
-            ``rewards``, the n-step sums, and ``discounts``, γ to the number of steps, or 0 after a termination,
-            float32[B]; ``masks`` of ``following``, uint8[B, K], or None.
+            Transitions in memory that the next `read` of the same number overwrites: ``inputs`` and
+            ``next_observations`` float32[B, D], int64[B] for a `Discrete`, or uint8[B, k · C, H, W]; ``actions``
+            float32[B, A] or int64[B]; ``rewards``, the n-step sums, and ``discounts``, γ to the number of steps, or 0
+            after a termination, float32[B]; ``masks`` of ``next_observations``, uint8[B, K], or None.
         """
         while True:
             transitions = self._read_at(numbers)

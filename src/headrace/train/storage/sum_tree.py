@@ -17,9 +17,6 @@ BELOW = 1 - 2**-50  # so that rounding does not select a number beyond the last 
 class SumTree:
     """The priorities of the numbers from 0 to ``size - 1``.
 
-    Args:
-        size: the number of priorities.
-
     Attributes:
         leaves: the priorities, float64[size], initially 0; `add_up` must be called after a change.
     """

@@ -29,7 +29,6 @@ class Pruner:
 
     Args:
         rule: ``"median"`` or ``"halving"``.
-        total_steps: agent steps of a whole run.
     """
 
     def __init__(self, rule: Rule, total_steps: int):
@@ -38,10 +37,6 @@ class Pruner:
 
     def note(self, number: int, lines: list[Line]) -> str:
         """Compares a trial with other trials at the rungs that it has reached.
-
-        Args:
-            number: number of the trial.
-            lines: all lines of the trial's metrics.
 
         Returns:
             The reason, as text, why the trial should end now; empty if it continues.

@@ -61,11 +61,6 @@ class OptunaSampler:
 def find_sampler(name: Name, space: Space, seed: int) -> Sampler:
     """Returns the sampler of this name.
 
-    Args:
-        name: name of the sampler.
-        space: the settings that are varied.
-        seed: seed of the sweep.
-
     Raises:
         OptionError: the sampler is one of Optuna's, and Optuna is not installed.
     """
@@ -118,7 +113,6 @@ def study_of(space: Space, trials: Sequence[Trial], sampler: Any = None) -> Any:
 
 
 def distributions(space: Space) -> dict[str, Any]:
-    """Returns a space as Optuna's distributions, by setting."""
     import optuna.distributions as kinds
 
     found: dict[str, Any] = {}

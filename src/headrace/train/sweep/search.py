@@ -11,7 +11,7 @@ from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs.lock import held
 from headrace.train.sweep.pruning import Pruner, Rule
 from headrace.train.sweep.samplers import Sampler
-from headrace.train.sweep.trials import Plan, Trial, append, ended, mend, read_trials, value_of
+from headrace.train.sweep.trials import Plan, Trial, append, drop_incomplete_line, ended, read_trials, value_of
 
 LOCK = "sweep.lock"
 GIVEN_UP = 3  # number of trials after which a sweep ends if all of them have failed
@@ -22,8 +22,6 @@ class Sweep:
 
     Args:
         folder: the folder with ``sweep.json``; trials are run folders in it.
-        plan: the plan of the sweep.
-        sampler: the sampler of settings.
     """
 
     def __init__(self, folder: Path, plan: Plan, sampler: Sampler):
@@ -37,8 +35,6 @@ class Sweep:
         """Runs all trials that are not done; Ctrl-C stops running ones with checkpoints, from which they can continue.
 
         Args:
-            jobs: the number of trials at once.
-            quiet: show no progress.
             trust: as for `headrace.train.resume`.
 
         Returns:
@@ -55,12 +51,12 @@ class Sweep:
             Processes(jobs) as processes,
             Display(plan.total_steps, quiet) as display,
         ):
-            mend(self.folder)
+            drop_incomplete_line(self.folder)
             waiting = deque(self._unfinished())
             running: dict[str, Trial] = {}
 
             def start_next() -> bool:
-                if self._hopeless() or not (waiting or len(self.trials) < plan.trials):
+                if self._cannot_win() or not (waiting or len(self.trials) < plan.trials):
                     return False
                 trial = waiting.popleft() if waiting else self._new()
                 running[trial.name] = trial
@@ -114,7 +110,7 @@ class Sweep:
         words = f" ({trial.note})" if trial.note else ""
         display.say(f"{trial.name} {trial.state}{words}: {shown(trial.value)}  {settings_words(trial)}")
 
-    def _hopeless(self) -> bool:
+    def _cannot_win(self) -> bool:
         """Returns whether all trials so far have failed, and there are enough of them to end the sweep."""
         return len(self.trials) >= GIVEN_UP and all(trial.state == "failed" for trial in self.trials)
 
@@ -132,12 +128,10 @@ def best_of(trials: list[Trial]) -> Trial | None:
 
 
 def settings_words(trial: Trial) -> str:
-    """Returns a trial's settings as text."""
     return "  ".join(f"{name}={setting_word(value)}" for name, value in trial.settings.items())
 
 
 def setting_word(value: object) -> str:
-    """Returns the value of a setting as text."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.train.config.make import hints
+from headrace.train.config.merge import hints
 from headrace.train.config.registry import find_algorithm, unknown
 
 FIXED = ("task", "algo", "seed", "policies", "schedules", "env_options", "load", "device", "devices")
@@ -25,9 +25,7 @@ class Range:
     """The numbers from ``low`` to ``high``, both included.
 
     Attributes:
-        low, high: the bounds.
         log: whether the logarithms of the numbers are drawn uniformly.
-        integer: whether the numbers are integers.
     """
 
     low: float
@@ -36,7 +34,6 @@ class Range:
     integer: bool = False
 
     def draw(self, rng: np.random.Generator) -> float | int:
-        """Returns a random value."""
         low, high = (self.low - 0.5, self.high + 0.5) if self.integer else (self.low, self.high)
         value = math.exp(rng.uniform(math.log(low), math.log(high))) if self.log else rng.uniform(low, high)
         value = min(max(value, self.low), self.high)
@@ -48,7 +45,6 @@ class Range:
         return (int(self.low), int(self.high)) if self.integer else (self.low, self.high)
 
     def plain(self) -> dict[str, Any]:
-        """Returns the representation in JSON, which `space_of` reads."""
         low, high = self.ends
         return {"low": low, "high": high, "log": self.log}
 
@@ -60,16 +56,13 @@ class Choice:
     values: tuple[Any, ...]
 
     def draw(self, rng: np.random.Generator) -> Any:
-        """Returns a random value."""
         return self.values[int(rng.integers(len(self.values)))]
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """All values."""
         return self.values
 
     def plain(self) -> list[Any]:
-        """Returns the representation in JSON, which `space_of` reads."""
         return list(self.values)
 
 
@@ -100,7 +93,6 @@ def space_of(values: Mapping[str, Any], algo: str) -> Space:
 
     Args:
         values: name of a setting → list of values, or ``{"low": …, "high": …, "log": …}``.
-        algo: the algorithm.
 
     Raises:
         OptionError: as for `read_space`.
@@ -203,7 +195,6 @@ def _value(name: str, word: str, kind: Any) -> Any:
 
 
 def plain_space(space: Space) -> dict[str, Any]:
-    """Returns the representation of a space in JSON, which `space_of` reads."""
     return {name: dimension.plain() for name, dimension in space.items()}
 
 

@@ -20,7 +20,6 @@ LEAST = 4  # minimum number of trials for importances
 
 
 def is_sweep(folder: Path) -> bool:
-    """Returns whether a folder holds a sweep."""
     return (folder / FILE).is_file()
 
 

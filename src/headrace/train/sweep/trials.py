@@ -28,14 +28,11 @@ class Plan:
     """The plan of a sweep, as ``sweep.json`` holds it.
 
     Attributes:
-        task: name of the task.
         settings: keyword arguments of `headrace.train.train` that all trials share.
         space: name → the values to choose from, as `headrace.train.sweep.space.plain_space` returns them.
         total_steps: agent steps of a trial that is not pruned.
-        trials: number of trials.
         sampler, pruner: names of the sampler and the pruning rule.
         metric: the quantity to maximise: ``final``, the last mean return, or ``area``, the mean return over all steps.
-        seed: seed of the sampler.
     """
 
     task: str
@@ -50,7 +47,6 @@ class Plan:
 
     @property
     def algo(self) -> str:
-        """The name of the algorithm."""
         return self.settings["algo"]
 
     @classmethod
@@ -87,7 +83,6 @@ class Trial:
         settings: the settings that the sweep varies, name → value.
         state: ``"running"``, also if it was interrupted; ``"complete"``, ``"pruned"`` or ``"failed"``.
         value: value of the metric at its end, also for a pruned trial; None if no episode ended.
-        steps: number of agent steps.
         seconds: seconds of training.
         note: the reason why it was pruned or failed.
     """
@@ -102,7 +97,6 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The name of the trial and of its run folder."""
         return f"trial-{self.number}"
 
 
@@ -117,7 +111,6 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
     """Returns the present states of a sweep's trials by number; an incomplete last line is ignored.
 
     Args:
-        folder: the folder of the sweep.
         names: names of the settings that the sweep varies.
 
     Raises:
@@ -146,7 +139,7 @@ def read_trials(folder: Path, names: set[str]) -> list[Trial]:
     return [trials[number] for number in sorted(trials)]
 
 
-def mend(folder: Path) -> None:
+def drop_incomplete_line(folder: Path) -> None:
     """Removes an incomplete last line, so that further lines can be appended."""
     file = folder / TRIALS
     with writing.writing(file), suppress(FileNotFoundError):

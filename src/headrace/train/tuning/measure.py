@@ -36,7 +36,7 @@ from headrace.train.processes.start import (
     take_cores,
     worker_context,
 )
-from headrace.train.runners.here import runner_for
+from headrace.train.runners.in_process import runner_for
 from headrace.train.runners.off_policy import OffPolicyTrainer
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs.folder import RunFolder
@@ -64,7 +64,6 @@ class Size:
 
     @classmethod
     def of(cls, config: Config) -> Size:
-        """Returns the size of a configuration."""
         threads = config.num_threads, config.torch_threads
         return cls(config.samplers, config.num_envs, *threads, minibatch_of(config))
 
@@ -80,7 +79,6 @@ class Probe:
     """A measurement of a size.
 
     Attributes:
-        size: the size.
         sampling: agent steps per second of all samplers.
         updates: updates per second; 0 if the run collects and learns in turn.
         cores: mean number of cores in use by learner and workers; None if unknown.
@@ -110,12 +108,10 @@ class Probe:
 
     @classmethod
     def of(cls, size: Mapping[str, Any], **values: Any) -> Probe:
-        """Returns the probe from the dictionary that `asdict` made of it."""
         return cls(Size(**size), **values)
 
 
 def groups(config: Config) -> int:
-    """Returns the number of groups of environments that take turns."""
     return config.num_envs // config.batch_size if config.batch_size else 1
 
 
@@ -128,8 +124,6 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
     """Trains with a size for some seconds, and returns the measurements.
 
     Args:
-        config: all other settings.
-        size: the size to measure.
         seconds: length of the measurement after the warm-up.
         memory_share: share of the free memory that the process that learns may use.
 
@@ -168,7 +162,6 @@ def measure(config: Config, size: Size, seconds: float = 1.0, memory_share: floa
 
 
 def _apart(config: Config, size: Size, seconds: float, share: float, run_dir: Path) -> Probe:
-    """Returns the probe of a run that is measured in a separate process."""
     context = worker_context()
     pipe, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(theirs, config, size, seconds, share, run_dir), name="headrace-probe")

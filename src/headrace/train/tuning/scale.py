@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import headrace
 from headrace.errors import OptionError, WorkerError
 from headrace.machine import readable
+from headrace.pool.views.make import make_spec
 from headrace.train.collect.setup import agent_groups
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import MEMORY_SHARE, Probe, Size, allowance, device_of, groups, measure, minibatch_of
-from headrace.train.tuning.size_search import Found, Search, change, growth, speed_settings
+from headrace.train.tuning.size_search import Search, SearchResult, change, growth, speed_settings
 
 FIRST_ENVS = 16
 FIRST_MINIBATCHES = 4  # number of minibatches of a rollout of the first size, so that larger ones can be tried
@@ -34,7 +34,7 @@ MOST_ENVS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Scale(Found):
+class Scale(SearchResult):
     """The result for a run that collects and learns in turn."""
 
     def settings(self, config: Config) -> dict[str, int]:
@@ -82,7 +82,6 @@ def scale(
 
 
 def _within(best: Probe, most_envs: int, allowed: int) -> bool:
-    """Returns whether a cached size is within the present limits."""
     return best.size.num_envs <= most_envs and best.memory <= allowed
 
 
@@ -101,7 +100,7 @@ class _Search(Search):
     ):
         super().__init__(measure, show, () if hasattr(config, "minibatch_size") else {"minibatch_size"})
         self._config, self._most_envs = config, most_envs
-        spec = headrace.make_spec(config.task, **config.env_options)
+        spec = make_spec(config.task, **config.env_options)
         self._rows = config.num_steps * max(agent_group.width for agent_group in agent_groups(config, spec).values())
 
     def run(self) -> Scale:

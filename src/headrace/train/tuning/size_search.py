@@ -30,12 +30,10 @@ Better = Callable[[Probe, Probe, float], str]
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes:
-        best: the probe of the best size.
-        probes: all probes in their order.
         ended: for each number that was varied, the reason why it was not increased further.
         remembered: whether the result is from the cache.
     """
@@ -50,7 +48,6 @@ class Search(ABC):
     """A search that doubles one number after the other, as long as training gets faster.
 
     Args:
-        measure: measures a size.
         show: called with each probe.
         keep: names of numbers that are not varied.
         limit: time after which no further probe is begun, in seconds.
@@ -88,7 +85,6 @@ class Search(ABC):
         """Raises an error if training with the first size is impossible."""
 
     def _with(self, size: Size, name: str, value: int) -> Size:
-        """Returns a size with one number replaced."""
         return dataclasses.replace(size, **{name: value})
 
     def _rival(self, best: Size, better: Better) -> Size:
@@ -171,7 +167,6 @@ class Search(ABC):
         return known
 
     def _reasons(self) -> tuple[str, ...]:
-        """Returns the reasons why the search ended."""
         return (self._over,) if self._over else tuple(dict.fromkeys(self._ended.values()))
 
 
@@ -179,7 +174,6 @@ def speed_settings(config: Config, without: Collection[str]) -> dict[str, Any]:
     """Returns the settings on which the speed of a run depends, name → value, for the key of a cached result.
 
     Args:
-        config: the settings of the run.
         without: names to leave out, such as those that a search varies.
     """
     values = dataclasses.asdict(config)
@@ -194,7 +188,6 @@ def growth(before: float, now: float) -> float:
 
 
 def change(factor: float) -> str:
-    """Returns a text on a factor by which a rate has increased too little."""
     return f"grow by {min(factor, 1000) - 1:.0%} only" if factor >= 1 else f"fall by {1 - factor:.0%}"
 
 

@@ -25,20 +25,20 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
-import headrace
 from headrace.errors import OptionError
 from headrace.machine import usable_cores
 from headrace.pool.registry import build_task, family
+from headrace.pool.views.make import make
 from headrace.train.cluster import connection
 from headrace.train.collect.setup import find_device
 from headrace.train.config.batch_rule import follow_batch, largest_batch
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import Config
-from headrace.train.config.uses import PolicySetup
+from headrace.train.config.usage import PolicySetup
 from headrace.train.runners.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.size_search import GAIN, Better, Found, Search, change, growth, speed_settings
+from headrace.train.tuning.size_search import GAIN, Better, Search, SearchResult, change, growth, speed_settings
 
 LIMIT = 50.0  # time after which a search begins no further probe, in seconds
 LIMIT_ON_A_CLUSTER = 200.0  # this time on a cluster, where actors take seconds to start
@@ -56,7 +56,7 @@ SAMPLING = ("num_envs", "samplers", "num_threads")
 
 
 @dataclass(frozen=True)
-class Tuning(Found):
+class Tuning(SearchResult):
     """The result for a run with workers.
 
     Attributes:
@@ -147,9 +147,7 @@ def tune(
     known = None if again else CACHE.recall(key)
     if known is not None and holds(config, known, scope):
         return known
-    headrace.make(
-        config.task, num_envs=1, **config.env_options
-    ).close()  # so that kernels are compiled before measurements
+    make(config.task, num_envs=1, **config.env_options).close()  # so that kernels are compiled before measurements
     if config.ray and limit == LIMIT:
         limit = LIMIT_ON_A_CLUSTER
     search = WorkersSearch(config, lambda size: measure(config, size, seconds), limit, keep, briefly, show, scope)
@@ -188,7 +186,6 @@ class WorkersSearch(Search):
 
     Args:
         config, limit, keep, briefly, show, scope: as for `tune`.
-        measure: measures a size.
     """
 
     PLAIN = ENOUGH
@@ -290,7 +287,6 @@ class WorkersSearch(Search):
         return "" if grown >= gain else f"steps a second {change(grown)}"
 
     def _fastest(self) -> Probe:
-        """Returns the probe with the highest update frame rate."""
         return max(self._known.values(), key=lambda probe: probe.update_frames)
 
     def _rival(self, best: Size, better: Better) -> Size:
@@ -344,7 +340,6 @@ def _key(config: Config, scope: Scope, keep: Collection[str]) -> Key:
 
 
 def _cluster(config: Config) -> Key:
-    """Returns the properties of an existing cluster that limit the number of samplers, for a key."""
     if config.ray in ("", connection.LOCAL):
         return {}
     return {"processors": connection.processors(config.ray)}

@@ -39,12 +39,10 @@ class Exchange:
 
     Args:
         policy: a policy of the run, which determines the sizes.
-        weights: the buffer that samplers read.
         apart: whether actor and critics are learnt in two processes.
 
     Attributes:
         weights: the buffer of the actor, with its other parts (a temperature) as extras; the actor's process writes it.
-        critics: the buffer of the critics.
         moments: the buffer of the state of the actor's optimisers, with the actor's statistics as extras.
 
     Raises:
@@ -63,7 +61,6 @@ class Exchange:
             self._moments = torch.zeros_like(moments, device="cpu")
 
     def publish_actor(self, policy: OffPolicy) -> None:
-        """Publishes the actor."""
         extras = [policy.parts[name].double() for name in extra_parts(policy)]
         self.weights.publish(policy.actor_parameters, torch.cat(extras) if extras else None)
 
@@ -78,7 +75,7 @@ class Exchange:
         return True
 
     def publish_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Publishes the state of the actor's optimisers, and the statistics of its last update."""
+        """Publishes the state of the actor's optimisers, and the `OffPolicy.actor_statistics` of its last update."""
         self.moments.publish(_moments(policy), measured.double())
 
     @torch.no_grad()
@@ -117,7 +114,7 @@ def _moments(policy: OffPolicy) -> Tensor:
     return torch.cat([state.reshape(-1).float() for state in states])
 
 
-def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, life: int) -> None:
+def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, restarts: int) -> None:
     """Learns the actor; the main function of its process."""
     device = find_device(config.actor_device)
     spec = build_task(config.task, **config.env_options).spec
@@ -128,7 +125,7 @@ def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters
     measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
     exchange.take_actor(policy)
     exchange.take_moments(policy, measured)
-    seed = seed_of(config, 2**30, life, int(counters.begun[0]))
+    seed = seed_of(config, 2**30, restarts, int(counters.begun[0]))
     generator = torch.Generator().manual_seed(seed)
     policy.generator.manual_seed(seed)
     minibatches = minibatches_of(config, policy, drawn_from(config, replay_on(device, replay)), replay.n_step)

@@ -36,14 +36,14 @@ RESULTS = ("return", "length", "step", "version")
 
 
 def work(
-    config: Config, run: Path, weights: WeightSource, results: WeightBuffer, counters: Counters, life: int
+    config: Config, run: Path, weights: WeightSource, results: WeightBuffer, counters: Counters, restarts: int
 ) -> None:
     """Publishes evaluated weights with `RESULTS`, and records videos; the main function of the evaluator's process."""
     give_way()
     camera = Camera(config, RunFolder(run))
     torch.set_num_threads(1)
     number = config.evaluate_episodes
-    seed = seed_of(config, 2**31, life, int(counters.begun[0]))
+    seed = seed_of(config, 2**31, restarts, int(counters.begun[0]))
     with playing_pool(config, lives=True, num_envs=number, num_threads=1, seed=seed) as pool:
         agent, copy = untrained_agent(config, pool.spec)
         due, life_began = 0.0, time.monotonic()
@@ -69,7 +69,6 @@ class Camera:
     """A recorder of videos of episodes at some points of a run, within a share of the cores' time.
 
     Args:
-        config: the run's settings.
         run: the run folder, in which videos are kept.
     """
 
@@ -82,9 +81,7 @@ class Camera:
         """Records one episode if a video is due; it ends early when its share of the processor time is used up.
 
         Args:
-            agent: the agent.
             step: agent steps of the run when the agent's weights were learnt.
-            seed: the environment's seed.
             stop: returns whether the run has ended, which ends the video.
         """
         config = self._config
@@ -106,9 +103,7 @@ def interval(config: Config, used: float, cores: int, early: bool = False) -> fl
     """Returns the seconds between the starts of two evaluations.
 
     Args:
-        config: the run's settings.
         used: processor time of the last evaluation, in seconds.
-        cores: number of usable cores.
         early: whether the run is in its first minutes, in which weights change most.
     """
     share = config.evaluate_share * (EARLIER if early else 1.0)

@@ -21,7 +21,6 @@ class RateLimiter:
     Args:
         config: the run's settings: the ratio, and the steps at which learning starts and the run ends.
         counters: the counters through which samplers read how many steps they may take.
-        updates: updates of the run so far.
         emptied: agent steps and updates of the run when its replay was last empty; learning starts ``learning_starts``
             steps later.
     """

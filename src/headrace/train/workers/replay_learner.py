@@ -37,7 +37,6 @@ class ReplayLearner(StepLearner):
         self._followed: list[int] = []  # rows of each sampler that the statistics hold
 
     def update(self) -> None:
-        """Makes one update, and publishes the weights."""
         if self.policy.reward_scaler is not None:
             self._follow(self.policy.reward_scaler)
         super().update()
@@ -67,7 +66,6 @@ class ReplayLearner(StepLearner):
                 each.update(*(part.to(self.policy.device) for part in (steps.rewards, steps.ends, steps.taken)))
 
     def begin(self) -> None:
-        """Publishes the weights before the first update."""
         self.exchange.publish_actor(self.policy)
         if self.apart:
             self.exchange.publish_moments(self.policy, self._actor_measured)
@@ -82,13 +80,11 @@ class ReplayLearner(StepLearner):
             self.exchange.publish_actor(self.policy)
 
     def settle(self) -> None:
-        """Reads the newest weights and optimiser state of an actor that another process learns."""
         if self.apart:
             self.exchange.take_actor(self.policy)
             self.exchange.take_moments(self.policy, self._actor_measured)
 
     def statistics(self) -> Tensor | None:
-        """Returns the means of `StepLearner.statistics`, and the statistics of an actor that another process learns."""
         means = super().statistics()
         if means is not None and self.apart:
             self.settle()

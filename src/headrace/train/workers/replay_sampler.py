@@ -26,22 +26,20 @@ class ReplaySampler(Sampler):
     """A sampler of steps; ``writer`` receives the steps, the other arguments are those of `Sampler`."""
 
     def __init__(
-        self, config: Config, number: int, life: int, writer: StepWriter, weights: WeightSource, counters: Counters
+        self, config: Config, number: int, restarts: int, writer: StepWriter, weights: WeightSource, counters: Counters
     ) -> None:
         frames = Frames.of(config)
-        super().__init__(config, number, life, weights, counters, "next_step", frames.options)
+        super().__init__(config, number, restarts, weights, counters, "next_step", frames.options)
         self.writer, self._stack = writer, frames.stack
         self._take_weights()
         self._begin()
 
     def _begin(self) -> None:
-        """Begins new episodes in all environments."""
         self._recorder = StepRecorder(self.pool, self.policy, self.writer, self._stack, self._when)
         self._recorder.begin()
 
     @torch.inference_mode()
     def step(self) -> None:
-        """Takes one step of all environments."""
         clock = time.perf_counter
         began = clock()
         self._take_weights()
@@ -65,14 +63,12 @@ class ReplaySampler(Sampler):
                 self.step()
 
     def _is_ahead(self) -> bool:
-        """Returns whether all steps that the replay ratio allows have been taken."""
         return self.counters.total_steps() >= self.counters.allowed[0]
 
     def _when(self) -> str:
         return f"after {self.writer.written:,} of sampler {self.number}"
 
     def _act(self) -> Tensor:
-        """Returns actions for the present observations."""
         steps = self.counters.total_steps()
         masks = self._recorder.masks()
         assert isinstance(self.policy, OffPolicy)
@@ -81,6 +77,8 @@ class ReplaySampler(Sampler):
         return self._choose(self._recorder.observations(), closed).actions
 
 
-def work(config: Config, number: int, replay: StepReplay, weights: WeightBuffer, counters: Counters, life: int) -> None:
+def work(
+    config: Config, number: int, replay: StepReplay, weights: WeightBuffer, counters: Counters, restarts: int
+) -> None:
     """Runs a sampler; the main function of its process."""
-    run_sampler(lambda: ReplaySampler(config, number, life, replay.writer(number), weights, counters))
+    run_sampler(lambda: ReplaySampler(config, number, restarts, replay.writer(number), weights, counters))

@@ -29,7 +29,6 @@ class RolloutLearner:
     Attributes:
         steps: number of agent steps that have been used, including those before a resumption.
         updates: number of gradient steps, including those before a resumption.
-        generator: the source of minibatches' permutations.
     """
 
     def __init__(self, config: Config, policy: OnPolicy, rollouts: Rollouts, weights: WeightBuffer) -> None:
@@ -61,7 +60,6 @@ class RolloutLearner:
         return True
 
     def publish(self) -> None:
-        """Publishes the weights and the statistics of observations."""
         self._policy_copy.publish(self.weights)
 
     def settle(self) -> None:
@@ -83,7 +81,6 @@ class RolloutLearner:
         return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
 
     def load_state(self, saved: dict[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         if self._scalers:
             self._scalers[0].load(checkpoints.group("rewards", saved))
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from headrace.errors import ActionError
-from headrace.train.collect.games import game_over, of_the_game
+from headrace.train.collect.game_values import game_over, game_value
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.modules.action_masks import MASK, check_declared, forbidden
@@ -27,9 +27,9 @@ class RolloutSampler(Sampler):
     """A sampler of rollouts; ``rollouts`` holds the slots that it fills, other arguments are those of `Sampler`."""
 
     def __init__(
-        self, config: Config, number: int, life: int, rollouts: Rollouts, weights: WeightSource, counters: Counters
+        self, config: Config, number: int, restarts: int, rollouts: Rollouts, weights: WeightSource, counters: Counters
     ) -> None:
-        super().__init__(config, number, life, weights, counters, "same_step", config.env_options)
+        super().__init__(config, number, restarts, weights, counters, "same_step", config.env_options)
         self.rollouts = rollouts
         self._params = torch.empty(config.num_steps, config.num_envs, self.distribution.size)
         self._fresh, self._begun = True, 0
@@ -73,7 +73,6 @@ class RolloutSampler(Sampler):
         check_observations({"obs": torch.from_numpy(slot.observations[: steps + 1])}, when)
 
     def _step(self, t: int, slot: Slot) -> None:
-        """Takes step t in all environments."""
         clock = time.perf_counter
         began = clock()
         self._take_weights()
@@ -101,10 +100,12 @@ class RolloutSampler(Sampler):
 
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
         """Tracks episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
-        rewards = of_the_game(self.pool.spec, info, "reward", terminated | truncated, reward)
+        rewards = game_value(self.pool.spec, info, "reward", terminated | truncated, reward)
         self._count(rewards, 1, game_over(self.pool.spec, terminated, truncated, info))
 
 
-def work(config: Config, number: int, rollouts: Rollouts, weights: WeightBuffer, counters: Counters, life: int) -> None:
+def work(
+    config: Config, number: int, rollouts: Rollouts, weights: WeightBuffer, counters: Counters, restarts: int
+) -> None:
     """Runs a sampler; the main function of its process."""
-    run_sampler(lambda: RolloutSampler(config, number, life, rollouts, weights, counters))
+    run_sampler(lambda: RolloutSampler(config, number, restarts, rollouts, weights, counters))

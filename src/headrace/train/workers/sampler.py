@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import headrace
 from headrace.machine import usable_cores
 from headrace.pool.seeds import seed_globals
 from headrace.pool.spec import AutoresetMode
+from headrace.pool.views.make import make
 from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.collect.curriculum import options_at
 from headrace.train.collect.setup import rewarded
@@ -33,20 +33,15 @@ class Sampler(ABC):
     """One sampler.
 
     Args:
-        config: the run's settings.
-        number: the sampler's number.
-        life: number of its earlier starts.
         weights: the buffer from which it reads its policy.
         counters: the run's shared counters.
-        autoreset: the autoreset mode of its pool.
-        options: the options of the task.
     """
 
     def __init__(
         self,
         config: Config,
         number: int,
-        life: int,
+        restarts: int,
         weights: WeightSource,
         counters: Counters,
         autoreset: AutoresetMode,
@@ -55,7 +50,7 @@ class Sampler(ABC):
         self.config, self.number, self.weights, self.counters = config, number, weights, counters
         self.policy = frozen_policy(config)
         self.distribution = self.policy.distribution
-        seed, rows = seed_of(config, number, life, int(counters.begun[0])), config.num_envs
+        seed, rows = seed_of(config, number, restarts, int(counters.begun[0])), config.num_envs
         seed_globals(seed)  # which a user's reward function may draw from
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
         self._fixed = dict(options)
@@ -69,9 +64,8 @@ class Sampler(ABC):
         self._policy_copy, self._version = PolicyCopy(self.policy), 0
 
     def _make_pool(self, seed: int) -> Any:
-        """Returns the environments of this stage of the curriculum."""
         stage = {name: self._stage[name] for name in self.config.curriculum if name in self._stage}
-        pool = headrace.make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
+        pool = make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
         return rewarded(self.config, pool)
 
     def _next_stage(self) -> bool:
@@ -93,11 +87,9 @@ class Sampler(ABC):
         """Samples until the counters tell it to stop."""
 
     def close(self) -> None:
-        """Frees the pool."""
         self.pool.close()
 
     def _take_weights(self) -> None:
-        """Loads the newest weights."""
         self._version = self._policy_copy.read(self.weights) or self._version
 
     def _choose(self, observations: Tensor, closed: Tensor | None = None) -> Acted:
@@ -123,7 +115,6 @@ class Sampler(ABC):
 
 
 def run_sampler(make: Callable[[], Sampler]) -> None:
-    """Makes and runs a sampler in its own process."""
     torch.set_num_threads(1)  # for a few rows, sharing the work among threads takes longer than the work
     sampler = make()
     try:

@@ -46,7 +46,7 @@ class Memory(Protocol[Tb]):
         ...
 
     def put(self, array: Any, values: np.ndarray) -> None:
-        """Copies values from the host into an array or tensor whose elements have the same size."""
+        """Copies values from the host into an array or tensor of their shape whose elements have the same size."""
         ...
 
 

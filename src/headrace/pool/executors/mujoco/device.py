@@ -27,7 +27,7 @@ from headrace.pool.executors.kernels.random import Streams
 from headrace.pool.executors.mujoco import program
 from headrace.pool.executors.mujoco.fields import MjModel
 from headrace.pool.executors.mujoco.first_steps import load_and_try
-from headrace.pool.executors.mujoco.memory import Seen, checked, scalars_of
+from headrace.pool.executors.mujoco.memory import StepOutputs, checked, scalars_of
 from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, build_kernel_for_many
 from headrace.pool.executors.mujoco.warp_physics import WarpPhysics
 from headrace.pool.spec import PoolSettings, TaskSpec
@@ -40,7 +40,7 @@ class WarpExecutor(DeviceExecutor):
     """The executor of a `MujocoEnv` over `WarpPhysics`.
 
     Args:
-        observation, shown: see `headrace.pool.executors.mujoco.memory.Seen`.
+        observation, shown: see `headrace.pool.executors.mujoco.memory.StepOutputs`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class WarpExecutor(DeviceExecutor):
         actions = {name: zeros((n, *shape), dtype) for name, (dtype, shape) in fields.items()}
         super().__init__(env, spec, settings, state, streams, table(Episodes, n), actions, env.bounds)
         self._spec, self._settings = spec, settings
-        self._seen = Seen(env, observation, shown, spec, hidden, n, zeros)
+        self._seen = StepOutputs(env, observation, shown, spec, hidden, n, zeros)
         self._physics = WarpPhysics(env, model, n, device)
         self._outcome = table(Outcome, n)
         self._stepping, self._starting, self._mask = (zeros((n,), np.bool_) for _ in range(3))

@@ -41,7 +41,7 @@ class MujocoExecutor(ThreadsExecutor):
     Args:
         env: the task.
         model: its model.
-        observation, shown: see `Seen`.
+        observation, shown: see `StepOutputs`.
         camera: the camera of pictures.
         spec, settings, ring: as for every executor.
     """

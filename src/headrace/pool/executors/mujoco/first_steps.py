@@ -24,8 +24,8 @@ from headrace.pool.executors.kernels.diagnostics.first_steps import SECONDS, STE
 from headrace.pool.executors.kernels.diagnostics.interpret import as_python
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.diagnostics.rows import (
-    OutsideError,
-    WrongError,
+    InvalidResultError,
+    OutOfBoundsError,
     check_seen,
     check_set,
     failure_of,
@@ -147,7 +147,7 @@ class _Play:
         mujoco.mj_rnePostConstraint(model, data)
         reward, terminated = self._call(env.step, i, self._actions, self._view)
         if not np.isfinite(reward):
-            raise WrongError(env.step, f"the reward is {reward}")
+            raise InvalidResultError(env.step, f"the reward is {reward}")
         self._observe(i)
         for name in self._info:
             check_set(env.observe, getattr(self._view, name), i, "env")
@@ -159,7 +159,7 @@ class _Play:
         for name, space in self._spaces.items():
             array = getattr(self._view, name)
             check_set(self._env.observe, array, i, "env")
-            with contextlib.suppress(OutsideError):  # conformance checks report it
+            with contextlib.suppress(OutOfBoundsError):  # conformance checks report it
                 check_seen(self._env.observe, name, array.values[i], space, "env")
 
     def _call(self, function: Any, i: int, *more: Any) -> Any:

@@ -31,7 +31,7 @@ WARNING = Field("physics_warning", np.dtype(np.int32))
 Report = tuple[str, list[int], np.ndarray, "np.ndarray | None", int]
 
 
-class Seen:
+class StepOutputs:
     """The observations and info of N environments: arrays, or tensors, [N, …].
 
     Args:
@@ -110,7 +110,7 @@ class Memory:
         self.outcome = Table(Outcome, n)
         self.actions = np.zeros((n, model.nu))
         self.varying = varying_rows(model, env.varies, env.reads, n)
-        self.seen = Seen(env, observation, shown, spec, hidden, n, np.zeros)
+        self.seen = StepOutputs(env, observation, shown, spec, hidden, n, np.zeros)
 
     def kept(self) -> list[np.ndarray]:
         """Returns the arrays [N, …] of the task's state and the varying model fields, which belong to a saved state."""

@@ -17,7 +17,7 @@ from headrace.pool.executors.processes.shared import anonymous_file
 HEAD = struct.Struct("<qq")  # number of the question (negated for an answer), length of the text
 
 
-class Sheet:
+class CallFile:
     """The file that holds a question and later its answer; it can be passed to a new process.
 
     A text is either complete or absent, since its head is written last.

@@ -2,7 +2,7 @@
 
 Every number has a single writer. The pool's process puts requests into a worker's ring and counts them in ``asked``;
 the worker serves them in order and counts them in ``served``. An environment is in flight at most once, so a ring never
-overflows. A process with nothing to do sleeps on its `Bell`.
+overflows. A process with nothing to do sleeps on its `Futex`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.pool.actions import action_fields
-from headrace.pool.executors.processes.futex import SIZE, Bell
+from headrace.pool.executors.processes.futex import SIZE, Futex
 from headrace.pool.executors.processes.shared import Fence, SharedArrays
 from headrace.pool.spec import TaskSpec
 
@@ -52,12 +52,12 @@ class Control:
     Attributes:
         asked, served: numbers of requests put into each worker's ring, and served, so far.
         wanted: number of requests that each worker must have served before the pool's process continues.
-        all_wanted: 1 if the last worker to serve its wanted requests rings the caller's bell; 0 if each worker does.
+        all_wanted: 1 if the last worker to serve its wanted requests rings the caller's futex; 0 if each worker does.
         requests: int32[W, ring]; each is an env_id, or EVERYONE, CALL, STOP, ….
         command, seed, actions: arrays [N, …], the command, seed and action of each environment's next request.
         place: int64[N, 3], the destination of an environment's result: piece of the arena, its number of rows, row.
         whole: int64[2], the piece and its number of rows for EVERYONE.
-        letter: int64[N, 2], offset and length of an environment's letter in its worker's mailbox.
+        message: int64[N, 2], offset and length of an environment's message in its worker's mailbox.
     """
 
     def __init__(self, spec: TaskSpec, num_envs: int, workers: int):
@@ -68,14 +68,14 @@ class Control:
         self._arrays = SharedArrays(
             {
                 **dict.fromkeys(("asked", "served", "wanted"), ((workers, LINE // 2), whole)),
-                "bells": ((workers + 1, LINE), small),
+                "futexes": ((workers + 1, LINE), small),
                 "requests": ((workers, num_envs + RING), small),
                 "command": ((num_envs,), np.dtype(np.int8)),
                 "seed": ((num_envs,), np.dtype(np.uint64)),
                 "place": ((num_envs, 3), whole),
                 "whole": ((2,), whole),
                 "all_wanted": ((1,), whole),
-                "letter": ((num_envs, 2), whole),
+                "message": ((num_envs, 2), whole),
                 **actions,
             }
         )
@@ -88,10 +88,10 @@ class Control:
         )
         self.requests, self.command = arrays["requests"], arrays["command"]
         self.all_wanted, self.whole = arrays["all_wanted"].data, arrays["whole"].data
-        self.seed, self.place, self.letter = (arrays[n] for n in ("seed", "place", "letter"))
+        self.seed, self.place, self.message = (arrays[n] for n in ("seed", "place", "message"))
         self.actions = {name.removeprefix("action:"): a for name, a in arrays.items() if name.startswith("action:")}
-        *workers, caller = (Bell(numbers[:SIZE]) for numbers in arrays["bells"])
-        self.bells, self.caller = workers, caller
+        *workers, caller = (Futex(numbers[:SIZE]) for numbers in arrays["futexes"])
+        self.futexes, self.caller = workers, caller
         self.fence = Fence()
 
     def is_wanted(self, worker: int) -> bool:
@@ -115,8 +115,8 @@ class Control:
         arrays.close()
 
 
-class Rest:
-    """The waiting strategy of one process: spin for a while, then sleep on its bell.
+class WaitStrategy:
+    """The waiting strategy of one process: spin for a while, then sleep on its futex.
 
     Waking a process takes about 10 µs, and more if its core is idle. Spinning reacts faster, but occupies the core.
     Each iteration yields the core, since the caller and its workers may outnumber the cores, and on a busy machine the
@@ -124,12 +124,12 @@ class Rest:
     number doubles, up to `MOST_SKIPPED`, with each such spin.
 
     Args:
-        bell: the process's own bell.
+        futex: the process's own futex.
         look: longest time to spin, in seconds.
     """
 
-    def __init__(self, bell: Bell, look: float):
-        self._bell, self._look = bell, look
+    def __init__(self, futex: Futex, look: float):
+        self._futex, self._look = futex, look
         self._skip = self._skipped = 0  # number of waits that sleep without spinning, and how many of them are done
 
     def until(self, ready: Callable[[], bool], most: float) -> bool:
@@ -140,11 +140,11 @@ class Rest:
             self._skipped += 1
         elif self._looked(ready):
             return True
-        bell = self._bell
-        heard = bell.listen()
+        futex = self._futex
+        heard = futex.listen()
         if not ready():
-            bell.sleep(heard, most)
-        bell.rise()
+            futex.sleep(heard, most)
+        futex.rise()
         return ready()
 
     def _looked(self, ready: Callable[[], bool]) -> bool:

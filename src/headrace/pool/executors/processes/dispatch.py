@@ -16,8 +16,8 @@ import numpy as np
 
 from headrace.errors import ClosedError, EnvironmentFailure
 from headrace.pool.executors.processes import control as codes
-from headrace.pool.executors.processes.calls import Sheet
-from headrace.pool.executors.processes.control import Control, Rest, shares
+from headrace.pool.executors.processes.calls import CallFile
+from headrace.pool.executors.processes.control import Control, WaitStrategy, shares
 from headrace.pool.executors.processes.mailbox import Mailbox
 from headrace.pool.executors.processes.worker import Orders
 from headrace.pool.executors.processes.worker_processes import PATIENCE, WorkerProcesses, dumped
@@ -63,7 +63,7 @@ class Dispatch:
     def __init__(
         self,
         control: Control,
-        orders: Callable[[Any, Mailbox, Sheet], Orders],
+        orders: Callable[[Any, Mailbox, CallFile], Orders],
         task: str,
         timeout: float,
         restart: bool,
@@ -84,11 +84,11 @@ class Dispatch:
         self._fruitless = [0 for _ in self.workers]  # number of successive processes that served nothing
         self._moved = [(0, 0.0) for _ in self.workers]  # requests served when last checked, and the time of that change
         self._told: set[int] = set()  # workers of which a remark has told
-        self._wait = Rest(control.caller, LOOK)
+        self._wait = WaitStrategy(control.caller, LOOK)
         self._ended = False
-        self._sheets, self._calls = [Sheet() for _ in self.workers], 0  # number of calls so far
-        each = zip(self._shares, self.mailboxes, self._sheets, strict=True)
-        self._workers = WorkerProcesses([orders(share, box, sheet) for share, box, sheet in each])
+        self._call_files, self._calls = [CallFile() for _ in self.workers], 0  # number of calls so far
+        each = zip(self._shares, self.mailboxes, self._call_files, strict=True)
+        self._workers = WorkerProcesses([orders(share, box, call_file) for share, box, call_file in each])
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ class Dispatch:
                 control.fence()
                 asked[worker][0] = until
         for worker, _, _ in self._plan:
-            control.bells[worker].ring()
+            control.futexes[worker].ring()
         self._plan = []
 
     # -- waiting ---------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Dispatch:
     def _replace(self, worker: int, words: str) -> None:
         control, share = self._control, self._shares[worker]
         held = np.arange(share.first, share.last)
-        control.letter[held, 1] = 0
+        control.message[held, 1] = 0
         fruitless = control.served[worker][0] == self._began[worker]
         self._fruitless[worker] = self._fruitless[worker] + 1 if fruitless else 0
         if self._restart and self._fruitless[worker] < MOST_FRUITLESS:
@@ -254,12 +254,12 @@ class Dispatch:
             raise EnvironmentFailure(f"{self.failures[-1]}; nothing was called")
         self._calls += 1
         for worker, text in texts.items():
-            self._sheets[worker].ask(self._calls, text)
+            self._call_files[worker].ask(self._calls, text)
         self.ask({worker: [codes.CALL] for worker in asked})
         self._wait_for(asked)
         answers: dict[int, Any] = {}
         for worker, pairs in asked.items():
-            text = self._sheets[worker].answer_to(self._calls)
+            text = self._call_files[worker].answer_to(self._calls)
             if text is None:
                 words = str(self.failures.pop()) if self.failures else f"{self._task}: a worker process was lost"
                 self.failures.clear()
@@ -272,7 +272,7 @@ class Dispatch:
         return [answers[env_id][1] for env_id in arguments]
 
     def _wait_for(self, workers: Collection[int]) -> None:
-        """Waits until these workers have served all requests; another thread may sleep on the bell meanwhile."""
+        """Waits until these workers have served all requests; another thread may sleep on the futex meanwhile."""
         served, asked = self._control.served, self._control.asked
         look, pause = time.monotonic() + ROUND, SHORTEST
         while any(served[worker][0] < asked[worker][0] for worker in workers):
@@ -302,5 +302,5 @@ class Dispatch:
         self.ask({worker: [codes.STOP] for worker in self.workers})
         for worker in self._workers.close():
             remark(f"{self._task}: {self._names(worker)} did not close within {PATIENCE:.0f} s; the process was ended")
-        for file in (*self.mailboxes, *self._sheets):
+        for file in (*self.mailboxes, *self._call_files):
             file.close()

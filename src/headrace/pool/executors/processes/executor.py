@@ -21,10 +21,10 @@ from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.processes import control as codes
 from headrace.pool.executors.processes import slots
 from headrace.pool.executors.processes.arena import Arena
-from headrace.pool.executors.processes.calls import Sheet
+from headrace.pool.executors.processes.calls import CallFile
 from headrace.pool.executors.processes.control import Control, Share
 from headrace.pool.executors.processes.dispatch import Dispatch
-from headrace.pool.executors.processes.mailbox import Letter, Mailbox
+from headrace.pool.executors.processes.mailbox import InfoMessage, Mailbox
 from headrace.pool.executors.processes.worker import Orders
 from headrace.pool.executors.processes.worker_processes import dumped
 from headrace.pool.frames import rgb_frames
@@ -87,9 +87,9 @@ class ProcessesExecutor(HostExecutor):
         # keys that the pool itself may add to info
         reserved = OURS | ({"restarted"} if restart else set()) | (FAILURE.keys() if settings.is_async else set())
 
-        def orders(share: Share, box: Mailbox, sheet: Sheet) -> Orders:
+        def orders(share: Share, box: Mailbox, call_file: CallFile) -> Orders:
             chunks = self._arena.chunks
-            return Orders(share, made, settings.autoreset, control, box, chunks, sheet, restart, reserved)
+            return Orders(share, made, settings.autoreset, control, box, chunks, call_file, restart, reserved)
 
         self._dispatch = Dispatch(control, orders, spec.task, timeout, restart, settings.is_async)
         self._taken = [0 for _ in self._dispatch.workers]  # asynchronous: served requests that were added to `_done`
@@ -286,19 +286,19 @@ class ProcessesExecutor(HostExecutor):
         for forgotten in (self._done, self._kept, self._sent, *dispatch.asked_for):
             forgotten.clear()
         self._unfinished = None
-        self._letters(self._everyone)
+        self._messages(self._everyone)
         dispatch.failures.clear()  # failures of discarded results are discarded, too
         self.waiting = True
 
     def _finish(self, env_ids: np.ndarray, batch: Batch) -> None:
-        """Reads the letters of these environments into the batch; raises the failure of one that failed."""
+        """Reads the messages of these environments into the batch; raises the failure of one that failed."""
         batch.infos, batch.final_infos = {}, {}
-        if letters := self._letters(env_ids):
-            told = {row: FAILURE if letter.error else letter.info for row, letter in letters.items()}
+        if messages := self._messages(env_ids):
+            told = {row: FAILURE if message.error else message.info for row, message in messages.items()}
             batch.infos = {row: info for row, info in told.items() if info}
-            batch.final_infos = {row: letter.final for row, letter in letters.items() if letter.final}
-            for row, letter in letters.items():
-                for name, value in (letter.objects or {}).items():
+            batch.final_infos = {row: message.final for row, message in messages.items() if message.final}
+            for row, message in messages.items():
+                for name, value in (message.objects or {}).items():
                     batch.arrays[name][row] = value
         if failures := self._dispatch.failures:
             others = [str(failures.pop()).splitlines()[0] for _ in failures[1:]]
@@ -306,21 +306,21 @@ class ProcessesExecutor(HostExecutor):
                 failures[0].add_note(f"so did others: {'; '.join(reversed(others))}")
             raise failures.pop()  # without a local name, which would make a reference cycle with this frame
 
-    def _letters(self, env_ids: np.ndarray) -> dict[int, Letter]:
-        """Returns row → letter of these environments; appends their exceptions to the dispatch's failures."""
-        dispatch, letters, found = self._dispatch, self._control.letter, {}
-        lengths = letters[:, 1] if env_ids is self._everyone else letters[env_ids, 1]
+    def _messages(self, env_ids: np.ndarray) -> dict[int, InfoMessage]:
+        """Returns row → message of these environments; appends their exceptions to the dispatch's failures."""
+        dispatch, messages, found = self._dispatch, self._control.message, {}
+        lengths = messages[:, 1] if env_ids is self._everyone else messages[env_ids, 1]
         if not np.count_nonzero(lengths):
             return found
         for row in np.flatnonzero(lengths).tolist():
             env_id = int(env_ids[row])
-            letter = dispatch.mailboxes[dispatch.worker_of[env_id]].read(env_id, letters)
-            if letter is None:
+            message = dispatch.mailboxes[dispatch.worker_of[env_id]].read(env_id, messages)
+            if message is None:
                 continue
-            found[row] = letter
-            if letter.error is not None:
+            found[row] = message
+            if message.error is not None:
                 self._failed[env_id] = True
-                dispatch.failures.append(dispatch.failure(env_id, *letter.error))
+                dispatch.failures.append(dispatch.failure(env_id, *message.error))
         return found
 
     # -- the rest --------------------------------------------------------------------------------

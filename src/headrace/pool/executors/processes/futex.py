@@ -1,6 +1,6 @@
 """Wakes a sleeping process from another one through shared memory, without a pipe or a file descriptor.
 
-A `Bell` is a 32-bit number in shared memory that changes when the bell is rung. On Linux a process sleeps while that
+A `Futex` is a 32-bit number in shared memory that changes when the futex is rung. On Linux a process sleeps while that
 number keeps its value (``man 2 futex``), and ringing makes a system call only if a process sleeps. On other systems
 the number is polled every 0.3 ms.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from headrace.pool.executors.processes.shared import Fence
 
-SIZE = 2  # numbers of a bell: how often it was rung, and whether a process sleeps
+SIZE = 2  # numbers of a futex: how often it was rung, and whether a process sleeps
 LOOK = 0.0003  # seconds between polls on systems without futexes
 
 WAIT, WAKE, EVERYBODY = 0, 1, 2**31 - 1
@@ -47,10 +47,10 @@ def _syscall() -> ctypes._NamedFuncPointer | None:
 _call = _syscall()
 
 
-class Bell:
+class Futex:
     """A number in shared memory on which a process can sleep; each process makes its own object over the memory.
 
-    One process at a time may sleep on a bell; any process may ring it.
+    One process at a time may sleep on a futex; any process may ring it.
 
     Args:
         numbers: int32[SIZE] in shared memory, zero at first.
@@ -69,7 +69,7 @@ class Bell:
         return numbers[0]
 
     def sleep(self, heard: int, seconds: float) -> None:
-        """Sleeps until the bell is rung after `listen` returned ``heard``, a signal arrives or ``seconds`` pass."""
+        """Sleeps until the futex is rung after `listen` returned ``heard``, a signal arrives or ``seconds`` pass."""
         numbers = self._numbers
         if _call is None:
             until = time.monotonic() + seconds

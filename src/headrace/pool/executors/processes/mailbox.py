@@ -1,6 +1,6 @@
 """Mailboxes for data that does not fit an array: infos, objects and exceptions, pickled into an anonymous file.
 
-An environment has at most one letter in its worker's mailbox. Each environment has a fixed place in the file, which
+An environment has at most one message in its worker's mailbox. Each environment has a fixed place in the file, which
 moves when it becomes too small.
 """
 
@@ -19,7 +19,7 @@ from headrace.pool.executors.processes.shared import anonymous_file
 LEAST = 256
 
 
-class Letter(NamedTuple):
+class InfoMessage(NamedTuple):
     """The part of an environment's result that is not in its row.
 
     Attributes:
@@ -37,10 +37,10 @@ class Letter(NamedTuple):
 
 
 class Mailbox:
-    """One worker's letters, which it writes and the pool's process reads.
+    """One worker's messages, which it writes and the pool's process reads.
 
-    The methods' argument ``letters`` is int64[N, 2], the place and length of each environment's letter; length 0 means
-    that there is none.
+    The methods' argument ``messages`` is int64[N, 2], the place and length of each environment's message; length 0
+    means that there is none.
     """
 
     def __init__(self) -> None:
@@ -54,23 +54,23 @@ class Mailbox:
     def __setstate__(self, descriptor: Any) -> None:
         self._file, self._room, self._end = descriptor.detach(), {}, 0
 
-    def write(self, env_id: int, letter: Letter, letters: np.ndarray) -> None:
-        """Writes an environment's letter and records its place in ``letters``."""
-        text = _pickled(letter)
+    def write(self, env_id: int, message: InfoMessage, messages: np.ndarray) -> None:
+        """Writes an environment's message and records its place in ``messages``."""
+        text = _pickled(message)
         place, room = self._room.get(env_id, (0, 0))
         if len(text) > room:
             place, room = self._end, max(LEAST, 2 * len(text))
             self._room[env_id], self._end = (place, room), place + room
         os.pwrite(self._file, text, place)
-        letters[env_id] = place, len(text)
+        messages[env_id] = place, len(text)
 
-    def read(self, env_id: int, letters: np.ndarray) -> Letter | None:
-        """Returns an environment's letter and removes it; None if there is none."""
-        place, length = letters[env_id].tolist()
+    def read(self, env_id: int, messages: np.ndarray) -> InfoMessage | None:
+        """Returns an environment's message and removes it; None if there is none."""
+        place, length = messages[env_id].tolist()
         if not length:
             return None
-        letters[env_id, 1] = 0
-        return Letter(*pickle.loads(os.pread(self._file, length, place)))
+        messages[env_id, 1] = 0
+        return InfoMessage(*pickle.loads(os.pread(self._file, length, place)))
 
     def forget(self) -> None:
         """Clears all places, since a new process starts writing from the beginning."""
@@ -87,8 +87,8 @@ class Mailbox:
             os.close(self._file)
 
 
-def _pickled(letter: Letter) -> bytes:
+def _pickled(message: InfoMessage) -> bytes:
     try:
-        return pickle.dumps(tuple(letter), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(tuple(message), pickle.HIGHEST_PROTOCOL)
     except Exception:
-        return by_value.dumps(tuple(letter))
+        return by_value.dumps(tuple(message))

@@ -18,7 +18,7 @@ Place = tuple[int, int, bool]
 """the position of contents, in bytes before the end of the state; their size; whether they are read-only"""
 
 
-class _Apart:
+class _SplitPickler:
     """A mixin of picklers that leaves out large contents, and appends them to ``blocks``."""
 
     def __init__(self, file: io.BytesIO):
@@ -44,11 +44,11 @@ class _Apart:
         return self._known[id(value)][1]
 
 
-class _Pickler(_Apart, pickle.Pickler):
+class _Pickler(_SplitPickler, pickle.Pickler):
     pass
 
 
-class _PicklerByValue(_Apart, by_value.Pickler):
+class _PicklerByValue(_SplitPickler, by_value.Pickler):
     pass
 
 

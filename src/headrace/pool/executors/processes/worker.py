@@ -25,7 +25,7 @@ from headrace.pool.actions import ACTION, action_name
 from headrace.pool.batch import FINAL, INFO, OBS, batch_fields
 from headrace.pool.executors.processes import values
 from headrace.pool.executors.processes.arena import Chunks, arrays_over
-from headrace.pool.executors.processes.calls import Sheet
+from headrace.pool.executors.processes.calls import CallFile
 from headrace.pool.executors.processes.control import (
     CALL,
     EVERYONE,
@@ -37,11 +37,11 @@ from headrace.pool.executors.processes.control import (
     STOP,
     WITH_OPTIONS,
     Control,
-    Rest,
     Share,
+    WaitStrategy,
 )
 from headrace.pool.executors.processes.fork_server import heed_parent
-from headrace.pool.executors.processes.mailbox import Letter, Mailbox
+from headrace.pool.executors.processes.mailbox import InfoMessage, Mailbox
 from headrace.pool.executors.processes.parallel import check_new
 from headrace.pool.executors.processes.slots import Slot
 from headrace.pool.executors.processes.values import fitted, flag_of, reward_of
@@ -77,7 +77,7 @@ class Orders:
     control: Control
     mailbox: Mailbox
     chunks: Chunks
-    sheet: Sheet
+    call_file: CallFile
     restart: bool
     reserved: frozenset[str]
 
@@ -133,7 +133,7 @@ class Worker:
         """Serves requests until STOP."""
         control, number = self._control, self._share.number
         asked, served = control.asked[number], control.served[number]
-        ring, rest = control.requests[number], Rest(control.bells[number], LOOK)
+        ring, rest = control.requests[number], WaitStrategy(control.futexes[number], LOOK)
         while True:
             while not rest.until(lambda: asked[0] != served[0], DOZE):
                 pass
@@ -197,7 +197,7 @@ class Worker:
 
     def _answer(self) -> None:
         """Calls the function of the question for its environments, and writes the results or exceptions as answer."""
-        number, question = self._orders.sheet.question()
+        number, question = self._orders.call_file.question()
         function, asked = pickle.loads(question)
         answers = []
         for env_id, argument in asked:
@@ -215,7 +215,7 @@ class Worker:
                 text = by_value.dumps(answers)
             except Exception as error:
                 text = pickle.dumps([(False, (None, f"{type(error).__name__}: {error}"))] * len(answers))
-        self._orders.sheet.answer(number, text)
+        self._orders.call_file.answer(number, text)
 
     # -- environments ----------------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ class Worker:
             rows.env_id[row], rows.elapsed[row] = env_id, slot.elapsed
             if info or final or self._objects:
                 objects = self._objects_of(obs, "") | (last or {})
-                self._send(env_id, Letter(info, final, objects or None))
+                self._send(env_id, InfoMessage(info, final, objects or None))
         except EngineLostError as error:
             if self._orders.restart:
                 slot.env = None
@@ -301,7 +301,7 @@ class Worker:
                 info = {**info, "restarted": True}
             objects = self._objects_of(obs, "")
             if info or objects:
-                self._send(env_id, Letter(info, {} if lost and self._same_step else None, objects or None))
+                self._send(env_id, InfoMessage(info, {} if lost and self._same_step else None, objects or None))
         except Exception as error:
             self._fail(slot, env_id, row, error, rows)
 
@@ -350,13 +350,13 @@ class Worker:
         return {prefix + name: at(obs, path) for name, path in self._objects.items()}
 
     def _fail(self, slot: Slot, env_id: int, row: int, error: Exception, rows: Rows) -> None:
-        self._send(env_id, Letter({}, None, None, (_sendable(error), _told(error))))
+        self._send(env_id, InfoMessage({}, None, None, (_sendable(error), _told(error))))
         slot.env, slot.over, slot.elapsed = None, False, 0
         rows.reward[row], rows.terminated[row], rows.truncated[row] = 0.0, False, False
         rows.env_id[row], rows.elapsed[row] = env_id, 0
 
-    def _send(self, env_id: int, letter: Letter) -> None:
-        self._orders.mailbox.write(env_id, letter, self._control.letter)
+    def _send(self, env_id: int, message: InfoMessage) -> None:
+        self._orders.mailbox.write(env_id, message, self._control.message)
 
     def _rows(self, piece: int, count: int) -> Rows:
         rows = self._known.get((piece, count))

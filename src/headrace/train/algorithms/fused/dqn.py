@@ -7,23 +7,23 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.fused.protocol import FusedHalves, Parts
+from headrace.train.algorithms.fused.protocol import Parts, SequentialFusedUpdate
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
-class FusedDQN(FusedHalves):
+class FusedDQN(SequentialFusedUpdate):
     """The update of `headrace.train.algorithms.dqn.DQN`, which has no actor.
 
     Args:
         parts: the modules and optimisers of the policy.
-        wanted: returns the targets of a batch, float32[B].
+        target_of: returns the targets of a batch, float32[B].
         note: called with the batch's errors, float32[B].
     """
 
-    def __init__(self, parts: Parts, wanted: Callable[[Transitions], Tensor], note: Callable[[Tensor], None]):
+    def __init__(self, parts: Parts, target_of: Callable[[Transitions], Tensor], note: Callable[[Tensor], None]):
         super().__init__(parts)
-        self.wanted, self.note = wanted, note
+        self.target_of, self.note = target_of, note
 
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
@@ -31,7 +31,7 @@ class FusedDQN(FusedHalves):
         q = self.network.q
         values, saved = q.forward_saving(batch.inputs)
         actions = batch.actions.view(-1, 1).to(torch.int64)
-        error = values.gather(1, actions).squeeze(1) - self.wanted(batch)
+        error = values.gather(1, actions).squeeze(1) - self.target_of(batch)
         self.note(error)
         if self.config.loss == "huber":
             slope = error.clamp(-1.0, 1.0)

@@ -12,7 +12,7 @@ from torch import Tensor
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import Config
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,8 @@ class Parts:
     """The parts of a policy that an update uses.
 
     Attributes:
-        config: the policy's settings.
         network, targets: the network, and the target networks.
         optimisers: name of a part of the network → its optimiser.
-        distribution: the action distribution.
         noise: returns standard normal noise for `rows` actions, float32[rows, A].
     """
 
@@ -54,7 +52,7 @@ class FusedUpdate(Protocol):
         ...
 
 
-class FusedHalves:
+class SequentialFusedUpdate:
     """A `FusedUpdate` whose updates of critics and actor share no computation."""
 
     def __init__(self, parts: Parts):

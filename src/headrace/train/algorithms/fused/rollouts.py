@@ -28,12 +28,6 @@ class FusedRollouts:
     def backward(self, network: MLP, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
         """Overwrites every parameter's ``.grad`` with the gradient of the loss of one minibatch.
 
-        Args:
-            network: the network whose parameters learn.
-            batch: the samples of the minibatch.
-            rates: the scheduled settings.
-            measure: whether to return statistics.
-
         Returns:
             The sum of `loss_gradient`'s statistics over all chunks; None unless ``measure``.
         """
@@ -60,9 +54,7 @@ class FusedRollouts:
             params: parameters of the action distributions, float32[B, size].
             values: the critic's values, float32[B].
             batch: the samples of a chunk of a minibatch.
-            rates: the scheduled settings.
             share: weight of each row in the mean: a number, or float32[B].
-            measure: whether to return statistics.
 
         Returns:
             d loss/d params [B, size], d loss/d values [B], and the chunk's contribution to the statistics
@@ -88,8 +80,6 @@ class FusedRollouts:
 
         Args:
             log_prob: log-probabilities of the actions, float32[B].
-            batch: the samples.
-            rates: the scheduled settings.
 
         Returns:
             The derivative, float32[B], and a function that returns the negative objective, float32[B], and further
@@ -102,7 +92,6 @@ class FusedRollouts:
 
         Args:
             values: the critic's values, float32[B].
-            batch: the samples.
         """
         error = values - batch.returns
         return error, lambda: error.square() / 2

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.fused.protocol import FusedHalves, Parts
+from headrace.train.algorithms.fused.protocol import Parts, SequentialFusedUpdate
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.layers import gradient_of
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
-class FusedSAC(FusedHalves):
+class FusedSAC(SequentialFusedUpdate):
     """The update of `headrace.train.algorithms.sac.SAC`."""
 
     def __init__(self, parts: Parts, target_entropy: float):
@@ -23,9 +23,9 @@ class FusedSAC(FusedHalves):
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Descends ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``."""
-        params = self.network.actor(batch.following)
-        actions, log_prob, _ = self.distribution.sample_with_log_prob(params, self.noise(len(params)))
-        return self._improve_critics(batch, rates, actions, log_prob)
+        params = self.network.actor(batch.next_observations)
+        next_actions, next_log_prob, _ = self.distribution.sample_with_log_prob(params, self.noise(len(params)))
+        return self._improve_critics(batch, rates, next_actions, next_log_prob)
 
     @torch.inference_mode()
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
@@ -38,20 +38,22 @@ class FusedSAC(FusedHalves):
     def improve_both(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Updates critics and actor; one forward pass of the actor serves both, as it is the same actor."""
         rows = len(batch.inputs)
-        saved = self.network.actor.activations(torch.cat((batch.inputs, batch.following)))
+        saved = self.network.actor.activations(torch.cat((batch.inputs, batch.next_observations)))
         drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(2 * rows))
-        (now, after), (log_prob, log_prob_after) = (both.split(rows) for both in drawn[:2])
-        critics = self._improve_critics(batch, rates, after, log_prob_after)
-        drawn = now, log_prob, tuple(both[:rows] for both in drawn[2])
+        (actions, next_actions), (log_prob, next_log_prob) = (both.split(rows) for both in drawn[:2])
+        critics = self._improve_critics(batch, rates, next_actions, next_log_prob)
+        drawn = actions, log_prob, tuple(both[:rows] for both in drawn[2])
         return torch.cat((critics, self._improve_actor(batch, rates, [both[:rows] for both in saved], drawn)))
 
-    def _improve_critics(self, batch: Transitions, rates: UpdateRates, actions: Tensor, log_prob: Tensor) -> Tensor:
+    def _improve_critics(
+        self, batch: Transitions, rates: UpdateRates, next_actions: Tensor, next_log_prob: Tensor
+    ) -> Tensor:
         """Updates the critics, as `improve_critics`, given a' and log π(a'|s')."""
-        critic, target = self.network.critic, self.targets.critic
-        after = target(batch.following, actions).amin(0)
-        after.addcmul_(self.network.temperature.log.exp(), log_prob, value=-1.0)
-        wanted = torch.addcmul(batch.rewards, batch.discounts, after)
-        loss, mean = critic.fit_into_gradients(critic.joined(batch.inputs, batch.actions), wanted, batch.weights)
+        critic, target_critic = self.network.critic, self.targets.critic
+        next_q = target_critic(batch.next_observations, next_actions).amin(0)
+        next_q.addcmul_(self.network.temperature.log.exp(), next_log_prob, value=-1.0)
+        target = torch.addcmul(batch.rewards, batch.discounts, next_q)
+        loss, mean = critic.fit_into_gradients(critic.joined(batch.inputs, batch.actions), target, batch.weights)
         self.optimisers["critic"].step_unclipped(rates.critic_learning_rate)
         return torch.stack((loss, mean))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.fused.protocol import FusedHalves
+from headrace.train.algorithms.fused.protocol import SequentialFusedUpdate
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.storage.device_replay import Transitions
+from headrace.train.storage.transitions import Transitions
 
 
-class FusedTD3(FusedHalves):
+class FusedTD3(SequentialFusedUpdate):
     """The update of `headrace.train.algorithms.td3.TD3`."""
 
     @torch.inference_mode()
@@ -19,13 +19,13 @@ class FusedTD3(FusedHalves):
 
         Here ``a'`` is ``μ'(s')`` plus clipped noise, and is also clipped.
         """
-        config, critic, target = self.config, self.network.critic, self.targets.critic
+        config, critic, target_critic = self.config, self.network.critic, self.targets.critic
         noise = self.noise(len(batch.rewards)).mul_(config.target_noise)
         noise.clamp_(-config.target_noise_clip, config.target_noise_clip)
-        actions = noise.add_(self.targets.actor(batch.following)).clamp_(-1.0, 1.0)
-        after = target(batch.following, actions).amin(0)
-        wanted = torch.addcmul(batch.rewards, batch.discounts, after)
-        loss, mean = critic.fit_into_gradients(critic.joined(batch.inputs, batch.actions), wanted, batch.weights)
+        next_actions = noise.add_(self.targets.actor(batch.next_observations)).clamp_(-1.0, 1.0)
+        next_q = target_critic(batch.next_observations, next_actions).amin(0)
+        target = torch.addcmul(batch.rewards, batch.discounts, next_q)
+        loss, mean = critic.fit_into_gradients(critic.joined(batch.inputs, batch.actions), target, batch.weights)
         self.optimisers["critic"].step_unclipped(rates.critic_learning_rate)
         return torch.stack((loss, mean))
 

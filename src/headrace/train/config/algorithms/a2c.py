@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.envs import minatar
 from headrace.train.config.algorithms.ppo_presets import ppo_presets
-from headrace.train.config.make import only
+from headrace.train.config.merge import only
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.rollout import RolloutConfig
 
@@ -42,7 +42,6 @@ class A2CDeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns PPO's presets, with other sizes and numbers of rollouts and other learning rates."""
         return only(
             A2CConfig,
             ppo_presets(task, "auto", preset) | COMMON | PRESETS.get(task, {}) | ppo_presets("", network, preset),

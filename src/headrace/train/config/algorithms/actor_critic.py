@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from headrace.envs import dm_control
 from headrace.train.config.fields import setting
-from headrace.train.config.make import only
+from headrace.train.config.merge import only
 from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ActorCriticConfig
 
@@ -74,6 +74,5 @@ class ActorCriticDeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task and network begins."""
         pendulum = PENDULUM if task in ("Pendulum-v0", "Pendulum-v1") else {}
         return only(cls.settings, COMMON | cls.own_presets | flat_observations(task) | pendulum)

@@ -72,11 +72,7 @@ class CrossQConfig(SACConfig):
 
 
 class CrossQDeclaration:
-    """The declaration of CrossQ; see `Algorithm`.
-
-    Attributes:
-        known_presets: the settings of each preset.
-    """
+    """The declaration of CrossQ; see `Algorithm`."""
 
     settings: ClassVar[type[Any]] = CrossQConfig
     known_presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
@@ -86,5 +82,4 @@ class CrossQDeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task and network begins."""
         return cls.known_presets[preset] | flat_observations(task)

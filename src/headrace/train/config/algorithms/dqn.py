@@ -98,5 +98,4 @@ class DQNDeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task begins."""
         return dqn_presets(task, preset)

@@ -22,6 +22,5 @@ class EpsilonConfig(Config):
     )
 
     def epsilon_at(self, step: int) -> float:
-        """Returns the share of random actions at agent step `step`."""
         progress = min(1.0, step / (self.epsilon_fraction * self.total_steps))
         return self.epsilon_start + progress * (self.epsilon_end - self.epsilon_start)

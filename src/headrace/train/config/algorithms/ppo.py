@@ -64,5 +64,4 @@ class PPODeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task and network begins."""
         return ppo_presets(task, network, preset)

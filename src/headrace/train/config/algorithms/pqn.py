@@ -38,7 +38,6 @@ class PQNDeclaration:
 
     @classmethod
     def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings with which a run of this task begins."""
         small = MINATAR | FAST_MINATAR if preset == "fast" else MINATAR
         family = ATARI if task in atari.TASKS else small if task in minatar.TASKS else {}
         family = VIZDOOM if task in vizdoom.TASKS else family

@@ -17,12 +17,12 @@ from headrace.train.leaderboard.peers.metrics import Metrics, Request, write_gam
 EPISODE = re.compile(r"global_step=(\d+), episodic_return=\[?([-+.\deE]+)")
 
 
-class Over(Exception):
+class TrainingOver(Exception):
     """Training is over; raised out of a script's ``print``."""
 
 
 class Lines(io.TextIOBase):
-    """Standard output that counts the episodes that a script prints, and ends it by `Over`.
+    """Standard output that counts the episodes that a script prints, and ends it by `TrainingOver`.
 
     Args:
         metrics: where they are counted.
@@ -40,7 +40,7 @@ class Lines(io.TextIOBase):
         for found in filter(None, map(EPISODE.match, lines)):
             self._metrics.episode(float(found[2]))
             if self._metrics.at(int(found[1])):
-                raise Over
+                raise TrainingOver
         return len(text)
 
 
@@ -67,7 +67,7 @@ def train(request: Request) -> None:
     sys.stdout = Lines(metrics, before)
     try:
         runpy.run_path(str(script), run_name="__main__")
-    except Over:
+    except TrainingOver:
         pass
     finally:
         sys.stdout = before
@@ -76,7 +76,6 @@ def train(request: Request) -> None:
 
 
 def options(request: Request) -> list[str]:
-    """Returns the words of a script's command line."""
     values = {
         "env_id": request["task"], "seed": request["seed"], "total_timesteps": request["total_steps"],
         "num_envs": request["num_envs"], "cuda": False, **request["settings"],

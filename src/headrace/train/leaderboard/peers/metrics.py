@@ -21,11 +21,7 @@ LINES = 0.2  # seconds between two lines of metrics
 
 
 class Metrics:
-    """Writes lines of metrics; its clock begins when it is made.
-
-    Args:
-        request: what is asked for.
-    """
+    """Writes lines of metrics; its clock begins when it is made."""
 
     def __init__(self, request: Request):
         self._goal, self._episodes = request["goal"], request["episodes"]
@@ -36,15 +32,10 @@ class Metrics:
         self._began, self._told = time.perf_counter(), 0.0
 
     def episode(self, value: float) -> None:
-        """Counts the return of an episode that has ended."""
         self._returns.append(value)
 
     def at(self, step: int) -> bool:
-        """Writes a line if it is time; returns whether training is over: the goal is reached, or the time.
-
-        Args:
-            step: agent steps until now.
-        """
+        """Writes a line if it is time; returns whether training is over: the goal is reached, or the time."""
         seconds = time.perf_counter() - self._began
         # as in a run of Headrace, a mean of fewer episodes does not count
         full = len(self._returns) == self._episodes

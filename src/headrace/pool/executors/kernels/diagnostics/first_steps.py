@@ -28,7 +28,7 @@ from headrace.pool.cache import cache_folder
 from headrace.pool.executors.kernels.build import AnyEnv, Program
 from headrace.pool.executors.kernels.diagnostics.checks import functions_of
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
-from headrace.pool.executors.kernels.diagnostics.patience import OutOfTime, tried_out
+from headrace.pool.executors.kernels.diagnostics.patience import TrialTimeout, tried_out
 from headrace.pool.executors.kernels.launch import fingerprint, load, told_after
 from headrace.pool.executors.kernels.sampling import allowed
 from headrace.pool.spec import PoolSettings, TaskSpec
@@ -88,7 +88,7 @@ def play_new(
         if isinstance(failure.__cause__, SILENT):
             found = "found by playing its first steps in debug mode: compiled, nothing would have told"
             raise KernelError(f"{failure}\n  {found}") from failure
-    except (Exception, OutOfTime):
+    except (Exception, TrialTimeout):
         pass
     with contextlib.suppress(OSError):  # without a record the steps run again the next time
         passed.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def _mark(*parts: bytes) -> Path:
 def _play(env: Any, spec: TaskSpec) -> None:
     """Steps all environments together, and some in another order, with occasional resets."""
     from headrace.pool.executors.kernels.diagnostics.debug import DebugExecutor
-    from headrace.pool.executors.kernels.diagnostics.rows import OutsideError
+    from headrace.pool.executors.kernels.diagnostics.rows import OutOfBoundsError
 
     settings = PoolSettings(NUM_ENVS, NUM_ENVS, 1, np.arange(NUM_ENVS, dtype=np.uint64))
     ring = BatchRing(spec, settings.autoreset, NUM_ENVS)
@@ -136,7 +136,7 @@ def _play(env: Any, spec: TaskSpec) -> None:
             else:
                 executor.step(actions.draw(range(NUM_ENVS) if ids is None else ids), chosen, batch)
         except EnvironmentFailure as failure:
-            if not isinstance(failure.__cause__, OutsideError):  # conformance checks report it
+            if not isinstance(failure.__cause__, OutOfBoundsError):  # conformance checks report it
                 raise
         actions.heed(batch)
         if time.perf_counter() - began > SECONDS:

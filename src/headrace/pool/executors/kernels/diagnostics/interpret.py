@@ -29,7 +29,7 @@ import warp as wp
 from headrace.pool.executors.kernels.agents import barrier, whose_turn
 from headrace.pool.executors.kernels.diagnostics.checked import NUMPY, Array, Record
 from headrace.pool.executors.kernels.diagnostics.mistakes import FUNCTION, STRUCT
-from headrace.pool.executors.kernels.diagnostics.patience import Rounds, in_time, say
+from headrace.pool.executors.kernels.diagnostics.patience import LoopCounter, in_time, say
 from headrace.pool.executors.kernels.diagnostics.printing import printf
 from headrace.pool.executors.kernels.diagnostics.races import agent_acting, barrier_passed
 
@@ -390,7 +390,7 @@ WRITTEN_OUT: dict[str, Callable[..., Any]] = {
 }
 HELPERS: dict[str, Callable[..., Any]] = {
     "in_time": in_time,
-    "Rounds": Rounds,
+    "Rounds": LoopCounter,
     "load": _load,
     "index": _index,
     "element": lambda of, index: of.element(index) if isinstance(of, Array) else of[index],

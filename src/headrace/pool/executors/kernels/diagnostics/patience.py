@@ -21,7 +21,7 @@ class EndlessLoopError(RuntimeError):
     """A ``while`` loop has run more than `MOST_ROUNDS` iterations."""
 
 
-class OutOfTime(BaseException):
+class TrialTimeout(BaseException):
     """The time limit of a trial has passed."""
 
 
@@ -34,7 +34,7 @@ class _Trial:
 
     def check(self) -> None:
         if time.perf_counter() > self._until:
-            raise OutOfTime
+            raise TrialTimeout
 
     def extend(self) -> None:
         """Extends the limit, once, for a loop that may be endless."""
@@ -52,7 +52,7 @@ _TRIAL: ContextVar[_Trial | None] = ContextVar("trial", default=None)
 
 @contextlib.contextmanager
 def tried_out(seconds: float) -> Iterator[None]:
-    """Returns a context in which interpreted loops raise `OutOfTime` after ``seconds`` seconds and print nothing."""
+    """Returns a context in which interpreted loops raise `TrialTimeout` after ``seconds`` seconds and print nothing."""
     token = _TRIAL.set(_Trial(seconds))
     try:
         yield
@@ -63,7 +63,7 @@ def tried_out(seconds: float) -> Iterator[None]:
 # -- called by translated functions --------------------------------------------------------------
 
 
-class Rounds:
+class LoopCounter:
     """The count of one ``while`` loop's iterations: called before each, returns True or raises `EndlessLoopError`."""
 
     __slots__ = ("_done",)

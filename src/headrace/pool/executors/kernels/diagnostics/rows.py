@@ -121,7 +121,7 @@ class Rows:
     def _check_results(self, outcome: Any, views: tuple[Any, Any], row: int) -> None:
         if not np.isfinite(outcome.reward.values[row]).all():
             earn = getattr(self._env, "reward", self._env.step)
-            raise WrongError(earn, f"the reward is {outcome.reward.values[row]}")
+            raise InvalidResultError(earn, f"the reward is {outcome.reward.values[row]}")
         ended = outcome.terminated.values[row] or outcome.truncated.values[row]
         for view in views if ended else views[:1]:
             for array in arrays_of(view):
@@ -163,17 +163,17 @@ def check_seen(function: Any, name: str, value: np.ndarray, space: gym.Space, ro
             index = "".join(f", {i}" for i in at)
             limits = f"{text}: [{np.broadcast_to(low, value.shape)[at]}, {np.broadcast_to(high, value.shape)[at]}]"
             what = f"view.{name}[{row}{index}] is {value[at]}" + (f", {limits}" if text else "")
-            raise (OutsideError if text else WrongError)(function, what)
+            raise (OutOfBoundsError if text else InvalidResultError)(function, what)
 
 
 def check_set(function: Any, array: Array, at: int, row: str = "row") -> None:
-    """Raises `WrongError` for the first element of row ``at`` that the author's function has not set."""
+    """Raises `InvalidResultError` for the first element of row ``at`` that the author's function has not set."""
     assert array.known is not None
     missing = np.argwhere(~array.known[at])
     if len(missing):
         index, size = "".join(f", {i}" for i in missing[0]), array.known[at].size
         must = f"must set all {size} numbers of {array.name}[{row}]" if size > 1 else "must set it"
-        raise WrongError(function, f"{array.name}[{row}{index}] is not set: {function.key} {must}")
+        raise InvalidResultError(function, f"{array.name}[{row}{index}] is not set: {function.key} {must}")
 
 
 def _forget(view: Record, row: int) -> None:
@@ -183,7 +183,7 @@ def _forget(view: Record, row: int) -> None:
             array.known[row] = False
 
 
-class WrongError(ValueError):
+class InvalidResultError(ValueError):
     """An invalid result; ``function`` is the author's function that returned or wrote it."""
 
     def __init__(self, function: Any, what: str):
@@ -191,17 +191,17 @@ class WrongError(ValueError):
         self.function = function
 
 
-class OutsideError(WrongError):
+class OutOfBoundsError(InvalidResultError):
     """An observation outside of its space."""
 
 
-SILENT = (RaceError, IndexError, ZeroDivisionError, EndlessLoopError, FormatError, NotSetError, WrongError)
+SILENT = (RaceError, IndexError, ZeroDivisionError, EndlessLoopError, FormatError, NotSetError, InvalidResultError)
 """Mistakes that compiled code does not report or that crash it; other errors may stem from debug mode itself."""
 
 
 def _whereabouts(error: Exception) -> tuple[str, str]:
     """Returns the author's line that raised an error, and the error's message."""
-    if isinstance(error, WrongError):
+    if isinstance(error, InvalidResultError):
         code = error.function.func.__code__
         return f"  {code.co_filename}:{first_line(error.function)}, in {code.co_name}", str(error)
     if isinstance(error, RaceError):

@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.errors import OptionError
 from headrace.train.config.fields import IN_TURN, WORKERS, Use, default_of, settings_of
-from headrace.train.config.make import brought
+from headrace.train.config.merge import policy_preset_values
 from headrace.train.config.registry import Capabilities, find_algorithm, who_uses
 from headrace.train.config.settings import Config, make_config
 
@@ -24,9 +24,7 @@ class PolicySetup:
     Attributes:
         config: the run's settings, none left open, with those of the policy.
         network: the kind of its network: mlp, cnn, gru, or own for a user's.
-        continuous: whether its actions are continuous.
         agents: the number of agents of an environment that it plays.
-        alone: whether the task has one agent.
     """
 
     config: Config
@@ -42,16 +40,13 @@ class PolicySetup:
 
     @property
     def capabilities(self) -> Capabilities:
-        """The capabilities of its algorithm."""
         return find_algorithm(self.config.algo).capabilities
 
     def uses(self, name: str) -> bool:
-        """Returns whether the run uses a setting."""
         known = settings_of(type(self.config)).get(name)
         return known is not None and any(map(self._is_in, known.uses))
 
     def _is_in(self, use: Use) -> bool:
-        """Returns whether the run is in the case that a `Use` describes."""
         if use.replay not in (None, self.capabilities.replay):
             return False
         if self.way not in use.ways or self.network not in use.networks or (use.continuous and not self.continuous):
@@ -93,7 +88,7 @@ def check_used(
     for name, points in sorted(config.schedules.items()):
         _check(name, points, every, why, "a schedule of ")
     for policy, own in sorted(given.get("policies", {}).items()):
-        theirs = brought(config.task, config.algo, config.network, config.preset, own)
+        theirs = policy_preset_values(config.task, config.algo, config.network, config.preset, own)
         for name in sorted(own.keys() - {"agents", "copies"}):
             if own[name] and own[name] not in (getattr(config, name, None), theirs.get(name)):
                 _check(name, own[name], [setups[policy]], why, f"policy {policy!r}: ")

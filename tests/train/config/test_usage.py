@@ -16,7 +16,7 @@ from headrace.train.config.algorithms import dqn_presets, ppo_presets
 from headrace.train.config.fields import IN_TURN, KINDS, WORKERS, settings_of
 from headrace.train.config.registry import algorithms, find_algorithm
 from headrace.train.config.settings import make_config
-from headrace.train.config.uses import PolicySetup, check_learns, check_used
+from headrace.train.config.usage import PolicySetup, check_learns, check_used
 from headrace.train.launch.checks import resolved, why_no_samplers
 
 TASKS = {*ppo_presets.PRESETS, *dqn_presets.PRESETS}
@@ -37,8 +37,7 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     admitted = any(map(can.admit, settings_of(find_algorithm(algo).settings)[name].uses))
     assert any(setup.uses(name) for setup in setups) == admitted
     none = {(algo, each) for algo in ("a2c", "pqn") for each in WORKERS_ONLY}
-    none |= {("crossq", "target_rate"), ("xqc", "target_rate"), ("flashsac", "renorm_after")}
-    assert admitted or (algo, name) in none
+    assert admitted or (algo, name) in none | {("crossq", "target_rate")}
 
 
 WORKERS_ONLY = ("ray", "evaluate_seconds", "evaluate_share")
@@ -108,8 +107,8 @@ def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, setti
         ("sac", "publish_every", 7, {"devices": ("cpu", "cpu")}, r"since devices="),
         ("sac", "clip_range", 0.3, {}, "it is for ppo"),
         ("a2c", "epochs", 7, {}, "it is for ppo"),
-        ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, xqc, dqn"),
-        ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, xqc, dqn"),
+        ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, dqn"),
+        ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, dqn"),
         ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
         ("ppo", "evaluate_seconds", 3.0, {}, "it is for ppo, ddpg, .*crossq.* with samplers"),
         ("ppo", "device", "cuda", {"devices": ("cpu", "cpu")}, "with devices="),
@@ -198,7 +197,7 @@ def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
     check_used(config, nothing, {"": PolicySetup(config)})
 
 
-def test_who_trains_in_turn_without_being_told_is_told_so(tmp_path, capfd):
+def test_an_automatic_choice_of_no_samplers_is_reported(tmp_path, capfd):
     options: dict[str, Any] = {"total_steps": 64, "num_envs": 8, "batch_size": 4, "video": False, "tensorboard": False}
     train("CartPole-v1", "dqn", run_dir=tmp_path / "one", n_step=1, **options)
     (line,) = [line for line in capfd.readouterr().out.splitlines() if "in turn" in line]
@@ -213,7 +212,7 @@ def test_nothing_is_left_of_a_run_that_was_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_ways_are_those_that_there_are():
+def test_uses_name_known_ways_and_networks():
     for algo, name in SETTINGS:
         for use in settings_of(find_algorithm(algo).settings)[name].uses:
             assert use.ways in {(IN_TURN,), (WORKERS,), (IN_TURN, WORKERS)} and set(use.networks) <= set(KINDS)

@@ -25,8 +25,6 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
     """Returns the type of a run's settings and their values; see `headrace.train.config.settings.make_config`.
 
     Args:
-        task: name of the task.
-        defaults: whether to begin with presets.
         given: settings by name, which replace those of the presets.
 
     Raises:
@@ -37,7 +35,7 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
     settings, values = find_algorithm(algo).settings, {}
     if defaults:
         check_preset(algo, preset)
-        values = {n: checked(settings, n, v) for n, v in beginning(algo, task, network, preset).items()}
+        values = {n: checked(settings, n, v) for n, v in preset_values(algo, task, network, preset).items()}
     theirs: dict[str, Any] = {}  # of policies with other algorithms
     for name, value in given.items():
         if name in settings.__dataclass_fields__ and name != "task":
@@ -51,7 +49,7 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
             raise OptionError(unknown(name, value, algo, settings.__dataclass_fields__))
     if "policies" in values:
         values["policies"] = {
-            name: (brought(task, algo, network, preset, own, given) if defaults else {})
+            name: (policy_preset_values(task, algo, network, preset, own, given) if defaults else {})
             | only(find_algorithm(own.get("algo", algo)).settings, theirs)
             | own
             if isinstance(own, dict)
@@ -68,14 +66,14 @@ def check_preset(algo: str, preset: str) -> None:
         raise OptionError(f"training option preset={preset!r} must be one that {algo} has: {', '.join(names)}")
 
 
-def beginning(algo: str, task: str, network: str, preset: str) -> dict[str, Any]:
+def preset_values(algo: str, task: str, network: str, preset: str) -> dict[str, Any]:
     """Returns a preset's settings, name → value; those of the default preset if the algorithm has none of this name."""
     algorithm = find_algorithm(algo)
     known = preset in algorithm.capabilities.presets
     return algorithm.presets(task, network, preset if known else DEFAULT_PRESET)
 
 
-def brought(
+def policy_preset_values(
     task: str, algo: str, network: str, preset: str, own: dict[str, Any], given: Collection[str] = ()
 ) -> dict[str, Any]:
     """Returns the preset's settings of a policy's ``own`` algorithm or network where it differs from the run's.
@@ -83,8 +81,8 @@ def brought(
     Settings that are ``given`` are left out.
     """
     ours, theirs = find_algorithm(algo), find_algorithm(own.get("algo", algo))
-    before = beginning(algo, task, network, preset)
-    after = beginning(own.get("algo", algo), task, own.get("network", network), preset)
+    before = preset_values(algo, task, network, preset)
+    after = preset_values(own.get("algo", algo), task, own.get("network", network), preset)
     values = {}
     for name in sorted(only(theirs.settings, before | after).keys() - shared(theirs.settings) - set(given)):
         value = after.get(name, default_of(theirs.settings, name))
@@ -105,12 +103,10 @@ def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_policies(values: Mapping[str, Any]) -> set[str]:
-    """Returns the names of the settings that may differ between policies."""
     return set().union(*(settings_of(each).keys() - shared(each) for each in record_types(values)))
 
 
 def record_types(values: Mapping[str, Any]) -> list[type[Any]]:
-    """Returns the types of the settings of a run and of its policies."""
     return [find_algorithm(name).settings for name in algorithms_of(values)]
 
 
@@ -128,7 +124,6 @@ def only(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shared(settings: type[Any]) -> set[str]:
-    """Returns the names of the settings that all policies of a run share."""
     return {name for name, known in settings_of(settings).items() if known.shared}
 
 
@@ -153,5 +148,4 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
 
 @cache
 def hints(settings: type[Any]) -> dict[str, Any]:
-    """Returns the types of all settings, by name."""
     return get_type_hints(settings)

@@ -41,11 +41,10 @@ def store_of(place: Place) -> Any:
         raise WorkerError(f"rank {place.rank} cannot reach the others at {where} (MASTER_ADDR, MASTER_PORT)") from error
 
 
-def meet(place: Place, store: Any, stop: Callable[[], bool]) -> ProcessGroup:
+def connect(place: Place, store: Any, stop: Callable[[], bool]) -> ProcessGroup:
     """Waits for all other processes and connects to them; returns their group.
 
     Args:
-        place: the place of this process.
         store: the store that `store_of` returned.
         stop: returns whether this process was told to end.
 
@@ -69,7 +68,7 @@ def leave() -> None:
 
 
 def _agreed_prefix(place: Place, store: Any, stop: Callable[[], bool]) -> str:
-    """Returns a prefix that all processes of this start have agreed on; raises the errors of `meet`."""
+    """Returns a prefix that all processes of this start have agreed on; raises the errors of `connect`."""
     own, until = uuid.uuid4().hex, time.monotonic() + START.total_seconds()
 
     def wait() -> None:

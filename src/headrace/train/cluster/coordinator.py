@@ -1,4 +1,4 @@
-"""The courier: the process between the learner and the Ray actors, which sends orders and receives collected steps.
+"""The process between the learner and the Ray actors, which sends orders and receives collected steps.
 
 It takes the place of all samplers: it writes to the same replay or slots, and updates the same counters.
 Each actor has one order at a time, and answers within milliseconds with the steps that it has collected. The next order
@@ -28,7 +28,7 @@ from headrace.train.cluster.actor import Actor
 from headrace.train.cluster.cluster_status import ClusterStatus
 from headrace.train.cluster.code import Code
 from headrace.train.cluster.connection import connected
-from headrace.train.cluster.messages import Answer, Beginning, Order, Weights
+from headrace.train.cluster.messages import ActorStart, Answer, Order, Weights
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.start import Report
@@ -53,10 +53,9 @@ EVALUATOR = "evaluator"
 
 @dataclass(frozen=True)
 class Shared:
-    """The shared memory of the learner and the courier.
+    """The shared memory of the learner and the coordinator.
 
     Attributes:
-        counters, weights, evaluations: as for local workers.
         memory: the replay or the slots into which steps are written.
         status: the shared counters and messages of the cluster.
     """
@@ -73,15 +72,11 @@ class Member:
     """One sampler or the evaluator, over all actors that have run it.
 
     Attributes:
-        name: its name in messages.
         number: the sampler's number; for the evaluator, the number of samplers.
-        kind: as in `Beginning`.
-        handle: Ray's handle of the present actor.
+        kind: as in `ActorStart`.
         order: Ray's reference to the answer to its present order.
         node: the name of its node; empty until its first answer.
         lives: the number of actors that have been started for it.
-        raised: exceptions since its last step.
-        limit: agent steps that it may reach.
         version: the version of the weights that it has.
         since: the time at which its order was sent, by ``time.monotonic``.
         seconds, rests, played: the attributes of `Answer`, of its earlier actors.
@@ -103,12 +98,11 @@ class Member:
     played: int = 0
 
 
-class Courier:
+class Coordinator:
     """The exchange of orders and answers with the members, which it starts.
 
     Args:
         ray: the module `ray`, connected to the cluster.
-        config: the run's settings.
         shared: the memory shared with the learner.
         code: the user's own files, which are sent to the actors.
     """
@@ -135,7 +129,6 @@ class Courier:
     # -- orders and answers ----------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Processes the answers that have arrived, and sends new orders."""
         ray, status = self._ray, self._shared.status
         waiting = {member.order: member for member in self.members}
         ready, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOK)
@@ -144,7 +137,7 @@ class Courier:
         status.pulse += 1
         self._put_weights()
         for reference in ready:
-            self._hear(waiting[reference])
+            self._on_answer(waiting[reference])
         now = time.monotonic()
         for member in self.members:
             if member.node and now - member.since > HEAR + self._patience:
@@ -152,7 +145,7 @@ class Courier:
         begun = [member.node for member in self.members if member.node]
         status.actors[0], status.nodes[0] = len(begun), len(set(begun))
 
-    def _hear(self, member: Member) -> None:
+    def _on_answer(self, member: Member) -> None:
         from ray.exceptions import RayError
 
         try:
@@ -169,7 +162,6 @@ class Courier:
         return None
 
     def _take(self, member: Member, answer: Answer) -> None:
-        """Writes an answer's steps and counts into the memory shared with the learner."""
         shared, number = self._shared, member.number
         member.node, member.version = answer.node, answer.version
         shared.status.exchanges += 1
@@ -183,14 +175,14 @@ class Courier:
         if answer.block is not None:
             member.raised = 0
             shared.status.received += answer.block.nbytes
-            self._bring(number, answer.block)
+            self._store(number, answer.block)
         counters.steps[number] = answer.steps
         counters.seconds[number] = member.seconds + answer.seconds
         counters.rests[number] = member.rests + answer.rests + 1
         if len(answer.episodes.returns):
             counters.note_episodes(number, *answer.episodes)
 
-    def _bring(self, number: int, block: Rows | Rollout) -> None:
+    def _store(self, number: int, block: Rows | Rollout) -> None:
         memory = self._shared.memory
         if isinstance(memory, StepReplay):
             assert isinstance(block, Rows)
@@ -252,7 +244,7 @@ class Courier:
         evaluator = member.kind == EVALUATOR
         threads = config.num_threads or 1
         make, (values, *rest) = dataclasses.replace(config, num_threads=threads).__reduce__()
-        beginning = Beginning(
+        beginning = ActorStart(
             member.kind,
             (make, (values, *rest)),
             self._code,
@@ -280,7 +272,6 @@ class Courier:
         return dataclasses.replace(layout, steps=min(MOST_ROWS, max(LEAST_ROWS, RING // row)))
 
     def _lost(self, member: Member, why: str) -> None:
-        """Starts the actor of a member again, after it was lost."""
         node = f" on node {member.node}" if member.node else ""
         self._again(member, f"the {member.name}{node} was lost: {why}")
 
@@ -325,8 +316,8 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def work(config: Config, shared: Shared, life: int) -> None:
-    """Runs the courier; the main function of its process."""
+def work(config: Config, shared: Shared, restarts: int) -> None:
+    """Runs the coordinator; the main function of its process."""
     torch.set_num_threads(1)
     code = Code.of(vars(config))
     cpus = config.samplers * (config.num_threads or 1)
@@ -334,7 +325,7 @@ def work(config: Config, shared: Shared, life: int) -> None:
         # Ray's handler of SIGTERM would end this process; the learner, which also receives the signal, is to stop it
         signal.signal(signal.SIGTERM, lambda *_: None)
         shared.status.connected[0] = 1
-        courier = Courier(ray, config, shared, code)
+        coordinator = Coordinator(ray, config, shared, code)
         while not shared.counters.stopped:
-            courier.turn()
-        courier.close()
+            coordinator.turn()
+        coordinator.close()

@@ -24,7 +24,6 @@ _held: ContextVar[Mapping[str, Any]] = ContextVar("given", default=MappingProxyT
 
 
 def is_given(value: object) -> bool:
-    """Returns whether a setting's value is the name of an object."""
     return isinstance(value, str) and value.startswith(PREFIX)
 
 
@@ -94,6 +93,5 @@ def packed(settings: Mapping[str, Any]) -> bytes | None:
 
 
 def unpack(objects: bytes | None) -> None:
-    """Registers in this process the objects that `packed` has pickled."""
     if objects is not None:
         _held.set(pickle.loads(objects))

@@ -10,7 +10,7 @@ import numpy as np
 from headrace.pool.spec import TaskSpec
 
 
-def of_the_game(
+def game_value(
     spec: TaskSpec, info: Mapping[str, Any], name: str, over: np.ndarray, otherwise: np.ndarray
 ) -> np.ndarray:
     """Returns a value of a step by the rules of the game itself, [N].
@@ -33,7 +33,7 @@ def game_over(spec: TaskSpec, terminated: np.ndarray, truncated: np.ndarray, inf
     """Returns where a whole game is over, and not only one of its lives, bool[N].
 
     Args:
-        spec, info: as for `of_the_game`.
+        spec, info: as for `game_value`.
         terminated, truncated: the pool's results, bool[N].
     """
-    return of_the_game(spec, info, "terminated", terminated | truncated, terminated).astype(bool) | truncated
+    return game_value(spec, info, "terminated", terminated | truncated, terminated).astype(bool) | truncated

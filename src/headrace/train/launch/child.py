@@ -1,4 +1,4 @@
-"""The process of one run among several, ``python -m headrace.train.jobs.child``; see `headrace.train.jobs.processes`.
+"""The process of one run among several, ``python -m headrace.train.launch.child``; see `headrace.train.jobs.processes`.
 
 It reads a request as one line of JSON from its standard input, trains, and writes the result as one line of JSON to its
 standard output. All other output goes to its standard error. When its standard input ends, because the process that
@@ -15,6 +15,8 @@ import threading
 from typing import Any
 
 from headrace.errors import HeadraceError, OptionError
+from headrace.limits import limits_named
+from headrace.pool.executors.processes.task import spaces_read_once
 
 
 def main() -> int:
@@ -39,11 +41,12 @@ def _trained(request: dict[str, Any]) -> dict[str, Any]:
         from headrace.train.processes.start import take_cores
 
         take_cores(*request["share"])
-    import headrace
+    from headrace.train.launch.run import RunOptions, resume_or_begin
 
+    train = limits_named("training")(spaces_read_once()(resume_or_begin))
     try:
-        how = {"run_dir": request["run_dir"], "resume": True, "trust": request["trust"]}
-        result = headrace.train.train(request["task"], **how, **request["settings"])
+        options = RunOptions(trust=request["trust"])
+        result = train(request["task"], request["settings"], request["run_dir"], options)
     except HeadraceError as error:
         return {"error": str(error), "wrong": isinstance(error, OptionError)}
     except Exception as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.train.runs.checkpoint import Checkpoint
 
 
-def train_here(
+def train_in_process(
     config: Config,
     run: RunFolder,
     saved: Path | None,
@@ -31,12 +31,8 @@ def train_here(
     """Trains in this process and its workers.
 
     Args:
-        config: the settings of the run.
-        run: an existing run folder.
         saved: the checkpoint to continue from; None for a new run.
-        quiet: show no progress.
         group: the processes that train together; by default only this one.
-        callbacks: the user's callbacks.
         trust: load the checkpoint's pickles, if it has some, whoever wrote them.
     """
     from headrace.train.logging.dashboard import Dashboard
@@ -63,7 +59,6 @@ def train_here(
 
 
 def runner_for(config: Config, run: RunFolder, point: Checkpoint | None, group: ProcessGroup) -> Runner:
-    """Returns the runner that the settings require."""
     from headrace.train.collect.steps import replays_steps
     from headrace.train.runners.off_policy import OffPolicyTrainer
     from headrace.train.runners.on_policy import OnPolicyTrainer
