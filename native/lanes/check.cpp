@@ -95,10 +95,20 @@ const std::unordered_set<std::string_view>& model_fields() {
   return names;
 }
 
+}  // namespace
+
+bool is_read(const mjModel& m, const Wanted& wanted, int sensor) {
+  if (!std::ranges::count(wanted.fields, "sensordata")) return false;
+  const char* name = mj_id2name(&m, mjOBJ_SENSOR, sensor);
+  return wanted.sensors.empty() || (name && std::ranges::count(wanted.sensors, name));
+}
+
+namespace {
+
 // sensors of accelerations and forces: they are those of the last step's beginning
-void check_sensors(const mjModel& m) {
+void check_sensors(const mjModel& m, const Wanted& wanted) {
   for (int i = 0; i < m.nsensor; ++i) {
-    if (m.sensor_needstage[i] != mjSTAGE_ACC) continue;
+    if (m.sensor_needstage[i] != mjSTAGE_ACC || !is_read(m, wanted, i)) continue;
     const auto sensor = named(m, mjOBJ_SENSOR, "sensor", i);
     const int type = m.sensor_type[i];
     refuse_if(type != mjSENS_TOUCH && type != mjSENS_ACCELEROMETER && type != mjSENS_FORCE && type != mjSENS_TORQUE,
@@ -118,6 +128,20 @@ bool is_kinematic(const std::string& field) {
   return names.contains(field);
 }
 
+bool is_new_sensor(const mjModel& m, int sensor) {
+  if (m.sensor_cutoff[sensor] > 0 || m.sensor_noise[sensor] > 0) return false;
+  switch (m.sensor_type[sensor]) {
+    case mjSENS_JOINTPOS:
+    case mjSENS_JOINTVEL:
+    case mjSENS_SUBTREECOM:
+    case mjSENS_SUBTREELINVEL:
+    case mjSENS_VELOCIMETER:
+    case mjSENS_GYRO: return true;
+    case mjSENS_FRAMEPOS: return m.sensor_refid[sensor] < 0 && m.sensor_objtype[sensor] == mjOBJ_SITE;
+    default: return false;
+  }
+}
+
 void check_model(const mjModel& m) {
   check_options(m);
   check_joints(m);
@@ -127,11 +151,11 @@ void check_model(const mjModel& m) {
 void check_wanted(const mjModel& m, const Wanted& wanted) {
   static const std::unordered_set<std::string_view> known = {
       "time", "qpos", "qvel", "act", "ctrl", "qacc_warmstart", "mocap_pos", "mocap_quat", "qacc", "xpos", "xquat", "xmat", "xipos",
-      "ximat", "site_xpos", "ten_length", "ten_velocity", "subtree_com", "cinert", "cvel", "cdof", "qfrc_actuator", "actuator_force",
+      "ximat", "site_xpos", "site_xmat", "geom_xpos", "geom_xmat", "ten_length", "ten_velocity", "subtree_com", "cinert", "cvel", "cdof", "qfrc_actuator", "actuator_force",
       "qfrc_constraint", "cfrc_ext", "ncon", "act_dot"};
   for (const auto& field : wanted.fields) {
     if (model_fields().contains(field) || known.contains(field)) continue;
-    if (field == "sensordata") check_sensors(m);
+    if (field == "sensordata") check_sensors(m, wanted);
     refuse_if(!(wanted.kinematics && is_kinematic(field)), field + " is read");
   }
 }
@@ -145,7 +169,6 @@ void read_varying(Plan& plan, const Wanted& wanted) {
     if (field == "geom_pos") {
       for (const Geom& g : plan.geoms) read(&mjModel::geom_pos, g.id, 3);
     } else if (field == "site_pos") {
-      refuse_if(std::ranges::count(plan.shown, Shown::site_xpos) > 0, "site_pos differs between environments");
       for (const int sensor : plan.sensors) read(&mjModel::site_pos, m.sensor_objid[sensor], 3);
     } else if (field == "body_pos" || field == "body_quat") {
       std::vector<bool> stands(static_cast<std::size_t>(m.nbody));  // does it carry what moves, or can be touched?

@@ -17,4 +17,10 @@ void read_varying(Plan& plan, const Wanted& wanted);  // and what of it a step r
 // does this field of mjData follow from positions and velocities alone?
 bool is_kinematic(const std::string& field);
 
+// is it among those that are read?
+bool is_read(const mjModel& model, const Wanted& wanted, int sensor);
+
+// do lanes compute this sensor of positions or velocities?
+bool is_new_sensor(const mjModel& model, int sensor);
+
 }  // namespace headrace::lanes

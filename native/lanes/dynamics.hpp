@@ -54,14 +54,19 @@ Spatial<V> fluid_force(const Plan& plan, const Body& b, const Work<V>& w) {
   return {mat * load3(torque) + cross(arm, push), push};
 }
 
+template <class V>
+void com_vels(const Plan& plan, Work<V>& w) {
+  const V3<V> none{V(0), V(0), V(0)};
+  for (const int b : plan.fixed) store6(w.bias_acc + 6 * b, Spatial<V>{none, -constant3<V>(plan.gravity)});
+  for (const Body& b : plan.bodies) com_vel(plan, b, w);
+}
+
 // velocities, and qfrc_bias: gravity, Coriolis and centrifugal forces, less those of a fluid
 template <class V>
 void bias_forces(const Plan& plan, Work<V>& w) {
-  const V3<V> none{V(0), V(0), V(0)};
   const bool fluid = plan.density != 0 || plan.viscosity != 0;
-  for (const int b : plan.fixed) store6(w.bias_acc + 6 * b, Spatial<V>{none, -constant3<V>(plan.gravity)});
+  com_vels(plan, w);
   for (const Body& b : plan.bodies) {
-    com_vel(plan, b, w);
     auto force = force_on(b, load6(w.bias_acc + 6 * b.id), w);
     if (fluid && b.mass >= kMinValue) force = force - fluid_force(plan, b, w);
     store6(w.cfrc + 6 * b.id, force);

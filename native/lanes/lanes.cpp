@@ -31,6 +31,8 @@ class Owner final : public Stepper {
 
   int width() const override { return core_->width(); }
 
+  bool kinematics() const override { return core_->kinematics(); }
+
   std::uint32_t step(std::span<mjData* const> data, int steps, std::span<const mjModel* const> models) override {
     return core_->step(data.data(), models.empty() ? nullptr : models.data(), static_cast<int>(data.size()), steps);
   }

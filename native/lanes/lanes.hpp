@@ -25,9 +25,10 @@ struct Unsupported : std::runtime_error {
 // what is read of mjData after a step, beside the state
 struct Wanted {
   std::vector<std::string> fields;  // by MuJoCo's names
-  bool kinematics = false;          // what follows from positions and velocities is computed by the caller, of the new state
+  bool kinematics = false;          // what follows from positions and velocities is that of the new state
   bool forces = false;              // cfrc_ext is computed; else it stays zero
   std::vector<std::string> varies;  // fields of the model that differ between simulations
+  std::vector<std::string> sensors; // which are read of sensordata; empty: all
 };
 
 // Steps groups of simulations; one thread at a time.
@@ -37,6 +38,9 @@ class Stepper {
 
   // the most simulations that one call takes
   virtual int width() const = 0;
+
+  // whether `step` computes what is wanted of the new state's positions and velocities; else its caller does
+  virtual bool kinematics() const = 0;
 
   // Advances each of at most `width()` data by so many steps of physics under its controls, and leaves in it the new
   // state and what is wanted. Returns a bit for each that it could not advance: that data is as it was before, and

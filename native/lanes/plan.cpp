@@ -123,25 +123,40 @@ void read_forces(Plan& plan, const mjModel& m) {
       plan.force_limits.push_back({m.jnt_dofadr[j], m.jnt_actfrcrange[2 * j], m.jnt_actfrcrange[2 * j + 1]});
 }
 
+// can lanes compute all that is wanted of the new state? What differs between simulations must not be a body
+bool can_refresh(const mjModel& m, const Wanted& wanted, const std::vector<std::pair<std::string, Shown>>& known) {
+  const auto all = [](const auto& values, auto holds) { return std::ranges::all_of(values, holds); };
+  for (int i = 0; i < m.nsensor; ++i)
+    if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC && !is_new_sensor(m, i)) return false;
+  return wanted.kinematics && all(wanted.varies, [](const auto& name) { return !name.starts_with("body_"); }) &&
+         all(wanted.fields, [&](const auto& field) {
+           return !is_kinematic(field) || field == "sensordata" || std::ranges::count(known, field, &std::pair<std::string, Shown>::first);
+         });
+}
+
 void read_shown(Plan& plan, const Wanted& wanted) {
-  static const std::pair<const char*, Shown> names[] = {
+  static const std::vector<std::pair<std::string, Shown>> known = {
       {"qacc", Shown::qacc}, {"xpos", Shown::xpos}, {"xquat", Shown::xquat}, {"xmat", Shown::xmat},
-      {"xipos", Shown::xipos}, {"ximat", Shown::ximat}, {"site_xpos", Shown::site_xpos}, {"ten_length", Shown::ten_length},
-      {"ten_velocity", Shown::ten_velocity},
-      {"subtree_com", Shown::subtree_com}, {"cinert", Shown::cinert}, {"cvel", Shown::cvel}, {"cdof", Shown::cdof},
-      {"qfrc_actuator", Shown::qfrc_actuator}, {"actuator_force", Shown::actuator_force},
-      {"qfrc_constraint", Shown::qfrc_constraint}, {"cfrc_ext", Shown::cfrc_ext}, {"ncon", Shown::ncon},
-      {"act_dot", Shown::act_dot}};
+      {"xipos", Shown::xipos}, {"ximat", Shown::ximat}, {"site_xpos", Shown::site_xpos}, {"site_xmat", Shown::site_xmat},
+      {"geom_xpos", Shown::geom_xpos}, {"geom_xmat", Shown::geom_xmat}, {"ten_length", Shown::ten_length},
+      {"ten_velocity", Shown::ten_velocity}, {"subtree_com", Shown::subtree_com}, {"cinert", Shown::cinert},
+      {"cvel", Shown::cvel}, {"cdof", Shown::cdof}, {"qfrc_actuator", Shown::qfrc_actuator},
+      {"actuator_force", Shown::actuator_force}, {"qfrc_constraint", Shown::qfrc_constraint}, {"cfrc_ext", Shown::cfrc_ext},
+      {"ncon", Shown::ncon}, {"act_dot", Shown::act_dot}};
+  const mjModel& m = *plan.model;
+  plan.kinematics = can_refresh(m, wanted, known);
   for (const auto& field : wanted.fields)
-    for (const auto& [name, shown] : names) {
-      if (field != name || (wanted.kinematics && is_kinematic(field))) continue;
+    for (const auto& [name, shown] : known) {
+      if (field != name || (wanted.kinematics && !plan.kinematics && is_kinematic(field))) continue;
       if (shown == Shown::cfrc_ext && !wanted.forces) continue;  // it stays zero
       plan.shown.push_back(shown);
       plan.shows_forces |= shown == Shown::cfrc_ext || shown == Shown::qfrc_constraint;
     }
-  const mjModel& m = *plan.model;
-  for (int i = 0; i < m.nsensor && std::ranges::count(wanted.fields, "sensordata"); ++i)
+  for (int i = 0; i < m.nsensor; ++i) {
+    if (!is_read(m, wanted, i)) continue;
     if (m.sensor_needstage[i] == mjSTAGE_ACC) plan.sensors.push_back(i);
+    else if (plan.kinematics) plan.new_sensors.push_back(i);
+  }
   plan.shows_forces |= !plan.sensors.empty();
 }
 

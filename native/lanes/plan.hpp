@@ -110,7 +110,7 @@ struct Column {
 };
 
 // a field that is written to mjData after a step, besides the state
-enum class Shown { qacc, xpos, xquat, xmat, xipos, ximat, site_xpos, ten_length, ten_velocity, subtree_com, cinert, cvel, cdof, qfrc_actuator,
+enum class Shown { qacc, xpos, xquat, xmat, xipos, ximat, site_xpos, site_xmat, geom_xpos, geom_xmat, ten_length, ten_velocity, subtree_com, cinert, cvel, cdof, qfrc_actuator,
                    actuator_force, qfrc_constraint, cfrc_ext, ncon, act_dot };
 
 struct Plan {
@@ -147,7 +147,9 @@ struct Plan {
   std::vector<Read> read;           // what a step reads of the model's fields that may vary
   std::vector<Shown> shown;
   bool shows_forces = false;        // some of `shown` need the forces of constraints
-  std::vector<int> sensors;         // those of accelerations and forces, if they are read
+  std::vector<int> sensors;         // those that are read of accelerations and forces
+  bool kinematics = false;          // positions and velocities of the new state are shown; and sensors that follow from them:
+  std::vector<int> new_sensors;
 
   int tree_size() const { return mass.size * (mass.size + 1) / 2; }
 };

@@ -71,28 +71,81 @@ mjtNum touch(const Plan& plan, const Work<V>& w, int site, int l, const mjtNum p
   return sum;
 }
 
+// where a site is in one lane, whose model may place it otherwise than another's
+struct SitePose {
+  mjtNum pos[3], mat[9], com[3];  // and its tree's centre of mass
+
+  template <class V>
+  SitePose(const mjModel& m, const Work<V>& w, int site, int l) {
+    const int body = m.site_bodyid[site];
+    mjtNum body_pos[3], body_mat[9], local[9];
+    take(w.xpos + 3 * body, 3, l, body_pos), take(w.xmat + 9 * body, 9, l, body_mat);
+    take(w.subtree_com + 3 * m.body_rootid[body], 3, l, com);
+    mju_mulMatVec3(pos, body_mat, m.site_pos + 3 * site), mju_addTo3(pos, body_pos);
+    mju_quat2Mat(local, m.site_quat + 4 * site), mju_mulMatMat(mat, body_mat, local, 3, 3, 3);
+  }
+};
+
+// a spatial vector of a body as a site sees it
+template <class V>
+void at_site(const SitePose& site, const V* spatial, int l, bool force, mjtNum out[6]) {
+  mjtNum here[6];
+  take(spatial, 6, l, here);
+  mju_transformSpatial(out, here, force, site.pos, site.com, site.mat);
+}
+
 // a sensor of accelerations or forces, in one lane
 template <class V>
 void sense(const Plan& plan, const Work<V>& w, int sensor, int l, mjtNum* out) {
   const mjModel& m = *plan.model;
-  const int site = m.sensor_objid[sensor], body = m.site_bodyid[site];
-  mjtNum body_pos[3], body_mat[9], pos[3], local[9], mat[9], com[3], value[6];
-  take(w.xpos + 3 * body, 3, l, body_pos), take(w.xmat + 9 * body, 9, l, body_mat);
-  take(w.subtree_com + 3 * m.body_rootid[body], 3, l, com);
-  mju_mulMatVec3(pos, body_mat, m.site_pos + 3 * site), mju_addTo3(pos, body_pos);
-  mju_quat2Mat(local, m.site_quat + 4 * site), mju_mulMatMat(mat, body_mat, local, 3, 3, 3);
-  if (m.sensor_type[sensor] == mjSENS_TOUCH) return void(out[0] = touch(plan, w, site, l, pos, mat));
-  mjtNum spatial[6];
-  if (m.sensor_type[sensor] != mjSENS_ACCELEROMETER) {
-    take(w.cfrc_int + 6 * body, 6, l, spatial);
-    mju_transformSpatial(value, spatial, 1, pos, com, mat);
-    return mju_copy3(out, value + (m.sensor_type[sensor] == mjSENS_FORCE ? 3 : 0));
+  const int id = m.sensor_objid[sensor], body = m.site_bodyid[id], type = m.sensor_type[sensor];
+  const SitePose site(m, w, id, l);
+  if (type == mjSENS_TOUCH) return void(out[0] = touch(plan, w, id, l, site.pos, site.mat));
+  mjtNum value[6];
+  if (type != mjSENS_ACCELEROMETER) {
+    at_site(site, w.cfrc_int + 6 * body, l, true, value);
+    return mju_copy3(out, value + (type == mjSENS_FORCE ? 3 : 0));
   }
   mjtNum velocity[6], turning[3];
-  take(w.cacc + 6 * body, 6, l, spatial), mju_transformSpatial(value, spatial, 0, pos, com, mat);
-  take(w.cvel + 6 * body, 6, l, spatial), mju_transformSpatial(velocity, spatial, 0, pos, com, mat);
+  at_site(site, w.cacc + 6 * body, l, false, value), at_site(site, w.cvel + 6 * body, l, false, velocity);
   mju_cross(turning, velocity, velocity + 3);
   mju_add3(out, value + 3, turning);
+}
+
+// the velocity of a subtree's centre of mass (mj_subtreeVel)
+template <class V>
+void subtree_velocity(const Plan& plan, const Work<V>& w, int root, int l, mjtNum out[3]) {
+  const mjModel& m = *plan.model;
+  V3<V> momentum{V(0), V(0), V(0)};
+  for (const Body& b : plan.bodies) {
+    int above = b.id;
+    while (above > root) above = m.body_parentid[above];
+    if (above != root) continue;
+    const auto vel = load6(w.cvel + 6 * b.id);
+    const auto arm = load3(w.xipos + 3 * b.id) - load3(w.subtree_com + 3 * b.root);
+    momentum = fma(V(b.mass), vel.t + cross(vel.r, arm), momentum);
+  }
+  V sum[3];
+  store3(sum, V(1 / std::fmax(kMinValue, m.body_subtreemass[root])) * momentum);
+  take(sum, 3, l, out);
+}
+
+// a sensor of the new state's positions or velocities, in one lane; `own` is its model
+template <class V>
+void sense_new(const Plan& plan, const mjModel& own, const Work<V>& w, int sensor, int l, mjtNum* out) {
+  const mjModel& m = *plan.model;
+  const int id = m.sensor_objid[sensor];
+  mjtNum velocity[6];
+  switch (m.sensor_type[sensor]) {
+    case mjSENS_JOINTPOS: return take(w.qpos + m.jnt_qposadr[id], 1, l, out);
+    case mjSENS_JOINTVEL: return take(w.qvel + m.jnt_dofadr[id], 1, l, out);
+    case mjSENS_SUBTREECOM: return take(w.subtree_com + 3 * id, 3, l, out);
+    case mjSENS_SUBTREELINVEL: return subtree_velocity(plan, w, id, l, out);
+    case mjSENS_FRAMEPOS: return mju_copy3(out, SitePose(own, w, id, l).pos);
+    default:  // velocimeters and gyroscopes
+      at_site(SitePose(own, w, id, l), w.cvel + 6 * m.site_bodyid[id], l, false, velocity);
+      return mju_copy3(out, velocity + (m.sensor_type[sensor] == mjSENS_VELOCIMETER ? 3 : 0));
+  }
 }
 
 }  // namespace

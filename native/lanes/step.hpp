@@ -26,6 +26,15 @@ void forward(const Plan& plan, Work<V>& w, bool forces) {
   constrain(plan, w, forces);
 }
 
+// positions and velocities of a new state, without more
+template <class V>
+void refresh(const Plan& plan, Work<V>& w) {
+  kinematics(plan, w);
+  tendons(plan, w);
+  com_pos(plan, w);
+  com_vels(plan, w);
+}
+
 template <class V>
 class Lanes final : public Core {
  public:
@@ -38,6 +47,7 @@ class Lanes final : public Core {
   }
 
   int width() const override { return V::width; }
+  bool kinematics() const override { return plan_.kinematics; }
 
   std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) override {
     for (int l = 0; l < V::width; ++l) load(l, *data[l < count ? l : 0]);
@@ -47,9 +57,10 @@ class Lanes final : public Core {
       if (switched(*data[l]) || (models && differs(*models[l]))) w_.bad = w_.bad | mask_of(std::uint32_t{1} << l, M());
     for (int i = 0; i < steps; ++i) step_once(plan_.shows_forces && i + 1 == steps);
     check_state();
+    if (plan_.kinematics) refresh(plan_, w_);
     const std::uint32_t bad = bits(w_.bad) & ((std::uint32_t{1} << count) - 1);
     for (int l = 0; l < count; ++l)
-      if (!(bad >> l & 1)) store(l, *data[l]);
+      if (!(bad >> l & 1)) store(l, *data[l], models ? *models[l] : *plan_.model);
     return bad;
   }
 
@@ -59,10 +70,20 @@ class Lanes final : public Core {
     const bool stages = plan_.integrator == mjINT_RK4;
     forward(plan_, w_, stages ? false : forces || plan_.damped);
     check(w_.qacc, plan_.mass.size);
-    if (!stages && forces) post_constraint(plan_, w_);  // before the state is another
+    if (!stages && forces) sense_forces();  // before the state is another
     if (stages) runge_kutta(plan_, w_, forces);
     else euler(plan_, w_);
-    if (stages && forces) post_constraint(plan_, w_);
+    if (stages && forces) sense_forces();
+  }
+
+  void sense_forces() {
+    post_constraint(plan_, w_);
+    mjtNum value[3];
+    for (const int sensor : plan_.sensors)
+      for (int l = 0; l < V::width; ++l) {
+        sense(plan_, w_, sensor, l, value);
+        for (int i = 0; i < plan_.model->sensor_dim[sensor]; ++i) lane(w_.sensordata[plan_.model->sensor_adr[sensor] + i], l) = value[i];
+      }
   }
 
   void check_state() {
@@ -106,17 +127,21 @@ class Lanes final : public Core {
     read(w_.mocap_pos, d.mocap_pos, 3 * m.nmocap), read(w_.mocap_quat, d.mocap_quat, 4 * m.nmocap);
   }
 
-  void store(int l, mjData& d) {
+  void store(int l, mjData& d, const mjModel& own) {
     const auto write = [l](const V* from, mjtNum* to, mjtSize n) { for (mjtSize i = 0; i < n; ++i) to[i] = lane(from[i], l); };
     const mjModel& m = *plan_.model;
     each_state(d, write);
     d.time = lane(w_.time[0], l);
-    for (const Shown shown : plan_.shown) show(shown, d, l, write);
-    for (const int sensor : plan_.sensors) sense(plan_, w_, sensor, l, d.sensordata + m.sensor_adr[sensor]);
+    for (const Shown shown : plan_.shown) show(shown, d, own, l, write);
+    for (const int sensor : plan_.sensors) {
+      const int adr = m.sensor_adr[sensor];
+      write(w_.sensordata + adr, d.sensordata + adr, m.sensor_dim[sensor]);
+    }
+    for (const int sensor : plan_.new_sensors) sense_new(plan_, own, w_, sensor, l, d.sensordata + m.sensor_adr[sensor]);
   }
 
   template <class Write>
-  void show(Shown shown, mjData& d, int l, Write write) {
+  void show(Shown shown, mjData& d, const mjModel& own, int l, Write write) {
     const mjModel& m = *plan_.model;
     const auto bodies = [&](const V* from, mjtNum* to, int n) {
       for (const Body& b : plan_.bodies) write(from + n * b.id, to + n * b.id, n);
@@ -128,7 +153,10 @@ class Lanes final : public Core {
       case Shown::xmat: return bodies(w_.xmat, d.xmat, 9);
       case Shown::xipos: return bodies(w_.xipos, d.xipos, 3);
       case Shown::ximat: return bodies(w_.ximat, d.ximat, 9);
-      case Shown::site_xpos: return show_sites(d, write);
+      case Shown::site_xpos: return show_places(l, m.nsite, m.site_bodyid, own.site_pos, d.site_xpos);
+      case Shown::site_xmat: return show_turns(l, m.nsite, m.site_bodyid, own.site_quat, d.site_xmat);
+      case Shown::geom_xpos: return show_places(l, m.ngeom, m.geom_bodyid, own.geom_pos, d.geom_xpos);
+      case Shown::geom_xmat: return show_turns(l, m.ngeom, m.geom_bodyid, own.geom_quat, d.geom_xmat);
       case Shown::ten_length: return write(w_.ten_length, d.ten_length, m.ntendon);
       case Shown::ten_velocity: return write(w_.ten_velocity, d.ten_velocity, m.ntendon);
       case Shown::ncon: return void(d.ncon = contacts(l));
@@ -144,14 +172,20 @@ class Lanes final : public Core {
     }
   }
 
-  template <class Write>
-  void show_sites(mjData& d, Write write) {
-    const mjModel& m = *plan_.model;
-    for (int i = 0; i < m.nsite; ++i) {
-      const int body = m.site_bodyid[i];
-      V place[3];
-      store3(place, load3(w_.xpos + 3 * body) + load9(w_.xmat + 9 * body) * constant3<V>(m.site_pos + 3 * i));
-      write(place, d.site_xpos + 3 * i, 3);
+  // where things that are fixed to bodies are, and how they are turned
+  void show_places(int l, mjtSize n, const int* bodies, const mjtNum* local, mjtNum* out) const {
+    mjtNum mat[9], pos[3];
+    for (mjtSize i = 0; i < n; ++i) {
+      take(w_.xmat + 9 * bodies[i], 9, l, mat), take(w_.xpos + 3 * bodies[i], 3, l, pos);
+      mju_mulMatVec3(out + 3 * i, mat, local + 3 * i), mju_addTo3(out + 3 * i, pos);
+    }
+  }
+
+  void show_turns(int l, mjtSize n, const int* bodies, const mjtNum* local, mjtNum* out) const {
+    mjtNum mat[9], turn[9];
+    for (mjtSize i = 0; i < n; ++i) {
+      take(w_.xmat + 9 * bodies[i], 9, l, mat), mju_quat2Mat(turn, local + 4 * i);
+      mju_mulMatMat(out + 9 * i, mat, turn, 3, 3, 3);
     }
   }
 

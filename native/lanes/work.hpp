@@ -21,7 +21,7 @@ struct Work {
   V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat, *time;
 
   // positions: of all bodies by their numbers, of the plan's geoms by theirs
-  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity, *geom_xpos, *geom_xmat;
+  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity, *geom_xpos, *geom_xmat, *sensordata;
 
   // inertia: triangles; D⁻¹ of LᵀDL
   V *crb, *mass, *factor, *inverse_diagonal;
@@ -67,7 +67,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap);
   take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);
   take(xanchor, 3 * m.njnt), take(xaxis, 3 * m.njnt), take(subtree_com, 3 * nbody), take(cinert, 10 * nbody);
-  take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
+  take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(sensordata, m.nsensordata), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
   take(crb, 10 * nbody), take(mass, n), take(factor, n), take(inverse_diagonal, nv);
   take(cvel, 6 * nbody), take(bias_acc, 6 * nbody), take(cfrc, 6 * nbody), take(qfrc_bias, nv), take(qfrc_passive, nv);
   take(qfrc_actuator, nv), take(qfrc_smooth, nv), take(qfrc_constraint, nv), take(actuator_force, m.nout);

@@ -36,7 +36,7 @@ class Bare {
       if (left >> i & 1) {
         for (int k = 0; k < replay_.frame_skip; ++k) mj_step(&model_, data_[i]);
         compute_after(model_, *data_[i], replay_.after);
-      } else if (replay_.after.kinematics) {
+      } else if (replay_.after.kinematics && !stepper_->kinematics()) {
         update_kinematics(model_, *data_[i]);
       }
     }

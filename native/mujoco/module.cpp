@@ -107,11 +107,11 @@ NB_MODULE(_mujoco, m) {
               const nb::bytes& arguments, std::size_t env_id, std::size_t command,
               std::vector<std::pair<std::size_t, std::string>> arrays,
               const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces, bool in_lanes,
-              bool kinematics, bool forces) {
+              bool kinematics, bool forces, std::vector<std::string> sensors) {
              Program program{reinterpret_cast<Program::Function>(function), bytes_of(bounds), bytes_of(arguments),
                              env_id, command, std::move(arrays)};
              std::vector<Varying> fields;
-             lanes::Wanted wanted{{}, kinematics, forces, {}};
+             lanes::Wanted wanted{{}, kinematics, forces, {}, std::move(sensors)};
              for (const auto& [offset, name] : program.arrays) wanted.fields.push_back(name);
              for (const auto& [name, array] : varying) {
                fields.push_back({name, rows_of(array), rows_of(array).stride});
@@ -121,7 +121,7 @@ NB_MODULE(_mujoco, m) {
                                 stepping(in_lanes, std::move(wanted)));
            },
            nb::kw_only(), "model"_a, "function"_a, "bounds"_a, "arguments"_a, "env_id"_a, "command"_a, "arrays"_a,
-           "varying"_a, "keeps_forces"_a, "in_lanes"_a, "kinematics"_a, "forces"_a)
+           "varying"_a, "keeps_forces"_a, "in_lanes"_a, "kinematics"_a, "forces"_a, "sensors"_a)
       .def_prop_ro("signature", &Physics::signature, "mjtState bits of a state row.");
 
   nb::class_<Studio>(m, "Studio", "Draws pictures of a pool's simulations, from one camera and of one size.")
@@ -169,25 +169,27 @@ NB_MODULE(_mujoco, m) {
   m.def(
       "why_not_in_lanes",
       [](std::uintptr_t model, std::vector<std::string> reads, std::vector<std::string> varies, bool kinematics,
-         bool forces) {
-        return why_not_in_lanes(model_at(model), {std::move(reads), kinematics, forces, std::move(varies)});
+         bool forces, std::vector<std::string> sensors) {
+        return why_not_in_lanes(model_at(model), {std::move(reads), kinematics, forces, std::move(varies), std::move(sensors)});
       },
-      nb::kw_only(), "model"_a, "reads"_a, "varies"_a, "kinematics"_a, "forces"_a,
+      nb::kw_only(), "model"_a, "reads"_a, "varies"_a, "kinematics"_a, "forces"_a, "sensors"_a,
       "What of a model is not stepped in lanes, or of fields that are read or vary; empty for nothing.");
 
   m.def(
       "bare_loop",
       [](std::uintptr_t model, nb::ndarray<const double, nb::ndim<3>, nb::c_contig> states,
          nb::ndarray<const double, nb::ndim<3>, nb::c_contig> controls, int signature, int frame_skip, bool kinematics,
-         bool forces, int num_threads, bool in_lanes, const std::vector<std::string>& reads) {
+         bool forces, int num_threads, bool in_lanes, const std::vector<std::string>& reads,
+         const std::vector<std::string>& sensors) {
         nb::gil_scoped_release unlocked;
         const auto steps = static_cast<int>(states.shape(0)), num_envs = static_cast<int>(states.shape(1));
         const Replay replay{states.data(), controls.data(), steps,                num_envs,
                             signature,     frame_skip,      {kinematics, forces}, num_threads};
-        return bare_loop(model_at(model), replay, stepping(in_lanes, {reads, kinematics, forces, {}}));
+        return bare_loop(model_at(model), replay, stepping(in_lanes, {reads, kinematics, forces, {}, sensors}));
       },
       nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,
       "num_threads"_a = 1, "in_lanes"_a = false, "reads"_a = std::vector<std::string>(),
+      "sensors"_a = std::vector<std::string>(),
       "Seconds that mj_step, or a step in lanes, and what a task needs after it take on states [steps, N, …] with\n"
-      "controls [steps, N, nu]. reads: the fields that the task reads, for lanes.");
+      "controls [steps, N, nu]. reads, sensors: what the task reads, for lanes.");
 }

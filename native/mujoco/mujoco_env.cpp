@@ -114,7 +114,7 @@ void MujocoEnv::step_together(std::span<Turn* const> turns) {
   for (std::size_t i = 0; i < turns.size(); ++i) {
     turns[i]->attempt([&] {
       if (left >> i & 1) env(i).advance(group->lane(i));
-      else env(i).complete(group->lane(i));
+      else if (!group->kinematics()) env(i).complete(group->lane(i));
       turns[i]->result = env(i).conclude(group->lane(i));
     });
     failed |= turns[i]->error != nullptr;

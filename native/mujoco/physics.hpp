@@ -126,6 +126,9 @@ class Group {
   // the most environments of a group
   int width();
 
+  // does `advance` compute what the task wants of the new state's positions and velocities?
+  bool kinematics() { return stepper().kinematics(); }
+
   // Advances the first n lanes by so many steps of physics. Returns a bit for each that libmujoco is to advance: it is
   // as it was.
   std::uint32_t advance(std::size_t n, int steps);

@@ -35,7 +35,7 @@ class Generator {
     std::string world = "<geom type='plane' size='5 5 1' contype='3' " + surface() + "/>";
     const int trees = integer(1, 2);
     for (int i = 0; i < trees; ++i) world += body(0, i);
-    return "<mujoco>" + options() + "<worldbody>" + world + "</worldbody>" + coupled() + "</mujoco>";
+    return "<mujoco>" + options() + "<worldbody>" + world + "</worldbody>" + coupled() + "<sensor>" + sensors() + "</sensor></mujoco>";
   }
 
   double real(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random_); }
@@ -115,13 +115,27 @@ class Generator {
   std::string body(int depth, int tree) {
     ++bodies_;
     const std::string place = depth == 0 ? text(tree * 0.4) + " 0 " + text(real(0.05, 0.5)) : reals(3, -0.2, 0.2);
-    std::string b = "<body " + attribute("pos", place) + (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
+    std::string b = "<body " + attribute("name", "b" + std::to_string(bodies_)) + attribute("pos", place) + (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
     if (depth == 0 && chance(0.6)) b += "<freejoint/>";
     else if (chance(0.15)) b += joint(true);
     else for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false);
     for (int i = integer(1, 2); i > 0; --i) b += geom();
+    b += "<site " + attribute("name", "s" + std::to_string(bodies_)) + attribute("pos", reals(3, -0.1, 0.1)) +
+         attribute("euler", reals(3, -3, 3)) + "size='0.15'/>";
     for (int i = integer(0, 2); i > 0 && depth < 3 && bodies_ < 8; --i) b += body(depth + 1, tree);
     return b + "</body>";
+  }
+
+  std::string sensors() {
+    std::string all;
+    for (int i = 1; i <= bodies_; ++i)
+      for (const char* kind : {"touch", "accelerometer", "force", "torque", "gyro", "velocimeter"})
+        if (chance(0.4)) all += std::string("<") + kind + " site='s" + std::to_string(i) + "'/>";
+    for (int i = 1; i <= bodies_; ++i)
+      if (chance(0.4)) all += "<framepos objtype='site' objname='s" + std::to_string(i) + "'/>";
+    for (const auto& joint : scalars_)
+      if (chance(0.4)) all += "<jointpos joint='" + joint + "'/><jointvel joint='" + joint + "'/>";
+    return all + "<subtreelinvel body='b1'/><subtreecom body='b" + std::to_string(bodies_) + "'/>";
   }
 
   std::string some_joint() { return scalars_[static_cast<std::size_t>(integer(0, static_cast<int>(scalars_.size()) - 1))]; }

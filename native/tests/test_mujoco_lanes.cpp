@@ -20,6 +20,7 @@ class Double : public lanes::Stepper {
       : model_(std::move(model)), width_(width), refuses_(refuses), told_(told) {}
 
   int width() const override { return width_; }
+  bool kinematics() const override { return false; }
 
   std::uint32_t step(std::span<mjData* const> data, int steps, std::span<const mjModel* const> models) override {
     CHECK(models.size() == data.size() || models.empty());
@@ -117,6 +118,7 @@ void a_stepper_that_throws() {
   struct Broken : lanes::Stepper {
     int number = made++;
     int width() const override { return 4; }
+    bool kinematics() const override { return false; }
     std::uint32_t step(std::span<mjData* const> data, int, std::span<const mjModel* const>) override {
       if (number == 0) throw std::runtime_error("no");
       return (1u << data.size()) - 1;

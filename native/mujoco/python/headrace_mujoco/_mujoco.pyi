@@ -123,6 +123,7 @@ class Physics:
         in_lanes: bool,
         kinematics: bool,
         forces: bool,
+        sensors: Sequence[str],
     ) -> None: ...
     @property
     def signature(self) -> int:
@@ -197,7 +198,9 @@ def lane_widths() -> list[int]:
     Numbers of simulations that one call steps on this processor, the best first.
     """
 
-def why_not_in_lanes(*, model: int, reads: Sequence[str], varies: Sequence[str], kinematics: bool, forces: bool) -> str:
+def why_not_in_lanes(
+    *, model: int, reads: Sequence[str], varies: Sequence[str], kinematics: bool, forces: bool, sensors: Sequence[str]
+) -> str:
     """
     What of a model is not stepped in lanes, or of fields that are read or vary; empty for nothing.
     """
@@ -214,8 +217,9 @@ def bare_loop(
     num_threads: int = 1,
     in_lanes: bool = False,
     reads: Sequence[str] = [],
+    sensors: Sequence[str] = [],
 ) -> float:
     """
     Seconds that mj_step, or a step in lanes, and what a task needs after it take on states [steps, N, …] with
-    controls [steps, N, nu]. reads: the fields that the task reads, for lanes.
+    controls [steps, N, nu]. reads, sensors: what the task reads, for lanes.
     """

@@ -45,10 +45,13 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 
 def env(options: Any, model: Any) -> MujocoEnv:
-    constants = {"speed": int(model.sensor("torso_subtreelinvel").adr[0])}
+    speed = "torso_subtreelinvel"
+    constants = {"speed": int(model.sensor(speed).adr[0])}
     reads = ("qpos", "qvel", "sensordata", "jnt_limited", "jnt_range")
     # the robot falls to the ground from a random pose before an episode begins
-    return suite_env("Cheetah", reads, State, View, reset, step, observe, settling_steps=200, constants=constants)
+    return suite_env(
+        "Cheetah", reads, State, View, reset, step, observe, settling_steps=200, constants=constants, sensors=(speed,)
+    )
 
 
 TASKS = {"run": suite_task(env, lambda _: suite_model("cheetah"), {"position": 8, "velocity": 9})}

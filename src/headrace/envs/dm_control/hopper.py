@@ -71,6 +71,9 @@ def observe(physics: Any, state: State, env: int, view: View):
     view.obs_touch[env, 1] = log1p(physics.sensordata[env, state.heel])
 
 
+SENSORS = {"speed": "torso_subtreelinvel", "toe": "touch_toe", "heel": "touch_heel"}
+
+
 def hopper(hops: bool) -> MujocoTask:
     """Returns the task to hop, or else to stand."""
 
@@ -79,12 +82,11 @@ def hopper(hops: bool) -> MujocoTask:
             "hops": hops,
             "torso": model.body("torso").id,
             "foot": model.body("foot").id,
-            "speed": int(model.sensor("torso_subtreelinvel").adr[0]),
-            "toe": int(model.sensor("touch_toe").adr[0]),
-            "heel": int(model.sensor("touch_heel").adr[0]),
+            **{name: int(model.sensor(sensor).adr[0]) for name, sensor in SENSORS.items()},
         }
         reads = (*JOINTS, "qvel", "xipos", "sensordata")
-        return suite_env("Hopper", reads, State, View, reset, step, observe, constants=constants)
+        sensors = tuple(SENSORS.values())
+        return suite_env("Hopper", reads, State, View, reset, step, observe, constants=constants, sensors=sensors)
 
     return suite_task(env, lambda _: suite_model("hopper"), {"position": 6, "velocity": 7, "touch": 2}, frame_skip=4)
 

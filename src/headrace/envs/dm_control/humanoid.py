@@ -171,6 +171,7 @@ def humanoid(
 
     def env(options: Any, model: Any) -> MujocoEnv:
         left, right = sides
+        velocity = torso + "_subtreelinvel"
         constants = {
             "move_speed": move_speed,
             "pure_state": pure_state,
@@ -181,7 +182,7 @@ def humanoid(
             "left_foot": model.body(left + "foot").id,
             "right_hand": model.body(right + "hand").id,
             "right_foot": model.body(right + "foot").id,
-            "velocity": int(model.sensor(torso + "_subtreelinvel").adr[0]),
+            "velocity": int(model.sensor(velocity).adr[0]),
         }
         return suite_env(
             "Humanoid",
@@ -194,6 +195,7 @@ def humanoid(
             accept=accept,
             constants=constants,
             shapes=SHAPES,
+            sensors=(velocity,),
         )
 
     return suite_task(env, model, lambda _, model: sizes(model, pure_state), frame_skip)

@@ -78,13 +78,14 @@ def walker(move_speed: float) -> MujocoTask:
     """Returns the task with this target speed (m/s), 0 to stand."""
 
     def env(options: Any, model: Any) -> MujocoEnv:
+        speed = "torso_subtreelinvel"
         constants = {
             "move_speed": move_speed,
             "torso": model.body("torso").id,
-            "speed": int(model.sensor("torso_subtreelinvel").adr[0]),
+            "speed": int(model.sensor(speed).adr[0]),
         }
         reads = (*JOINTS, "qvel", "xpos", "xmat", "sensordata")
-        return suite_env("Walker", reads, State, View, reset, step, observe, constants=constants)
+        return suite_env("Walker", reads, State, View, reset, step, observe, constants=constants, sensors=(speed,))
 
     sizes = {"orientations": 14, "height": None, "velocity": 9}
     return suite_task(env, lambda _: suite_model("walker"), sizes, frame_skip=10)

@@ -25,7 +25,7 @@ from headrace.pool.executors.mujoco.fields import (
 from headrace.pool.executors.mujoco.first_steps import load_and_try
 from headrace.pool.executors.mujoco.lanes import LANES, MUJOCO, PHYSICS
 from headrace.pool.executors.mujoco.memory import Memory, state_components
-from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel, computed_after
+from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel, computed_after, wanted
 from headrace.pool.executors.threads import ThreadsExecutor
 from headrace.pool.spec import PoolSettings, TaskSpec
 
@@ -130,7 +130,7 @@ class MujocoExecutor(ThreadsExecutor):
             num_threads=num_threads,
             in_lanes=physics == LANES,
             reads=list(self._env.reads),
-            **computed_after(self._env),
+            **wanted(self._env),
         )
 
 
@@ -149,7 +149,7 @@ def _physics(
         varying=list(memory.varying.items()),
         keeps_forces=any(name in env.reads for name in APPLIED),
         in_lanes=in_lanes,
-        **computed_after(env),
+        **wanted(env),
     )
 
 

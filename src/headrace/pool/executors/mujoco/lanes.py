@@ -11,7 +11,7 @@ from typing import Any
 from headrace.errors import OptionError
 from headrace.native_modules import MUJOCO as NATIVE
 from headrace.pool.executors.mujoco.fields import MjModel, library, native_module
-from headrace.pool.executors.mujoco.program import MujocoEnv, computed_after
+from headrace.pool.executors.mujoco.program import MujocoEnv, wanted
 from headrace.pool.options import Checked
 
 PHYSICS = "physics"
@@ -63,7 +63,7 @@ def _unsupported(env: MujocoEnv, model: MjModel) -> str:
     if not native.lane_widths():
         return "this processor has no registers for them"
     reads, varies = list(env.reads), list(env.varies)
-    return native.why_not_in_lanes(model=model._address, reads=reads, varies=varies, **computed_after(env))
+    return native.why_not_in_lanes(model=model._address, reads=reads, varies=varies, **wanted(env))
 
 
 def remark(physics: str, env: MujocoEnv, model: MjModel) -> str:

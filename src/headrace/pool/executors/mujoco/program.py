@@ -64,6 +64,7 @@ class MujocoEnv:
             dm_control; otherwise they are those of the beginning of the last substep, as `mj_step` leaves them.
         settling_steps: physics steps before an episode begins.
         starts_unactuated: whether the first observation is computed without actuator forces, as in dm_control.
+        sensors: the names of those sensors that are read of ``sensordata``, if they are not all.
         forces: whether ``cacc``, ``cfrc_int`` and ``cfrc_ext`` are computed after a step if they are read; otherwise,
             and after a reset, they are zero.
         shapes, constants, tables: as for a `KernelEnv`; ``shapes`` also holds those of ignored fields of the view.
@@ -82,6 +83,7 @@ class MujocoEnv:
     names: Mapping[str, str] = field(default_factory=dict)
     varies: tuple[str, ...] = ()
     fresh: bool = False
+    sensors: tuple[str, ...] = ()
     settling_steps: int = 0
     starts_unactuated: bool = False
     forces: bool = True
@@ -106,6 +108,11 @@ def act_directly(physics: Any, state: Any, env: int, actions: wp.array2d[wp.floa
 def computed_after(env: MujocoEnv) -> dict[str, bool]:
     """Returns which computations follow the last `mj_step` of an agent step, by the names of native code."""
     return {"kinematics": env.fresh, "forces": env.forces and any(name in env.reads for name in FORCES)}
+
+
+def wanted(env: MujocoEnv) -> dict[str, Any]:
+    """Returns what a step in lanes is to leave beside the state, by the names of native code."""
+    return {**computed_after(env), "sensors": list(env.sensors)}
 
 
 def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:
