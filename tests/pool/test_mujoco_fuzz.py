@@ -76,7 +76,8 @@ def test_environments_that_share_a_thread_are_as_if_alone(name: str) -> None:
     model: Any = model_of(name)
     headrace.register("Fuzzed-v0", task_over(model), replace=True)
     rng = np.random.default_rng(0)
-    with headrace.make("Fuzzed-v0", num_envs=3, num_threads=1, seed=2, max_episode_steps=0) as pool:
+    settings = {"num_envs": 3, "num_threads": 1, "seed": 2, "max_episode_steps": 0, "physics": "mujoco"}
+    with headrace.make("Fuzzed-v0", **settings) as pool:
         obs, _ = pool.reset()
         alone = [mujoco.MjData(model) for _ in range(3)]
         for data, start in zip(alone, obs, strict=True):

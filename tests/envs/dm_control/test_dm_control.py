@@ -82,7 +82,8 @@ def test_without_dm_control_one_is_told_what_to_install(monkeypatch):
 @pytest.mark.parametrize("poles", [1, 5])
 def test_as_many_poles_as_one_likes(poles):
     theirs = official.load("CartpoleThreePoles-v1", num_poles=poles, sparse=True)
-    with headrace.make("CartpoleThreePoles-v1", num_poles=poles, sparse=True, autoreset="disabled") as pool:
+    options = {"num_poles": poles, "sparse": True, "physics": "mujoco"}
+    with headrace.make("CartpoleThreePoles-v1", autoreset="disabled", **options) as pool:
         pool.reset()
         arrays = pool._executor.state_arrays()
         arrays["qpos"][:], arrays["qvel"][:] = 0, 0
@@ -97,7 +98,7 @@ def test_as_many_poles_as_one_likes(poles):
 def test_frame_skip_is_the_control_timestep():
     """Twice as many steps of physics are two of dm_control's agent steps with one action, and the last one's reward."""
     theirs = official.load("WalkerWalk-v1")
-    with headrace.make("WalkerWalk-v1", frame_skip=20, autoreset="disabled") as pool:
+    with headrace.make("WalkerWalk-v1", frame_skip=20, autoreset="disabled", physics="mujoco") as pool:
         pool.reset()
         official.begin(theirs, pool)
         for action in np.random.default_rng(0).uniform(-1, 1, (20, 6)):

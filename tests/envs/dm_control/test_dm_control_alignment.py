@@ -45,7 +45,7 @@ def assert_same_observation(ours, theirs, row=0):
 def test_whole_episodes(task):
     theirs, rng = official.load(task), np.random.default_rng(0)
     theirs._step_limit = STEPS
-    with headrace.make(task, seed=1, autoreset="disabled", max_episode_steps=STEPS) as pool:
+    with headrace.make(task, seed=1, autoreset="disabled", physics="mujoco", max_episode_steps=STEPS) as pool:
         space = pool.action_space
         for _ in range(EPISODES):
             obs, _ = pool.reset()
@@ -151,7 +151,7 @@ GOALS = {
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[1::6]))
 def test_rewards_where_the_task_is_done(task):
     n, theirs, rng = 60, official.load(task), np.random.default_rng(1)
-    with headrace.make(task, num_envs=n, seed=2, autoreset="disabled") as pool:
+    with headrace.make(task, num_envs=n, seed=2, autoreset="disabled", physics="mujoco") as pool:
         pool.reset()
         if task in GOALS:
             GOALS[task](rng, pool._executor.state_arrays())
@@ -176,7 +176,7 @@ def how_many(task):
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[2::6]))
 def test_starts_are_distributed_as_dm_control_s(task):
     theirs, (n, m), rows = official.load(task, seed=4), how_many(task), []
-    with headrace.make(task, num_envs=n, seed=5, autoreset="disabled") as pool:
+    with headrace.make(task, num_envs=n, seed=5, autoreset="disabled", physics="mujoco") as pool:
         obs, _ = pool.reset()
         varying = {name: np.reshape(rows, (n, -1)) for name, rows in pool._executor._memory.varying.items()}
         if task.startswith("Lqr"):
