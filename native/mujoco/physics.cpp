@@ -138,6 +138,7 @@ Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Vary
     std::memcpy(&arguments_[offset], &pointer, sizeof pointer);
   }
   for (const auto& field : varying) varying_fields_.push_back(field_of(*model_, *data_, field.name));
+  parts_ = parts();
 }
 
 void Lane::enter(int env_id) {
@@ -147,12 +148,29 @@ void Lane::enter(int env_id) {
     std::memcpy(varying_fields_[i], varying_[i].rows.row(env_id), varying_[i].bytes);
 }
 
+// where the parts of a state row lie in mjData, in its order; none where a part is not simply copied
+std::vector<Lane::Part> Lane::parts() const {
+  static constexpr const char* kFields[] = {"time", "qpos", "qvel", "act", "history", "qacc_warmstart", "ctrl", "qfrc_applied",
+                                            "xfrc_applied", "eq_active", "mocap_pos", "mocap_quat", "userdata", "plugin_state"};
+  std::vector<Part> parts;
+  for (int bit = 0; bit < mjNSTATE; ++bit) {
+    const int kind = 1 << bit;
+    const auto bytes = signature_ & kind ? static_cast<std::size_t>(mj_stateSize(model_, kind)) * sizeof(mjtNum) : 0;
+    if (bytes == 0) continue;
+    if (kind == mjSTATE_EQ_ACTIVE || bit >= static_cast<int>(std::size(kFields))) return {};
+    parts.push_back({static_cast<std::byte*>(field_of(*model_, *data_, kFields[bit])), bytes});
+  }
+  return parts;
+}
+
 void Lane::load(const std::byte* state) {
-  mj_setState(model_, data_.get(), reinterpret_cast<const mjtNum*>(state), signature_);
+  for (const auto& [field, bytes] : parts_) std::memcpy(field, state, bytes), state += bytes;
+  if (parts_.empty()) mj_setState(model_, data_.get(), reinterpret_cast<const mjtNum*>(state), signature_);
 }
 
 void Lane::save(std::byte* state) const {
-  mj_getState(model_, data_.get(), reinterpret_cast<mjtNum*>(state), signature_);
+  for (const auto& [field, bytes] : parts_) std::memcpy(state, field, bytes), state += bytes;
+  if (parts_.empty()) mj_getState(model_, data_.get(), reinterpret_cast<mjtNum*>(state), signature_);
 }
 
 void Lane::call(Command command) {

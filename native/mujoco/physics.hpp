@@ -99,6 +99,9 @@ class Lane {
 
  private:
   struct FreeModel { void operator()(mjModel* m) const { mj_deleteModel(m); } };
+  struct Part { std::byte* field; std::size_t bytes; };
+  std::vector<Part> parts() const;
+
   struct FreeData { void operator()(mjData* d) const { mj_deleteData(d); } };
 
   const Program& program_;
@@ -109,6 +112,7 @@ class Lane {
   mjModel without_sensors_;                        // the same arrays under other options
   std::unique_ptr<mjData, FreeData> data_;
   bool senses_accelerations_;                      // some sensors follow from accelerations and forces
+  std::vector<Part> parts_;                        // of a state row
   std::vector<void*> varying_fields_;              // where they lie in this lane's model
   std::vector<std::byte> arguments_;
 };
