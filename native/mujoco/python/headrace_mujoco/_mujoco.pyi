@@ -214,8 +214,10 @@ def bare_loop(
     num_threads: int = 1,
     in_lanes: bool = False,
     reads: Sequence[str] = [],
+    width: int = 0,
 ) -> float:
     """
     Seconds that mj_step, or a step in lanes, and what a task needs after it take on states [steps, N, …] with
-    controls [steps, N, nu]. reads: the fields that the task reads, for lanes.
+    controls [steps, N, nu]. reads: the fields that the task reads, for lanes. width: one of `lane_widths`, or 0 for
+    the best.
     """
