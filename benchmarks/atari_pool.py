@@ -13,7 +13,7 @@ doing nothing but `frame_skip` emulated frames a step and a reset at each game's
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
@@ -27,7 +27,7 @@ from headrace_atari import _atari
 
 import headrace
 from atari_emulator import GAMES
-from common import OURS, Args, Comparison, Contender, measure, random_actions, stepping
+from common import OURS, Args, Comparison, Contender, exchange, measure, random_actions, stepping
 
 ACTION_SETS = 32
 FRAME_SKIP = 4
@@ -67,15 +67,6 @@ def emulators_name(game: str) -> str:
 def task_name(game: str) -> str:
     """``BankHeist`` for ``bank_heist``."""
     return "".join(word.capitalize() for word in game.split("_"))
-
-
-def exchange(pool: Any) -> Callable[[np.ndarray], None]:
-    """One asynchronous step as a function of the next actions: receive, then send to whoever came."""
-
-    def step(action: np.ndarray) -> None:
-        pool.send(action, pool.recv()[4]["env_id"])
-
-    return step
 
 
 def contenders(game: str, num_envs: int, batch: int, threads: int) -> dict[str, Contender]:

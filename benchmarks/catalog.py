@@ -78,8 +78,9 @@ SECTIONS = {
             "--repeats 2 --seconds 0.2 --tasks HalfCheetah-v5 --sizes 64 1024",
             short="Humanoid's large pool is level with its small one (0.99), in turns that spread by 24 %.",
             lines=(Line("MuJoCo, six robots, 8 to 1,024 environments", "envpool", "EnvPool"),),
-            together=r"^\S+",
+            together=r"^\S+( physics=lanes| async)?",
         ),
+        Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="mujoco.md#physics"),
         Benchmark("mujoco_pixels", "--repeats 2 --seconds 0.2 --tasks CheetahRun-v1"),
         Benchmark(
             "kernel_envs",

@@ -197,6 +197,15 @@ def repeating(
     return run
 
 
+def exchange(pool: Any) -> Callable[[np.ndarray], None]:
+    """One asynchronous step of ours or EnvPool's as a function of the next actions: receive, then send to who came."""
+
+    def step(action: np.ndarray) -> None:
+        pool.send(action, pool.recv()[4]["env_id"])
+
+    return step
+
+
 def random_steps(pool: Any, n: int, sets: int = 128, dtype: Any = None) -> Contender:
     """A contender that steps n environments, newly reset, with so many sets of random actions in turn.
 

@@ -58,9 +58,9 @@ Picture picture_of(int width, int height, const std::tuple<int, int, int>& camer
 }
 
 // makes steppers for a task that is in lanes; its fields may be mjModel's, too
-MakeStepper stepping(bool in_lanes, lanes::Wanted wanted) {
+MakeStepper stepping(bool in_lanes, lanes::Wanted wanted, int width = 0) {
   if (!in_lanes) return {};
-  return [wanted = std::move(wanted)](auto model) { return lanes::make_stepper(model, wanted); };
+  return [wanted = std::move(wanted), width](auto model) { return lanes::make_stepper(model, wanted, width); };
 }
 
 // what of a task is not stepped in lanes; empty where all of it is
@@ -180,16 +180,17 @@ NB_MODULE(_mujoco, m) {
       [](std::uintptr_t model, nb::ndarray<const double, nb::ndim<3>, nb::c_contig> states,
          nb::ndarray<const double, nb::ndim<3>, nb::c_contig> controls, int signature, int frame_skip, bool kinematics,
          bool forces, int num_threads, bool in_lanes, const std::vector<std::string>& reads,
-         const std::vector<std::string>& sensors) {
+         const std::vector<std::string>& sensors, int width) {
         nb::gil_scoped_release unlocked;
         const auto steps = static_cast<int>(states.shape(0)), num_envs = static_cast<int>(states.shape(1));
         const Replay replay{states.data(), controls.data(), steps,                num_envs,
                             signature,     frame_skip,      {kinematics, forces}, num_threads};
-        return bare_loop(model_at(model), replay, stepping(in_lanes, {reads, kinematics, forces, {}, sensors}));
+        return bare_loop(model_at(model), replay, stepping(in_lanes, {reads, kinematics, forces, {}, sensors}, width));
       },
       nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,
       "num_threads"_a = 1, "in_lanes"_a = false, "reads"_a = std::vector<std::string>(),
-      "sensors"_a = std::vector<std::string>(),
+      "sensors"_a = std::vector<std::string>(), "width"_a = 0,
       "Seconds that mj_step, or a step in lanes, and what a task needs after it take on states [steps, N, …] with\n"
-      "controls [steps, N, nu]. reads, sensors: what the task reads, for lanes.");
+      "controls [steps, N, nu]. reads, sensors: what the task reads, for lanes. width: one of `lane_widths`, or 0 for\n"
+      "the best.");
 }

@@ -206,9 +206,14 @@ def test_physics_alone_is_measured() -> None:
     with headrace.make(TASK, num_envs=9, seed=1, physics="lanes") as pool:
         pool.reset()
         actions = actions_of(pool, 3)
-        states = np.stack([pool._executor.record() for _ in actions])  # pyright: ignore[reportAttributeAccessIssue]
+        executor: Any = pool._executor
+        states = np.stack([executor.record() for _ in actions])
         for physics in ("lanes", "mujoco"):
-            assert pool._executor.bare_seconds(states, actions, 2, physics) > 0  # pyright: ignore[reportAttributeAccessIssue]
+            assert executor.bare_seconds(states, actions, 2, physics) > 0
+        for width in native_module().lane_widths():
+            assert executor.bare_seconds(states, actions, 1, "lanes", width) > 0
+        with pytest.raises(OptionError, match="no registers of that width"):
+            executor.bare_seconds(states, actions, 1, "lanes", 3)
 
 
 def in_lanes() -> list[str]:

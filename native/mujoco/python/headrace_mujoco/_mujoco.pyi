@@ -218,8 +218,10 @@ def bare_loop(
     in_lanes: bool = False,
     reads: Sequence[str] = [],
     sensors: Sequence[str] = [],
+    width: int = 0,
 ) -> float:
     """
     Seconds that mj_step, or a step in lanes, and what a task needs after it take on states [steps, N, …] with
-    controls [steps, N, nu]. reads, sensors: what the task reads, for lanes.
+    controls [steps, N, nu]. reads, sensors: what the task reads, for lanes. width: one of `lane_widths`, or 0 for
+    the best.
     """

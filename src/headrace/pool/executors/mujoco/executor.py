@@ -108,7 +108,9 @@ class MujocoExecutor(ThreadsExecutor):
         """Returns a copy of all simulations' state rows, float64 [N, …], for `bare_seconds`."""
         return self._rows.copy()
 
-    def bare_seconds(self, states: np.ndarray, controls: np.ndarray, num_threads: int, physics: str = MUJOCO) -> float:
+    def bare_seconds(
+        self, states: np.ndarray, controls: np.ndarray, num_threads: int, physics: str = MUJOCO, width: int = 0
+    ) -> float:
         """Returns the seconds that physics alone takes for the same steps, for comparison in benchmarks.
 
         Args:
@@ -117,9 +119,10 @@ class MujocoExecutor(ThreadsExecutor):
             num_threads: number of threads that share the environments, each with one ``mjData``, or with one for each
                 lane.
             physics: the physics, "mujoco" or "lanes", whichever the pool has.
+            width: simulations that a thread steps at once in lanes; 0 for as many as the processor has registers for.
 
         Raises:
-            OptionError: lanes cannot step the model.
+            OptionError: lanes cannot step the model, or the processor has no registers of that width.
         """
         return native_module().bare_loop(
             model=self.model._address,
@@ -130,6 +133,7 @@ class MujocoExecutor(ThreadsExecutor):
             num_threads=num_threads,
             in_lanes=physics == LANES,
             reads=list(self._env.reads),
+            width=width,
             **wanted(self._env),
         )
 
