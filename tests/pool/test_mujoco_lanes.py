@@ -239,7 +239,7 @@ def has_physics(task: str) -> bool:
 @needs_lanes
 @pytest.mark.timeout(600)
 def test_every_robots_steps_are_mujocos_but_for_rounding() -> None:
-    """From equal states, observations and rewards of one agent step; MuJoCo's solver stops a little before the optimum."""
+    """From equal states, one agent step: MuJoCo's solver stops a little before the optimum."""
     tasks = in_lanes()
     assert len(tasks) >= 30
     for task in tasks:

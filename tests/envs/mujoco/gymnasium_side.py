@@ -82,7 +82,8 @@ def play_both(
     """
     env, rng, played = official(task, **options), np.random.default_rng(seed), Played()
     ours = options if ours is None else ours
-    with headrace.make(task, num_envs=1, num_threads=1, seed=seed, autoreset="disabled", physics="mujoco", **ours) as pool:
+    settings: dict[str, Any] = {"num_envs": 1, "num_threads": 1, "autoreset": "disabled", "physics": "mujoco"}
+    with headrace.make(task, seed=seed, **settings, **ours) as pool:
         space, limit = pool.action_space, pool.spec.max_episode_steps
         assert isinstance(space, gym.spaces.Box)
         for _ in range(episodes):
