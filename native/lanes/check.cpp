@@ -171,14 +171,7 @@ void read_varying(Plan& plan, const Wanted& wanted) {
     } else if (field == "site_pos") {
       for (const int sensor : plan.sensors) read(&mjModel::site_pos, m.sensor_objid[sensor], 3);
     } else if (field == "body_pos" || field == "body_quat") {
-      std::vector<bool> stands(static_cast<std::size_t>(m.nbody));  // does it carry what moves, or can be touched?
-      for (const Body& b : plan.bodies) stands[b.id] = true;
-      for (const Geom& g : plan.geoms) stands[g.body] = true;
-      for (int b = static_cast<int>(m.nbody) - 1; b > 0; --b)
-        if (stands[b]) {
-          stands[m.body_parentid[b]] = true;
-          field == "body_pos" ? read(&mjModel::body_pos, b, 3) : read(&mjModel::body_quat, b, 4);
-        }
+      plan.own_poses = true;
     } else {
       refuse_if(!looks, field + " differs between environments");
     }

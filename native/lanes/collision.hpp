@@ -1,7 +1,6 @@
 // Which geoms touch, where and how deep: the primitive pairs of mj_collision.
 //
-// A pair of another kind, or two capsules that lie parallel, is not computed: a lane in which one is near is left to
-// mj_step.
+// A pair of another kind, or two capsules that lie parallel, is not computed: where one is near, the step is libmujoco's.
 #pragma once
 
 #include "work.hpp"
@@ -45,7 +44,7 @@ class Collider {
         case Pair::kSphereSphere: spheres(pair, pos(pair, 0), pos(pair, 1), close); break;
         case Pair::kSphereCapsule: sphere_capsule(pair, close); break;
         case Pair::kCapsuleCapsule: capsules(pair, close); break;
-        case Pair::kOther: w_.bad = w_.bad | close; break;
+        case Pair::kOther: w_.bad = w_.bad | (close & surroundings_meet(pair)); break;
       }
     }
   }
@@ -160,18 +159,48 @@ class Collider {
   }
 
   void sphere_capsule(const Pair& p, M close) {
-    const auto along = axis(p, 1), centre = pos(p, 0);
-    const V half = size(p, 1, 1), x = min(max(dot(along, centre - pos(p, 1)), -half), half);
-    spheres(p, centre, fma(x, along, pos(p, 1)), close);
+    spheres(p, pos(p, 0), nearest_to(pos(p, 0), pos(p, 1), arm(p, 1)), close);
   }
 
-  // the nearest points of two segments (mjraw_CapsuleCapsule)
+  // half of a geom's capsule, or of the one around it, from its middle to an end
+  V3<V> arm(const Pair& p, int i) const {
+    const Geom& g = plan_.geoms[p.geom[i]];
+    const auto along = g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER ? load9(w_.xmat + 9 * g.body) * constant3<V>(g.axis) : axis(p, i);
+    return V(g.half) * along;
+  }
+
+  // do the capsules around two geoms overlap?
+  M surroundings_meet(const Pair& p) const {
+    const Geom &one = plan_.geoms[p.geom[0]], &other = plan_.geoms[p.geom[1]];
+    const M yes = V(0) == V(0);
+    if (p.plane || one.radius == 0 || other.radius == 0 || (one.half == 0 && other.half == 0)) return yes;
+    V3<V> point[2] = {pos(p, 0), pos(p, 1)};
+    M parallel = V(0) < V(0);
+    if (one.half == 0) point[1] = nearest_to(point[0], point[1], arm(p, 1));
+    else if (other.half == 0) point[0] = nearest_to(point[1], point[0], arm(p, 0));
+    else parallel = nearest(p, arm(p, 0), arm(p, 1), point);
+    const auto between = point[1] - point[0];
+    const V bound(one.radius + other.radius + p.margin);
+    return parallel | (dot(between, between) < bound * bound);
+  }
+
+  // the point of a segment that is nearest to another
+  V3<V> nearest_to(const V3<V>& point, const V3<V>& middle, const V3<V>& arm) const {
+    return fma(min(max(dot(arm, point - middle) / dot(arm, arm), V(-1)), V(1)), arm, middle);
+  }
+
   void capsules(const Pair& p, M close) {
-    const auto axis1 = size(p, 0, 1) * axis(p, 0), axis2 = size(p, 1, 1) * axis(p, 1), between = pos(p, 0) - pos(p, 1);
+    V3<V> point[2];
+    w_.bad = w_.bad | (close & nearest(p, arm(p, 0), arm(p, 1), point));
+    spheres(p, point[0], point[1], close);
+  }
+
+  // The nearest points of two segments (mjraw_CapsuleCapsule); true where they lie parallel, so that there is none.
+  M nearest(const Pair& p, const V3<V>& axis1, const V3<V>& axis2, V3<V>* points) const {
+    const auto between = pos(p, 0) - pos(p, 1);
     const V one(1), a = dot(axis1, axis1), b = -dot(axis1, axis2), c = dot(axis2, axis2);
     const V u = -dot(axis1, between), v = dot(axis2, between), det = fnma(b, b, a * c);
     const M parallel = abs(det) < V(kMinValue);
-    w_.bad = w_.bad | (close & parallel);
     const V safe = select(parallel, one, det);
     V x1 = fnma(b, v, c * u) / safe, x2 = fnma(b, u, a * v) / safe;
     const M over1 = x1 > one, under1 = x1 < -one;
@@ -180,7 +209,8 @@ class Collider {
     const M over2 = x2 > one, under2 = x2 < -one;
     x1 = select(over2, min(max((u - b) / a, -one), one), select(under2, min(max((u + b) / a, -one), one), x1));
     x2 = min(max(x2, -one), one);
-    spheres(p, fma(x1, axis1, pos(p, 0)), fma(x2, axis2, pos(p, 1)), close);
+    points[0] = fma(x1, axis1, pos(p, 0)), points[1] = fma(x2, axis2, pos(p, 1));
+    return parallel;
   }
 
   const Plan& plan_;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
 namespace headrace::lanes {
 namespace {
 
 constexpr int kMostDim = 6;
+constexpr double kNear = 0.01;  // m
 
 template <std::size_t N>
 void copy(double (&to)[N], const mjtNum* from) { std::copy_n(from, N, to); }
@@ -238,8 +240,22 @@ class Reader {
     pair.first_block = static_cast<int>(plan_.blocks.size());
     const auto columns = contact_columns(pair.body[0], pair.body[1]);
     if (columns.empty()) return;
+    if (pair.kind == Pair::kOther) refuse_if_near(pair);
     for (int i = 0; i < pair.slots; ++i) add_contact(pair, surface, columns);
     plan_.pairs.push_back(pair);
+  }
+
+  // a pair that would leave every step to libmujoco: MuJoCo finds its geoms together in the model's initial pose
+  void refuse_if_near(const Pair& pair) {
+    if (!rest_) {
+      rest_.reset(mj_makeData(&m_));
+      if (!rest_) throw std::runtime_error("MuJoCo found no memory for a simulation");
+      mj_kinematics(&m_, rest_.get());
+    }
+    const int g1 = pair.names[0], g2 = pair.names[1];
+    if (mj_geomDistance(&m_, rest_.get(), g1, g2, 1, nullptr) > kNear + pair.margin) return;
+    throw Unsupported("geoms " + std::to_string(g1) + " and " + std::to_string(g2) +
+                      " are near each other in the model's initial pose, of a kind of pair that is not computed");
   }
 
   std::vector<Column> contact_columns(int b1, int b2) const {
@@ -268,6 +284,18 @@ class Reader {
     for (int j = 1; j < kMostDim; ++j) block.ratio[j] = impratio * block.friction[j - 1] * block.friction[j - 1] / (f0 * f0);
   }
 
+  // a capsule around a geom, along its longest axis where it has one
+  static void surround(Geom& g) {
+    const double* s = g.size;
+    if (g.type != mjGEOM_PLANE && (g.type < mjGEOM_SPHERE || g.type > mjGEOM_BOX)) return;
+    const bool long_box = g.type == mjGEOM_BOX || g.type == mjGEOM_ELLIPSOID;
+    const int along = long_box ? static_cast<int>(std::max_element(s, s + 3) - s) : 2;
+    const double b = s[(along + 1) % 3], c = s[(along + 2) % 3];
+    for (int i = 0; i < 3; ++i) g.axis[i] = g.mat[3 * i + along];
+    g.radius = g.type == mjGEOM_BOX ? std::hypot(b, c) : g.type == mjGEOM_ELLIPSOID ? std::max(b, c) : s[0];
+    g.half = g.type == mjGEOM_BOX ? s[along] : g.type == mjGEOM_ELLIPSOID ? s[along] - g.radius : g.type == mjGEOM_SPHERE ? 0 : s[1];
+  }
+
   // its place in the plan
   int geom(int g) {
     for (std::size_t i = 0; i < plan_.geoms.size(); ++i)
@@ -277,12 +305,14 @@ class Reader {
     geom.is_static = m_.body_weldid[geom.body] == 0;
     copy(geom.size, m_.geom_size + 3 * g), copy(geom.pos, m_.geom_pos + 3 * g);
     mju_quat2Mat(geom.mat, m_.geom_quat + 4 * g);
+    surround(geom);
     plan_.geoms.push_back(geom);
     return static_cast<int>(plan_.geoms.size()) - 1;
   }
 
   Plan& plan_;
   const mjModel& m_;
+  std::unique_ptr<mjData, decltype(&mj_deleteData)> rest_{nullptr, &mj_deleteData};
 };
 
 }  // namespace

@@ -30,8 +30,7 @@ void place_geom(const Geom& g, int i, Work<V>& w) {
   store3(w.geom_xpos + 3 * i, load3(w.xpos + 3 * g.body) + mat * constant3<V>(g.pos));
   if (g.type == mjGEOM_SPHERE) return;
   if (g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER) return store9(w.geom_xmat + 9 * i, mat * constant9<V>(g.mat));
-  const double axis[3] = {g.mat[2], g.mat[5], g.mat[8]};  // all that is asked of a plane or a capsule
-  store3(w.geom_xmat + 9 * i, mat * constant3<V>(axis));
+  store3(w.geom_xmat + 9 * i, mat * constant3<V>(g.axis));  // all that is asked of others
 }
 
 template <class V>
@@ -49,17 +48,32 @@ struct Pose {
 };
 
 template <class V>
-Pose<V> pose_before_joints(const Body& body, const Work<V>& w) {
+Pose<V> pose_before_joints(const Body& body, const Work<V>& w, bool own) {
   if (body.mocap >= 0) {
     const auto quat = normalized(load4(w.mocap_quat + 4 * body.mocap));
     return {load3(w.mocap_pos + 3 * body.mocap), quat, matrix_of(quat)};
   }
   const auto mat = load9(w.xmat + 9 * body.parent);
-  const auto pos = load3(w.xpos + 3 * body.parent) + mat * constant3<V>(body.pos);
+  const auto local = own ? load3(w.body_pos + 3 * body.id) : constant3<V>(body.pos);
+  const auto pos = load3(w.xpos + 3 * body.parent) + mat * local;
   const auto quat = load4(w.xquat + 4 * body.parent);
-  if (!body.turned) return {pos, quat, mat};
-  const auto turned = quat * constant4<V>(body.quat);
+  if (!body.turned && !own) return {pos, quat, mat};
+  const auto turned = quat * (own ? normalized(load4(w.body_quat + 4 * body.id)) : constant4<V>(body.quat));
   return {pos, turned, matrix_of(turned)};
+}
+
+// bodies that cannot move, but stand elsewhere in each lane
+template <class V>
+void place_own(const Plan& plan, Work<V>& w) {
+  const mjModel& m = *plan.model;
+  for (const int b : plan.fixed) {
+    if (b == 0) continue;
+    Body body{};
+    body.id = b, body.parent = m.body_parentid[b], body.mocap = -1;
+    const auto pose = pose_before_joints(body, w, true);
+    store3(w.xpos + 3 * b, pose.pos), store4(w.xquat + 4 * b, pose.quat), store9(w.xmat + 9 * b, pose.mat);
+  }
+  place_fixed_geoms(plan, w);
 }
 
 template <class V>
@@ -87,7 +101,7 @@ void kinematics(const Plan& plan, Work<V>& w) {
       pose = {load3(q), quat, matrix_of(quat)};
       store3(w.xanchor + 3 * body.first_joint, pose.pos);
     } else {
-      pose = pose_before_joints(body, w);
+      pose = pose_before_joints(body, w, plan.own_poses);
       for (int j = body.first_joint; j < body.first_joint + body.joints; ++j) move_by(plan.joints[j], j, pose, w);
     }
     store3(w.xpos + 3 * body.id, pose.pos), store4(w.xquat + 4 * body.id, pose.quat), store9(w.xmat + 9 * body.id, pose.mat);

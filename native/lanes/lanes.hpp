@@ -43,8 +43,8 @@ class Stepper {
   virtual bool kinematics() const = 0;
 
   // Advances each of at most `width()` data by so many steps of physics under its controls, and leaves in it the new
-  // state and what is wanted. Returns a bit for each that it could not advance: that data is as it was before, and
-  // `mj_step` can. Where models differ (see `Wanted::varies`), `models` are those of the data.
+  // state and what is wanted. A step that meets what lanes do not compute is libmujoco's. Returns a bit for each that
+  // no step can begin from: that data is as it was before, and `mj_step` says what is wrong. Where models differ (see `Wanted::varies`), `models` are those of the data.
   virtual std::uint32_t step(std::span<mjData* const> data, int steps, std::span<const mjModel* const> models = {}) = 0;
 };
 

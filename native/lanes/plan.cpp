@@ -123,13 +123,12 @@ void read_forces(Plan& plan, const mjModel& m) {
       plan.force_limits.push_back({m.jnt_dofadr[j], m.jnt_actfrcrange[2 * j], m.jnt_actfrcrange[2 * j + 1]});
 }
 
-// can lanes compute all that is wanted of the new state? What differs between simulations must not be a body
+// can lanes compute all that is wanted of the new state?
 bool can_refresh(const mjModel& m, const Wanted& wanted, const std::vector<std::pair<std::string, Shown>>& known) {
   const auto all = [](const auto& values, auto holds) { return std::ranges::all_of(values, holds); };
   for (int i = 0; i < m.nsensor; ++i)
     if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC && !is_new_sensor(m, i)) return false;
-  return wanted.kinematics && all(wanted.varies, [](const auto& name) { return !name.starts_with("body_"); }) &&
-         all(wanted.fields, [&](const auto& field) {
+  return wanted.kinematics && all(wanted.fields, [&](const auto& field) {
            return !is_kinematic(field) || field == "sensordata" || std::ranges::count(known, field, &std::pair<std::string, Shown>::first);
          });
 }
@@ -149,7 +148,7 @@ void read_shown(Plan& plan, const Wanted& wanted) {
     for (const auto& [name, shown] : known) {
       if (field != name || (wanted.kinematics && !plan.kinematics && is_kinematic(field))) continue;
       if (shown == Shown::cfrc_ext && !wanted.forces) continue;  // it stays zero
-      plan.shown.push_back(shown);
+      (plan.kinematics && is_kinematic(field) ? plan.shown_new : plan.shown).push_back(shown);
       plan.shows_forces |= shown == Shown::cfrc_ext || shown == Shown::qfrc_constraint;
     }
   for (int i = 0; i < m.nsensor; ++i) {

@@ -37,6 +37,8 @@ struct Geom {
   int type;             // mjtGeom
   bool is_static;       // where it is never changes
   double size[3], pos[3], mat[9];
+  double axis[3];       // in its body: of a plane its normal; else of a capsule around it, with
+  double radius, half;  // this radius and half length; radius 0: none is known
 };
 
 // length = Σ coefficient · position, of joints: a joint's transmission, or a fixed tendon
@@ -127,6 +129,7 @@ struct Plan {
   std::vector<Joint> joints;
   std::vector<Body> bodies;   // those that can move, parents first
   std::vector<int> fixed;     // numbers of the others
+  bool own_poses = false;     // bodies' positions and orientations differ between simulations
   std::vector<int> trees;     // numbers of the bodies that are roots, among those that can move
   std::vector<double> armature, damping;
   Pattern mass;               // of the inertia matrix
@@ -145,7 +148,7 @@ struct Plan {
   std::vector<double> fixed_pose;   // xpos[3], xquat[4], xmat[9] of each of the fixed
   struct Read { mjtNum* mjModel::* field; int begin, end; };
   std::vector<Read> read;           // what a step reads of the model's fields that may vary
-  std::vector<Shown> shown;
+  std::vector<Shown> shown, shown_new;  // of the last step; of the new state
   bool shows_forces = false;        // some of `shown` need the forces of constraints
   std::vector<int> sensors;         // those that are read of accelerations and forces
   bool kinematics = false;          // positions and velocities of the new state are shown; and sensors that follow from them:

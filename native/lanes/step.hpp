@@ -50,21 +50,46 @@ class Lanes final : public Core {
   bool kinematics() const override { return plan_.kinematics; }
 
   std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) override {
-    for (int l = 0; l < V::width; ++l) load(l, *data[l < count ? l : 0]);
-    w_.bad = V(0) < V(0);
-    check(w_.ctrl, static_cast<int>(plan_.model->nu));
-    for (int l = 0; l < count; ++l)
-      if (switched(*data[l]) || (models && differs(*models[l]))) w_.bad = w_.bad | mask_of(std::uint32_t{1} << l, M());
-    for (int i = 0; i < steps; ++i) step_once(plan_.shows_forces && i + 1 == steps);
-    check_state();
+    const auto own = [&](int l) -> const mjModel& { return models ? *models[l] : *plan_.model; };
+    for (int l = 0; l < V::width; ++l) load(l, *data[l < count ? l : 0], own(l < count ? l : 0));
+    if (plan_.own_poses) place_own(plan_, w_);
+    const std::uint32_t all = (std::uint32_t{1} << count) - 1;
+    const std::uint32_t refused = unfit(data, models, count);
+    std::uint32_t left = 0;  // those whose last step was libmujoco's
+    for (int i = 0; i < steps; ++i) {
+      w_.bad = mask_of(refused | ~all, M());
+      std::copy(w_.qpos, w_.time + 1, w_.before);
+      step_once(plan_.shows_forces && i + 1 == steps);
+      left = bits(w_.bad) & all & ~refused;
+      for (int l = 0; l < count; ++l)
+        if (left >> l & 1) step_by_mujoco(l, *data[l], own(l));
+    }
     if (plan_.kinematics) refresh(plan_, w_);
-    const std::uint32_t bad = bits(w_.bad) & ((std::uint32_t{1} << count) - 1);
     for (int l = 0; l < count; ++l)
-      if (!(bad >> l & 1)) store(l, *data[l], models ? *models[l] : *plan_.model);
-    return bad;
+      if (!(refused >> l & 1)) store(l, *data[l], own(l), !(left >> l & 1));
+    return refused;
   }
 
  private:
+  // those that no step can begin from
+  std::uint32_t unfit(mjData* const* data, const mjModel* const* models, int count) {
+    w_.bad = V(0) < V(0);
+    check_state();
+    check(w_.ctrl, static_cast<int>(plan_.model->nu));
+    std::uint32_t unfit = bits(w_.bad) & ((std::uint32_t{1} << count) - 1);
+    for (int l = 0; l < count; ++l)
+      if (switched(*data[l]) || (models && differs(*models[l]))) unfit |= std::uint32_t{1} << l;
+    return unfit;
+  }
+
+  // one step of a lane that met what is not computed, from its state of before
+  void step_by_mujoco(int l, mjData& d, const mjModel& own) {
+    each_state(d, [&](const V* from, mjtNum* to, mjtSize n) { take(w_.before + (from - w_.qpos), static_cast<int>(n), l, to); });
+    d.time = lane(w_.before[w_.time - w_.qpos], l);
+    mj_step(&own, &d);
+    load(l, d, own);
+  }
+
   void step_once(bool forces) {
     check_state();
     const bool stages = plan_.integrator == mjINT_RK4;
@@ -119,21 +144,26 @@ class Lanes final : public Core {
     });
   }
 
-  void load(int l, const mjData& d) {
+  void load(int l, const mjData& d, const mjModel& own) {
     const mjModel& m = *plan_.model;
     const auto read = [l](V* to, const mjtNum* from, mjtSize n) { for (mjtSize i = 0; i < n; ++i) lane(to[i], l) = from[i]; };
     each_state(d, read);
     read(w_.time, &d.time, 1), read(w_.ctrl, d.ctrl, m.nu);
     read(w_.mocap_pos, d.mocap_pos, 3 * m.nmocap), read(w_.mocap_quat, d.mocap_quat, 4 * m.nmocap);
+    if (plan_.own_poses) read(w_.body_pos, own.body_pos, 3 * m.nbody), read(w_.body_quat, own.body_quat, 4 * m.nbody);
   }
 
-  void store(int l, mjData& d, const mjModel& own) {
+  // the state, and what is wanted beside it; what belongs to the last step libmujoco has left where it was its
+  void store(int l, mjData& d, const mjModel& own, bool stepped) {
     const auto write = [l](const V* from, mjtNum* to, mjtSize n) { for (mjtSize i = 0; i < n; ++i) to[i] = lane(from[i], l); };
     const mjModel& m = *plan_.model;
     each_state(d, write);
     d.time = lane(w_.time[0], l);
-    for (const Shown shown : plan_.shown) show(shown, d, own, l, write);
+    if (!stepped && plan_.shows_forces) mj_rnePostConstraint(&own, &d);
+    for (const Shown shown : plan_.shown_new) show(shown, d, own, l, write);
+    for (std::size_t i = 0; stepped && i < plan_.shown.size(); ++i) show(plan_.shown[i], d, own, l, write);
     for (const int sensor : plan_.sensors) {
+      if (!stepped) break;
       const int adr = m.sensor_adr[sensor];
       write(w_.sensordata + adr, d.sensordata + adr, m.sensor_dim[sensor]);
     }
@@ -145,6 +175,8 @@ class Lanes final : public Core {
     const mjModel& m = *plan_.model;
     const auto bodies = [&](const V* from, mjtNum* to, int n) {
       for (const Body& b : plan_.bodies) write(from + n * b.id, to + n * b.id, n);
+      for (std::size_t i = 0; plan_.own_poses && i < plan_.fixed.size(); ++i)
+        if (const int b = plan_.fixed[i]; b > 0) write(from + n * b, to + n * b, n);
     };
     switch (shown) {
       case Shown::qacc: return write(w_.qacc, d.qacc, m.nv);
