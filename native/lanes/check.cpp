@@ -172,6 +172,11 @@ void read_varying(Plan& plan, const Wanted& wanted) {
       for (const int sensor : plan.sensors) read(&mjModel::site_pos, m.sensor_objid[sensor], 3);
     } else if (field == "body_pos" || field == "body_quat") {
       plan.own_poses = true;
+    } else if (field == "wrap_prm") {
+      plan.own_coefficients = true;
+      refuse_if(std::ranges::any_of(plan.blocks, [](const Block& b) {
+        return b.kind == Block::kTendonEquality || b.kind == Block::kTendonFriction || b.kind == Block::kTendonLimit;
+      }), "wrap_prm of constrained tendons differs between environments");
     } else {
       refuse_if(!looks, field + " differs between environments");
     }

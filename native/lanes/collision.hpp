@@ -3,7 +3,7 @@
 // A pair of another kind, or two capsules that lie parallel, is not computed: where one is near, the step is libmujoco's.
 #pragma once
 
-#include "work.hpp"
+#include "kinematics.hpp"
 
 namespace headrace::lanes {
 namespace {
@@ -41,6 +41,7 @@ class Collider {
         case Pair::kPlaneCapsule: plane_capsule(pair); break;
         case Pair::kPlaneBox: plane_box(pair); break;
         case Pair::kPlaneCylinder: plane_cylinder(pair); break;
+        case Pair::kPlaneEllipsoid: plane_ellipsoid(pair); break;
         case Pair::kSphereSphere: spheres(pair, pos(pair, 0), pos(pair, 1), close); break;
         case Pair::kSphereCapsule: sphere_capsule(pair, close); break;
         case Pair::kCapsuleCapsule: capsules(pair, close); break;
@@ -146,6 +147,18 @@ class Collider {
     at(3, depth, fma(V(-0.5), rim, end - side));
   }
 
+  // the point that is deepest along the normal
+  void plane_ellipsoid(const Pair& p) {
+    const auto mat = load9(w_.geom_xmat + 9 * p.geom[1]);
+    const auto centre = pos(p, 1), normal = axis(p, 0), local = transposed(mat, normal);
+    const V3<V> scaled{size(p, 1, 0) * local.x, size(p, 1, 1) * local.y, size(p, 1, 2) * local.z};
+    const V length = sqrt(dot(scaled, scaled));
+    const V3<V> deepest{size(p, 1, 0) * scaled.x, size(p, 1, 1) * scaled.y, size(p, 1, 2) * scaled.z};
+    const auto point = fma(V(-1) / length, mat * deepest, centre);
+    const V dist = dot(point - pos(p, 0), normal);
+    touch(p, 0, {dist, fma(-(V(0.5) * dist), normal, point), normal, {V(0), V(0), V(0)}}, V(0) == V(0));
+  }
+
   void spheres(const Pair& p, const V3<V>& centre1, const V3<V>& centre2, M close) {
     V distance;
     const V radius1 = size(p, 0, 0), radius2 = size(p, 1, 0);
@@ -165,7 +178,7 @@ class Collider {
   // half of a geom's capsule, or of the one around it, from its middle to an end
   V3<V> arm(const Pair& p, int i) const {
     const Geom& g = plan_.geoms[p.geom[i]];
-    const auto along = g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER ? load9(w_.xmat + 9 * g.body) * constant3<V>(g.axis) : axis(p, i);
+    const auto along = has_matrix(g) ? load9(w_.xmat + 9 * g.body) * constant3<V>(g.axis) : axis(p, i);
     return V(g.half) * along;
   }
 

@@ -218,6 +218,7 @@ class Reader {
     if (type1 == mjGEOM_PLANE && type2 == mjGEOM_CAPSULE) return *slots = 2, Pair::kPlaneCapsule;
     if (type1 == mjGEOM_PLANE && type2 == mjGEOM_BOX) return *slots = 4, Pair::kPlaneBox;
     if (type1 == mjGEOM_PLANE && type2 == mjGEOM_CYLINDER) return *slots = 4, Pair::kPlaneCylinder;
+    if (type1 == mjGEOM_PLANE && type2 == mjGEOM_ELLIPSOID) return Pair::kPlaneEllipsoid;
     if (type1 == mjGEOM_SPHERE && type2 == mjGEOM_SPHERE) return Pair::kSphereSphere;
     if (type1 == mjGEOM_SPHERE && type2 == mjGEOM_CAPSULE) return Pair::kSphereCapsule;
     if (type1 == mjGEOM_CAPSULE && type2 == mjGEOM_CAPSULE) return Pair::kCapsuleCapsule;
@@ -240,19 +241,21 @@ class Reader {
     pair.first_block = static_cast<int>(plan_.blocks.size());
     const auto columns = contact_columns(pair.body[0], pair.body[1]);
     if (columns.empty()) return;
-    if (pair.kind == Pair::kOther) refuse_if_near(pair);
+    if (pair.kind == Pair::kOther) refuse_if_common(pair);
     for (int i = 0; i < pair.slots; ++i) add_contact(pair, surface, columns);
     plan_.pairs.push_back(pair);
   }
 
-  // a pair that would leave every step to libmujoco: MuJoCo finds its geoms together in the model's initial pose
-  void refuse_if_near(const Pair& pair) {
+  // pairs that would leave most steps to libmujoco: boxes, which lie on each other, and what is together from the beginning
+  void refuse_if_common(const Pair& pair) {
     if (!rest_) {
       rest_.reset(mj_makeData(&m_));
       if (!rest_) throw std::runtime_error("MuJoCo found no memory for a simulation");
       mj_kinematics(&m_, rest_.get());
     }
     const int g1 = pair.names[0], g2 = pair.names[1];
+    if (m_.geom_type[g1] == mjGEOM_BOX && m_.geom_type[g2] == mjGEOM_BOX)
+      throw Unsupported("geoms " + std::to_string(g1) + " and " + std::to_string(g2) + ": contacts of two boxes");
     if (mj_geomDistance(&m_, rest_.get(), g1, g2, 1, nullptr) > kNear + pair.margin) return;
     throw Unsupported("geoms " + std::to_string(g1) + " and " + std::to_string(g2) +
                       " are near each other in the model's initial pose, of a kind of pair that is not computed");

@@ -79,8 +79,8 @@ void bias_forces(const Plan& plan, Work<V>& w) {
 }
 
 template <class V>
-void push(const Combination& c, V force, V* qfrc) {
-  for (const auto& term : c.terms) qfrc[term.dof] = fma(V(term.coefficient), force, qfrc[term.dof]);
+void push(const Combination& c, const Plan& plan, const Work<V>& w, V force, V* qfrc) {
+  for (const auto& term : c.terms) qfrc[term.dof] = fma(coefficient(term, plan, w), force, qfrc[term.dof]);
 }
 
 template <class V>
@@ -93,7 +93,7 @@ void passive_forces(const Plan& plan, Work<V>& w) {
     if (tendon.stiffness == 0 && tendon.damping == 0) continue;
     const V length = w.ten_length[t], low(tendon.spring_low), high(tendon.spring_high);
     const V stretch = select(length > high, length - high, select(length < low, length - low, V(0)));
-    push(tendon, -fma(V(tendon.stiffness), stretch, V(tendon.damping) * w.ten_velocity[t]), w.qfrc_passive);
+    push(tendon, plan, w, -fma(V(tendon.stiffness), stretch, V(tendon.damping) * w.ten_velocity[t]), w.qfrc_passive);
   }
 }
 
@@ -123,14 +123,14 @@ void actuator_forces(const Plan& plan, Work<V>& w) {
     }
     V gain(a.gain[0]), bias(a.bias[0]);
     if (a.gain[1] != 0 || a.gain[2] != 0 || a.bias[1] != 0 || a.bias[2] != 0) {
-      const V length = length_of(a.transmission, w.qpos), velocity = velocity_of(a.transmission, w.qvel);
+      const V length = length_of(a.transmission, plan, w), velocity = velocity_of(a.transmission, plan, w);
       gain = fma(V(a.gain[2]), velocity, fma(V(a.gain[1]), length, gain));
       bias = fma(V(a.bias[2]), velocity, fma(V(a.bias[1]), length, bias));
     }
     V force = fma(gain, input, bias);
     if (a.force_limited) force = clipped(force, a.force_range);
     w.actuator_force[number++] = force;
-    push(a.transmission, force, w.qfrc_actuator);
+    push(a.transmission, plan, w, force, w.qfrc_actuator);
   }
   for (const auto& limit : plan.force_limits)
     w.qfrc_actuator[limit.dof] = min(max(w.qfrc_actuator[limit.dof], V(limit.low)), V(limit.high));

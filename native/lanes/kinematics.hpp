@@ -24,12 +24,17 @@ void place_fixed(const Plan& plan, Work<V>& w) {
   }
 }
 
+// is its whole orientation asked for? Else its axis is
+inline bool has_matrix(const Geom& g) {
+  return g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER || g.type == mjGEOM_ELLIPSOID;
+}
+
 template <class V>
 void place_geom(const Geom& g, int i, Work<V>& w) {
   const auto mat = load9(w.xmat + 9 * g.body);
   store3(w.geom_xpos + 3 * i, load3(w.xpos + 3 * g.body) + mat * constant3<V>(g.pos));
   if (g.type == mjGEOM_SPHERE) return;
-  if (g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER) return store9(w.geom_xmat + 9 * i, mat * constant9<V>(g.mat));
+  if (has_matrix(g)) return store9(w.geom_xmat + 9 * i, mat * constant9<V>(g.mat));
   store3(w.geom_xmat + 9 * i, mat * constant3<V>(g.axis));  // all that is asked of others
 }
 
@@ -113,24 +118,29 @@ void kinematics(const Plan& plan, Work<V>& w) {
 }
 
 template <class V>
-V length_of(const Combination& c, const V* qpos) {
+V coefficient(const Combination::Term& term, const Plan& plan, const Work<V>& w) {
+  return plan.own_coefficients && term.wrap >= 0 ? V(term.gear) * w.wrap_prm[term.wrap] : V(term.coefficient);
+}
+
+template <class V>
+V length_of(const Combination& c, const Plan& plan, const Work<V>& w) {
   V sum(0);
-  for (const auto& term : c.terms) sum = fma(V(term.coefficient), qpos[term.qpos], sum);
+  for (const auto& term : c.terms) sum = fma(coefficient(term, plan, w), w.qpos[term.qpos], sum);
   return sum;
 }
 
 template <class V>
-V velocity_of(const Combination& c, const V* qvel) {
+V velocity_of(const Combination& c, const Plan& plan, const Work<V>& w) {
   V sum(0);
-  for (const auto& term : c.terms) sum = fma(V(term.coefficient), qvel[term.dof], sum);
+  for (const auto& term : c.terms) sum = fma(coefficient(term, plan, w), w.qvel[term.dof], sum);
   return sum;
 }
 
 template <class V>
 void tendons(const Plan& plan, Work<V>& w) {
   for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
-    w.ten_length[t] = length_of(plan.tendons[t], w.qpos);
-    w.ten_velocity[t] = velocity_of(plan.tendons[t], w.qvel);
+    w.ten_length[t] = length_of(plan.tendons[t], plan, w);
+    w.ten_velocity[t] = velocity_of(plan.tendons[t], plan, w);
   }
 }
 

@@ -82,7 +82,7 @@ Combination fixed_tendon(const mjModel& m, int t) {
   Combination tendon;
   for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w) {
     const int j = m.wrap_objid[w];
-    tendon.terms.push_back({m.jnt_qposadr[j], m.jnt_dofadr[j], m.wrap_prm[w]});
+    tendon.terms.push_back({m.jnt_qposadr[j], m.jnt_dofadr[j], m.wrap_prm[w], w});
   }
   if (!(m.opt.disableflags & mjDSBL_SPRING)) tendon.stiffness = m.tendon_stiffness[t];
   if (!(m.opt.disableflags & mjDSBL_DAMPER)) tendon.damping = m.tendon_damping[t];
@@ -96,7 +96,7 @@ Actuator actuator_of(const mjModel& m, const Plan& plan, int i) {
   const double gear = m.actuator_gear[6 * out];
   if (m.actuator_trntype[i] == mjTRN_TENDON) {
     a.transmission.terms = plan.tendons[static_cast<std::size_t>(target)].terms;
-    for (auto& term : a.transmission.terms) term.coefficient *= gear;
+    for (auto& term : a.transmission.terms) term.coefficient *= gear, term.gear = gear;
   } else {
     a.transmission.terms = {{m.jnt_qposadr[target], m.jnt_dofadr[target], gear}};
   }

@@ -46,6 +46,8 @@ struct Combination {
   struct Term {
     int qpos, dof;
     double coefficient;
+    int wrap = -1;     // of a tendon, its number among wrap_prm; the coefficient is then `gear` times that
+    double gear = 1;
   };
   std::vector<Term> terms;
   double stiffness = 0, damping = 0, spring_low = 0, spring_high = 0;  // of a tendon
@@ -92,7 +94,7 @@ struct Block {
 };
 
 struct Pair {
-  enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kPlaneCylinder, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kOther };
+  enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kPlaneCylinder, kPlaneEllipsoid, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kOther };
 
   Kind kind;
   int geom[2];                // in Plan::geoms
@@ -130,6 +132,7 @@ struct Plan {
   std::vector<Body> bodies;   // those that can move, parents first
   std::vector<int> fixed;     // numbers of the others
   bool own_poses = false;     // bodies' positions and orientations differ between simulations
+  bool own_coefficients = false;  // so do tendons' coefficients
   std::vector<int> trees;     // numbers of the bodies that are roots, among those that can move
   std::vector<double> armature, damping;
   Pattern mass;               // of the inertia matrix

@@ -150,6 +150,7 @@ class Lanes final : public Core {
     each_state(d, read);
     read(w_.time, &d.time, 1), read(w_.ctrl, d.ctrl, m.nu);
     read(w_.mocap_pos, d.mocap_pos, 3 * m.nmocap), read(w_.mocap_quat, d.mocap_quat, 4 * m.nmocap);
+    if (plan_.own_coefficients) read(w_.wrap_prm, own.wrap_prm, m.nwrap);
     if (plan_.own_poses) read(w_.body_pos, own.body_pos, 3 * m.nbody), read(w_.body_quat, own.body_quat, 4 * m.nbody);
   }
 

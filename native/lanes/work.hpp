@@ -20,7 +20,7 @@ struct Work {
   // the state, and what acts on it: one after the other as far as `time`
   V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat, *time;
   V *before;                // the state at a step's beginning, in the same order
-  V *body_pos, *body_quat;  // where they differ
+  V *body_pos, *body_quat, *wrap_prm;  // where they differ
 
   // positions: of all bodies by their numbers, of the plan's geoms by theirs
   V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity, *geom_xpos, *geom_xmat, *sensordata;
@@ -69,6 +69,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(before, nq + 2 * nv + na + nu + 1);
   take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap);
   take(body_pos, plan.own_poses ? 3 * nbody : 0), take(body_quat, plan.own_poses ? 4 * nbody : 0);
+  take(wrap_prm, plan.own_coefficients ? m.nwrap : 0);
   take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);
   take(xanchor, 3 * m.njnt), take(xaxis, 3 * m.njnt), take(subtree_com, 3 * nbody), take(cinert, 10 * nbody);
   take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(sensordata, m.nsensordata), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);

@@ -83,9 +83,9 @@ class Generator {
   }
 
   std::string geom() {
-    const char* kinds[] = {"sphere", "capsule", "capsule", "box", "cylinder"};
-    const int kind = integer(0, 4);
-    const std::string sizes = kind == 0 ? text(real(0.04, 0.12)) : kind == 3 ? reals(3, 0.04, 0.12) : reals(2, 0.04, 0.12);
+    const char* kinds[] = {"sphere", "capsule", "capsule", "box", "cylinder", "ellipsoid"};
+    const int kind = integer(0, 5);
+    const std::string sizes = kind == 0 ? text(real(0.04, 0.12)) : kind == 3 || kind == 5 ? reals(3, 0.04, 0.12) : reals(2, 0.04, 0.12);
     std::string g = attribute("type", kinds[kind]) + attribute("size", sizes) + attribute("pos", reals(3, -0.1, 0.1));
     if (kind >= 3) g += "contype='0' conaffinity='2' ";  // they touch the floor alone
     return "<geom " + g + attribute("euler", reals(3, -3, 3)) + surface() + "/>";
