@@ -80,7 +80,7 @@ SECTIONS = {
             lines=(Line("MuJoCo, six robots, 8 to 1,024 environments", "envpool", "EnvPool"),),
             together=r"^\S+( physics=lanes| async)?",
         ),
-        Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="mujoco.md#physics"),
+        Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="physics.md"),
         Benchmark("mujoco_pixels", "--repeats 2 --seconds 0.2 --tasks CheetahRun-v1"),
         Benchmark(
             "kernel_envs",

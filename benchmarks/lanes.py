@@ -148,9 +148,8 @@ def row(task: str, found: dict[str, Any]) -> dict[str, Any]:
 
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
     """Rows as a table."""
-    columns = list(max(rows, key=len))  # some lack speeds
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)]]
-    lines += [[cell(each.get(column)) for column in columns] for each in rows]
+    lines = [list(rows[0]), ["---", *["---:"] * (len(rows[0]) - 1)]]
+    lines += [list(map(cell, each.values())) for each in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -167,6 +166,8 @@ def main() -> None:
         record["rows"].append(row(task, found))
         write(args.out, record)
         print(f"{task}: {found['ratio']}", flush=True)
+    columns = max(record["rows"], key=len)
+    record["rows"] = [{column: each.get(column) for column in columns} for each in record["rows"]]  # some lack speeds
     print(markdown(record["rows"]), *(f"{task}: {why}" for task, why in record["left_out"].items()), sep="\n")
     write(args.out, record)
 
