@@ -77,7 +77,11 @@ SECTIONS = {
             "mujoco_pool",
             "--repeats 2 --seconds 0.2 --tasks HalfCheetah-v5 --sizes 64 1024",
             short="Humanoid's large pool is level with its small one (0.99), in turns that spread by 24 %.",
-            lines=(Line("MuJoCo, six robots, 64 and 1,024 environments", "envpool", "EnvPool"),),
+            lines=(
+                Line(
+                    "MuJoCo, six robots, 64 and 1,024 environments; the least is Humanoid by PGS", "envpool", "EnvPool"
+                ),
+            ),
             together=r"^\S+( physics=lanes| async)?",
         ),
         Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="physics.md"),
