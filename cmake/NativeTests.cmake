@@ -21,8 +21,8 @@ foreach(source IN LISTS native_tests)
   if(family AND NOT TARGET ${simulators})
     continue()
   endif()
-  if(name MATCHES "^test_atari_(machine|fuzz)$" AND HEADRACE_SANITIZE STREQUAL thread)
-    continue()  # both run in one thread
+  if(name MATCHES "^test_(atari_machine|atari_fuzz|lanes)$" AND HEADRACE_SANITIZE STREQUAL thread)
+    continue()  # they run in one thread
   endif()
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE headrace_engine)
