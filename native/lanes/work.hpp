@@ -40,7 +40,7 @@ struct Work {
   M bad;           // lanes that are left to mj_step
 
   // the solver
-  V *Ma, *grad, *search, *Mv, *hessian, *hessian_inverse, *product;
+  V *Ma, *grad, *search, *Mv, *hessian, *hessian_inverse;
   Pattern coupled;
 
   // integration
@@ -79,7 +79,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(act_dot, na), take(qacc_smooth, nv), take(qacc, nv);
   take(dist, blocks), take(D, blocks), take(J, plan.jacobian), take(aref, rows), take(jar, rows), take(Jv, rows);
   take(force, rows), take(contact_pos, 3 * blocks), take(contact_frame, 9 * blocks);
-  take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, n), take(hessian_inverse, nv), take(product, 6 * nv);
+  take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, n), take(hessian_inverse, nv);
   take(first_qpos, nq), take(first_qvel, nv), take(first_act, na), take(sum_qvel, nv), take(sum_qacc, nv), take(sum_act, na);
   take(stage_qvel, nv), take(change, nv);
   take(cacc, 6 * nbody), take(cfrc_ext, 6 * nbody), take(cfrc_int, 6 * nbody);
