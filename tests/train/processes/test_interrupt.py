@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 import time
 from contextlib import nullcontext
 from typing import Any
@@ -32,6 +34,28 @@ def test_a_signal_asks_and_a_second_ctrl_c_raises(each: signal.Signals, monkeypa
         assert signal.getsignal(each) is usual
     finally:
         signal.signal(each, before)
+
+
+class InterruptedWrite(io.RawIOBase):
+    """A file in whose write Ctrl-C arrives."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: Any) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        return len(text)
+
+
+def test_a_signal_is_confirmed_in_the_midst_of_another_print(monkeypatch: pytest.MonkeyPatch, capfd: Any):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Interrupt() as interrupt:
+            monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BufferedWriter(InterruptedWrite())))
+            print("a remark", file=sys.stderr, flush=True)
+            assert interrupt and "Ctrl-C again ends at once" in capfd.readouterr().err
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_programs_own_handler_of_term_stays():

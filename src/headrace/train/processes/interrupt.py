@@ -67,8 +67,11 @@ class Interrupt:
 
 
 def _say(words: str) -> None:
-    with suppress(OSError, RuntimeError, ValueError):  # the handler may have interrupted another print
-        print(f"\n{words}", file=sys.stderr, flush=True)
+    with suppress(OSError, ValueError):
+        try:
+            print(f"\n{words}", file=sys.stderr, flush=True)
+        except RuntimeError:  # the handler has interrupted another print, in which Python allows no second one
+            os.write(2, f"\n{words}\n".encode())
 
 
 def _leave_closed_terminal() -> None:
