@@ -1,9 +1,10 @@
 """Does the tuner find as good a size as a grid of 30 does, and how long does it take?
 
 Each task's grid is samplers x environments x minibatches, every point measured as the tuner measures its own
-(`headrace.train.tuning.measure`), with as many threads as the tuner chose: a grid of five numbers would have thousands.
+(`headrace.studies.tuning.measure`), with as many threads as the tuner chose: a grid of five numbers would have
+thousands.
 The tuner's best is measured again with them, in turns with the grid's best, so that both have the same machine. What
-is best is `headrace.train.tuning.tune.best_of`; the replay ratio is free, so that all that is sampled counts.
+is best is `headrace.studies.tuning.tune.best_of`; the replay ratio is free, so that all that is sampled counts.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import tyro
 
 from common import RESULTS, heading, tell
 from headrace.errors import HeadraceError
+from headrace.studies.tuning.measure import Probe, Size, measure
+from headrace.studies.tuning.tune import best_of, limits, tune
 from headrace.train.config.settings import Config, make_config
-from headrace.train.tuning.measure import Probe, Size, measure
-from headrace.train.tuning.tune import best_of, limits, tune
 
 WITHIN, SECONDS = 0.9, 60.0
 

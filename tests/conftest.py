@@ -143,7 +143,17 @@ def make_torch() -> Any:
 @pytest.fixture
 def forked_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The processes of several runs, of seeds, of a sweep or of a leaderboard, are forked; see `programs`."""
-    monkeypatch.setattr("headrace.train.jobs.processes.Popen", Program)
+    monkeypatch.setattr("headrace.studies.jobs.processes.Popen", Program)
+
+
+@pytest.fixture(autouse=True)
+def _full_precision() -> None:
+    """A run sets the precision of products, and how sums are made, for the whole process; the next begins without."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_float32_matmul_precision("highest")
+        if torch.are_deterministic_algorithms_enabled():  # to say so imports torch's compiler, seconds of it
+            torch.use_deterministic_algorithms(False)
 
 
 Make = Callable[..., Any]

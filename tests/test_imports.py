@@ -1,4 +1,4 @@
-"""Imports run one way: cli → `headrace` itself → watch → train → adapters and envs → pool; none goes in a circle.
+"""Imports run one way: cli → `headrace` → watch → studies → train → adapters and envs → pool; none goes in a circle.
 
 Those within functions and under ``TYPE_CHECKING`` count, too.
 """
@@ -16,13 +16,16 @@ MODULES = {".".join(path.relative_to(SOURCES).with_suffix("").parts): path for p
 MODULES = {name.removesuffix(".__init__"): path for name, path in MODULES.items()}
 # what each part may import beside itself and what is for all: each may import what stands below it
 FACE = "headrace itself"
-ORDER = ["cli", FACE, "watch", "train", "testing", "adapters", "", "envs", "pool"]
+ORDER = ["cli", FACE, "watch", "studies", "train", "testing", "adapters", "", "envs", "pool"]
 FOR_ALL = {"errors", "limits", "machine", "native_modules", "version"}
-# the folders of train/: each may import those before it
-FOLDERS = (
-    "config", "runs", "logging", "plots", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",
-    "cluster", "runners", "tuning", "jobs", "launch", "sweep", "leaderboard",
-)  # fmt: skip
+# the folders of train/ and of studies/: each may import those before it
+FOLDERS = {
+    "train": (
+        "config", "runs", "logging", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",
+        "cluster", "runners", "launch",
+    ),
+    "studies": ("plots", "jobs", "tuning", "sweep", "leaderboard"),
+}  # fmt: skip
 
 
 def imported(name: str) -> set[str]:
@@ -62,15 +65,15 @@ def test_imports_run_one_way(of: str) -> None:
     assert wrong == set()
 
 
-@pytest.mark.parametrize("of", FOLDERS)
-def test_imports_within_train_run_one_way(of: str) -> None:
-    below = FOLDERS[: 1 + FOLDERS.index(of)]
+@pytest.mark.parametrize(("package", "of"), [(package, of) for package, each in FOLDERS.items() for of in each])
+def test_imports_within_a_package_run_one_way(package: str, of: str) -> None:
+    below = FOLDERS[package][: 1 + FOLDERS[package].index(of)]
     wrong = {
         f"{name} imports {other}"
         for name in MODULES
-        if name.startswith(f"headrace.train.{of}.")
+        if name.startswith(f"headrace.{package}.{of}.")
         for other in imported(name)
-        if part(other) == "train" and (other.split(".")[2:3] or ["its face"])[0] not in below
+        if part(other) == package and (other.split(".")[2:3] or ["its face"])[0] not in below
     }
     assert wrong == set()
 
@@ -83,16 +86,18 @@ def test_nothing_goes_in_a_circle() -> None:
         pytest.fail(" → ".join(error.args[1]))
 
 
-def test_the_tests_of_training_lie_in_the_same_folders() -> None:
-    tests = Path(__file__).parent / "train"
-    assert {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} == set(FOLDERS)
+@pytest.mark.parametrize("package", FOLDERS)
+def test_tests_lie_in_the_same_folders_as_their_source(package: str) -> None:
+    tests = Path(__file__).parent / package
+    assert {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")} == set(FOLDERS[package])
 
 
 def test_the_picture_of_the_folders_shows_their_order() -> None:
     """The picture is as its script draws it, and the page on the architecture lists the same folders."""
     docs = SOURCES.parent / "docs"
     script = runpy.run_path(str(docs / "images" / "folders.py"))
-    assert [name for name, *_ in reversed(script["TRAIN"])] == list(FOLDERS)
+    order = [*FOLDERS["train"], *FOLDERS["studies"]]
+    assert [name for name, *_ in reversed(script["STUDIES"] + script["TRAIN"])] == order
     assert script["picture"]() == (docs / "images" / "folders.svg").read_text()
     listed = re.findall(r"^    (\w+)/", (docs / "architecture.md").read_text(), re.MULTILINE)
-    assert listed[-len(FOLDERS) :] == list(FOLDERS)
+    assert listed[-len(order) :] == order

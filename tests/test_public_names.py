@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import headrace
+from headrace import studies
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = """
@@ -37,6 +38,10 @@ def test_a_type_checker_knows_the_call_of_train_and_what_the_module_holds(tmp_pa
 
 def test_names_that_are_loaded_late_are_listed() -> None:
     assert set(headrace.__all__) <= set(dir(headrace))
+
+
+def test_names_that_moved_to_studies_are_still_those_of_training() -> None:
+    assert headrace.train.train_seeds is studies.train_seeds and headrace.train.resume_seeds is studies.resume_seeds
 
 
 def test_help_tells_how_train_is_called() -> None:

@@ -10,13 +10,16 @@ from pathlib import Path
 
 WIDTH, LEFT, ROW, GAP = 900, 20, 34, 6
 BLUE, GREEN, SAND, GREY = "#dbe9f6", "#e3f1e1", "#f7efdc", "#eeeeee"
-# of train/, from the last to import to the first: folder, contents, the question that it answers
-TRAIN = [
+# from the last folder to import to the first: folder, contents, the question that it answers
+STUDIES = [
     ("leaderboard", "seconds to a return, for a list of tasks", ""),
     ("sweep", "searches for settings", ""),
-    ("launch", "checks settings, begins or goes on", "what train() does first"),
-    ("jobs", "several runs at once, in processes", ""),
     ("tuning", "measures a machine, and chooses settings", ""),
+    ("jobs", "several runs at once, in processes", "where several seeds are trained"),
+    ("plots", "curves of many runs, bands over seeds", ""),
+]
+TRAIN = [
+    ("launch", "checks settings, begins or goes on", "what train() does first"),
     ("runners", "the training loops", "where a run is trained"),
     ("cluster", "samplers as Ray actors on other nodes", ""),
     ("workers", "samplers, learners, evaluator", "what a worker process does"),
@@ -26,8 +29,7 @@ TRAIN = [
     ("storage", "samples, minibatches, replays, priorities", "where a batch is formed"),
     ("modules", "networks, distributions, normalisation", ""),
     ("processes", "start, supervise, share memory", "where a process is started"),
-    ("plots", "curves of runs, bands over seeds", ""),
-    ("logging", "metrics, dashboard, timers", ""),
+    ("logging", "metrics, dashboard, timers, a run's plot", ""),
     ("runs", "run folder, checkpoints, lock, trust", "where a run is written"),
     ("config", "settings, presets, checks", ""),
 ]
@@ -62,19 +64,20 @@ def picture() -> str:
     inner, parts, y = WIDTH - 2 * LEFT - 40, [], 20.0
     parts += row(LEFT, y, WIDTH - 2 * LEFT, SAND, "cli/", "the command headrace, a module for each subcommand")
     y += ROW + GAP
-    parts.append(box(LEFT, y, WIDTH - 2 * LEFT, 34 + len(TRAIN) * (ROW + GAP) + 6, "#ffffff"))
-    parts.append(text(LEFT + 14, y + 22, "train/", 'font-weight="bold"'))
-    y += 34
-    top = y
-    for name, contents, answer in TRAIN:
-        parts += row(LEFT + 44, y, inner - 20, BLUE, name, contents, answer)
-        y += ROW + GAP
-    arrow = f"M {LEFT + 24} {top + 4:g} V {y - GAP - 12:g}"
-    parts.append(f'<path d="{arrow}" stroke="#555555" fill="none" marker-end="url(#head)"/>')
-    middle = (top + y) / 2
-    turned = f'text-anchor="middle" transform="rotate(-90 {LEFT + 18} {middle:g})" fill="#555555"'
-    parts.append(text(LEFT + 18, middle, "imports", turned))
-    y += 6 + GAP
+    for package, folders in (("studies/", STUDIES), ("train/", TRAIN)):
+        parts.append(box(LEFT, y, WIDTH - 2 * LEFT, 34 + len(folders) * (ROW + GAP) + 6, "#ffffff"))
+        parts.append(text(LEFT + 14, y + 22, package, 'font-weight="bold"'))
+        y += 34
+        top = y
+        for name, contents, answer in folders:
+            parts += row(LEFT + 44, y, inner - 20, BLUE, name, contents, answer)
+            y += ROW + GAP
+        arrow = f"M {LEFT + 24} {top + 4:g} V {y - GAP - 12:g}"
+        parts.append(f'<path d="{arrow}" stroke="#555555" fill="none" marker-end="url(#head)"/>')
+        middle = (top + y) / 2
+        turned = f'text-anchor="middle" transform="rotate(-90 {LEFT + 18} {middle:g})" fill="#555555"'
+        parts.append(text(LEFT + 18, middle, "imports", turned))
+        y += 6 + GAP
     third = (WIDTH - 2 * LEFT - 2 * GAP) / 3
     names = [("testing/", "checks of a task"), ("adapters/", "other libraries"), ("envs/", "task families")]
     for i, (name, contents) in enumerate(names):

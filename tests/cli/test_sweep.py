@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
+from headrace.studies.sweep.summary import summary
 from headrace.train.config.settings import Config
 from headrace.train.runs.folder import RunFolder
-from headrace.train.sweep.summary import summary
 from programs import Program
 
 TINY = ["--num-envs", "4", "--minibatch-size", "64", "--hidden", "8"]

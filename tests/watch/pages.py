@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headrace.studies.sweep.trials import Plan, Trial, append
 from headrace.train.config.settings import make_config
 from headrace.train.runs.events import EventLog
-from headrace.train.sweep.trials import Plan, Trial, append
 from programs import Program
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pages import line, serving, wait_for, write_run, write_sweep
 
+from headrace.studies.tuning.measure import Probe, Size
+from headrace.studies.tuning.tune import Tuning
 from headrace.train.runs.events import EventLog
-from headrace.train.tuning.measure import Probe, Size
-from headrace.train.tuning.tune import Tuning
 from programs import Program
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"

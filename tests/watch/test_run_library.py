@@ -14,8 +14,8 @@ import pytest
 from pages import line, write_run, write_sweep
 
 from headrace.errors import OptionError
+from headrace.studies.sweep.trials import Trial, append
 from headrace.train.runs import lock
-from headrace.train.sweep.trials import Trial, append
 from headrace.watch.library import Library
 from headrace.watch.run import Run
 from headrace.watch.sweep import Sweep

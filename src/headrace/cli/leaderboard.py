@@ -12,10 +12,10 @@ from rich.table import Table
 
 from headrace.cli.options import optional
 from headrace.errors import OptionError
-from headrace.train.jobs.seeds import chosen_seeds
-from headrace.train.leaderboard import report
-from headrace.train.leaderboard.board import DEFAULT, Row, chosen_rows, read_board
-from headrace.train.leaderboard.training import check_kept, entries, train_peer, train_row
+from headrace.studies.jobs.seeds import chosen_seeds
+from headrace.studies.leaderboard import report
+from headrace.studies.leaderboard.board import DEFAULT, Row, chosen_rows, read_board
+from headrace.studies.leaderboard.training import check_kept, entries, train_peer, train_row
 from headrace.train.runs.writing import writing
 
 

@@ -10,10 +10,12 @@ import tyro
 
 from headrace.cli.options import check_file, optional
 from headrace.errors import OptionError
-from headrace.train.plots.bands import Mean
-from headrace.train.plots.baselines import read_baselines
-from headrace.train.plots.curves import Source, find_runs, grouped, read_curves
-from headrace.train.plots.figures import Axis, PlotOptions, check_format, plot_groups
+from headrace.studies.plots.bands import Mean
+from headrace.studies.plots.baselines import read_baselines
+from headrace.studies.plots.curves import find_runs, grouped, read_curves
+from headrace.studies.plots.figures import PlotOptions, check_format, plot_groups
+from headrace.train.logging.plot import Axis
+from headrace.train.logging.returns import Source
 
 
 @dataclass(frozen=True)

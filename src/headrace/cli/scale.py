@@ -11,11 +11,11 @@ from rich.console import Console
 from headrace.cli.options import TaskOptions, optional, parse_options
 from headrace.errors import OptionError
 from headrace.machine import readable
+from headrace.studies.tuning.measure import Probe
+from headrace.studies.tuning.scale import Scale, cache_file, forget, scale
 from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.processes.torchrun import refuse
-from headrace.train.tuning.measure import Probe
-from headrace.train.tuning.scale import Scale, cache_file, forget, scale
 
 COLUMNS = f"{'environments':>12}  {'minibatch':>9}  {'steps/s':>11}  {'memory':>9}"
 
@@ -79,7 +79,7 @@ def run(argv: list[str]) -> int:
 
 
 def find_scale(config: Config, **how: Any) -> Scale:
-    """Returns the result of `headrace.train.tuning.scale.scale`, and prints its probes and its result.
+    """Returns the result of `headrace.studies.tuning.scale.scale`, and prints its probes and its result.
 
     ``how`` are that function's other keywords.
     """

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.errors import OptionError
-from headrace.train.jobs.display import shown
-from headrace.train.jobs.processes import DONE
-from headrace.train.jobs.seeds import SeedResult
+from headrace.studies.jobs.display import shown
+from headrace.studies.jobs.processes import DONE
+from headrace.studies.jobs.seeds import SeedResult
 from headrace.train.runs.events import one_line
 
 
@@ -53,8 +53,8 @@ def _table(results: Sequence[SeedResult]) -> Table:
 
 def _plot(folder: Path, results: Sequence[SeedResult]) -> Path | None:
     """Plots the returns of all seeds; returns the plot's path, or None without returns or without matplotlib."""
-    from headrace.train.plots.curves import grouped, read_curves
-    from headrace.train.plots.figures import plot_groups
+    from headrace.studies.plots.curves import grouped, read_curves
+    from headrace.studies.plots.figures import plot_groups
 
     begun = [result.run_dir for result in results if (result.run_dir / "config.json").is_file()]
     curves = read_curves(begun, skipped=lambda words: None)

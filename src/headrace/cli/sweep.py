@@ -14,22 +14,22 @@ from rich.table import Table
 from headrace.cli import train as training
 from headrace.cli.options import optional
 from headrace.errors import OptionError
+from headrace.studies.jobs.display import shown
+from headrace.studies.jobs.processes import side_by_side
+from headrace.studies.jobs.seeds import plain
+from headrace.studies.sweep.pruning import Rule
+from headrace.studies.sweep.samplers import Name, find_sampler
+from headrace.studies.sweep.search import Sweep, best_of, setting_word
+from headrace.studies.sweep.space import Space, candidates, plain_space, read_space, space_of
+from headrace.studies.sweep.summary import importance
+from headrace.studies.sweep.trials import Plan, Trial
 from headrace.train.config.command import option_of, setting_of, train_command
 from headrace.train.config.merge import DECIDING
 from headrace.train.config.registry import DEFAULT_PRESET
 from headrace.train.config.settings import Config
-from headrace.train.jobs.display import shown
-from headrace.train.jobs.seeds import plain
-from headrace.train.launch.checks import side_by_side
 from headrace.train.processes.torchrun import refuse
 from headrace.train.runs import trust as code
 from headrace.train.runs.folder import make_folder
-from headrace.train.sweep.pruning import Rule
-from headrace.train.sweep.samplers import Name, find_sampler
-from headrace.train.sweep.search import Sweep, best_of, setting_word
-from headrace.train.sweep.space import Space, candidates, plain_space, read_space, space_of
-from headrace.train.sweep.summary import importance
-from headrace.train.sweep.trials import Plan, Trial
 
 SHOWN = 10  # largest number of trials in the final table
 REFUSED = ("seeds", "scale", "tune", "resume", "run_dir")

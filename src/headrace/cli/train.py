@@ -20,13 +20,13 @@ from headrace.cli.options import JSON, TaskOptions, optional, parse_json, parse_
 from headrace.cli.seeds import report
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
-from headrace.train import Result, resume, resume_seeds, train, train_seeds
+from headrace.studies.jobs.seeds import Plan, chosen_seeds, is_several, plain, resume_seeds, train_seeds
+from headrace.train import Result, resume, train
 from headrace.train.config.command import setting_of
 from headrace.train.config.fields import settings_of
 from headrace.train.config.merge import DECIDING, algorithms_of, hints
 from headrace.train.config.registry import find_algorithm, who_uses
 from headrace.train.config.settings import make_config
-from headrace.train.jobs.seeds import Plan, chosen_seeds, is_several, plain
 from headrace.train.launch.checks import preload_workers, resolved
 from headrace.train.processes.torchrun import place, refuse
 from headrace.train.runs import trust as code

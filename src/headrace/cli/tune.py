@@ -12,12 +12,12 @@ from rich.console import Console
 
 from headrace.cli.options import TaskOptions, optional, parse_options
 from headrace.errors import OptionError
+from headrace.studies.tuning.measure import Probe
+from headrace.studies.tuning.tune import CACHE, LIMIT, Scope, Tuning, forget, tune
 from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, resolved
 from headrace.train.processes.torchrun import refuse
-from headrace.train.tuning.measure import Probe
-from headrace.train.tuning.tune import CACHE, LIMIT, Scope, Tuning, forget, tune
 
 COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),
@@ -100,7 +100,7 @@ def run(argv: list[str]) -> int:
 def find_tuning(
     config: Config, console: Console, keep: Collection[str] = (), table: bool = False, **how: Any
 ) -> Tuning:
-    """Returns the result of `headrace.train.tuning.tune.tune`, and prints its probes and a summary.
+    """Returns the result of `headrace.studies.tuning.tune.tune`, and prints its probes and a summary.
 
     Probes of a stored result are printed only with ``table``. ``keep`` and ``how`` are that function's keywords.
     """

@@ -8,6 +8,7 @@ The module itself can be called: ``headrace.train("CartPole-v1")``.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import sys
@@ -20,19 +21,15 @@ from headrace.limits import limits_named
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.train.config import user_objects
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import side_by_side
-from headrace.train.launch.run import CONTINUABLE, RunOptions, begin, launch, resume_or_begin, resume_run
+from headrace.train.launch.run import RunOptions, begin, launch, resume_or_begin, resume_run
 from headrace.train.processes.start import guard_main
-from headrace.train.processes.torchrun import refuse
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
 from headrace.train.runners.result import Result
-from headrace.train.runs import trust as code
-from headrace.train.runs.folder import RunFolder, folder_path, make_folder
+from headrace.train.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from headrace.train.jobs.seeds import SeedResult
     from headrace.train.play.agent import Agent
 
 
@@ -51,9 +48,7 @@ __all__ = [
     "log_episode",
     "make_config",
     "resume",
-    "resume_seeds",
     "train",
-    "train_seeds",
 ]
 
 
@@ -87,7 +82,7 @@ def train(
         trust: as in `resume`; code that this call names is always trusted.
         callback: a `Callback`, or a function ``(training, line)`` that is called before each line of metrics is
             written; or a sequence of them.
-        tuned: the tuner's result, from `headrace.train.tuning.tune.Tuning.record`, for the run's log of events.
+        tuned: the tuner's result, from `headrace.studies.tuning.tune.Tuning.record`, for the run's log of events.
         overrides: any other setting, of `Config` or of the algorithm. ``network`` may also be a `torch.nn.Module`, of
             which the run learns a copy, or a function or class that makes one; and ``reward`` a function of a
             `headrace.wrappers.Step`.
@@ -110,87 +105,6 @@ def train(
         options = RunOptions(quiet, trust, objects, callbacks_of(callback), tuned)
         start = resume_or_begin if resume else begin
         return launch(lambda w: start(task, settings, run_dir, w), options, {"task": task, **settings})
-
-
-@spaces_read_once()
-def train_seeds(
-    task: str,
-    algo: str = "ppo",
-    *,
-    seeds: int | Sequence[int] = 5,
-    jobs: int = 0,
-    run_dir: str | Path | None = None,
-    quiet: bool = False,
-    **overrides: Any,
-) -> list[SeedResult]:
-    """Trains with several seeds, each a run in a process of its own.
-
-    Args:
-        task: name of the task, which other processes must be able to import: from an installed package, or a file.
-        algo: learning algorithm, as for `train`.
-        seeds: the seeds, or their number n for the seeds 1 to n.
-        jobs: number of runs at once; 0 for as many as the cores allow.
-        run_dir: folder for the runs, ``seed-1`` and so on; by default a new one under ``runs/``.
-        quiet: show no progress.
-        overrides: any other setting, as for `train`.
-
-    Returns:
-        The result of each seed, in their order. A run that fails does not end the others; Ctrl-C ends all with
-        checkpoints.
-
-    Raises:
-        OptionError: an option is unknown or its value invalid, or the folder holds runs already.
-        UnknownTaskError: no task has this name.
-    """
-    from headrace.train.jobs import seeds as several
-
-    numbers = several.chosen_seeds(str(seeds) if isinstance(seeds, int) else ",".join(map(str, (*seeds, ""))))
-    refuse("training with several seeds")
-    overrides = {"algo": algo} | overrides
-    guard_main()
-    config, most = side_by_side(task, overrides)
-    decided = {name: getattr(config, name) for name in ("samplers", "actor_device") if hasattr(config, name)}
-    plan = several.Plan(task, several.plain(overrides | decided), numbers)
-    folder = make_folder(run_dir, task)
-    code.remember({**plan.settings, "task": task})
-    plan.write(folder)
-    return several.run_seeds(folder, plan, config, jobs or most, quiet)
-
-
-@spaces_read_once()
-def resume_seeds(
-    run_dir: str | Path,
-    *,
-    seeds: Sequence[int] = (),
-    jobs: int = 0,
-    quiet: bool = False,
-    trust: bool = False,
-    **changes: Any,
-) -> list[SeedResult]:
-    """Continues the runs of the seeds in a folder that are not done, as `train_seeds` does.
-
-    Args:
-        run_dir: the folder of the runs.
-        seeds: further seeds.
-        jobs, quiet: as for `train_seeds`.
-        trust, changes: as for `resume`.
-
-    Raises:
-        OptionError: the folder holds no runs of several seeds, or a setting cannot change.
-        StateError: the plan in the folder is damaged.
-        TrustError: the plan names code, or another machine, that this user has not named or agreed to before.
-    """
-    from headrace.train.jobs import seeds as several
-
-    refuse("training with several seeds")
-    guard_main()
-    folder = folder_path(run_dir)
-    plan = several.Plan.read(folder)
-    code.admit({**plan.settings, "task": plan.task}, folder, trust, training=True)
-    plan = several.changed_plan(plan, changes, CONTINUABLE).with_seeds(seeds)
-    config, most = side_by_side(plan.task, plan.settings)
-    plan.write(folder)
-    return several.run_seeds(folder, plan, config, jobs or most, quiet, trust)
 
 
 @limits_named("training")
@@ -315,8 +229,13 @@ class CallableModule(ModuleType):
     # for type checkers and editors, which see an object of this type in place of the module
     Callback, Config, Result, Training = Callback, Config, Result, Training
     load, log_episode, make_config = staticmethod(load), staticmethod(log_episode), staticmethod(make_config)
-    resume, resume_seeds = staticmethod(resume), staticmethod(resume_seeds)
-    train, train_seeds = staticmethod(train), staticmethod(train_seeds)
+    resume, train = staticmethod(resume), staticmethod(train)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("train_seeds", "resume_seeds"):  # which were here before they moved to headrace.studies
+        return getattr(importlib.import_module("headrace.studies"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # what help(headrace.train) and editors show of the call

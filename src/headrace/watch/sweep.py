@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
+from headrace.studies.sweep.summary import summary
+from headrace.studies.sweep.trials import FILE, TRIALS
 from headrace.train.runs.events import one_line
-from headrace.train.sweep.summary import summary
-from headrace.train.sweep.trials import FILE, TRIALS
 from headrace.watch.files import identity, stamp
 
 INTERVAL = 10.0  # seconds after which the values of running trials are read again
@@ -24,7 +24,7 @@ class Sweep:
 
     Attributes:
         id: the folder's id in messages.
-        told: the result of `headrace.train.sweep.summary.summary`, with the ``id`` of each trial's run; ``problem``
+        told: the result of `headrace.studies.sweep.summary.summary`, with the ``id`` of each trial's run; ``problem``
             describes the error if there is no summary, and is otherwise empty.
         version: a number that increases whenever ``told`` changes.
     """

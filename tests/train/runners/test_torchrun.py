@@ -27,6 +27,7 @@ from learners import (
 )
 
 import headrace
+from headrace import studies
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train import resume
@@ -177,7 +178,7 @@ def test_what_is_nothing_for_torchrun_says_so(tmp_path, capsys):
     with pytest.raises(OptionError, match="callbacks"):
         train("CartPole-v1", run_dir=tmp_path, callback=headrace.train.Callback())
     with pytest.raises(OptionError, match="several seeds"):
-        headrace.train.train_seeds("CartPole-v1", seeds=2)
+        studies.train_seeds("CartPole-v1", seeds=2)
     for words in (
         ["train", "CartPole-v1", "--seeds", "2"],
         ["train", "CartPole-v1", "--scale"],

@@ -13,18 +13,20 @@ import numpy as np
 import pytest
 
 import headrace
+from headrace import studies
 from headrace.cli.main import main
 from headrace.errors import OptionError, StateError, StorageError
-from headrace.train.jobs.processes import MetricsTail, Processes
+from headrace.studies.jobs.processes import MetricsTail, Processes
+from headrace.studies.plots.curves import read_curves
+from headrace.studies.sweep import trials
 from headrace.train.logging.metrics import MetricsWriter, read_metrics
+from headrace.train.logging.plot import plot_returns
+from headrace.train.logging.returns import read_curve
 from headrace.train.play.evaluate import evaluate
-from headrace.train.plots.curves import read_curve, read_curves
-from headrace.train.plots.figures import plot_returns
 from headrace.train.runs import checkpoint, episodes, files, live, lock, writing
 from headrace.train.runs.events import EventLog, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.status import last_line, read_status
-from headrace.train.sweep import trials
 from headrace.watch.tail import Tail, sample
 
 TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False}
@@ -202,4 +204,4 @@ def test_runs_of_seeds_and_sweeps_stay_in_their_folder(tmp_path: Path, kept: Pat
     plan = tmp_path / "seeds" / "seeds.json"
     plan.symlink_to("/dev/zero")
     with pytest.raises((StateError, OptionError)):
-        headrace.train.resume_seeds(tmp_path / "seeds")
+        studies.resume_seeds(tmp_path / "seeds")

@@ -17,11 +17,12 @@ import pytest
 import headrace
 import headrace.train
 import programs
+from headrace import studies
 from headrace.cli.main import main
 from headrace.errors import HeadraceError, OptionError, StateError, StorageError
 from headrace.train.config.settings import Config, make_config
+from headrace.train.logging.plot import plot_returns
 from headrace.train.play.evaluate import evaluate
-from headrace.train.plots.figures import plot_returns
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 
@@ -287,11 +288,11 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_again_in_silence(tmp_path
 
 @pytest.mark.parametrize("path", [None, 3, b"runs/mine"])
 def test_what_is_no_path_is_an_error_that_says_so(path) -> None:
-    calls = [headrace.load, headrace.train.resume, headrace.train.resume_seeds, evaluate, plot_returns]
+    calls = [headrace.load, headrace.train.resume, studies.resume_seeds, evaluate, plot_returns]
     for call in calls if path is not None else calls[:1]:
         with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
             call(path)
-    for call in (headrace.train.train, headrace.train.train_seeds) if path is not None else ():
+    for call in (headrace.train.train, studies.train_seeds) if path is not None else ():
         with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
             call("CartPole-v1", run_dir=path, quiet=True, **TINY)
 

@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save_file
 from headrace.cli.main import main
 from headrace.errors import StateError, TrustError
 from headrace.pool.state import seal as checked
-from headrace.train import resume, resume_seeds, train, train_seeds
+from headrace.studies import resume_seeds, train_seeds
+from headrace.train import resume, train
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.seal import is_sealed, sealed
 from python_games import COUNT

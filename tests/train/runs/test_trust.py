@@ -20,13 +20,14 @@ import pytest
 
 import headrace
 import programs
+from headrace import studies
 from headrace.cli.main import main
 from headrace.errors import HeadraceError, TrustError
+from headrace.studies.sweep.trials import Plan
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.video import record
 from headrace.train.runs import trust
 from headrace.train.runs.folder import RunFolder
-from headrace.train.sweep.trials import Plan
 from headrace.watch.library import Library
 from headrace.watch.sweep import Sweep
 from nightly import rest_nightly
@@ -347,7 +348,7 @@ def test_plans_of_seeds_and_sweeps_are_asked_about_as_runs_are(asking, tmp_path,
     assert main(["train", "--resume", str(seeds)]) == 1
     assert "os:system" in capsys.readouterr().err
     with pytest.raises(TrustError, match="os:system"):
-        headrace.train.resume_seeds(seeds)
+        studies.resume_seeds(seeds)
     plan.write(sweep)
     assert main(["sweep", "--resume", str(sweep)]) == 1
     assert "calls json:loads" in capsys.readouterr().err

@@ -81,20 +81,6 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     return Request(requested, config, setups, why, dict(turned_off(config, overrides, setups)))
 
 
-def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
-    """Returns the settings with which a run begins, and how many such runs the cores can train side by side.
-
-    Raises:
-        OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
-    """
-    from headrace.pool.registry import build_task
-    from headrace.train.jobs.processes import jobs_for
-
-    request = check_request(task, overrides)
-    kernel = build_task(task, **request.config.env_options).kernel
-    return request.config, jobs_for(request.setups, kernel is not None)
-
-
 def resolved(config: Config) -> Config:
     """Returns the configuration with which a run begins.
 

@@ -216,7 +216,7 @@ def _plot(run: RunFolder) -> Path | None:
     if is_newer(run.plot_file, run.metrics_file, run.config_file):
         return run.plot_file
     try:
-        from headrace.train.plots.figures import plot_returns
+        from headrace.train.logging.plot import plot_returns
 
         return plot_returns(run.path)
     except ImportError:

@@ -1,0 +1,242 @@
+"""The rows of a leaderboard, read from a TOML file: a task, settings, and the returns to reach.
+
+Headrace's own list is ``board.toml`` beside this module.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_type_hints
+
+from headrace.errors import OptionError
+from headrace.studies.leaderboard.peers import LIBRARIES
+from headrace.train.config.checks import check_storable, describe, matches
+from headrace.train.config.command import train_command
+
+T = TypeVar("T")
+DEFAULT = Path(__file__).with_name("board.toml")
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+GAMES = 20  # number of episodes that a trained agent plays, unless a row has another number
+NEEDED = ("name", "task", "goals", "total_steps", "minutes")
+# settings of a row that is judged by games: a checkpoint every ten seconds, all of them kept
+CHECKPOINTS = {"checkpoint_seconds": 10.0, "keep_checkpoints": 1000}
+OWN = ("task", "goals", "minutes", "algo", "judge")
+ENDS = {"total_steps": "total_steps", "stop_at_return": "goals", "stop_episodes": "games"}
+"""settings of a run that follow from a row → the key of the row"""
+QUIET = {"video": False, "viewer": False}
+NOT_SETTINGS = {
+    "task": "is a key of the row itself",
+    "algo": "is a key of the row itself",
+    "seed": "is chosen by --seeds",
+    **{name: f"follows from the row's {key}" for name, key in ENDS.items()},
+    **dict.fromkeys(("run_dir", "resume", "quiet", "trust", "callback", "tuned"), "is set by the leaderboard"),
+}
+"""keywords of `headrace.train.train` that no row can set → the reason, for messages"""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published result of another system.
+
+    Attributes:
+        who: the name of the system or paper.
+        source: where the result was published.
+        seconds, steps: seconds and agent steps until then; None if the source does not report them.
+    """
+
+    who: str
+    goal: float
+    source: str
+    seconds: float | None = None
+    steps: int | None = None
+    hardware: str = ""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another library's training of the same task, for comparison.
+
+    Attributes:
+        who: the library, one of `headrace.studies.leaderboard.peers.LIBRARIES`.
+        task: the library's name of the task; by default the row's.
+    """
+
+    who: str
+    algo: str
+    source: str
+    task: str = ""
+    num_envs: int = 1
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a leaderboard.
+
+    Attributes:
+        name: the name of the row and of its folder: lower-case letters, digits, dots and hyphens.
+        goals: increasing mean returns, for each of which the time is measured; a run ends at the last.
+        total_steps: agent steps after which a run ends.
+        minutes: minutes of training after which a run ends.
+        settings: further keyword arguments of `headrace.train.train`.
+        games: episodes that the trained agent plays without exploration.
+        judge: how a goal is reached: by the mean of the last ``games`` episodes of ``"training"``, or of ``"games"``
+            that a checkpoint plays without exploration.
+        margin: how far above the last goal the mean of training ends a run, so that its last checkpoints reach the goal
+            in games, too.
+    """
+
+    name: str
+    task: str
+    goals: tuple[float, ...]
+    total_steps: int
+    minutes: float
+    algo: str = "ppo"
+    settings: dict[str, Any] = field(default_factory=dict)
+    games: int = GAMES
+    judge: Literal["training", "games"] = "training"
+    margin: float = 0.0
+    published: tuple[Published, ...] = ()
+    peers: tuple[Peer, ...] = ()
+
+    def kept(self) -> dict[str, Any]:
+        """Returns the values on which a seed's results depend, as JSON represents them."""
+        judge = {"judge": self.judge} if self.judge != "training" else {}
+        return {
+            "task": self.task,
+            "goals": list(self.goals),
+            "minutes": self.minutes,
+            **judge,
+            **self.requested_settings(),
+        }
+
+    @classmethod
+    def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
+        """Returns the row whose `kept` values are given, without peers.
+
+        Args:
+            values: those of `kept`, and the published results under ``"published"``.
+        """
+        rest = {key: value for key, value in values.items() if key not in (*OWN, *ENDS, *QUIET)}
+        named = {key: values[key] for key in ("task", "total_steps", "minutes", "algo")}
+        published = tuple(Published(**each) for each in rest.pop("published", ()))
+        goals, games, judge = tuple(values["goals"]), values["stop_episodes"], values.get("judge", "training")
+        if judge == "games":
+            rest = {key: value for key, value in rest.items() if CHECKPOINTS.get(key) != value}
+        margin = values["stop_at_return"] - max(goals)
+        return cls(
+            name, **named, goals=goals, games=games, judge=judge, margin=margin, settings=rest, published=published
+        )
+
+    def kept_of(self, peer: Peer) -> dict[str, Any]:
+        """Returns the values on which the results of a peer's seed depend, as JSON represents them."""
+        ends = {name: self.kept()[name] for name in ("task", "goals", "minutes", "total_steps", "stop_episodes")}
+        own = {"algo": peer.algo, "num_envs": peer.num_envs, "settings": peer.settings}
+        return ends | own | ({"task": peer.task} if peer.task else {})
+
+    def requested_settings(self) -> dict[str, Any]:
+        end = max(self.goals) + self.margin
+        ends = {"total_steps": self.total_steps, "stop_at_return": end, "stop_episodes": self.games}
+        kept = CHECKPOINTS if self.judge == "games" else {}
+        return {"algo": self.algo, **QUIET, **ends, **kept, **self.settings}
+
+    def command(self, seed: int) -> str:
+        """Returns the shell command that trains one seed without the leaderboard."""
+        return train_command(self.task, {**self.requested_settings(), "seed": seed})
+
+
+def read_board(file: str | Path = DEFAULT) -> list[Row]:
+    """Returns the rows in a file.
+
+    Raises:
+        OptionError: the file cannot be read, or a row is invalid; the message names the row.
+    """
+    try:
+        values = tomllib.loads(Path(file).read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OptionError(f"{file} cannot be read as a board: {error}") from error
+    _check_known(str(file), values, ("row",))
+    rows = [_row(file, number, each) for number, each in enumerate(_tables(file, values, "row"), 1)]
+    if not rows:
+        raise OptionError(f"{file} has no rows: each begins with [[row]]")
+    names = [row.name for row in rows]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise OptionError(f"{file} has two rows of the name {twice}")
+    return rows
+
+
+def chosen_rows(rows: list[Row], names: tuple[str, ...]) -> list[Row]:
+    """Returns the rows of these names; all rows if no name is given.
+
+    Raises:
+        OptionError: no row has one of the names.
+    """
+    known = {row.name: row for row in rows}
+    for name in names:
+        if name not in known:
+            raise OptionError(f"the board has no row {name!r}; it has {', '.join(known)}")
+    return [known[name] for name in names] if names else rows
+
+
+def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
+    where = f"{file}, row {values.get('name', number)!r}"
+    for name in NEEDED:
+        if name not in values:
+            raise OptionError(f"{where} has no {name}")
+    if not (isinstance(values["name"], str) and _NAME.fullmatch(values["name"])):
+        raise OptionError(f"{where}: a name has lower-case letters, digits, dots and hyphens")
+    goals = values["goals"]
+    if not (isinstance(goals, list) and goals and all(map(_finite, goals)) and sorted({*goals}) == goals):
+        raise OptionError(f"{where}: goals={goals!r} must be a list of increasing returns, such as [6000, 9000]")
+    for name in ("total_steps", "minutes", "games"):
+        if name in values and not (_finite(values[name]) and values[name] > 0):
+            raise OptionError(f"{where}: {name}={values[name]!r} must be a number above 0")
+    if not (_finite(values.get("margin", 0.0)) and values.get("margin", 0.0) >= 0):
+        raise OptionError(f"{where}: margin={values['margin']!r} must be a number of at least 0")
+    for name in values.get("settings", {}) if isinstance(values.get("settings"), dict) else ():
+        if name in NOT_SETTINGS:
+            raise OptionError(f"{where}: settings.{name} {NOT_SETTINGS[name]}: leave it out of settings")
+    published = tuple(_made(where, Published, each) for each in _tables(where, values, "published"))
+    peers = tuple(_made(where, Peer, each) for each in _tables(where, values, "peers"))
+    libraries = [peer.who for peer in peers]
+    if twice := next((who for who in libraries if libraries.count(who) > 1), None):
+        raise OptionError(f"{where} has two peers of the name {twice}")
+    if other := next((who for who in libraries if who not in LIBRARIES), None):
+        raise OptionError(f"{where} names {other!r} as a peer; there are {', '.join(LIBRARIES)}")
+    named = {"goals": tuple(map(float, goals)), "published": published, "peers": peers}
+    return _made(where, Row, {**values, **named})
+
+
+def _tables(where: str | Path, values: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    found = values.get(name, [])
+    if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
+        raise OptionError(f"{where}: {name} must be tables, [[{name}]]")
+    return found
+
+
+def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
+    hints = get_type_hints(kind)
+    _check_known(where, values, tuple(hints))
+    try:
+        for name, value in values.items():
+            if name in hints and name not in ("published", "peers") and not matches(value, hints[name]):
+                raise OptionError(f"{where}: {name}={value!r} must be {describe(hints[name])}")
+        check_storable("settings", values.get("settings", {}))
+        return kind(**values)
+    except TypeError as error:
+        raise OptionError(f"{where}: {str(error).partition('__init__() ')[2] or error}") from error
+
+
+def _check_known(where: str, values: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """Raises `OptionError` for keys of other names."""
+    if unknown := [name for name in values if name not in names]:
+        raise OptionError(f"{where}: there is no {' and no '.join(unknown)}; keys are {', '.join(names)}")
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

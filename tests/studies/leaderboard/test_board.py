@@ -1,0 +1,118 @@
+"""Boards are read from TOML, and what is wrong with one is said with its row."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import train as training
+from headrace.errors import OptionError
+from headrace.studies.leaderboard import board
+from headrace.train.launch.checks import check_request
+
+ROW = '[[row]]\nname = "one"\ntask = "CartPole-v1"\ngoals = [100, 475]\ntotal_steps = 1000\nminutes = 1\n'
+PUBLISHED = '[[row.published]]\nwho = "Them"\ngoal = 475\nsource = "a page"\n'
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "board.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_row_says_how_it_is_trained(tmp_path: Path) -> None:
+    (row,) = board.read_board(written(tmp_path, ROW + "settings = { learning_rate = 1e-3 }\n" + PUBLISHED))
+    assert row.goals == (100.0, 475.0)
+    assert row.published[0].who == "Them"
+    requested_settings = row.requested_settings()
+    assert requested_settings["stop_at_return"] == 475.0
+    assert requested_settings["learning_rate"] == 1e-3
+
+
+@pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
+def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None:
+    """The settings of each are accepted, and its command says the same."""
+    asked = check_request(row.task, row.requested_settings())
+    words = shlex.split(row.command(3))
+    values = training.overrides(training.parse(words[2:]))
+    assert (
+        check_request(row.task, values).config == check_request(row.task, row.requested_settings() | {"seed": 3}).config
+    )
+    assert asked.config.stop_at_return == max(row.goals) + row.margin
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no rows"),
+        ("row = 3", "must be tables"),
+        ("[[row]", "cannot be read as a board"),
+        (ROW.replace('task = "CartPole-v1"\n', ""), "row 'one' has no task"),
+        (ROW.replace("[100, 475]", "[475, 100]"), "must be a list of increasing returns"),
+        (ROW.replace("[100, 475]", "475"), "must be a list of increasing returns"),
+        (ROW.replace("minutes = 1", "minutes = 0"), "minutes=0 must be a number above 0"),
+        (ROW.replace('"one"', '"../one"'), "a name has lower-case letters"),
+        (ROW + ROW, "two rows of the name one"),
+        (ROW + "colour = 1", "row 'one': there is no colour; keys are name, task, goals, "),
+        (ROW + "colour = 1\nsize = 2", "there is no colour and no size"),
+        ("colour = 1\n" + ROW, "there is no colour; keys are row"),
+        (ROW + "[[rows]]\n", "there is no rows; keys are row"),
+        (ROW + PUBLISHED + "colour = 1", "there is no colour; keys are who, goal, source"),
+        (ROW + '[[row.peers]]\nwho = "sb3"\nalgo = "PPO"\nsource = "us"\nenvs = 3', "there is no envs; keys are who, "),
+        (ROW + "settings = { seed = 3 }", "settings.seed is chosen by --seeds"),
+        (ROW + "settings = { total_steps = 3 }", "settings.total_steps follows from the row's total_steps"),
+        (ROW + "settings = { stop_at_return = 3 }", "settings.stop_at_return follows from the row's goals"),
+        (ROW + 'settings = { algo = "sac" }', "settings.algo is a key of the row itself"),
+        (ROW + 'settings = { run_dir = "here" }', "settings.run_dir is set by the leaderboard"),
+        (ROW + '[[row.peers]]\nwho = "sb3"', "missing 2 required positional arguments"),
+        (ROW + '[[row.peers]]\nwho = "sb3"\nalgo = "PPO"\nsource = "us"', "names 'sb3' as a peer; there are stable-"),
+        (ROW + 2 * '[[row.peers]]\nwho = "sb3"\nalgo = "PPO"\nsource = "us"\n', "two peers of the name sb3"),
+        (ROW + "algo = 3", "algo=3 must be str"),
+        (ROW + "settings = 3", "settings=3 must be dict"),
+        (ROW + "settings = { day = 2026-01-01 }", "as config.json holds it"),
+        (ROW + "margin = -1", "margin=-1 must be a number of at least 0"),
+        (ROW + 'margin = "wide"', "margin='wide' must be a number of at least 0"),
+        (ROW + 'judge = "me"', "judge='me' must be"),
+        (ROW + "games = 1.5", "games=1.5 must be int"),
+        (ROW.replace("1000", "1e3"), "total_steps=1000.0 must be int"),
+        (ROW + PUBLISHED.replace("475", '"475"'), "goal='475' must be float"),
+        (ROW + PUBLISHED + 'seconds = "90"', "seconds='90' must be float | None"),
+    ],
+)
+def test_a_wrong_board_is_an_error_that_names_it(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        board.read_board(written(tmp_path, text))
+
+
+def test_rows_are_chosen_by_name(tmp_path: Path) -> None:
+    rows = board.read_board()
+    assert board.chosen_rows(rows, ()) == rows
+    assert [row.name for row in board.chosen_rows(rows, ("pendulum", "cartpole"))] == ["pendulum", "cartpole"]
+    with pytest.raises(OptionError, match="no row 'pong3'; it has cartpole"):
+        board.chosen_rows(rows, ("pong3",))
+
+
+@pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
+def test_a_row_is_restored_from_its_stored_values(row: board.Row) -> None:
+    kept = json.loads(json.dumps(row.kept()))
+    again = board.Row.from_kept(row.name, kept)
+    assert again.kept() == kept
+    assert again.command(2) == row.command(2)
+    assert (again.goals, again.games, again.settings, again.judge) == (row.goals, row.games, row.settings, row.judge)
+
+
+def test_a_run_ends_above_its_last_goal_by_a_margin() -> None:
+    row = board.Row("one", "CartPole-v1", (15.0, 20.0), total_steps=1000, minutes=1, judge="games", margin=2.5)
+    assert row.requested_settings()["stop_at_return"] == 22.5 and "--stop-at-return 22.5" in row.command(1)
+    assert board.Row.from_kept("one", json.loads(json.dumps(row.kept()))) == row
+
+
+def test_what_judges_a_row_is_kept(tmp_path: Path) -> None:
+    (row,) = board.read_board(written(tmp_path, ROW + 'judge = "games"\nsettings = { keep_checkpoints = 5 }\n'))
+    again = board.Row.from_kept(row.name, json.loads(json.dumps(row.kept())))
+    assert (again.judge, again.settings) == ("games", {"keep_checkpoints": 5})
+    assert row.requested_settings()["checkpoint_seconds"] == again.requested_settings()["checkpoint_seconds"] == 10
+    (other,) = board.read_board(written(tmp_path, ROW))
+    assert row.kept() != other.kept()

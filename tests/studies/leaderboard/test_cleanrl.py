@@ -1,0 +1,100 @@
+"""CleanRL's scripts are run as they are, and end at a goal; where none are there, that is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.studies.leaderboard import training
+from headrace.studies.leaderboard.board import Peer, Row
+from headrace.studies.leaderboard.peers import CLEANRL
+from headrace.studies.leaderboard.peers.cleanrl import options
+
+SCRIPT = """
+import sys
+from torch.utils.tensorboard import SummaryWriter
+assert __name__ == "__main__", __name__
+writer = SummaryWriter("runs/one")
+print(sys.argv[1:])
+for step in range(1, 1001):
+    print(f"global_step={step}, episodic_return=" + (f"[{step / 10}]" if step % 2 else f"{step / 10}"))
+    print("SPS:", step)
+print("not ended")
+"""
+
+
+def _request(folder: Path, **more: Any) -> dict[str, Any]:
+    return {
+        "who": "CleanRL", "task": "Pendulum-v1", "algo": "script", "num_envs": 2, "settings": {"anneal_lr": False},
+        "seed": 3, "total_steps": 1000, "minutes": 1, "goal": 5.0, "episodes": 4, "folder": str(folder), "threads": 1,
+    } | more  # fmt: skip
+
+
+def _run(request: dict[str, Any], scripts: Path) -> tuple[int, str]:
+    """Runs the program; its input stays open until it has ended."""
+    command = [sys.executable, "-m", "headrace.studies.leaderboard.peers"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, CLEANRL: str(scripts)},
+    ) as process:  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        output = process.stdout.read()
+        return process.wait(), output
+
+
+def test_options_are_those_of_its_scripts() -> None:
+    words = options(_request(Path("here"), settings={"anneal_lr": False, "track": True, "total_timesteps": 7}))
+    assert words == [
+        "--env-id", "Pendulum-v1", "--seed", "3", "--total-timesteps", "7", "--num-envs", "2", "--no-cuda",
+        "--no-anneal-lr", "--track",
+    ]  # fmt: skip
+
+
+def test_a_script_ends_at_the_goal(tmp_path: Path) -> None:
+    """By the mean of as many episodes as the row has; its own files are in the folder."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    status, output = _run(_request(tmp_path), tmp_path)
+    assert status == 0, output
+    assert "'--no-anneal-lr'" in output and "not ended" not in output
+    last = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])
+    assert (last["step"], last["return"]) == (52, pytest.approx((4.9 + 5.0 + 5.1 + 5.2) / 4))
+    assert json.loads((tmp_path / "greedy.json").read_text()) is None
+    assert list((tmp_path / "runs" / "one").iterdir())
+
+
+def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
+    status, output = _run(_request(tmp_path), tmp_path)
+    assert status == 1 and f"there is no {tmp_path / 'script.py'}" in output
+
+
+def test_a_relative_folder_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script runs in its own folder. One that does not reach the goal is measured to its end."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    monkeypatch.setenv(CLEANRL, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    row = Row("one", "Pendulum-v1", (5.0, 900.0), total_steps=1000, minutes=1, games=4)
+    assert training.train_peer(row, Peer("CleanRL", "script", "own"), Path("out"), [1], quiet=True)
+    (scores,) = training.results(tmp_path / "out")
+    assert not scores.error and [each.steps is not None for each in scores.reached] == [True, False]
+    assert scores.steps == 1000 and scores.seconds > 0 and scores.greedy is None
+
+
+@pytest.mark.parametrize("scripts", [None, "", "nowhere"])
+def test_without_scripts_the_row_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scripts: str | None
+) -> None:
+    monkeypatch.delenv(CLEANRL, raising=False)
+    if scripts is not None:
+        monkeypatch.setenv(CLEANRL, scripts)
+    row = Row("one", "Pendulum-v1", (1.0,), total_steps=1000, minutes=1)
+    assert training.train_peer(row, Peer("CleanRL", "script", "own"), tmp_path / "CleanRL", [1])
+    assert f"without CleanRL, which is not there: clone CleanRL, set {CLEANRL}" in capsys.readouterr().out
+    assert not (tmp_path / "CleanRL").exists()
