@@ -40,8 +40,7 @@ void check_options(const mjModel& m) {
   refuse_if(m.nplugin > 0, "plugins");
   refuse_if(m.nhistory > 0, "delays");
   refuse_if(m.nuserdata > 0, "user data");
-  refuse_if(mjcb_passive || mjcb_control || mjcb_contactfilter || mjcb_act_dyn || mjcb_act_gain || mjcb_act_bias,
-            "a callback of MuJoCo's is set");
+  if (const char* name = callback()) throw Unsupported(std::string("the callback ") + name + " is set");
 }
 
 void check_joints(const mjModel& m) {
@@ -120,6 +119,16 @@ void check_sensors(const mjModel& m, const Wanted& wanted) {
 
 }  // namespace
 
+const char* callback() {
+  if (mjcb_passive) return "mjcb_passive";
+  if (mjcb_control) return "mjcb_control";
+  if (mjcb_contactfilter) return "mjcb_contactfilter";
+  if (mjcb_sensor) return "mjcb_sensor";
+  if (mjcb_act_dyn) return "mjcb_act_dyn";
+  if (mjcb_act_gain) return "mjcb_act_gain";
+  return mjcb_act_bias ? "mjcb_act_bias" : nullptr;
+}
+
 bool is_kinematic(const std::string& field) {
   static const std::unordered_set<std::string_view> names = {
       "xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat",
@@ -154,6 +163,7 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
       "ximat", "site_xpos", "site_xmat", "geom_xpos", "geom_xmat", "ten_length", "ten_velocity", "subtree_com", "cinert", "cvel", "cdof", "qfrc_actuator", "actuator_force",
       "qfrc_constraint", "cfrc_ext", "ncon", "act_dot"};
   for (const auto& field : wanted.fields) {
+    refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)), "ncon is read, and contacts have a gap");
     if (model_fields().contains(field) || known.contains(field)) continue;
     if (field == "sensordata") check_sensors(m, wanted);
     refuse_if(!(wanted.kinematics && is_kinematic(field)), field + " is read");
@@ -164,8 +174,9 @@ void read_varying(Plan& plan, const Wanted& wanted) {
   const mjModel& m = *plan.model;
   const auto read = [&](mjtNum* mjModel::* field, int id, int n) { plan.read.push_back({field, n * id, n * (id + 1)}); };
   for (const auto& field : wanted.varies) {
-    const bool looks = field.starts_with("light_") || field.starts_with("cam_") || field.starts_with("tex_") ||
-                       field.starts_with("mat_") || field == "geom_rgba";
+    const bool free = field.starts_with("light_") || field.starts_with("cam_") || field.starts_with("tex_") ||
+                       field.starts_with("mat_") || field == "geom_rgba" ||
+                       field == "hfield_data";  // MuJoCo's functions read it of each lane's model
     if (field == "geom_pos") {
       for (const Geom& g : plan.geoms) read(&mjModel::geom_pos, g.id, 3);
     } else if (field == "site_pos") {
@@ -178,7 +189,7 @@ void read_varying(Plan& plan, const Wanted& wanted) {
         return b.kind == Block::kTendonEquality || b.kind == Block::kTendonFriction || b.kind == Block::kTendonLimit;
       }), "wrap_prm of constrained tendons differs between environments");
     } else {
-      refuse_if(!looks, field + " differs between environments");
+      refuse_if(!free, field + " differs between environments");
     }
   }
 }

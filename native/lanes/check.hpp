@@ -14,6 +14,9 @@ void check_model(const mjModel& model);
 void check_wanted(const mjModel& model, const Wanted& wanted);
 void read_varying(Plan& plan, const Wanted& wanted);  // and what of it a step reads
 
+// the name of one of MuJoCo's callbacks that is set and changes physics, or null
+const char* callback();
+
 // does this field of mjData follow from positions and velocities alone?
 bool is_kinematic(const std::string& field);
 

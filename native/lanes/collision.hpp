@@ -1,7 +1,10 @@
 // Which geoms touch, where and how deep: the primitive pairs of mj_collision.
 //
-// A pair of another kind, or two capsules that lie parallel, is not computed: where one is near, the step is libmujoco's.
+// Pairs of other kinds are left to MuJoCo's own functions, for each lane in which they are near. Two capsules that lie
+// parallel are not computed: the step is then libmujoco's.
 #pragma once
+
+#include <algorithm>
 
 #include "kinematics.hpp"
 
@@ -45,7 +48,7 @@ class Collider {
         case Pair::kSphereSphere: spheres(pair, pos(pair, 0), pos(pair, 1), close); break;
         case Pair::kSphereCapsule: sphere_capsule(pair, close); break;
         case Pair::kCapsuleCapsule: capsules(pair, close); break;
-        case Pair::kOther: w_.bad = w_.bad | (close & surroundings_meet(pair)); break;
+        case Pair::kByMujoco: by_mujoco(pair, close & surroundings_meet(pair)); break;
       }
     }
   }
@@ -182,11 +185,46 @@ class Collider {
     return V(g.half) * along;
   }
 
+  // MuJoCo's function for this kind of pair, in one lane after the other
+  void by_mujoco(const Pair& p, M close) {
+    static_assert(sizeof(mjPreContact) == 10 * sizeof(mjtNum));  // dist, pos, normal, tangent
+    const std::uint32_t lanes = bits(close & ~w_.bad);
+    const mjModel& m = *plan_.model;
+    const auto collide = mjCOLLISIONFUNC[m.geom_type[p.names[0]]][m.geom_type[p.names[1]]];
+    V contacts[Pair::kMostSlots][10];
+    for (int i = 0; i < 10 * p.slots; ++i) contacts[i / 10][i % 10] = i % 10 == 0 ? V(p.margin) : V(i % 10 == 4);
+    std::uint32_t too_many = 0;
+    int most = 0;
+    for (int l = 0; l < V::width; ++l) {
+      if (!(lanes >> l & 1)) continue;
+      place_by_mujoco(l);
+      mjPreContact found[mjMAXCONPAIR];
+      const int n = collide(w_.models[l], w_.data[l], found, p.names[0], p.names[1], p.reach);
+      if (n > p.slots) too_many |= std::uint32_t{1} << l;
+      most = std::max(most, std::min(n, p.slots));
+      for (int slot = 0; slot < std::min(n, p.slots); ++slot) put(&found[slot].dist, 10, l, contacts[slot]);
+    }
+    w_.bad = w_.bad | mask_of(too_many, M());
+    for (int slot = 0; slot < most; ++slot) {
+      const V* c = contacts[slot];
+      touch(p, slot, {c[0], load3(c + 1), load3(c + 4), load3(c + 7)}, close);
+    }
+  }
+
+  // Where geoms are, to the last bit as MuJoCo has it: some of its functions find another contact for another rounding.
+  void place_by_mujoco(int l) {
+    if (placed_ >> l & 1) return;
+    placed_ |= std::uint32_t{1} << l;
+    mjData& d = *w_.data[l];
+    const mjModel& m = *plan_.model;
+    take(w_.qpos, static_cast<int>(m.nq), l, d.qpos);
+    mj_kinematics(w_.models[l], &d);
+  }
+
   // do the capsules around two geoms overlap?
   M surroundings_meet(const Pair& p) const {
     const Geom &one = plan_.geoms[p.geom[0]], &other = plan_.geoms[p.geom[1]];
-    const M yes = V(0) == V(0);
-    if (p.plane || one.radius == 0 || other.radius == 0 || (one.half == 0 && other.half == 0)) return yes;
+    if (p.plane || (one.half == 0 && other.half == 0)) return V(0) == V(0);
     V3<V> point[2] = {pos(p, 0), pos(p, 1)};
     M parallel = V(0) < V(0);
     if (one.half == 0) point[1] = nearest_to(point[0], point[1], arm(p, 1));
@@ -228,6 +266,7 @@ class Collider {
 
   const Plan& plan_;
   Work<V>& w_;
+  std::uint32_t placed_ = 0;  // lanes whose geoms MuJoCo has placed
 };
 
 }  // namespace

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <set>
 
 namespace headrace::lanes {
 namespace {
 
 constexpr int kMostDim = 6;
-constexpr double kNear = 0.01;  // m
 
 template <std::size_t N>
 void copy(double (&to)[N], const mjtNum* from) { std::copy_n(from, N, to); }
@@ -147,7 +145,7 @@ class Reader {
   // what mj_contactParam mixes of two geoms, or a <pair> says
   struct Surface {
     int dim;
-    double solref[mjNREF], solreffriction[mjNREF], solimp[mjNIMP], friction[5], margin;
+    double solref[mjNREF], solreffriction[mjNREF], solimp[mjNIMP], friction[5], margin, gap;
   };
 
   Surface mixed(int g1, int g2) const {
@@ -173,13 +171,13 @@ class Reader {
     }
     const int from[5] = {0, 0, 1, 2, 2};
     for (int i = 0; i < 5; ++i) s.friction[i] = slide[from[i]];
-    s.margin = m_.geom_margin[g1] + m_.geom_margin[g2];
+    s.margin = m_.geom_margin[g1] + m_.geom_margin[g2], s.gap = m_.geom_gap[g1] + m_.geom_gap[g2];
     return s;
   }
 
   Surface explicit_pair(int p) const {
     Surface s{};
-    s.dim = m_.pair_dim[p], s.margin = m_.pair_margin[p];
+    s.dim = m_.pair_dim[p], s.margin = m_.pair_margin[p], s.gap = m_.pair_gap[p];
     copy(s.solref, m_.pair_solref + mjNREF * p), copy(s.solreffriction, m_.pair_solreffriction + mjNREF * p);
     copy(s.solimp, m_.pair_solimp + mjNIMP * p), copy(s.friction, m_.pair_friction + 5 * p);
     return s;
@@ -222,12 +220,12 @@ class Reader {
     if (type1 == mjGEOM_SPHERE && type2 == mjGEOM_SPHERE) return Pair::kSphereSphere;
     if (type1 == mjGEOM_SPHERE && type2 == mjGEOM_CAPSULE) return Pair::kSphereCapsule;
     if (type1 == mjGEOM_CAPSULE && type2 == mjGEOM_CAPSULE) return Pair::kCapsuleCapsule;
-    return *slots = 0, Pair::kOther;
+    return Pair::kByMujoco;
   }
 
   void add_pair(int g1, int g2, const Surface& surface) {
     if (m_.geom_type[g1] > m_.geom_type[g2]) std::swap(g1, g2);
-    if (m_.geom_type[g1] == mjGEOM_PLANE && m_.geom_type[g2] == mjGEOM_PLANE) return;
+    if (!mjCOLLISIONFUNC[m_.geom_type[g1]][m_.geom_type[g2]]) return;
     Pair pair{};
     pair.names[0] = g1, pair.names[1] = g2;
     pair.kind = kind_of(m_.geom_type[g1], m_.geom_type[g2], &pair.slots);
@@ -236,29 +234,14 @@ class Reader {
       pair.geom[i] = geom(pair.names[i]);
       pair.body[i] = m_.geom_bodyid[pair.names[i]], pair.root[i] = m_.body_rootid[pair.body[i]];
     }
-    pair.margin = surface.margin;
+    pair.margin = surface.margin, pair.reach = surface.margin + surface.gap;
     pair.bound = m_.geom_rbound[g1] + m_.geom_rbound[g2] + surface.margin;
     pair.first_block = static_cast<int>(plan_.blocks.size());
     const auto columns = contact_columns(pair.body[0], pair.body[1]);
     if (columns.empty()) return;
-    if (pair.kind == Pair::kOther) refuse_if_common(pair);
+    if (pair.kind == Pair::kByMujoco) pair.slots = std::min(Pair::kMostSlots, mj_maxContact(&m_, g1, g2, pair.reach > 0));
     for (int i = 0; i < pair.slots; ++i) add_contact(pair, surface, columns);
     plan_.pairs.push_back(pair);
-  }
-
-  // pairs that would leave most steps to libmujoco: boxes, which lie on each other, and what is together from the beginning
-  void refuse_if_common(const Pair& pair) {
-    if (!rest_) {
-      rest_.reset(mj_makeData(&m_));
-      if (!rest_) throw std::runtime_error("MuJoCo found no memory for a simulation");
-      mj_kinematics(&m_, rest_.get());
-    }
-    const int g1 = pair.names[0], g2 = pair.names[1];
-    if (m_.geom_type[g1] == mjGEOM_BOX && m_.geom_type[g2] == mjGEOM_BOX)
-      throw Unsupported("geoms " + std::to_string(g1) + " and " + std::to_string(g2) + ": contacts of two boxes");
-    if (mj_geomDistance(&m_, rest_.get(), g1, g2, 1, nullptr) > kNear + pair.margin) return;
-    throw Unsupported("geoms " + std::to_string(g1) + " and " + std::to_string(g2) +
-                      " are near each other in the model's initial pose, of a kind of pair that is not computed");
   }
 
   std::vector<Column> contact_columns(int b1, int b2) const {
@@ -290,11 +273,11 @@ class Reader {
   // a capsule around a geom, along its longest axis where it has one
   static void surround(Geom& g) {
     const double* s = g.size;
-    if (g.type != mjGEOM_PLANE && (g.type < mjGEOM_SPHERE || g.type > mjGEOM_BOX)) return;
     const bool long_box = g.type == mjGEOM_BOX || g.type == mjGEOM_ELLIPSOID;
     const int along = long_box ? static_cast<int>(std::max_element(s, s + 3) - s) : 2;
     const double b = s[(along + 1) % 3], c = s[(along + 2) % 3];
     for (int i = 0; i < 3; ++i) g.axis[i] = g.mat[3 * i + along];
+    if (g.type != mjGEOM_PLANE && (g.type < mjGEOM_SPHERE || g.type > mjGEOM_BOX)) return;  // its bounding sphere
     g.radius = g.type == mjGEOM_BOX ? std::hypot(b, c) : g.type == mjGEOM_ELLIPSOID ? std::max(b, c) : s[0];
     g.half = g.type == mjGEOM_BOX ? s[along] : g.type == mjGEOM_ELLIPSOID ? s[along] - g.radius : g.type == mjGEOM_SPHERE ? 0 : s[1];
   }
@@ -308,6 +291,7 @@ class Reader {
     geom.is_static = m_.body_weldid[geom.body] == 0;
     copy(geom.size, m_.geom_size + 3 * g), copy(geom.pos, m_.geom_pos + 3 * g);
     mju_quat2Mat(geom.mat, m_.geom_quat + 4 * g);
+    geom.radius = m_.geom_rbound[g];
     surround(geom);
     plan_.geoms.push_back(geom);
     return static_cast<int>(plan_.geoms.size()) - 1;
@@ -315,7 +299,6 @@ class Reader {
 
   Plan& plan_;
   const mjModel& m_;
-  std::unique_ptr<mjData, decltype(&mj_deleteData)> rest_{nullptr, &mj_deleteData};
 };
 
 }  // namespace

@@ -94,12 +94,15 @@ struct Block {
 };
 
 struct Pair {
-  enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kPlaneCylinder, kPlaneEllipsoid, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kOther };
+  enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kPlaneCylinder, kPlaneEllipsoid, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kByMujoco };
+
+  static constexpr int kMostSlots = 8;  // a height field could make more contacts: such a step is libmujoco's
 
   Kind kind;
   int geom[2];                // in Plan::geoms
   int body[2], root[2];
   double margin, bound;       // contacts count where they are nearer than margin; bounding spheres' radii and margin
+  double reach;               // MuJoCo looks for contacts as far as this
   bool plane;                 // geom[0] is one
   int first_block, slots;     // one block a contact that it can make
   int names[2];               // in the model

@@ -46,12 +46,6 @@ void post_constraint(const Plan& plan, Work<V>& w) {
     if (b->parent != 0) store6(w.cfrc_int + 6 * b->parent, load6(w.cfrc_int + 6 * b->parent) + load6(w.cfrc_int + 6 * b->id));
 }
 
-// numbers of one lane
-template <class V>
-void take(const V* from, int n, int l, mjtNum* to) {
-  for (int i = 0; i < n; ++i) to[i] = lane(from[i], l);
-}
-
 // the normal forces of contacts of a site's body, whose lines of action meet the site
 template <class V>
 mjtNum touch(const Plan& plan, const Work<V>& w, int site, int l, const mjtNum pos[3], const mjtNum mat[9]) {

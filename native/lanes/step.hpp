@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "check.hpp"
 #include "core.hpp"
 #include "inertia.hpp"
 #include "integrate.hpp"
@@ -50,8 +51,12 @@ class Lanes final : public Core {
   bool kinematics() const override { return plan_.kinematics; }
 
   std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) override {
+    if (callback()) return (std::uint32_t{1} << count) - 1;  // set after the model was read
     const auto own = [&](int l) -> const mjModel& { return models ? *models[l] : *plan_.model; };
-    for (int l = 0; l < V::width; ++l) load(l, *data[l < count ? l : 0], own(l < count ? l : 0));
+    for (int l = 0; l < V::width; ++l) {
+      const int from = l < count ? l : 0;
+      w_.models[l] = &own(from), w_.data[l] = data[from], load(l, *data[from], own(from));
+    }
     if (plan_.own_poses) place_own(plan_, w_);
     const std::uint32_t all = (std::uint32_t{1} << count) - 1;
     const std::uint32_t refused = unfit(data, models, count);

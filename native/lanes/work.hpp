@@ -11,6 +11,16 @@
 namespace headrace::lanes {
 namespace {
 
+// numbers of one lane, out of it and into it
+template <class V>
+void take(const V* from, int n, int l, mjtNum* to) {
+  for (int i = 0; i < n; ++i) to[i] = lane(from[i], l);
+}
+template <class V>
+void put(const mjtNum* from, int n, int l, V* to) {
+  for (int i = 0; i < n; ++i) lane(to[i], l) = from[i];
+}
+
 template <class V>
 struct Work {
   using M = typename V::M;
@@ -42,6 +52,10 @@ struct Work {
   // the solver
   V *Ma, *grad, *search, *Mv, *hessian, *hessian_inverse;
   Pattern coupled;
+
+  // each lane's model and data, for MuJoCo's own functions; what they leave in the data is written over after a step
+  const mjModel* models[V::width];
+  mjData* data[V::width];
 
   // integration
   V *first_qpos, *first_qvel, *first_act, *sum_qvel, *sum_qacc, *sum_act, *stage_qvel, *change;

@@ -32,10 +32,18 @@ class Generator {
   std::string model() {
     bodies_ = joints_ = 0;
     scalars_.clear();
+    const std::string given = options();
     std::string world = "<geom type='plane' size='5 5 1' contype='3' " + surface() + "/>";
+    if (!stages_ && chance(0.2)) world += "<geom type='hfield' hfield='ground' " + surface() + "/>";
     const int trees = integer(1, 2);
     for (int i = 0; i < trees; ++i) world += body(0, i);
-    return "<mujoco>" + options() + "<worldbody>" + world + "</worldbody>" + coupled() + "<sensor>" + sensors() + "</sensor></mujoco>";
+    return "<mujoco>" + given + assets() + "<worldbody>" + world + "</worldbody>" + coupled() + "<sensor>" + sensors() + "</sensor></mujoco>";
+  }
+
+  // a mesh and a height field
+  std::string assets() {
+    return "<asset><mesh name='stone' vertex='" + reals(3 * integer(6, 20), -0.1, 0.1) + "'/><hfield name='ground' nrow='9' ncol='9' " +
+           "size='2 2 0.3 0.1' elevation='" + reals(81, 0, 1) + "'/></asset>";
   }
 
   double real(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random_); }
@@ -57,7 +65,8 @@ class Generator {
 
   std::string options() {
     std::string o = attribute("timestep", text(real(0.001, 0.005)));
-    o += attribute("integrator", chance(0.5) ? "RK4" : "Euler") + attribute("cone", chance(0.5) ? "elliptic" : "pyramidal");
+    stages_ = chance(0.5);
+    o += attribute("integrator", stages_ ? "RK4" : "Euler") + attribute("cone", chance(0.5) ? "elliptic" : "pyramidal");
     // MuJoCo's solver goes on until it has the optimum, too
     o += attribute("iterations", "100") + attribute("tolerance", "1e-15") + attribute("ls_tolerance", "1e-6");
     if (chance(0.3)) o += attribute("impratio", text(real(0.5, 5)));
@@ -83,11 +92,13 @@ class Generator {
   }
 
   std::string geom() {
-    const char* kinds[] = {"sphere", "capsule", "capsule", "box", "cylinder", "ellipsoid"};
-    const int kind = integer(0, 5);
-    const std::string sizes = kind == 0 ? text(real(0.04, 0.12)) : kind == 3 || kind == 5 ? reals(3, 0.04, 0.12) : reals(2, 0.04, 0.12);
-    std::string g = attribute("type", kinds[kind]) + attribute("size", sizes) + attribute("pos", reals(3, -0.1, 0.1));
-    if (kind >= 3) g += "contype='0' conaffinity='2' ";  // they touch the floor alone
+    const char* kinds[] = {"sphere", "capsule", "capsule", "box", "box", "cylinder", "ellipsoid", "mesh"};
+    const int kind = integer(0, stages_ ? 6 : 7);
+    const std::string sizes = kind == 0 ? text(real(0.04, 0.12)) : kind == 3 || kind == 4 || kind == 6 ? reals(3, 0.04, 0.12) : reals(2, 0.04, 0.12);
+    std::string g = attribute("type", kinds[kind]) + (kind == 7 ? attribute("mesh", "stone") : attribute("size", sizes)) + attribute("pos", reals(3, -0.1, 0.1));
+    // Where curved shapes touch, MuJoCo finds by iterations that end sooner or later with the last bits of their place,
+    // which Runge-Kutta's stages do not share: there they touch the floor alone.
+    if (stages_ && kind > 4) g += "contype='0' conaffinity='2' ";
     return "<geom " + g + attribute("euler", reals(3, -3, 3)) + surface() + "/>";
   }
 
@@ -173,6 +184,7 @@ class Generator {
   }
 
   std::mt19937_64 random_;
+  bool stages_ = false;  // the integrator is Runge-Kutta's
   int bodies_ = 0, joints_ = 0;
   std::vector<std::string> scalars_;  // names of hinges and slides
 };

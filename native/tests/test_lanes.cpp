@@ -118,9 +118,7 @@ void equals_mujoco_after_a_step(std::uint64_t seed) {
 }
 
 // from equal states, one step of both; mj_step's leads on. Returns how many were not libmujoco's
-int equals_mujoco(std::uint64_t seed) {
-  Generator random(seed);
-  const auto m = compiled(random.model());
+int equals_mujoco(const Model& m, Generator& random, const std::string& name) {
   CHECK(m);
   auto lanes = stepper(m);
   const int n = lanes->width();
@@ -151,11 +149,51 @@ int equals_mujoco(std::uint64_t seed) {
         mj_step(strict.get(), patient.get()), mj_rnePostConstraint(strict.get(), patient.get());
         apart = difference(*m, *patient, *ours[i]);
       }
-      if (!(apart < 1e-7)) std::fprintf(stderr, "seed %llu, step %d: %.1e apart\n", static_cast<unsigned long long>(seed), step, apart);
+      if (!(apart < 1e-7)) std::fprintf(stderr, "%s, step %d: %.1e apart\n", name.c_str(), step, apart);
       CHECK(apart < 1e-7);
     }
   }
   return advanced;
+}
+
+int equals_mujoco(std::uint64_t seed) {
+  Generator random(seed);
+  const auto m = compiled(random.model());
+  return equals_mujoco(m, random, "seed " + std::to_string(seed));
+}
+
+// one geom on another: contacts that are easily missed or doubled
+void touches_as_mujoco() {
+  const std::string box = "type='box' size='.1 .2 .15' ";
+  const std::string pairs[][3] = {
+      {"a sphere in a box", box, "size='.05' pos='.02 .01 .0'"},
+      {"a sphere beside a box's corner", box, "size='.05' pos='.12 .22 .17'"},
+      {"a capsule along a box's face", box, "type='capsule' size='.05 .15' pos='.02 .03 .195' euler='1.5707963 0 0'"},
+      {"a capsule across a box's edge", box, "type='capsule' size='.05 .15' pos='.1 .03 .18' euler='0 1 .1'"},
+      {"a capsule through a box", box, "type='capsule' size='.02 .4' pos='.02 .03 .01' euler='.2 .3 0'"},
+      {"a box on a box", box, "type='box' size='.1 .1 .1' pos='0 0 .2499'"},
+      {"a box across a box's edge", box, "type='box' size='.1 .1 .1' pos='.15 .1 .29' euler='.7 .2 .4'"},
+      {"a box in a box", box, "type='box' size='.05 .03 .04' euler='.1 .2 .3'"},
+      {"a cylinder on a box", box, "type='cylinder' size='.1 .1' pos='.02 .03 .2499'"},
+      {"an ellipsoid on a box", box, "type='ellipsoid' size='.1 .05 .08' pos='.02 .03 .229'"},
+      {"an ellipsoid beside a capsule", "type='capsule' size='.1 .2'", "type='ellipsoid' size='.1 .05 .08' pos='.19 0 .1'"},
+      {"a mesh on a box", box, "type='mesh' mesh='stone' pos='0 0 .25'"},
+      {"a sphere on a height field", "type='hfield' hfield='ground'", "size='.1' pos='.1 .2 .15'"},
+      {"a capsule on a height field", "type='hfield' hfield='ground'", "type='capsule' size='.1 .2' pos='.1 .2 .15' euler='1.4 0 0'"},
+      {"a box on a height field", "type='hfield' hfield='ground'", "type='box' size='.1 .2 .1' pos='.1 .2 .15'"},
+  };
+  Generator random(1);
+  const auto assets = random.assets();
+  for (const auto& [name, first, second] : pairs)
+    for (const char* margin : {"0", ".03"}) {
+      const bool ground = first.find("hfield") != std::string::npos;
+      const auto m = compiled("<mujoco><compiler angle='radian'/><option tolerance='1e-15' iterations='100'/><default><geom margin='" + std::string(margin) +
+                              "'/></default>" + assets + "<worldbody><body>" + (ground ? "" : "<freejoint/>") + "<geom " + first +
+                              "/></body><body><freejoint/><geom " + second + "/></body></worldbody></mujoco>");
+      const int steps = equals_mujoco(m, random, name);
+      if (steps < kSteps) std::fprintf(stderr, "%s: %d steps in lanes\n", name.c_str(), steps);
+      CHECK(steps >= kSteps);
+    }
 }
 
 // alone, in company of any order, and in registers of any width
@@ -288,6 +326,20 @@ void says_what_it_cannot_do() {
   CHECK(refusal(world(""), wanted) == "body_mass differs between environments");
 }
 
+// callbacks are libmujoco's business, those that are set later, too
+void leaves_callbacks_to_mujoco() {
+  const auto m = compiled(world(""));
+  const auto lanes = stepper(m);
+  const auto data = several(m, 1);
+  const auto before = state_of(m, data[0]);
+  mjcb_control = [](const mjModel*, mjData* d) { d->qfrc_applied[0] = 1; };
+  CHECK(lanes->step(pointers(data, 0, 1), 1) == 1);
+  CHECK(same_bits(state_of(m, data[0]), before));
+  CHECK(refusal(world("")) == "the callback mjcb_control is set");
+  mjcb_control = nullptr;
+  CHECK(lanes->step(pointers(data, 0, 1), 1) == 0);
+}
+
 // models that differ: where bodies stand, each lane has its own; where geoms that can touch are, libmujoco steps
 void steps_models_that_differ() {
   const auto m = compiled("<mujoco><worldbody><geom type='plane' size='1 1 1'/><body pos='0 0 1'><joint pos='.3 0 0' axis='0 1 0'/>"
@@ -323,10 +375,12 @@ int main(int argc, char** argv) {
   CHECK(advanced > (last - first) * kSteps * widths().front() / 2);
   for (int seed = first; seed < last; ++seed) equals_mujoco_after_a_step(static_cast<std::uint64_t>(seed));
   for (int seed = first; seed < last; ++seed) depends_on_nobody(static_cast<std::uint64_t>(seed));
+  touches_as_mujoco();
   keeps_energy();
   leaves_what_it_cannot_step();
   lets_mujoco_step_what_it_does_not_compute();
   says_what_it_cannot_do();
+  leaves_callbacks_to_mujoco();
   steps_models_that_differ();
   std::puts("lanes: passed");
 }
