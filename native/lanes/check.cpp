@@ -56,8 +56,6 @@ void check_joints(const mjModel& m) {
               named(m, mjOBJ_EQUALITY, "equality", e) + ": an equality of anything but joints or tendons");
   for (int t = 0; t < m.ntendon; ++t) {
     const auto tendon = named(m, mjOBJ_TENDON, "tendon", t);
-    for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w)
-      refuse_if(m.wrap_type[w] != mjWRAP_JOINT, tendon + ": spatial tendons");
     refuse_if(m.tendon_armature[t] != 0, tendon + ": armature");
     refuse_if(m.tendon_actfrclimited[t], tendon + ": a limit of its actuators' force");
     refuse_if(m.tendon_plasticadr[t] >= 0, tendon + ": a spring that yields");
@@ -104,6 +102,10 @@ bool is_read(const mjModel& m, const Wanted& wanted, int sensor) {
 
 namespace {
 
+bool has_spatial_tendons(const mjModel& m) {
+  return std::any_of(m.wrap_type, m.wrap_type + m.nwrap, [](int type) { return type != mjWRAP_JOINT; });
+}
+
 // sensors of accelerations and forces: they are those of the last step's beginning
 void check_sensors(const mjModel& m, const Wanted& wanted) {
   for (int i = 0; i < m.nsensor; ++i) {
@@ -113,6 +115,7 @@ void check_sensors(const mjModel& m, const Wanted& wanted) {
     refuse_if(type != mjSENS_TOUCH && type != mjSENS_ACCELEROMETER && type != mjSENS_FORCE && type != mjSENS_TORQUE,
               sensor + ": its kind");
     refuse_if(m.sensor_cutoff[i] > 0 || m.sensor_noise[i] > 0, sensor + ": a cutoff or noise");
+    refuse_if((type == mjSENS_FORCE || type == mjSENS_TORQUE) && has_spatial_tendons(m), sensor + ": forces between bodies beside spatial tendons");
     refuse_if(m.opt.integrator == mjINT_RK4, sensor + ": accelerations under RK4");
   }
 }
@@ -164,6 +167,7 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
       "qfrc_constraint", "cfrc_ext", "ncon", "act_dot"};
   for (const auto& field : wanted.fields) {
     refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)), "ncon is read, and contacts have a gap");
+    refuse_if(field == "cfrc_ext" && wanted.forces && has_spatial_tendons(m), "cfrc_ext is read, and there are spatial tendons");
     if (model_fields().contains(field) || known.contains(field)) continue;
     if (field == "sensordata") check_sensors(m, wanted);
     refuse_if(!(wanted.kinematics && is_kinematic(field)), field + " is read");
@@ -181,10 +185,18 @@ void read_varying(Plan& plan, const Wanted& wanted) {
       for (const Geom& g : plan.geoms) read(&mjModel::geom_pos, g.id, 3);
     } else if (field == "site_pos") {
       for (const int sensor : plan.sensors) read(&mjModel::site_pos, m.sensor_objid[sensor], 3);
+      for (int w = 0; w < m.nwrap; ++w)
+        if (m.wrap_type[w] == mjWRAP_SITE) read(&mjModel::site_pos, m.wrap_objid[w], 3);
+    } else if (field == "jnt_stiffness") {
+      plan.own_stiffness = !(m.opt.disableflags & mjDSBL_SPRING);
+      for (const Joint& j : plan.joints)
+        refuse_if(j.type == mjJNT_FREE || j.type == mjJNT_BALL, "jnt_stiffness of free and ball joints differs between environments");
     } else if (field == "body_pos" || field == "body_quat") {
       plan.own_poses = true;
     } else if (field == "wrap_prm") {
       plan.own_coefficients = true;
+      refuse_if(std::ranges::any_of(plan.tendons, [](const Combination& t) { return t.spatial >= 0; }),
+                "wrap_prm of spatial tendons differs between environments");
       refuse_if(std::ranges::any_of(plan.blocks, [](const Block& b) {
         return b.kind == Block::kTendonEquality || b.kind == Block::kTendonFriction || b.kind == Block::kTendonLimit;
       }), "wrap_prm of constrained tendons differs between environments");

@@ -197,7 +197,7 @@ class Collider {
     int most = 0;
     for (int l = 0; l < V::width; ++l) {
       if (!(lanes >> l & 1)) continue;
-      place_by_mujoco(l);
+      place_by_mujoco(plan_, w_, l);  // some of these functions find another contact for another rounding
       mjPreContact found[mjMAXCONPAIR];
       const int n = collide(w_.models[l], w_.data[l], found, p.names[0], p.names[1], p.reach);
       if (n > p.slots) too_many |= std::uint32_t{1} << l;
@@ -209,16 +209,6 @@ class Collider {
       const V* c = contacts[slot];
       touch(p, slot, {c[0], load3(c + 1), load3(c + 4), load3(c + 7)}, close);
     }
-  }
-
-  // Where geoms are, to the last bit as MuJoCo has it: some of its functions find another contact for another rounding.
-  void place_by_mujoco(int l) {
-    if (placed_ >> l & 1) return;
-    placed_ |= std::uint32_t{1} << l;
-    mjData& d = *w_.data[l];
-    const mjModel& m = *plan_.model;
-    take(w_.qpos, static_cast<int>(m.nq), l, d.qpos);
-    mj_kinematics(w_.models[l], &d);
   }
 
   // do the capsules around two geoms overlap?
@@ -266,7 +256,6 @@ class Collider {
 
   const Plan& plan_;
   Work<V>& w_;
-  std::uint32_t placed_ = 0;  // lanes whose geoms MuJoCo has placed
 };
 
 }  // namespace

@@ -44,6 +44,15 @@ void write_constant_jacobians(const Plan& plan, Work<V>& w) {
       for (int i = 0; i < b.n; ++i) w.J[b.jac + i] = V(plan.columns[b.dofs + i].sign);
 }
 
+// of a block over spatial tendons
+template <class V>
+void write_moment_arms(const Plan& plan, const Block& b, Work<V>& w) {
+  for (int i = 0; i < b.n; ++i) {
+    const Column& column = plan.columns[b.dofs + i];
+    w.J[b.jac + i] = column.arm < 0 ? V(column.sign) : V(column.sign) * w.ten_J[column.arm];
+  }
+}
+
 // how far a ball joint is turned, and minus its axis as the Jacobian
 template <class V>
 V ball_angle(const Plan& plan, const Block& b, Work<V>& w) {
@@ -72,7 +81,11 @@ V equality_error(const Plan& plan, const Block& b, Work<V>& w) {
   if (m.eq_obj2id[b.source] < 0) return error;
   const V x = moved(m.eq_obj2id[b.source]);
   const V slope = fma(x, fma(x, fma(x, V(4 * data[4]), V(3 * data[3])), V(2 * data[2])), V(data[1]));
-  for (int i = 0; i < b.n; ++i) w.J[b.jac + i] = fnma(slope, V(plan.columns[b.dofs + i].second), V(plan.columns[b.dofs + i].sign));
+  for (int i = 0; i < b.n; ++i) {
+    const Column& column = plan.columns[b.dofs + i];
+    const V second = column.second_arm < 0 ? V(column.second) : V(column.second) * w.ten_J[column.second_arm];
+    w.J[b.jac + i] = fnma(slope, second, b.moves ? w.J[b.jac + i] : V(column.sign));
+  }
   return fnma(x, fma(x, fma(x, fma(x, V(data[4]), V(data[3])), V(data[2])), V(data[1])), error);
 }
 
@@ -98,6 +111,7 @@ void find_constraints(const Plan& plan, Work<V>& w) {
   const int blocks = static_cast<int>(plan.blocks.size());
   for (int i = 0; i < blocks && !is_contact(plan.blocks[i]); ++i) {
     const Block& b = plan.blocks[i];
+    if (b.moves) write_moment_arms(plan, b, w);
     w.dist[i] = is_friction(b) ? V(0) : is_equality(b) ? equality_error(plan, b, w) : limit_distance(plan, b, w);
     if (any(holds(b, w.dist[i]))) w.active[w.actives++] = i;
   }

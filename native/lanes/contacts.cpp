@@ -36,14 +36,6 @@ Impedance impedance_of(const mjModel& m, const mjtNum* solref, const mjtNum* sol
   return imp;
 }
 
-std::vector<int> dofs_above(const mjModel& m, int body) {
-  std::vector<int> dofs;
-  for (; body; body = m.body_parentid[body])
-    for (int i = m.body_dofadr[body] + m.body_dofnum[body] - 1; i >= m.body_dofadr[body] && i >= 0; --i) dofs.push_back(i);
-  std::ranges::sort(dofs);
-  return dofs;
-}
-
 class Reader {
  public:
   Reader(Plan& plan, const mjModel& m) : plan_(plan), m_(m) {}
@@ -68,13 +60,15 @@ class Reader {
     for (std::size_t i = 0; i < columns.size(); ++i)
       for (std::size_t j = 0; j < i; ++j)
         block.couples |= !(plan_.mass.columns[columns[i].dof] >> columns[j].dof & 1);
+    for (const Column& column : columns) block.moves |= column.arm >= 0 || column.second_arm >= 0;
     plan_.columns.insert(plan_.columns.end(), columns.begin(), columns.end());
     return plan_.blocks.emplace_back(block);
   }
 
   std::vector<Column> tendon_columns(int t) const {
     std::vector<Column> columns;
-    for (const auto& term : plan_.tendons[static_cast<std::size_t>(t)].terms) columns.push_back({term.dof, term.coefficient});
+    for (const auto& term : plan_.tendons[static_cast<std::size_t>(t)].terms)
+      columns.push_back({term.dof, term.coefficient, 0, term.arm});
     std::ranges::sort(columns, {}, &Column::dof);
     return columns;
   }
@@ -93,6 +87,7 @@ class Reader {
           auto found = std::ranges::find(columns, column.dof, &Column::dof);
           if (found == columns.end()) found = columns.insert(found, {column.dof, 0});
           (second ? found->second : found->sign) += column.sign;
+          (second ? found->second_arm : found->arm) = column.arm;
         }
       }
       std::ranges::sort(columns, {}, &Column::dof);
@@ -302,6 +297,14 @@ class Reader {
 };
 
 }  // namespace
+
+std::vector<int> dofs_above(const mjModel& m, int body) {
+  std::vector<int> dofs;
+  for (; body; body = m.body_parentid[body])
+    for (int i = m.body_dofadr[body] + m.body_dofnum[body] - 1; i >= m.body_dofadr[body] && i >= 0; --i) dofs.push_back(i);
+  std::ranges::sort(dofs);
+  return dofs;
+}
 
 void read_constraints(Plan& plan, const mjModel& model) { Reader(plan, model).read(); }
 

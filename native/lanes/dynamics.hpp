@@ -87,7 +87,10 @@ template <class V>
 void passive_forces(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < plan.mass.size; ++i) w.qfrc_passive[i] = -(V(plan.damping[i]) * w.qvel[i]);
   for (const Joint& j : plan.joints)
-    if (j.stiffness != 0) w.qfrc_passive[j.dof] = fnma(V(j.stiffness), w.qpos[j.qpos] - V(j.spring_ref), w.qfrc_passive[j.dof]);
+    if (plan.own_stiffness || j.stiffness != 0) {
+      const V stiffness = plan.own_stiffness ? w.jnt_stiffness[&j - plan.joints.data()] : V(j.stiffness);
+      w.qfrc_passive[j.dof] = fnma(stiffness, w.qpos[j.qpos] - V(j.spring_ref), w.qfrc_passive[j.dof]);
+    }
   for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
     const auto& tendon = plan.tendons[t];
     if (tendon.stiffness == 0 && tendon.damping == 0) continue;

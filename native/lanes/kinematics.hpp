@@ -1,4 +1,4 @@
-// Where everything is: mj_kinematics and mj_comPos.
+// Where everything is: mj_kinematics, mj_comPos and mj_tendon.
 #pragma once
 
 #include "work.hpp"
@@ -96,8 +96,18 @@ void move_by(const Joint& joint, int j, Pose<V>& pose, Work<V>& w) {
   pose.pos = anchor - pose.mat * constant3<V>(joint.pos);
 }
 
+// Where everything is in one lane, to the last bit as MuJoCo has it, for its own functions.
+template <class V>
+void place_by_mujoco(const Plan& plan, Work<V>& w, int l) {
+  if (w.placed >> l & 1) return;
+  w.placed |= std::uint32_t{1} << l;
+  take(w.qpos, static_cast<int>(plan.model->nq), l, w.data[l]->qpos);
+  mj_kinematics(w.models[l], w.data[l]);
+}
+
 template <class V>
 void kinematics(const Plan& plan, Work<V>& w) {
+  w.placed = 0;
   for (const Body& body : plan.bodies) {
     Pose<V> pose;
     if (body.joints == 1 && plan.joints[body.first_joint].type == mjJNT_FREE) {
@@ -119,11 +129,13 @@ void kinematics(const Plan& plan, Work<V>& w) {
 
 template <class V>
 V coefficient(const Combination::Term& term, const Plan& plan, const Work<V>& w) {
+  if (term.arm >= 0) return V(term.gear) * w.ten_J[term.arm];
   return plan.own_coefficients && term.wrap >= 0 ? V(term.gear) * w.wrap_prm[term.wrap] : V(term.coefficient);
 }
 
 template <class V>
 V length_of(const Combination& c, const Plan& plan, const Work<V>& w) {
+  if (c.spatial >= 0) return V(c.gear) * w.ten_length[c.spatial];
   V sum(0);
   for (const auto& term : c.terms) sum = fma(coefficient(term, plan, w), w.qpos[term.qpos], sum);
   return sum;
@@ -134,14 +146,6 @@ V velocity_of(const Combination& c, const Plan& plan, const Work<V>& w) {
   V sum(0);
   for (const auto& term : c.terms) sum = fma(coefficient(term, plan, w), w.qvel[term.dof], sum);
   return sum;
-}
-
-template <class V>
-void tendons(const Plan& plan, Work<V>& w) {
-  for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
-    w.ten_length[t] = length_of(plan.tendons[t], plan, w);
-    w.ten_velocity[t] = velocity_of(plan.tendons[t], plan, w);
-  }
 }
 
 template <class V>
@@ -203,6 +207,51 @@ template <class V>
 void com_pos(const Plan& plan, Work<V>& w) {
   centres_of_mass(plan, w);
   for (const Body& body : plan.bodies) inertia_about_centre(body, w), motions(plan, body, w);
+}
+
+// lengths and moment arms of spatial tendons between sites
+template <class V>
+void straight_tendons(const Plan& plan, Work<V>& w) {
+  for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
+    if (plan.tendons[t].spatial < 0) continue;
+    w.ten_length[t] = V(0);
+    for (const auto& term : plan.tendons[t].terms) w.ten_J[term.arm] = V(0);
+  }
+  for (const Segment& s : plan.segments) {
+    V3<V> point[2];
+    for (int end = 0; end < 2; ++end)
+      point[end] = load3(w.xpos + 3 * s.body[end]) + load9(w.xmat + 9 * s.body[end]) * constant3<V>(s.pos[end]);
+    V length;
+    const auto along = normalized(point[1] - point[0], &length);
+    w.ten_length[s.tendon] = w.ten_length[s.tendon] + length / V(s.divisor);
+    for (const auto& [dof, place, end] : s.arms) {
+      const auto cdof = load6(w.cdof + 6 * dof);
+      const auto arm = point[end] - load3(w.subtree_com + 3 * s.root[end]);
+      w.ten_J[place] = fma(V((end == 0 ? -1 : 1) / s.divisor), dot(along, cdof.t + cross(cdof.r, arm)), w.ten_J[place]);
+    }
+  }
+}
+
+// those of models in which some wrap around geoms, in one lane after the other
+template <class V>
+void wrapped_tendons(const Plan& plan, Work<V>& w) {
+  for (int l = 0; l < V::width; ++l) {
+    if (!(w.live >> l & 1)) continue;
+    place_by_mujoco(plan, w, l);
+    mj_comPos(w.models[l], w.data[l]), mj_tendon(w.models[l], w.data[l]);
+    put(w.data[l]->ten_length, static_cast<int>(plan.model->ntendon), l, w.ten_length);
+    put(w.data[l]->ten_J, static_cast<int>(plan.model->nJten), l, w.ten_J);
+  }
+}
+
+template <class V>
+void tendons(const Plan& plan, Work<V>& w) {
+  if (plan.wraps) wrapped_tendons(plan, w);
+  else straight_tendons(plan, w);
+  for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
+    if (plan.tendons[t].spatial < 0) w.ten_length[t] = length_of(plan.tendons[t], plan, w);
+    w.ten_velocity[t] = velocity_of(plan.tendons[t], plan, w);
+  }
 }
 
 }  // namespace

@@ -78,11 +78,17 @@ void read_tree(Plan& plan, const mjModel& m) {
   plan.mass.complete();
 }
 
-Combination fixed_tendon(const mjModel& m, int t) {
+Combination tendon_of(const mjModel& m, int t) {
   Combination tendon;
-  for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w) {
-    const int j = m.wrap_objid[w];
-    tendon.terms.push_back({m.jnt_qposadr[j], m.jnt_dofadr[j], m.wrap_prm[w], w});
+  if (m.wrap_type[m.tendon_adr[t]] == mjWRAP_JOINT) {
+    for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w) {
+      const int j = m.wrap_objid[w];
+      tendon.terms.push_back({m.jnt_qposadr[j], m.jnt_dofadr[j], m.wrap_prm[w], w});
+    }
+  } else {
+    tendon.spatial = t;
+    for (int i = m.ten_J_rowadr[t]; i < m.ten_J_rowadr[t] + m.ten_J_rownnz[t]; ++i)
+      tendon.terms.push_back({-1, m.ten_J_colind[i], 1, -1, 1, i});
   }
   if (!(m.opt.disableflags & mjDSBL_SPRING)) tendon.stiffness = m.tendon_stiffness[t];
   if (!(m.opt.disableflags & mjDSBL_DAMPER)) tendon.damping = m.tendon_damping[t];
@@ -90,12 +96,43 @@ Combination fixed_tendon(const mjModel& m, int t) {
   return tendon;
 }
 
+Segment segment_of(const mjModel& m, int tendon, double divisor, int site1, int site2) {
+  Segment s{};
+  s.tendon = tendon, s.divisor = divisor;
+  std::vector<int> dofs[2];
+  for (int end = 0; end < 2; ++end) {
+    const int site = end == 0 ? site1 : site2;
+    s.body[end] = m.site_bodyid[site], s.root[end] = m.body_rootid[s.body[end]];
+    copy(s.pos[end], m.site_pos + 3 * site);
+    dofs[end] = dofs_above(m, s.body[end]);
+  }
+  for (int i = m.ten_J_rowadr[tendon]; i < m.ten_J_rowadr[tendon] + m.ten_J_rownnz[tendon]; ++i) {
+    const int dof = m.ten_J_colind[i];
+    const bool first = std::ranges::binary_search(dofs[0], dof), second = std::ranges::binary_search(dofs[1], dof);
+    if (first != second) s.arms.push_back({dof, i, second});  // what moves both ends does not change the length
+  }
+  return s;
+}
+
+// the straight pieces of a spatial tendon, or that it wraps
+void read_path(Plan& plan, const mjModel& m, int t) {
+  double divisor = 1;
+  for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w) {
+    if (m.wrap_type[w] == mjWRAP_PULLEY) divisor = m.wrap_prm[w];
+    plan.wraps |= m.wrap_type[w] == mjWRAP_SPHERE || m.wrap_type[w] == mjWRAP_CYLINDER;
+    const bool last = w + 1 == m.tendon_adr[t] + m.tendon_num[t];
+    if (!last && m.wrap_type[w] == mjWRAP_SITE && m.wrap_type[w + 1] == mjWRAP_SITE)
+      plan.segments.push_back(segment_of(m, t, divisor, m.wrap_objid[w], m.wrap_objid[w + 1]));
+  }
+}
+
 Actuator actuator_of(const mjModel& m, const Plan& plan, int i) {
   Actuator a{};
   const int out = m.actuator_outadr[i], target = m.actuator_trnid[2 * i];
   const double gear = m.actuator_gear[6 * out];
   if (m.actuator_trntype[i] == mjTRN_TENDON) {
-    a.transmission.terms = plan.tendons[static_cast<std::size_t>(target)].terms;
+    const Combination& tendon = plan.tendons[static_cast<std::size_t>(target)];
+    a.transmission.terms = tendon.terms, a.transmission.spatial = tendon.spatial, a.transmission.gear = gear;
     for (auto& term : a.transmission.terms) term.coefficient *= gear, term.gear = gear;
   } else {
     a.transmission.terms = {{m.jnt_qposadr[target], m.jnt_dofadr[target], gear}};
@@ -115,7 +152,10 @@ Actuator actuator_of(const mjModel& m, const Plan& plan, int i) {
 }
 
 void read_forces(Plan& plan, const mjModel& m) {
-  for (int t = 0; t < m.ntendon; ++t) plan.tendons.push_back(fixed_tendon(m, t));
+  for (int t = 0; t < m.ntendon; ++t) {
+    plan.tendons.push_back(tendon_of(m, t));
+    if (plan.tendons.back().spatial >= 0) read_path(plan, m, t);
+  }
   if (!(m.opt.disableflags & mjDSBL_ACTUATION))
     for (int i = 0; i < m.nactuator; ++i) plan.actuators.push_back(actuator_of(m, plan, i));
   for (int j = 0; j < m.njnt; ++j)

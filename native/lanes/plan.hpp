@@ -41,16 +41,29 @@ struct Geom {
   double radius, half;  // this radius and half length; radius 0: none is known
 };
 
-// length = Σ coefficient · position, of joints: a joint's transmission, or a fixed tendon
+// length = Σ coefficient · position, of joints: a joint's transmission, or a fixed tendon; or a spatial tendon's
 struct Combination {
   struct Term {
     int qpos, dof;
     double coefficient;
-    int wrap = -1;     // of a tendon, its number among wrap_prm; the coefficient is then `gear` times that
+    int wrap = -1;     // of a fixed tendon, its number among wrap_prm; the coefficient is then `gear` times that
     double gear = 1;
+    int arm = -1;      // of a spatial tendon, its moment arm's place in ten_J; the coefficient is then `gear` times that
   };
   std::vector<Term> terms;
+  int spatial = -1;    // the spatial tendon whose length, times `gear`, this is
+  double gear = 1;
   double stiffness = 0, damping = 0, spring_low = 0, spring_high = 0;  // of a tendon
+};
+
+// a straight piece of a spatial tendon, between two sites
+struct Segment {
+  struct Arm { int dof, place, end; };  // a degree of freedom that moves one end; where its moment arm is in ten_J
+  int tendon;
+  double divisor;      // of the pulley before it
+  int body[2], root[2];
+  double pos[2][3];    // of its sites in their bodies
+  std::vector<Arm> arms;
 };
 
 struct Actuator {
@@ -82,6 +95,7 @@ struct Block {
   int dim, n, dofs;           // dofs: the first of them in Plan::dofs
   int jac, row;               // where its Jacobian [dim, n] and rows [dim] begin
   bool couples;               // joins degrees of freedom that the tree does not
+  bool moves = false;         // its Jacobian is made of moment arms of spatial tendons
   Impedance impedance;
   double margin;
   double diagonal;            // approximate inverse inertia of the first row (mj_diagApprox), as R needs it
@@ -109,11 +123,12 @@ struct Pair {
 };
 
 // One column of a Jacobian: of a contact, a degree of freedom that moves geom 1 (sign -1) or geom 2 (sign 1); else the
-// coefficient of a length, and of the second length of an equality.
+// coefficient of a length, and of the second length of an equality; both times moment arms where they are a spatial tendon's.
 struct Column {
   int dof;
   double sign;
   double second = 0;
+  int arm = -1, second_arm = -1;  // in ten_J
 };
 
 // a field that is written to mjData after a step, besides the state
@@ -136,6 +151,7 @@ struct Plan {
   std::vector<int> fixed;     // numbers of the others
   bool own_poses = false;     // bodies' positions and orientations differ between simulations
   bool own_coefficients = false;  // so do tendons' coefficients
+  bool own_stiffness = false;     // and the stiffness of hinges and slides
   std::vector<int> trees;     // numbers of the bodies that are roots, among those that can move
   std::vector<double> armature, damping;
   Pattern mass;               // of the inertia matrix
@@ -147,6 +163,8 @@ struct Plan {
   int jacobian = 0, rows = 0;   // numbers, in all blocks together
 
   std::vector<Combination> tendons;
+  std::vector<Segment> segments;    // of spatial tendons
+  bool wraps = false;               // some tendons wrap around geoms: MuJoCo's function finds them
   std::vector<Actuator> actuators;
   struct Limit { int dof; double low, high; };
   std::vector<Limit> force_limits;  // of qfrc_actuator

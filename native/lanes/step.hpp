@@ -15,8 +15,8 @@ namespace {
 template <class V>
 void forward(const Plan& plan, Work<V>& w, bool forces) {
   kinematics(plan, w);
-  tendons(plan, w);
   com_pos(plan, w);
+  tendons(plan, w);
   inertia_matrix(plan, w);
   factorize_inertia(plan, w);
   make_constraints(plan, w);
@@ -31,8 +31,8 @@ void forward(const Plan& plan, Work<V>& w, bool forces) {
 template <class V>
 void refresh(const Plan& plan, Work<V>& w) {
   kinematics(plan, w);
-  tendons(plan, w);
   com_pos(plan, w);
+  tendons(plan, w);
   com_vels(plan, w);
 }
 
@@ -60,6 +60,7 @@ class Lanes final : public Core {
     if (plan_.own_poses) place_own(plan_, w_);
     const std::uint32_t all = (std::uint32_t{1} << count) - 1;
     const std::uint32_t refused = unfit(data, models, count);
+    w_.live = all & ~refused;
     std::uint32_t left = 0;  // those whose last step was libmujoco's
     for (int i = 0; i < steps; ++i) {
       w_.bad = mask_of(refused | ~all, M());
@@ -156,6 +157,7 @@ class Lanes final : public Core {
     read(w_.time, &d.time, 1), read(w_.ctrl, d.ctrl, m.nu);
     read(w_.mocap_pos, d.mocap_pos, 3 * m.nmocap), read(w_.mocap_quat, d.mocap_quat, 4 * m.nmocap);
     if (plan_.own_coefficients) read(w_.wrap_prm, own.wrap_prm, m.nwrap);
+    if (plan_.own_stiffness) read(w_.jnt_stiffness, own.jnt_stiffness, m.njnt);
     if (plan_.own_poses) read(w_.body_pos, own.body_pos, 3 * m.nbody), read(w_.body_quat, own.body_quat, 4 * m.nbody);
   }
 

@@ -30,10 +30,10 @@ struct Work {
   // the state, and what acts on it: one after the other as far as `time`
   V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat, *time;
   V *before;                // the state at a step's beginning, in the same order
-  V *body_pos, *body_quat, *wrap_prm;  // where they differ
+  V *body_pos, *body_quat, *wrap_prm, *jnt_stiffness;  // where they differ
 
   // positions: of all bodies by their numbers, of the plan's geoms by theirs
-  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity, *geom_xpos, *geom_xmat, *sensordata;
+  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity, *ten_J, *geom_xpos, *geom_xmat, *sensordata;
 
   // inertia: triangles; D⁻¹ of LᵀDL
   V *crb, *mass, *factor, *inverse_diagonal;
@@ -56,6 +56,8 @@ struct Work {
   // each lane's model and data, for MuJoCo's own functions; what they leave in the data is written over after a step
   const mjModel* models[V::width];
   mjData* data[V::width];
+  std::uint32_t live = 0;    // lanes with a simulation that can be stepped
+  std::uint32_t placed = 0;  // lanes whose geoms MuJoCo has placed
 
   // integration
   V *first_qpos, *first_qvel, *first_act, *sum_qvel, *sum_qacc, *sum_act, *stage_qvel, *change;
@@ -83,10 +85,10 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(before, nq + 2 * nv + na + nu + 1);
   take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap);
   take(body_pos, plan.own_poses ? 3 * nbody : 0), take(body_quat, plan.own_poses ? 4 * nbody : 0);
-  take(wrap_prm, plan.own_coefficients ? m.nwrap : 0);
+  take(wrap_prm, plan.own_coefficients ? m.nwrap : 0), take(jnt_stiffness, plan.own_stiffness ? m.njnt : 0);
   take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);
   take(xanchor, 3 * m.njnt), take(xaxis, 3 * m.njnt), take(subtree_com, 3 * nbody), take(cinert, 10 * nbody);
-  take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(sensordata, m.nsensordata), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
+  take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(ten_J, m.nJten), take(sensordata, m.nsensordata), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
   take(crb, 10 * nbody), take(mass, n), take(factor, n), take(inverse_diagonal, nv);
   take(cvel, 6 * nbody), take(bias_acc, 6 * nbody), take(cfrc, 6 * nbody), take(qfrc_bias, nv), take(qfrc_passive, nv);
   take(qfrc_actuator, nv), take(qfrc_smooth, nv), take(qfrc_constraint, nv), take(actuator_force, m.nout);

@@ -31,7 +31,7 @@ class Generator {
 
   std::string model() {
     bodies_ = joints_ = 0;
-    scalars_.clear();
+    scalars_.clear(), round_.clear();
     const std::string given = options();
     std::string world = "<geom type='plane' size='5 5 1' contype='3' " + surface() + "/>";
     if (!stages_ && chance(0.2)) world += "<geom type='hfield' hfield='ground' " + surface() + "/>";
@@ -99,6 +99,10 @@ class Generator {
     // Where curved shapes touch, MuJoCo finds by iterations that end sooner or later with the last bits of their place,
     // which Runge-Kutta's stages do not share: there they touch the floor alone.
     if (stages_ && kind > 4) g += "contype='0' conaffinity='2' ";
+    if (kind == 0 || kind == 5) {
+      round_.push_back("g" + std::to_string(round_.size()));
+      g += attribute("name", round_.back());
+    }
     return "<geom " + g + attribute("euler", reals(3, -3, 3)) + surface() + "/>";
   }
 
@@ -165,6 +169,22 @@ class Generator {
     return "<general " + a + (chance(0.3) ? attribute("actearly", "true") : "") + "/>";
   }
 
+  std::string site() { return "<site site='s" + std::to_string(integer(1, bodies_)) + "'/>"; }
+
+  // a spatial tendon, over a pulley or around a geom
+  std::string string() {
+    std::string t = attribute("stiffness", text(real(0, 50))) + attribute("damping", text(real(0, 1)));
+    if (chance(0.5)) t += attribute("springlength", "0 " + text(real(0, 0.4)));
+    if (chance(0.5)) t += attribute("range", text(real(0, 0.2)) + " " + text(real(0.21, 0.5))) + attribute("limited", "true");
+    if (chance(0.3)) t += attribute("frictionloss", text(real(0.01, 0.5)));
+    std::string path = site();
+    if (!round_.empty() && chance(0.4))
+      path += "<geom geom='" + round_.back() + "' " + (chance(0.5) ? "sidesite='s1'" : "") + "/>";
+    path += site();
+    if (chance(0.3)) path += "<pulley divisor='2'/>" + site() + site();
+    return "<spatial name='u' " + t + ">" + path + "</spatial>";
+  }
+
   // what joins joints: actuators, tendons, equalities
   std::string coupled() {
     if (scalars_.size() < 2) return "";
@@ -178,8 +198,12 @@ class Generator {
                 scalars_[1] + "' coef='" + text(real(-2, 2)) + "'/></fixed>";
       actuators += "<motor tendon='t' gear='2'/>";
     }
+    if (chance(0.4)) {
+      tendons += string(), actuators += "<position tendon='u' kp='3'/>";
+      if (chance(0.3)) equalities += "<tendon tendon1='u' polycoef='" + reals(5, -0.1, 0.1) + "'/>";
+    }
     if (chance(0.3))
-      equalities = "<joint joint1='" + scalars_[0] + "' joint2='" + scalars_.back() + "' polycoef='" + reals(5, -0.5, 0.5) + "'/>";
+      equalities += "<joint joint1='" + scalars_[0] + "' joint2='" + scalars_.back() + "' polycoef='" + reals(5, -0.5, 0.5) + "'/>";
     return "<actuator>" + actuators + "</actuator><tendon>" + tendons + "</tendon><equality>" + equalities + "</equality>";
   }
 
@@ -187,4 +211,5 @@ class Generator {
   bool stages_ = false;  // the integrator is Runge-Kutta's
   int bodies_ = 0, joints_ = 0;
   std::vector<std::string> scalars_;  // names of hinges and slides
+  std::vector<std::string> round_;    // names of spheres and cylinders
 };
