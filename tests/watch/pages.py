@@ -13,11 +13,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headrace.studies.sweep.trials import Plan, Trial, append
+from headrace.studies.sweep.plan import Plan
+from headrace.studies.sweep.space import space_of
+from headrace.studies.sweep.study import begin_study, load_study
 from headrace.train.config.settings import make_config
 from headrace.train.runs.events import EventLog
 from programs import Program
@@ -116,11 +117,16 @@ def write_sweep(path: Path, trials: int = 12) -> Path:
     )
     path.mkdir(parents=True)
     plan.write(path)
+    begin_study(path)
+    study = load_study(path, plan)
     for number in range(trials):
         settings = {"learning_rate": 10 ** (-5 + 4 * number / trials), "num_steps": (16, 32)[number % 2]}
-        trial = Trial(number, settings, "running" if number == trials - 1 else "complete", None, 10_000, 5.0)
-        if trial.state == "complete":
-            trial = replace(trial, value=400 - 100 * abs(math.log10(settings["learning_rate"]) + 3))
-        append(path, trial)
-        write_run(path / trial.name, end=None if trial.state == "running" else "finished", **settings)
+        study.enqueue_trial(settings)
+        trial = study.ask(space_of(plan.space, plan.algo))
+        trial.set_user_attr("steps", 10_000)
+        trial.set_user_attr("seconds", 5.0)
+        runs = number == trials - 1
+        if not runs:
+            study.tell(trial, 400 - 100 * abs(math.log10(settings["learning_rate"]) + 3))
+        write_run(path / f"trial-{number}", end=None if runs else "finished", **settings)
     return path

@@ -14,7 +14,8 @@ import pytest
 from pages import line, write_run, write_sweep
 
 from headrace.errors import OptionError
-from headrace.studies.sweep.trials import Trial, append
+from headrace.studies.sweep.plan import Plan
+from headrace.studies.sweep.study import load_study
 from headrace.train.runs import lock
 from headrace.watch.library import Library
 from headrace.watch.run import Run
@@ -95,14 +96,14 @@ def test_trials_belong_to_their_sweep(tmp_path: Path) -> None:
     sweep.refresh()
     assert [trial["id"] for trial in sweep.told["trials"]] == [found[f"sweep/trial-{i}"]["id"] for i in range(3)]
     version = sweep.version
-    append(path, Trial(2, sweep.told["trials"][2]["settings"], "complete", 5.0, 10_000, 9.0))
+    load_study(path, Plan.read(path)).tell(2, 5.0)
     sweep.refresh()
     assert sweep.version == version + 1 and sweep.told["trials"][2]["value"] == 5.0
     sweep.refresh()
     assert sweep.version == version + 1
-    (path / "trials.jsonl").write_text("{}\n{}\n")
+    (path / "trials.journal").write_text("{}\n{}\n")
     sweep.refresh()
-    assert "trials.jsonl" in sweep.told["problem"]
+    assert "trials.journal" in sweep.told["problem"]
     assert summaries(Library([path / "trial-0"]))["trial-0"]["sweep"] is None  # its folder was not named
 
 
@@ -112,7 +113,7 @@ ODD: list[Any] = [None, 3, "x", [], {}, {"low": "a", "high": 2}, [[]], float("na
 def test_a_damaged_sweep_is_explained(tmp_path: Path) -> None:
     path = write_sweep(tmp_path / "sweep", trials=3)
     plan = json.loads((path / "sweep.json").read_text())
-    trials = [json.loads(text) for text in (path / "trials.jsonl").read_text().splitlines()]
+    journal = [json.loads(text) for text in (path / "trials.journal").read_text().splitlines()]
     for odd in ODD:
         for name in plan:
             (path / "sweep.json").write_text(json.dumps({**plan, name: odd}))
@@ -123,10 +124,11 @@ def test_a_damaged_sweep_is_explained(tmp_path: Path) -> None:
         assert "sweep.json" in sweep.told["problem"]
     (path / "sweep.json").write_text(json.dumps(plan))
     for odd in ODD:
-        for name in trials[0]:
-            lines = [{**trials[0], name: odd}, *trials[1:]]
-            (path / "trials.jsonl").write_text("".join(f"{json.dumps(text)}\n" for text in lines))
-            Sweep(path, "sweep").refresh()
+        for number, before in enumerate(journal):
+            for name in before:
+                changed = [*journal[:number], {**before, name: odd}, *journal[number + 1 :]]
+                (path / "trials.journal").write_text("".join(f"{json.dumps(each)}\n" for each in changed))
+                Sweep(path, "sweep").refresh()
 
 
 def test_policies_have_returns_of_their_own(tmp_path: Path) -> None:

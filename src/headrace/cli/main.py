@@ -32,7 +32,9 @@ COMMANDS = {
     "check": "run the conformance checks on a task",
     "doctor": "report which parts of this machine are used, and what is missing",
 }
-EXTRAS = ("torch", "safetensors", "rich", "tyro", "av", "starlette", "uvicorn", "websockets")
+EXTRAS = dict.fromkeys(("torch", "safetensors", "rich", "tyro", "av", "starlette", "uvicorn", "websockets"), "train")
+EXTRAS |= {"optuna": "sweep"}
+"""a module that may be missing → the extra that installs it"""
 EXAMPLES = (
     ("headrace envs cart", "list the tasks with 'cart' in their name"),
     ("headrace train CartPole-v1", "train an agent within a minute"),
@@ -77,7 +79,7 @@ def _run(command: str, args: list[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
-        return _fail(f"{command} needs {error.name}: pip install 'headrace[train]'", status=1)
+        return _fail(f"{command} needs {error.name}: pip install 'headrace[{EXTRAS[error.name]}]'", status=1)
     except SystemExit as stop:  # tyro has printed help or an error
         return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import optuna
 import tyro
+from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.table import Table
 
@@ -17,12 +19,11 @@ from headrace.errors import OptionError
 from headrace.studies.jobs.display import shown
 from headrace.studies.jobs.processes import side_by_side
 from headrace.studies.jobs.seeds import plain
-from headrace.studies.sweep.pruning import Rule
-from headrace.studies.sweep.samplers import Name, find_sampler
-from headrace.studies.sweep.search import Sweep, best_of, setting_word
-from headrace.studies.sweep.space import Space, candidates, plain_space, read_space, space_of
+from headrace.studies.sweep.plan import Plan, PrunerName, SamplerName
+from headrace.studies.sweep.search import Sweep, setting_word
+from headrace.studies.sweep.space import Space, candidates, plain_space, read_space, settings_of, space_of
+from headrace.studies.sweep.study import STATES, begin_study, best_of, load_study, run_name
 from headrace.studies.sweep.summary import importance
-from headrace.studies.sweep.trials import Plan, Trial
 from headrace.train.config.command import option_of, setting_of, train_command
 from headrace.train.config.merge import DECIDING
 from headrace.train.config.registry import DEFAULT_PRESET
@@ -41,7 +42,7 @@ class SweepArgs:
     """Search for the best hyperparameters with many runs, and stop poor ones early.
 
     All other options of headrace train apply to every trial; stop_at_return is None unless it is given. The sweep's
-    folder contains sweep.json, trials.jsonl, and each trial as a run, which headrace watch and headrace plot can show.
+    folder contains sweep.json, an Optuna study, and each trial as a run, which headrace watch and headrace plot show.
     Ctrl-C stops all trials with checkpoints; --resume continues a sweep, also after a kill.
 
     examples:
@@ -56,9 +57,9 @@ class SweepArgs:
     """settings to vary: name=low..high, name=low..high:log, name=value,value,…, or a TOML or JSON file"""
     trials: int = 20
     """number of runs"""
-    sampler: Name = "tpe"
-    """method that chooses settings: random search, or Optuna's tpe or gp"""
-    pruner: Rule = "median"
+    sampler: SamplerName = "tpe"
+    """method that chooses settings: Optuna's random search, tpe or gp"""
+    pruner: PrunerName = "median"
     """trials that stop early: those below the median of the others (median), all but the best third (halving), none"""
     metric: Literal["final", "area"] = "final"
     """objective to maximize: the last mean return (final), or the mean return over all steps (area)"""
@@ -84,11 +85,10 @@ def run(argv: list[str]) -> int:
     if args.trials < 1 or args.jobs < 0 or args.sampler_seed < 0:
         raise OptionError("--trials must be at least 1, --jobs and --sampler-seed at least 0")
     folder, plan, config, most = _go_on(args, own, rest) if args.resume is not None else _begin(args, rest)
-    sampler = find_sampler(plan.sampler, space_of(plan.space, plan.algo), plan.seed)  # type: ignore[arg-type]
     if not args.quiet:
         print(f"{plan.task}, {config.algo}: {plan.trials} trials of {plan.total_steps:,} steps in {folder}")
-    trials = Sweep(folder, plan, sampler).run(args.jobs or most, args.quiet, args.trust)
-    return _report(folder, plan, trials)
+    study = Sweep(folder, plan).run(args.jobs or most, args.quiet, args.trust)
+    return _report(folder, plan, study)
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -118,7 +118,6 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
         raise OptionError(f"{min(twice)} is varied by --space: leave {option_of(min(twice))} out")
     defaults = {"stop_at_return": None, "video": False}
     settings = {name: value for name, value in defaults.items() if name not in space} | asked
-    find_sampler(args.sampler, space, args.sampler_seed)
     config, most = _checked(args.task, settings, space)
     plan = Plan(
         args.task, settings, plain_space(space), config.total_steps, args.trials, args.sampler, args.pruner,
@@ -127,6 +126,7 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
     folder = make_folder(args.run_dir, plan.task)
     for each in _settings(plan):
         code.remember(each)
+    begin_study(folder)
     plan.write(folder)
     return folder, plan, config, most
 
@@ -143,10 +143,11 @@ def _checked(task: str, settings: dict[str, Any], space: Space) -> tuple[Config,
     Raises:
         OptionError: a value of the space is invalid.
     """
-    first = {name: dimension.ends[0] for name, dimension in space.items()}
-    found = side_by_side(task, settings | first)
-    for values in candidates(space):
-        side_by_side(task, settings | first | values)
+    algo, known = settings["algo"], list(candidates(space))
+    first = {name: value for each in reversed(known) for name, value in each.items()}
+    found = side_by_side(task, settings | settings_of(first, algo))
+    for values in known:
+        side_by_side(task, settings | settings_of(first | values, algo))
     return found
 
 
@@ -159,6 +160,7 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
         raise OptionError(f"{folder} is a sweep of {plan.task}: leave {args.task} out")
     for settings in _settings(plan):
         code.admit(settings, folder, args.trust, training=True)
+    load_study(folder, plan)  # which a sweep of an earlier version has not
     given = {setting_of(word) for word in own if word.startswith("--")}
     for name, value in (("sampler", args.sampler), ("pruner", args.pruner), ("metric", args.metric)):
         if name in given and value != getattr(plan, name):
@@ -183,25 +185,24 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
 # -- results -------------------------------------------------------------------------------------
 
 
-def _report(folder: Path, plan: Plan, trials: Sequence[Trial]) -> int:
+def _report(folder: Path, plan: Plan, study: optuna.Study) -> int:
     """Prints the best trials; returns the exit status: 0 done, 1 no trial succeeded, 130 stopped."""
-    console = Console(highlight=False)
-    states = [trial.state for trial in trials]
+    console, trials = Console(highlight=False), study.trials
+    states = [STATES[trial.state] for trial in trials]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     console.print(f"\n{len(trials)} trials: {counts}" if trials else "\nno trial has begun", soft_wrap=True)
-    best = best_of(list(trials))
+    best = best_of(study)
     if best is not None:
         console.print(_table(plan, trials))
-        decided = importance(space_of(plan.space, plan.algo), list(trials))
+        decided = importance(study)
         if decided is not None:
             words = ", ".join(f"{name} {share:.0%}" for name, share in decided["values"].items())
             console.print(f"importance ({decided['measure']}): {words}", soft_wrap=True)
         console.print(f"train with the best:  {command(plan, best)}", soft_wrap=True)
     elif "failed" in states:
-        failed = next(trial for trial in trials if trial.state == "failed")
-        console.print(f"{failed.name} failed: {failed.note}", soft_wrap=True, markup=False)
-    elif "complete" in states:
-        console.print("no trial has a return, as no episode has ended: sweep with more --total-steps", soft_wrap=True)
+        failed = trials[states.index("failed")]
+        words = f"{run_name(failed)} failed: {failed.user_attrs.get('note', '')}"
+        console.print(words, soft_wrap=True, markup=False)
     print(f"  sweep  {folder}")
     if "running" in states or (len(trials) < plan.trials and set(states) != {"failed"}):
         print(f"go on with:  headrace sweep --resume {folder}")
@@ -209,22 +210,22 @@ def _report(folder: Path, plan: Plan, trials: Sequence[Trial]) -> int:
     return 0 if best is not None else 1
 
 
-def _table(plan: Plan, trials: Sequence[Trial]) -> Table:
-    known = [trial for trial in trials if trial.value is not None and trial.state in ("complete", "pruned")]
-    order = sorted(known, key=lambda trial: (trial.state != "complete", -(trial.value or 0.0)))
+def _table(plan: Plan, trials: Sequence[FrozenTrial]) -> Table:
+    known = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    order = sorted(known, key=lambda trial: (trial.state != TrialState.COMPLETE, -(trial.value or 0.0)))
     table = Table()
     table.add_column("trial", justify="right")
     for name in (plan.metric, "steps", "seconds", *plan.space):
         table.add_column(name, justify="right")
     table.add_column("end")
     for trial in order[:SHOWN]:
-        numbers = (shown(trial.value), f"{trial.steps:,}", f"{trial.seconds:.1f}")
-        settings = [setting_word(trial.settings[name]) for name in plan.space]
-        table.add_row(str(trial.number), *numbers, *settings, trial.state)
+        numbers = (shown(trial.value), f"{trial.user_attrs['steps']:,}", f"{trial.user_attrs['seconds']:.1f}")
+        settings = [setting_word(trial.params[name]) for name in plan.space]
+        table.add_row(str(trial.number), *numbers, *settings, STATES[trial.state])
     return table
 
 
-def command(plan: Plan, trial: Trial) -> str:
+def command(plan: Plan, trial: FrozenTrial) -> str:
     said = [("network", "auto"), ("preset", DEFAULT_PRESET)]
-    settings = plan.settings | trial.settings
+    settings = plan.settings | settings_of(trial.params, plan.algo)
     return train_command(plan.task, {name: value for name, value in settings.items() if (name, value) not in said})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from headrace.train.runs.files import number
 
 DEEPEST = 32  # number of levels of nested values that a page receives
 
@@ -29,11 +30,8 @@ def plain(value: Any, depth: int = 0) -> Any:
     """Returns a value that a page can read as JSON: numbers that no finite float can hold become None."""
     if depth > DEEPEST:
         return None
-    if isinstance(value, int | float):
-        try:
-            return value if math.isfinite(value) else None
-        except OverflowError:
-            return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
     if isinstance(value, Mapping):
         return {str(name): plain(each, depth + 1) for name, each in value.items()}
     return [plain(each, depth + 1) for each in value] if isinstance(value, list | tuple) else value

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headrace.errors import OptionError
-from headrace.studies.sweep.trials import FILE
+from headrace.studies.sweep.plan import FILE
 from headrace.watch.run import Run
 from headrace.watch.sweep import Sweep
 

@@ -41,6 +41,7 @@ from headrace.train.play.evaluate import playing_pool
 from headrace.train.play.pictures import SIDES, SMALL, TILES, enlarged, halved, jpeg, side_by_side, small
 from headrace.train.play.video import MOST_PICTURES
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs import files
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import read_live
@@ -298,7 +299,7 @@ def _modified(path: Path) -> int:
 
 def _finite(number: float) -> float | None:
     """Returns a number rounded to six digits; None for one that JSON cannot represent."""
-    return float(f"{number:.6g}") if np.isfinite(number) else None
+    return None if files.number(float(number)) is None else float(f"{number:.6g}")
 
 
 def _numbers(values: list[float] | None) -> list[float | None] | None:

@@ -6,7 +6,6 @@ any names that an algorithm reports.
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headrace.train.runs.files import number
-from headrace.watch.tail import Tail, sample
+from headrace.train.runs.metrics import Tail, measurement, sample
 
 DEEPEST = 6  # greatest depth of nested objects
 MOST_COLUMNS = 500
@@ -92,16 +91,6 @@ class Series:
         for column in self._columns.values():
             if len(column) < self.count:
                 column.append(math.nan)
-
-
-def measurement(line: bytes) -> dict[str, Any] | None:
-    """Returns the content of a line of metrics; None if it is not a JSON object with an integer ``step``."""
-    try:
-        values = json.loads(line)
-        known = isinstance(values, dict) and isinstance(values["step"], int) and number(values["step"]) is not None
-        return values if known else None
-    except (ValueError, KeyError, RecursionError):
-        return None
 
 
 def numbers(values: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
-from headrace.studies.sweep.summary import summary
-from headrace.studies.sweep.trials import FILE, TRIALS
+from headrace.studies.sweep.plan import FILE, JOURNAL
 from headrace.train.runs.events import one_line
 from headrace.watch.files import identity, stamp
 
@@ -38,7 +37,7 @@ class Sweep:
 
     def refresh(self) -> None:
         """Reads the files in the folder that have changed."""
-        seen, now = (stamp(self.path / FILE), stamp(self.path / TRIALS)), time.monotonic()
+        seen, now = (stamp(self.path / FILE), stamp(self.path / JOURNAL)), time.monotonic()
         runs = any(trial["state"] == "running" for trial in self.told.get("trials", ()))
         if seen != self._stamp or (runs and now - self._looked > INTERVAL):
             self._stamp, self._looked, self.version = seen, now, self.version + 1
@@ -46,7 +45,11 @@ class Sweep:
 
     def _read(self) -> dict[str, Any]:
         try:
+            from headrace.studies.sweep.summary import summary
+
             told = summary(self.path)
+        except ModuleNotFoundError as error:
+            return {"problem": f"a sweep needs {error.name}: pip install 'headrace[sweep]'"}
         except Exception as error:  # whatever this folder holds, the others are shown
             return {"problem": str(error) if isinstance(error, HeadraceError) else one_line(error)}
         trials = [{**trial, "id": identity(self.path / trial["run"])} for trial in told["trials"]]

@@ -194,11 +194,11 @@ def test_code_that_a_stranger_named_is_not_run(tmp_path: Path, monkeypatch: pyte
 def test_metrics_are_followed_line_by_line(tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
     tail = MetricsTail(file)
-    assert tail.new() == []
+    assert tail.refresh() == []
     file.write_text('{"step": 1}\n{"step": 2}\n{"st')
-    assert [line["step"] for line in tail.new()] == [1, 2] and tail.new() == []
+    assert [line["step"] for line in tail.refresh()] == [1, 2] == [line["step"] for line in tail.refresh()]
     with file.open("a") as more:
         more.write('ep": 3}\nnull\n')
-    assert [line["step"] for line in tail.new()] == [3]
+    assert [line["step"] for line in tail.refresh()] == [1, 2, 3]
     file.write_text('{"step": 1}\n')  # it goes on from an earlier checkpoint
-    assert [line["step"] for line in tail.new()] == [1] == [line["step"] for line in tail.lines]
+    assert [line["step"] for line in tail.refresh()] == [1] == [line["step"] for line in tail.lines]

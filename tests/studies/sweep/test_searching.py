@@ -3,70 +3,78 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from optuna.trial import TrialState
 
+from headrace.cli.main import main
 from headrace.errors import OptionError, StateError
-from headrace.studies.sweep.pruning import Pruner
-from headrace.studies.sweep.samplers import Name, RandomSampler, find_sampler
-from headrace.studies.sweep.space import Choice, Range, Space
+from headrace.studies.sweep.plan import JOURNAL, Plan, PrunerName, SamplerName
+from headrace.studies.sweep.search import RunningTrial, Sweep
+from headrace.studies.sweep.study import begin_study, best_of, load_study, repair, value_of
 from headrace.studies.sweep.summary import importance, summary
-from headrace.studies.sweep.trials import Plan, Trial, append, drop_incomplete_line, read_trials, value_of
 
-SPACE: Space = {"learning_rate": Range(1e-4, 1e-2, log=True), "num_steps": Choice((16, 32, 64))}
-
-
-def trials_of(sampler: Any, count: int) -> list[Trial]:
-    """Trials whose value is best at a learning rate of 1e-3, and does not depend on the steps."""
-    trials: list[Trial] = []
-    for number in range(count):
-        settings = sampler.ask(number, trials)
-        value = -abs(np.log10(settings["learning_rate"]) + 3)
-        trials.append(Trial(number, settings, "complete", float(value), 100))
-    return trials
+SPACE: dict[str, Any] = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "num_steps": [16, 32, 64]}
 
 
-def test_random_trials_depend_on_their_number_alone() -> None:
-    one, other = RandomSampler(SPACE, 1), RandomSampler(SPACE, 1)
-    assert one.ask(7, []) == other.ask(7, trials_of(other, 3)) != one.ask(8, [])
-    assert RandomSampler(SPACE, 2).ask(7, []) != one.ask(7, [])
+def plan_of(sampler: SamplerName = "random", pruner: PrunerName = "none", total_steps: int = 1000) -> Plan:
+    return Plan("CartPole-v1", {"algo": "ppo"}, SPACE, total_steps, 99, sampler, pruner)
 
 
-@pytest.mark.parametrize("name", ["tpe", pytest.param("gp", marks=pytest.mark.nightly)])
-def test_optunas_samplers_ask_within_the_space(name: Name) -> None:
-    pytest.importorskip("optuna")
-    trials = trials_of(find_sampler(name, SPACE, 1), 14)
-    assert all(1e-4 <= trial.settings["learning_rate"] <= 1e-2 for trial in trials)
-    assert all(trial.settings["num_steps"] in (16, 32, 64) for trial in trials)
-    assert len({trial.settings["learning_rate"] for trial in trials}) == 14
+def begun(folder: Path, plan: Plan) -> Sweep:
+    """A sweep in a new folder, whose study is loaded."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plan.write(folder)
+    begin_study(folder)
+    return loaded(folder, plan)
 
 
-def test_tpe_finds_the_better_half_and_copes_with_every_state() -> None:
-    pytest.importorskip("optuna")
-    sampler = find_sampler("tpe", SPACE, 3)
-    later = [trial.value or 0.0 for trial in trials_of(sampler, 40)[20:]]
-    assert np.median(later) > -0.25, "at random it would be -0.5"
-    told = [
-        Trial(0, {"learning_rate": 1e-3, "num_steps": 16}, "running"),
-        Trial(1, {"learning_rate": 1e-3, "num_steps": 32}, "failed", note="no memory"),
-        Trial(2, {"learning_rate": 2e-3, "num_steps": 64}, "pruned", 3.0, 50),
-        Trial(3, {"learning_rate": 2e-3, "num_steps": 64}, "pruned"),
-        Trial(4, {"learning_rate": 2e-3, "num_steps": 64}, "complete"),
-    ]
-    assert sampler.ask(5, told) == find_sampler("tpe", SPACE, 3).ask(5, told)
+def loaded(folder: Path, plan: Plan) -> Sweep:
+    sweep = Sweep(folder, plan)
+    sweep.study = load_study(folder, plan)
+    return sweep
 
 
-def test_without_optuna_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def run_trials(sweep: Sweep, count: int) -> list[dict[str, Any]]:
+    """Ends trials whose value is best at a learning rate of 1e-3, and does not depend on the steps."""
+    drawn = []
+    for _ in range(count):
+        trial = sweep._new().trial
+        sweep.study.tell(trial, -abs(math.log10(trial.params["learning_rate"]) + 3))
+        drawn.append(trial.params)
+    return drawn
+
+
+@pytest.mark.parametrize("name", ["random", "tpe", pytest.param("gp", marks=pytest.mark.nightly)])
+def test_settings_depend_on_the_seed_and_on_earlier_trials_also_after_an_interruption(
+    tmp_path: Path, name: SamplerName
+) -> None:
+    plan = plan_of(name)
+    drawn = run_trials(begun(tmp_path / "one", plan), 14)
+    assert all(1e-4 <= each["learning_rate"] <= 1e-2 and each["num_steps"] in (16, 32, 64) for each in drawn)
+    assert len({each["learning_rate"] for each in drawn}) == 14
+    again = run_trials(begun(tmp_path / "other", plan), 10)
+    assert again + run_trials(loaded(tmp_path / "other", plan), 4) == drawn
+
+
+def test_tpe_finds_the_better_half(tmp_path: Path) -> None:
+    sweep = begun(tmp_path, plan_of("tpe"))
+    run_trials(sweep, 40)
+    assert np.median([trial.value or 0.0 for trial in sweep.study.trials[20:]]) > -0.25, "at random it would be -0.5"
+
+
+def test_without_optuna_it_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in [name for name in sys.modules if name.startswith(("headrace.studies.sweep", "headrace.cli.sweep"))]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(OptionError, match=r"headrace\[sweep\]"):
-        find_sampler("tpe", SPACE, 1)
-    find_sampler("random", SPACE, 1)
+    assert main(["sweep", "CartPole-v1"]) == 1
+    assert "pip install 'headrace[sweep]'" in capsys.readouterr().err
 
 
 def lines(*returns: float | None) -> list[dict[str, Any]]:
@@ -74,38 +82,83 @@ def lines(*returns: float | None) -> list[dict[str, Any]]:
     return [{"step": 100 * i, "return": earned} for i, earned in enumerate(returns, 1)]
 
 
-def test_a_trial_below_the_median_ends() -> None:
-    pruner = Pruner("median", 1000)
+class Told:
+    """A job that has written some lines of metrics."""
+
+    stopping = False
+
+    def __init__(self, lines: list[dict[str, Any]]):
+        self.metrics, self.step = self, lines[-1]["step"]
+        self.lines = lines
+
+    def stop(self) -> None:
+        self.stopping = True
+
+
+def reported(sweep: Sweep, *returns: float | None) -> RunningTrial:
+    """A new trial that has reported these returns."""
+    each = sweep._new()
+    sweep._report(each, Told(lines(*returns)))  # type: ignore[arg-type]
+    return each
+
+
+def test_a_trial_below_the_median_of_complete_ones_ends(tmp_path: Path) -> None:
+    sweep = begun(tmp_path, plan_of(pruner="median"))
     for number in range(4):
-        assert not pruner.note(number, lines(number, 10 * number)), "there is nothing to compare it with yet"
-    assert not pruner.note(4, lines(0)), "it is too early"
-    assert "after 200 steps its return 14.0 was below the others' median 15.0" in pruner.note(5, lines(0, 14))
-    assert not pruner.note(6, lines(None, 16)) and not pruner.note(7, lines(None, None))
-    assert not pruner.note(6, lines(None, 16)), "once for each rung"
+        each = reported(sweep, number, 10 * number)
+        assert not each.pruned_after, "there is nothing to compare it with yet"
+        sweep.study.tell(each.trial, 10.0 * number)
+    assert not reported(sweep, 0).pruned_after, "it is too early"
+    assert reported(sweep, 0, 14).pruned_after == 200 and not reported(sweep, None, 16).pruned_after
+    assert not reported(sweep, None, None).pruned_after
 
 
-def test_halving_keeps_the_best_third() -> None:
-    pruner = Pruner("halving", 900)
-    pruned = [bool(pruner.note(number, lines(score))) for number, score in enumerate((5, 4, 3, 2, 6, 5.5, 7))]
-    assert pruned == [False, False, False, True, False, False, False]
-    assert not any(Pruner("none", 900).note(number, lines(1)) for number in range(9))
+def test_halving_keeps_the_best_third(tmp_path: Path) -> None:
+    sweep = begun(tmp_path, plan_of(pruner="halving", total_steps=2700))
+    pruned = [bool(reported(sweep, score).pruned_after) for score in (5, 4, 3, 2, 6, 5.5, 7)]
+    assert pruned == [False, True, True, True, False, False, False]
+    other = begun(tmp_path / "none", plan_of())
+    assert not any(reported(other, 1).pruned_after for _ in range(9))
+
+
+def test_a_resumed_trial_reports_what_it_has_not_yet(tmp_path: Path) -> None:
+    plan = plan_of(pruner="median")
+    before = reported(begun(tmp_path, plan), 1, 2, 3)
+    sweep = loaded(tmp_path, plan)
+    (trial,) = sweep._interrupted()
+    each = sweep._resumed(trial)
+    assert each.trial.params == before.trial.params and list(each.waiting) == list(range(400, 1000, 100))
+    sweep._report(each, Told(lines(1, 2, 3, 4)))  # type: ignore[arg-type]
+    assert sweep.study.trials[0].intermediate_values == {100: 1, 200: 2, 300: 3, 400: 4}
 
 
 def test_the_files_survive_a_kill(tmp_path: Path) -> None:
-    one = Trial(0, {"gamma": 0.9})
-    append(tmp_path, one)
-    append(tmp_path, Trial(0, {"gamma": 0.9}, "complete", 5.0, 100, 1.0))
-    with (tmp_path / "trials.jsonl").open("a") as file:
-        file.write('{"number": 1, "sett')
-    (known,) = read_trials(tmp_path, {"gamma"})
-    assert known.state == "complete" and known.value == 5
-    drop_incomplete_line(tmp_path)
-    append(tmp_path, Trial(1, {"gamma": 0.8}))
-    assert [trial.number for trial in read_trials(tmp_path, {"gamma"})] == [0, 1]
-    for wrong in ("{}", "[]", json.dumps(asdict(Trial(1, {"other": 3})))):
-        (tmp_path / "trials.jsonl").write_text(f"{wrong}\n")
-        with pytest.raises(StateError, match="line 1: no trial"):
-            read_trials(tmp_path, {"gamma"})
+    plan = plan_of()
+    run_trials(begun(tmp_path, plan), 1)
+    journal = tmp_path / JOURNAL
+    journal.write_text(journal.read_text() + '{"op_code":4,"work')
+    assert summary(tmp_path)["best"] == 0
+    (tmp_path / f"{JOURNAL}.lock").symlink_to(journal)
+    repair(tmp_path)
+    loaded(tmp_path, plan)._new()
+    *_, last = journal.read_text().splitlines(keepends=True)
+    journal.write_text(journal.read_text().removesuffix(last))  # killed before the second of the trial's settings
+    sweep = loaded(tmp_path, plan)
+    assert sweep._interrupted() == [] and sweep.study.trials[1].state == TrialState.FAIL
+    assert best_of(sweep.study) is not None
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    plan = plan_of()
+    run_trials(begun(tmp_path, plan), 2)
+    whole = (tmp_path / JOURNAL).read_text()
+    for wrong in ("{}\n", "[]\n{}\n", whole.replace("16", "17"), whole.replace("0.01", "0.02"), ""):
+        (tmp_path / JOURNAL).write_text(wrong)
+        with pytest.raises(StateError, match=JOURNAL):
+            load_study(tmp_path, plan)
+    (tmp_path / "trials.jsonl").touch()
+    with pytest.raises(OptionError, match="earlier version"):
+        load_study(tmp_path, plan)
     for wrong in ("{", "[]", "{}", '{"task": "a", "settings": {}, "space": {}, "total_steps": 1}'):
         (tmp_path / "sweep.json").write_text(wrong)
         with pytest.raises(StateError, match=r"sweep\.json"):
@@ -117,29 +170,20 @@ def test_the_final_and_the_area_value_of_a_trial() -> None:
     assert value_of("area", lines(0, 2, 4)) == 2 and value_of("area", lines(3)) == 3
 
 
-def test_importance_names_what_decides() -> None:
-    trials = trials_of(RandomSampler(SPACE, 1), 30)
-    assert importance(SPACE, trials[:3]) is None
-    found = importance(SPACE, trials)
+def test_importance_names_what_decides(tmp_path: Path) -> None:
+    sweep = begun(tmp_path, plan_of())
+    run_trials(sweep, 7)
+    assert importance(sweep.study) is None
+    run_trials(sweep, 23)
+    found = importance(sweep.study)
     assert found is not None and found["values"]["learning_rate"] > 0.8
     assert sum(found["values"].values()) == pytest.approx(1)
 
 
-def test_ranks_serve_where_optuna_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    draws = [RandomSampler(SPACE, 1).ask(number, []) for number in range(40)]
-    trials = [Trial(n, own, "complete", float(own["num_steps"] == 32)) for n, own in enumerate(draws)]
-    found = importance(SPACE, trials)
-    assert found is not None and "rank" in found["measure"] and found["values"]["num_steps"] > 0.65
-    trials = [Trial(n, own, "complete", own["learning_rate"] ** 3) for n, own in enumerate(draws)]
-    found = importance(SPACE, trials)
-    assert found is not None and found["values"]["learning_rate"] > 0.75
-
-
 def test_a_summary_needs_no_torch(tmp_path: Path) -> None:
-    Plan("CartPole-v1", {"algo": "ppo"}, {"gamma": [0.9, 0.99]}, 1000).write(tmp_path)
-    append(tmp_path, Trial(0, {"gamma": 0.9}, "complete", 5.0, 1000, 1.0))
-    append(tmp_path, Trial(1, {"gamma": 0.99}))
+    sweep = begun(tmp_path, plan_of())
+    (first,) = run_trials(sweep, 1)
+    second = sweep._new().trial.params
     (tmp_path / "trial-1").mkdir()
     (tmp_path / "trial-1" / "metrics.jsonl").write_text('{"step": 10, "return": 3.0}\n')
     code = (
@@ -150,7 +194,8 @@ def test_a_summary_needs_no_torch(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, check=True).stdout
     )
     assert told == json.loads(json.dumps(summary(tmp_path)))
-    assert told["best"] == 0 and told["space"] == {"gamma": {"values": [0.9, 0.99]}} and told["importance"] is None
-    assert [(trial["run"], trial["value"], trial["steps"]) for trial in told["trials"]] == [
-        ("trial-0", 5.0, 1000), ("trial-1", 3.0, 10),
+    assert told["best"] == 0 and told["space"]["num_steps"] == {"values": [16, 32, 64]} and told["importance"] is None
+    assert [trial["settings"] for trial in told["trials"]] == [first, second]
+    assert [(trial["run"], trial["state"], trial["value"], trial["steps"]) for trial in told["trials"]] == [
+        ("trial-0", "complete", sweep.study.trials[0].value, 0), ("trial-1", "running", 3.0, 10),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ import headrace.train
 from headrace.train.logging.curve import MARK, draw_curve
 from headrace.train.logging.dashboard import duration
 from headrace.train.logging.metrics import MetricsWriter, read_metrics
-from headrace.train.logging.tensorboard import EventsFile
+from headrace.train.logging.tensorboard import TensorBoard
 
 
 def test_what_lies_behind_the_offset_is_cut_off(tmp_path):
@@ -45,13 +45,13 @@ def test_the_offset_is_what_was_kept(tmp_path):
 def test_tensorboard_reads_what_was_noted(tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     file, folder = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
-    writer = MetricsWriter(file, 0, [EventsFile(folder)])
+    writer = MetricsWriter(file, 0, [TensorBoard(folder)])
     assert not folder.exists()
     for step in (1, 2, 3):
         writer.write({"step": step, "return": step * 10.0, "loss": {"value": 0.5}, "reason": "words", "none": None})
     writer.close()
     # from a checkpoint at step 2: what came later never happened
-    writer = MetricsWriter(file, 0, [EventsFile(folder, 2)])
+    writer = MetricsWriter(file, 0, [TensorBoard(folder, 2)])
     writer.write({"step": 4, "return": 40.0})
     writer.close()
     assert len(list(folder.iterdir())) == 2

@@ -18,7 +18,8 @@ from headrace.cli.main import main
 from headrace.errors import OptionError, StateError, StorageError
 from headrace.studies.jobs.processes import MetricsTail, Processes
 from headrace.studies.plots.curves import read_curves
-from headrace.studies.sweep import trials
+from headrace.studies.sweep.plan import JOURNAL, Plan
+from headrace.studies.sweep.study import begin_study, load_study, repair, value_of
 from headrace.train.logging.metrics import MetricsWriter, read_metrics
 from headrace.train.logging.plot import plot_returns
 from headrace.train.logging.returns import read_curve
@@ -26,8 +27,8 @@ from headrace.train.play.evaluate import evaluate
 from headrace.train.runs import checkpoint, episodes, files, live, lock, writing
 from headrace.train.runs.events import EventLog, read_events
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.status import last_line, read_status
-from headrace.watch.tail import Tail, sample
+from headrace.train.runs.metrics import Tail, last_measurement, sample
+from headrace.train.runs.status import read_status
 
 TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False}
 TOP = (
@@ -103,14 +104,14 @@ def test_a_new_run_writes_through_no_link_that_its_folder_held(tmp_path: Path, k
         lambda file: MetricsWriter(file),
         files.touch,
         lambda file: files.append(file, b"more"),
-        lambda file: trials.append(file.parent, trials.Trial(0, {})),
-        lambda file: trials.drop_incomplete_line(file.parent),
+        lambda file: begin_study(file.parent),
+        lambda file: repair(file.parent),
     ],
 )
 @pytest.mark.parametrize("is_there", [True, False])
 def test_no_writer_follows_a_link(tmp_path: Path, kept: Path, write: Callable[[Path], object], is_there: bool) -> None:
     (tmp_path / "run").mkdir()
-    file = tmp_path / "run" / trials.TRIALS
+    file = tmp_path / "run" / JOURNAL
     if not is_there:
         kept.unlink()
     file.symlink_to(kept)
@@ -131,8 +132,8 @@ def test_a_file_is_replaced_and_not_what_a_link_in_its_place_leads_to(tmp_path: 
 READERS = [
     lambda file: read_events(file) == [],
     lambda file: lock.holder(file) is None,
-    lambda file: last_line(file) is None,
-    lambda file: MetricsTail(file).new() == [],
+    lambda file: last_measurement(file) is None,
+    lambda file: MetricsTail(file).refresh() == [],
     lambda file: episodes.kept(file.parent) == [],
     lambda file: read_status(file.parent).kind == "damaged",
 ]
@@ -143,7 +144,7 @@ RAISING = [
     (OSError, lambda file: sample(file, 4)),
     (StateError, lambda file: checkpoint.load(file.parent)),
     (StateError, lambda file: RunFolder.read(file.parent)),
-    (StateError, lambda file: trials.read_trials(file.parent, set())),
+    (StateError, lambda file: load_study(file.parent, Plan("CartPole-v1", {"algo": "ppo"}, {"gamma": [0.9]}, 64))),
 ]
 
 
@@ -152,7 +153,7 @@ def odd(tmp_path: Path, kept: Path, request: pytest.FixtureRequest) -> Path:
     """A folder whose files, of all names that readers know, are no regular files, or too large."""
     folder = tmp_path / "odd"
     folder.mkdir()
-    for name in ("file", "config.json", "episodes.jsonl", "state.json", "train.lock", "events.jsonl", trials.TRIALS):
+    for name in ("file", "config.json", "episodes.jsonl", "state.json", "train.lock", "events.jsonl", JOURNAL):
         file = folder / name
         if request.param == "pipe":
             os.mkfifo(file)
@@ -183,7 +184,7 @@ def test_a_number_of_400_digits_is_damage_that_is_named(run: Path) -> None:
             read_curve(run)
     (run / "metrics.jsonl").write_text(metrics + f'{{"step": 1, "return": 1.0, "time": {{"seconds": {huge}}}}}\n')
     assert np.isnan(read_curve(run).seconds[-1])
-    assert trials.value_of("area", [{"step": int(huge), "return": 1.0}, {"step": 1, "return": int(huge)}]) is None
+    assert value_of("area", [{"step": int(huge), "return": 1.0}, {"step": 1, "return": int(huge)}]) is None
     (run / "events.jsonl").write_text(f'{{"time": 1, "kind": "began", "step": {huge}}}\n')
     assert read_events(run / "events.jsonl") == []
     values = json.loads((run / "config.json").read_text()) | {"stop_at_return": int(huge), "total_steps": int(huge)}

@@ -227,18 +227,18 @@ def test_a_full_disk_ends_a_run_whose_last_checkpoint_is_whole(tmp_path, task, a
     assert headrace.train.resume(path, total_steps=step + 64, quiet=True).steps >= step + 64
 
 
-def test_what_is_told_to_tensorboard_is_told_in_one_line_where_there_is_no_room(tmp_path):
+def test_an_error_of_tensorboards_files_is_one_of_the_run(tmp_path):
     code = (
-        "import resource, sys; from pathlib import Path; from headrace.train.logging.tensorboard import EventsFile\n"
+        "import resource, sys; from pathlib import Path; from headrace.train.logging.tensorboard import TensorBoard\n"
         "from headrace.errors import StorageError\n"
-        "events = EventsFile(Path(sys.argv[1])); events.write([('a', 1.0)], 1)\n"
+        "events = TensorBoard(Path(sys.argv[1])); events.write([('a', 1.0)], 1)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         "try:\n    [events.write([('a', 1.0)], step) for step in range(9)]\n"
         "except StorageError as error:\n    print(error)\n"
         "events.close()"
     )
     done = programs.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
-    assert done.stdout == f"{tmp_path} cannot be written: File too large\n" and not done.stderr
+    assert done.stdout == f"{tmp_path} cannot be written: File too large\n", done.stderr
 
 
 def test_a_run_that_raises_before_it_has_kept_anything_leaves_its_folder_free(tmp_path):

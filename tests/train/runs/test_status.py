@@ -20,7 +20,8 @@ import headrace.train
 from headrace.errors import NotFiniteError, WorkerError
 from headrace.train.runs.events import EventLog, one_line, read_events
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.status import last_line, read_status
+from headrace.train.runs.metrics import last_measurement
+from headrace.train.runs.status import read_status
 from programs import Program
 
 TINY: dict[str, Any] = {
@@ -232,11 +233,11 @@ def test_a_folder_that_is_no_run_is_explained(run, tmp_path):
 
 def test_the_last_line_of_metrics_is_read_from_the_end(tmp_path):
     file = tmp_path / "metrics.jsonl"
-    assert last_line(file) is None
+    assert last_measurement(file) is None
     file.write_text("".join(json.dumps({"step": i, "pad": "x" * 1000}) + "\n" for i in range(200)) + '{"step": 9')
-    assert last_line(file) == {"step": 199, "pad": "x" * 1000}
+    assert last_measurement(file) == {"step": 199, "pad": "x" * 1000}
     np.zeros(100_000).tofile(file)
-    assert last_line(file) is None
+    assert last_measurement(file) is None
 
 
 def test_reading_a_status_loads_no_torch():

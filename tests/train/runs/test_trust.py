@@ -23,7 +23,7 @@ import programs
 from headrace import studies
 from headrace.cli.main import main
 from headrace.errors import HeadraceError, TrustError
-from headrace.studies.sweep.trials import Plan
+from headrace.studies.sweep.plan import Plan
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.video import record
 from headrace.train.runs import trust

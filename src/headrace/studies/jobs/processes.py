@@ -23,6 +23,7 @@ from headrace.train.launch.checks import check_request
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import cause_of_death
 from headrace.train.runs import files
+from headrace.train.runs.metrics import Tail, measurement
 from headrace.train.runs.writing import writing
 
 PATIENCE = 60.0  # maximum wait for a run's last checkpoint after it was told to stop, in seconds
@@ -33,40 +34,23 @@ DONE = ("solved", "finished")
 
 
 class MetricsTail:
-    """The lines of a ``metrics.jsonl`` that were written since the last call of `new`.
+    """The lines of a ``metrics.jsonl`` so far.
 
     A run that continues from an earlier checkpoint truncates its file, which is then read from the beginning.
     """
 
     def __init__(self, file: Path):
-        self._file, self._offset = file, 0
+        self._tail = Tail(file)
         self.lines: list[dict[str, Any]] = []
 
-    def new(self) -> list[dict[str, Any]]:
-        """Returns the lines written since the last call; ``lines`` holds all of them."""
-        try:
-            size = self._file.stat().st_size
-            if size < self._offset:
-                self._offset = 0
+    def refresh(self) -> list[dict[str, Any]]:
+        """Reads what was written since the last call; returns all lines."""
+        with contextlib.suppress(OSError):
+            anew, lines = self._tail.read()
+            if anew:
                 self.lines.clear()
-            if size == self._offset:
-                return []
-            with os.fdopen(files.opened(self._file), "rb") as file:
-                files.check_size(file.fileno(), self._file, files.MOST_METRICS)
-                file.seek(self._offset)
-                text = file.read()
-        except OSError:
-            return []
-        whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        found = []
-        for line in whole.splitlines():
-            with contextlib.suppress(ValueError, RecursionError):
-                known = json.loads(line)
-                if isinstance(known, dict) and isinstance(known.get("step"), int):
-                    found.append(known)
-        self.lines += found
-        return found
+            self.lines += [values for line in lines if (values := measurement(line)) is not None]
+        return self.lines
 
 
 @dataclass
@@ -175,7 +159,7 @@ class Processes:
         """Reads the metrics of all runs; returns the runs that have ended since the last call."""
         done = []
         for job in self.running:
-            job.metrics.new()
+            job.metrics.refresh()
             if job.process.poll() is not None:
                 job.ending = _ending(job)
                 done.append(job)

@@ -5,7 +5,6 @@ Headrace's own list is ``board.toml`` beside this module.
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from headrace.errors import OptionError
 from headrace.studies.leaderboard.peers import LIBRARIES
 from headrace.train.config.checks import check_storable, describe, matches
 from headrace.train.config.command import train_command
+from headrace.train.runs import files
 
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
@@ -191,13 +191,14 @@ def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
     if not (isinstance(values["name"], str) and _NAME.fullmatch(values["name"])):
         raise OptionError(f"{where}: a name has lower-case letters, digits, dots and hyphens")
     goals = values["goals"]
-    if not (isinstance(goals, list) and goals and all(map(_finite, goals)) and sorted({*goals}) == goals):
+    if not (isinstance(goals, list) and goals and None not in map(files.number, goals) and sorted({*goals}) == goals):
         raise OptionError(f"{where}: goals={goals!r} must be a list of increasing returns, such as [6000, 9000]")
     for name in ("total_steps", "minutes", "games"):
-        if name in values and not (_finite(values[name]) and values[name] > 0):
+        if name in values and not (files.number(values[name]) or 0) > 0:
             raise OptionError(f"{where}: {name}={values[name]!r} must be a number above 0")
-    if not (_finite(values.get("margin", 0.0)) and values.get("margin", 0.0) >= 0):
-        raise OptionError(f"{where}: margin={values['margin']!r} must be a number of at least 0")
+    margin = files.number(values.get("margin", 0.0))
+    if margin is None or margin < 0:
+        raise OptionError(f"{where}: margin={values.get('margin')!r} must be a number of at least 0")
     for name in values.get("settings", {}) if isinstance(values.get("settings"), dict) else ():
         if name in NOT_SETTINGS:
             raise OptionError(f"{where}: settings.{name} {NOT_SETTINGS[name]}: leave it out of settings")
@@ -236,7 +237,3 @@ def _check_known(where: str, values: Mapping[str, Any], names: tuple[str, ...]) 
     """Raises `OptionError` for keys of other names."""
     if unknown := [name for name in values if name not in names]:
         raise OptionError(f"{where}: there is no {' and no '.join(unknown)}; keys are {', '.join(names)}")
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -3,45 +3,72 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
 from headrace.studies.jobs.display import Display, shown
-from headrace.studies.jobs.processes import DONE, Job, MetricsTail, Processes
-from headrace.studies.sweep.pruning import Pruner, Rule
-from headrace.studies.sweep.samplers import Sampler
-from headrace.studies.sweep.trials import Plan, Trial, append, drop_incomplete_line, ended, read_trials, value_of
+from headrace.studies.jobs.processes import DONE, Job, Processes
+from headrace.studies.sweep.plan import JOURNAL, Plan
+from headrace.studies.sweep.space import settings_of, space_of
+from headrace.studies.sweep.study import (
+    SAMPLERS,
+    STATES,
+    best_of,
+    load_study,
+    repair,
+    run_name,
+    rungs,
+    value_of,
+)
 from headrace.train.processes.interrupt import Interrupt
+from headrace.train.runs import files
 from headrace.train.runs.lock import held
+from headrace.train.runs.writing import writing
 
 LOCK = "sweep.lock"
 GIVEN_UP = 3  # number of trials after which a sweep ends if all of them have failed
+
+
+@dataclass
+class RunningTrial:
+    """A trial whose run is in progress.
+
+    Attributes:
+        waiting: agent steps after which its return is still to be reported, in their order.
+        pruned_after: agent steps after which it was told to end; 0 if it was not.
+    """
+
+    trial: optuna.Trial
+    waiting: deque[int] = field(default_factory=deque)
+    pruned_after: int = 0
 
 
 class Sweep:
     """A sweep in its folder.
 
     Args:
-        folder: the folder with ``sweep.json``; trials are run folders in it.
+        folder: the folder with ``sweep.json`` and the study; trials are run folders in it.
     """
 
-    def __init__(self, folder: Path, plan: Plan, sampler: Sampler):
-        self.folder, self._plan, self._sampler = folder, plan, sampler
-        self.trials = read_trials(folder, {*plan.space})
-        rule: Rule = plan.pruner  # type: ignore[assignment]
-        self._pruner = Pruner(rule, plan.total_steps)
-        self._why: dict[int, str] = {}  # number of a trial that is being ended → the reason
+    def __init__(self, folder: Path, plan: Plan):
+        self.folder, self._plan = folder, plan
+        self._space = space_of(plan.space, plan.algo)
 
-    def run(self, jobs: int, quiet: bool = False, trust: bool = False) -> list[Trial]:
+    def run(self, jobs: int, quiet: bool = False, trust: bool = False) -> optuna.Study:
         """Runs all trials that are not done; Ctrl-C stops running ones with checkpoints, from which they can continue.
 
         Args:
             trust: as for `headrace.train.resume`.
 
         Returns:
-            All trials, by number.
+            The study with all trials.
 
         Raises:
-            OptionError: another process runs this sweep.
+            OptionError: another process runs this sweep, or it is one of an earlier version.
+            StateError: the study is damaged.
             StorageError: the files of the sweep cannot be written any more.
         """
         plan = self._plan
@@ -51,87 +78,102 @@ class Sweep:
             Processes(jobs) as processes,
             Display(plan.total_steps, quiet) as display,
         ):
-            drop_incomplete_line(self.folder)
-            waiting = deque(self._unfinished())
-            running: dict[str, Trial] = {}
+            repair(self.folder)
+            self.study = load_study(self.folder, plan)
+            interrupted = deque(self._interrupted())
+            running: dict[str, RunningTrial] = {}
 
             def start_next() -> bool:
-                if self._cannot_win() or not (waiting or len(self.trials) < plan.trials):
+                if self._cannot_win() or not (interrupted or len(self.study.trials) < plan.trials):
                     return False
-                trial = waiting.popleft() if waiting else self._new()
-                running[trial.name] = trial
-                settings = plan.settings | trial.settings
-                processes.start(trial.name, plan.task, self.folder / trial.name, settings, trust)
+                each = self._resumed(interrupted.popleft()) if interrupted else self._new()
+                name = run_name(each.trial)
+                running[name] = each
+                settings = plan.settings | settings_of(each.trial.params, plan.algo)
+                processes.start(name, plan.task, self.folder / name, settings, trust)
                 return True
 
             for done in processes.follow(interrupt, start_next):
                 for job in done:
                     self._note_end(running.pop(job.name), job, display)
                 for job in processes.running:
-                    self._judge(running[job.name], job)
+                    self._report(running[job.name], job)
                 display.update(processes.running, self._summary())
-        return self.trials
+        return self.study
 
-    def _new(self) -> Trial:
-        number = len(self.trials)
-        trial = Trial(number, self._sampler.ask(number, self.trials))
-        append(self.folder, trial)  # before the run, so that its settings are on disk even if it is killed
-        self.trials.append(trial)
-        return trial
+    def _interrupted(self) -> list[FrozenTrial]:
+        """Returns the trials that were interrupted; one that has not all of its settings yet has failed."""
+        found = self.study.get_trials(states=(TrialState.RUNNING,))
+        for trial in found:
+            if trial.params.keys() != self._space.keys():
+                self.study.tell(trial.number, state=TrialState.FAIL)
+        return [trial for trial in found if trial.params.keys() == self._space.keys()]
 
-    def _unfinished(self) -> list[Trial]:
-        """Returns the trials that were interrupted; the metrics of all other trials are passed to the pruner."""
-        for trial in self.trials:
-            if trial.state != "running":
-                tail = MetricsTail(self.folder / trial.name / "metrics.jsonl")
-                self._pruner.note(trial.number, tail.new())
-        return [trial for trial in self.trials if trial.state == "running"]
+    def _new(self) -> RunningTrial:
+        # a sampler for each trial, so that its settings depend on its number and the trials before it alone
+        self.study.sampler = SAMPLERS[self._plan.sampler](self._plan.seed + len(self.study.trials))
+        with writing(self.folder / JOURNAL):
+            return RunningTrial(self.study.ask(self._space), self._rungs())
 
-    def _judge(self, trial: Trial, job: Job) -> None:
-        """Ends a trial if the pruner has a reason to."""
-        why = self._pruner.note(trial.number, job.metrics.lines)
-        if why and not job.stopping:
-            self._why[trial.number] = why
-            job.stop()
+    def _resumed(self, trial: FrozenTrial) -> RunningTrial:
+        reported = max(trial.intermediate_values, default=0)
+        waiting = deque(rung for rung in self._rungs() if rung > reported)
+        return RunningTrial(optuna.Trial(self.study, trial._trial_id), waiting)
 
-    def _note_end(self, trial: Trial, job: Job, display: Display) -> None:
+    def _rungs(self) -> deque[int]:
+        return deque(rungs(self._plan.pruner, self._plan.total_steps))
+
+    def _report(self, each: RunningTrial, job: Job) -> None:
+        """Reports the returns at the rungs that a run has passed, and ends it if the pruner says so."""
+        while each.waiting and not each.pruned_after and job.step >= each.waiting[0]:
+            rung = each.waiting.popleft()
+            earned = [files.number(line.get("return")) for line in job.metrics.lines if line["step"] <= rung]
+            known = [value for value in earned if value is not None]
+            if known:
+                with writing(self.folder / JOURNAL):
+                    each.trial.report(known[-1], rung)
+                    poor = each.trial.should_prune()
+                if poor and not job.stopping:
+                    each.pruned_after = rung
+                    job.stop()
+
+    def _note_end(self, each: RunningTrial, job: Job, display: Display) -> None:
         told = job.ending or {}
         value = value_of(self._plan.metric, job.metrics.lines)
+        done = told.get("reason") in DONE
         if "error" in told:
-            trial = ended(trial, "failed", value, job.step, job.seconds, told["error"])
-        elif told["reason"] in DONE:
-            trial = ended(trial, "complete", value, told["steps"], told["seconds"])
-        elif trial.number in self._why:
-            trial = ended(trial, "pruned", value, told["steps"] or job.step, job.seconds, self._why[trial.number])
+            state, note = TrialState.FAIL, told["error"]
+        elif done and value is None:
+            state, note = TrialState.FAIL, "no episode has ended: sweep with more --total-steps"
+        elif done:
+            state, note = TrialState.COMPLETE, ""
+        elif each.pruned_after:
+            state, note = TrialState.PRUNED, f"after {each.pruned_after:,} steps"
         else:  # interrupted: it continues with the sweep
             return
-        self.trials[trial.number] = trial
-        append(self.folder, trial)
-        words = f" ({trial.note})" if trial.note else ""
-        display.say(f"{trial.name} {trial.state}{words}: {shown(trial.value)}  {settings_words(trial)}")
+        with writing(self.folder / JOURNAL):
+            for name, known in (("steps", told.get("steps") or job.step), ("seconds", job.seconds), ("note", note)):
+                each.trial.set_user_attr(name, known)
+            self.study.tell(each.trial, value if state == TrialState.COMPLETE else None, state=state)
+        trial = self.study.trials[each.trial.number]
+        words = f"{job.name} {STATES[state]}{f' ({note})' if note else ''}: {shown(trial.value)}"
+        display.say(f"{words}  {settings_words(trial)}")
 
     def _cannot_win(self) -> bool:
         """Returns whether all trials so far have failed, and there are enough of them to end the sweep."""
-        return len(self.trials) >= GIVEN_UP and all(trial.state == "failed" for trial in self.trials)
+        trials = self.study.trials
+        return len(trials) >= GIVEN_UP and all(trial.state == TrialState.FAIL for trial in trials)
 
     def _summary(self) -> str:
-        best = best_of(self.trials)
-        over = sum(trial.state != "running" for trial in self.trials)
+        best = best_of(self.study)
+        over = sum(trial.state.is_finished() for trial in self.study.trials)
         words = f"{self._plan.task}, {self._plan.algo}: {over} of {self._plan.trials} trials have ended"
-        return words + (f", best {shown(best.value)} ({best.name})" if best else "") + f" · {self.folder}"
+        return words + (f", best {shown(best.value)} ({run_name(best)})" if best else "") + f" · {self.folder}"
 
 
-def best_of(trials: list[Trial]) -> Trial | None:
-    """Returns the complete trial with the highest value, the first of equals; None if there is none."""
-    known = [trial for trial in trials if trial.state == "complete" and trial.value is not None]
-    return max(known, key=lambda trial: trial.value or 0.0, default=None)
-
-
-def settings_words(trial: Trial) -> str:
-    return "  ".join(f"{name}={setting_word(value)}" for name, value in trial.settings.items())
+def settings_words(trial: FrozenTrial) -> str:
+    return "  ".join(f"{name}={setting_word(value)}" for name, value in trial.params.items())
 
 
 def setting_word(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

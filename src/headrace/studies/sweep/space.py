@@ -3,70 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from headrace.errors import OptionError
 from headrace.train.config.merge import hints
 from headrace.train.config.registry import find_algorithm, unknown
+from headrace.train.runs.files import number
 
 FIXED = ("task", "algo", "seed", "policies", "schedules", "env_options", "load", "device", "devices")
 """settings that no sweep varies"""
 
 
-@dataclass(frozen=True)
-class Range:
-    """The numbers from ``low`` to ``high``, both included.
-
-    Attributes:
-        log: whether the logarithms of the numbers are drawn uniformly.
-    """
-
-    low: float
-    high: float
-    log: bool = False
-    integer: bool = False
-
-    def draw(self, rng: np.random.Generator) -> float | int:
-        low, high = (self.low - 0.5, self.high + 0.5) if self.integer else (self.low, self.high)
-        value = math.exp(rng.uniform(math.log(low), math.log(high))) if self.log else rng.uniform(low, high)
-        value = min(max(value, self.low), self.high)
-        return round(value) if self.integer else float(value)
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        """The values that are checked before the sweep; if they are valid, so are all values between them."""
-        return (int(self.low), int(self.high)) if self.integer else (self.low, self.high)
-
-    def plain(self) -> dict[str, Any]:
-        low, high = self.ends
-        return {"low": low, "high": high, "log": self.log}
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A choice among ``values``."""
-
-    values: tuple[Any, ...]
-
-    def draw(self, rng: np.random.Generator) -> Any:
-        return self.values[int(rng.integers(len(self.values)))]
-
-    @property
-    def ends(self) -> tuple[Any, ...]:
-        return self.values
-
-    def plain(self) -> list[Any]:
-        return list(self.values)
-
-
-Space = dict[str, Range | Choice]
+Space = dict[str, BaseDistribution]
+"""name of a setting → its values, as Optuna describes them; lists of widths are words, such as ``"64x64"``"""
 
 
 def read_space(words: Sequence[str], algo: str) -> Space:
@@ -101,7 +55,7 @@ def space_of(values: Mapping[str, Any], algo: str) -> Space:
     for name, value in values.items():
         kind = _type_of(name, algo)
         if isinstance(value, list) and value:
-            space[name] = Choice(tuple(value))
+            space[name] = CategoricalDistribution([_choice(name, each) for each in value])
         elif isinstance(value, Mapping) and {"low", "high"} <= value.keys() <= {"low", "high", "log"}:
             space[name] = _range(name, value["low"], value["high"], bool(value.get("log", False)), kind)
         else:
@@ -138,7 +92,7 @@ def _kinds(hint: Any) -> set[Any]:
     return {hint, *get_args(hint)}
 
 
-def _from_text(name: str, text: str, algo: str) -> Range | Choice:
+def _from_text(name: str, text: str, algo: str) -> BaseDistribution:
     kind = _type_of(name, algo)
     bounds, colon, scale = text.partition(":")
     if ".." in bounds:
@@ -149,21 +103,29 @@ def _from_text(name: str, text: str, algo: str) -> Range | Choice:
     values = [word.strip() for word in text.split(",")]
     if not all(values):
         raise OptionError(f"--space {name}={text} must be a range, such as 1e-4..1e-2:log, or values, such as 32,64")
-    return Choice(tuple(_value(name, word, kind) for word in values))
+    return CategoricalDistribution([_choice(name, _value(name, word, kind)) for word in values])
 
 
-def _range(name: str, low: Any, high: Any, log: bool, kind: Any) -> Range:
+def _range(name: str, low: Any, high: Any, log: bool, kind: Any) -> BaseDistribution:
     integer = int in _kinds(kind) and float not in _kinds(kind)
     if not _kinds(kind) & {int, float} or getattr(kind, "__origin__", None) is tuple:
         raise OptionError(f"--space {name} is no number: name its values, such as {name}=a,b")
-    numbers = all(isinstance(each, int | float) and math.isfinite(each) for each in (low, high))
-    if not numbers or low >= high:
+    if None in (number(low), number(high)) or low >= high:
         raise OptionError(f"--space {name}={low}..{high} must rise from one number to another")
     if log and low <= 0:
         raise OptionError(f"--space {name}={low}..{high}:log must begin above 0")
     if integer and (int(low) != low or int(high) != high):
         raise OptionError(f"--space {name}={low}..{high} must have whole numbers as its ends")
-    return Range(float(low), float(high), log, integer)
+    return IntDistribution(int(low), int(high), log) if integer else FloatDistribution(float(low), float(high), log)
+
+
+def _choice(name: str, value: Any) -> str | int | float | bool | None:
+    """Returns a value as Optuna can store it."""
+    if isinstance(value, list) and all(isinstance(width, int) for width in value):
+        return "x".join(map(str, value))
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise OptionError(f"--space {name}={value!r} must be a number, a word, true, false, or a list of widths")
 
 
 def _number(name: str, word: str) -> float:
@@ -185,21 +147,43 @@ def _value(name: str, word: str, kind: Any) -> Any:
             return [int(part) for part in word.split("x")]
         except ValueError:
             raise OptionError(f"--space {name}: {word!r} must be widths, such as 64x64") from None
-    for number in (int, float):
-        if number in kinds or (number is int and float in kinds):
+    for kind_of in (int, float):
+        if kind_of in kinds or (kind_of is int and float in kinds):
             try:
-                return number(word)
+                return kind_of(word)
             except ValueError:
                 continue
     return word
 
 
 def plain_space(space: Space) -> dict[str, Any]:
-    return {name: dimension.plain() for name, dimension in space.items()}
+    """Returns a space as JSON represents it, for `space_of`."""
+    plain: dict[str, Any] = {}
+    for name, known in space.items():
+        if isinstance(known, FloatDistribution | IntDistribution):
+            plain[name] = {"low": known.low, "high": known.high, "log": known.log}
+        else:
+            plain[name] = list(_ends(known))
+    return plain
+
+
+def settings_of(drawn: Mapping[str, Any], algo: str) -> dict[str, Any]:
+    """Returns the settings of a trial, name → value, for the values that Optuna drew."""
+    return {
+        name: _value(name, value, _type_of(name, algo)) if isinstance(value, str) else value
+        for name, value in drawn.items()
+    }
 
 
 def candidates(space: Space) -> Iterable[dict[str, Any]]:
-    """Yields each value to be checked as a single setting, name → value."""
-    for name, dimension in space.items():
-        for value in dimension.ends:
+    """Yields each value to be checked as a single setting, name → value: if both ends of a range are valid, all is."""
+    for name, known in space.items():
+        for value in _ends(known):
             yield {name: value}
+
+
+def _ends(known: BaseDistribution) -> tuple[Any, ...]:
+    if isinstance(known, FloatDistribution | IntDistribution):
+        return known.low, known.high
+    assert isinstance(known, CategoricalDistribution)
+    return known.choices

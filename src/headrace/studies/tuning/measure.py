@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import torch
 
 from headrace.errors import HeadraceError, OptionError, WorkerError
@@ -339,12 +340,8 @@ def _all_processor_seconds() -> float | None:
     """Returns the processor seconds of all programs; None if unknown, or if this process may not use all cores."""
     if usable_cores() != os.cpu_count():
         return None
-    try:
-        words = Path("/proc/stat").read_text().split(maxsplit=8)
-    except OSError:
-        return None
-    user, nice, system, _, _, interrupts, soft = map(int, words[1:8])
-    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
+    times = psutil.cpu_times()
+    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
 
 
 def _difference(before: float | None, after: float | None) -> float | None:

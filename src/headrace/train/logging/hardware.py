@@ -1,6 +1,6 @@
 """Measures how much of the machine a run uses: cores of all its processes, and the GPU.
 
-A measurement reads a few files of the system, and is made so seldom that its cost is negligible.
+A measurement reads the system's list of processes, and is made so seldom that its cost is negligible.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
+import psutil
 import torch
 
 LEAST = 1.0  # seconds between two measurements
@@ -47,18 +47,22 @@ class HardwareUse:
 
 def family_of(root: int) -> list[int]:
     """Returns the ids of a process and its descendants in the same session; only its own if these are unknown."""
-    found, session = [root], _session(root)
-    for pid in found:
-        found += [child for child in _children(pid) if _session(child) == session]
+    found = [root]
+    with contextlib.suppress(psutil.Error, OSError):
+        session = os.getsid(root)
+        for child in psutil.Process(root).children(recursive=True):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                found += [child.pid] if os.getsid(child.pid) == session else []
     return found
 
 
 def processor_seconds(pids: Iterable[int]) -> float | None:
     """Returns the processor seconds that these processes have used since they began; None where unknown."""
-    stats = [_stat(pid) for pid in pids]
-    if not all(stats):
-        return time.process_time() if list(pids) == [os.getpid()] else None
-    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")  # user and system
+    try:
+        times = [psutil.Process(pid).cpu_times() for pid in pids]
+    except psutil.Error:
+        return None
+    return sum(each.user + each.system for each in times)
 
 
 def gpu_use(device: torch.device) -> float | None:
@@ -76,14 +80,10 @@ class _Machine:
 
 
 def idle_cores() -> float:
-    """Returns the number of the machine's cores that were idle during the last second or more; 0.0 where unknown."""
+    """Returns the number of the machine's cores that were idle during the last second or more; 0.0 at first."""
     now = time.monotonic()
     if now - _Machine.at >= LEAST:
-        try:
-            words = Path("/proc/stat").read_text().split(maxsplit=6)
-        except OSError:
-            return 0.0
-        idle = int(words[4]) / os.sysconf("SC_CLK_TCK")
+        idle = psutil.cpu_times().idle
         if _Machine.at:
             _Machine.known = (idle - _Machine.idle) / (now - _Machine.at)
         _Machine.at, _Machine.idle = now, idle
@@ -93,26 +93,3 @@ def idle_cores() -> float:
 def _gpu(device: torch.device) -> dict[str, float]:
     use = gpu_use(device)
     return {} if use is None else {"gpu": use}
-
-
-def _children(pid: int) -> list[int]:
-    """Returns the ids of the processes that the threads of a process have started."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError, ValueError):
-                found += map(int, (thread / "children").read_text().split())
-    return found
-
-
-def _session(pid: int) -> str | None:
-    stat = _stat(pid)
-    return stat[3] if stat else None
-
-
-def _stat(pid: int) -> list[str]:
-    """Returns the fields of ``/proc/PID/stat`` after the name; an empty list if there is no such file."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []

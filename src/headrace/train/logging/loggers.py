@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from headrace.errors import OptionError
 from headrace.train.config.settings import LOGGERS, Config
-from headrace.train.logging import tensorboard
+from headrace.train.logging.tensorboard import TensorBoard
 from headrace.train.runs import files
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.writing import replace
@@ -118,8 +118,8 @@ def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
         step: the agent step from which a resumed run continues.
     """
     loggers: list[Logger] = []
-    if "tensorboard" in config.log or (config.tensorboard and tensorboard.available()):
-        loggers.append(tensorboard.EventsFile(run.tensorboard, step))
+    if "tensorboard" in config.log or (config.tensorboard and importlib.util.find_spec("tensorboard")):
+        loggers.append(TensorBoard(run.tensorboard, step))
     kinds: dict[str, Any] = {"wandb": Wandb, "trackio": Trackio}
     assert {"tensorboard", *kinds} == {*LOGGERS}
     return loggers + [kinds[name](config, run) for name in dict.fromkeys(config.log) if name in kinds]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import torch
 
 from headrace.errors import SharedMemoryError
@@ -18,7 +19,7 @@ def in_use(device: torch.device) -> dict[str, int]:
     """Returns kind → bytes in use: on a GPU allocated and reserved by torch, on a CPU resident in this process."""
     if device.type == "cuda":
         return {"allocated": torch.cuda.memory_allocated(device), "reserved": torch.cuda.memory_reserved(device)}
-    return {"resident": _status("VmRSS", _most())}
+    return {"resident": psutil.Process().memory_info().rss}
 
 
 def peak(device: torch.device, free_at_first: int) -> int:
@@ -26,7 +27,7 @@ def peak(device: torch.device, free_at_first: int) -> int:
     if device.type == "cuda":
         return max(0, free_at_first - free(device))  # torch does not return memory
     # not the peak from the resource module, which begins with that of the parent process
-    return _status("VmHWM", _most())
+    return sizes_in(Path("/proc/self/status")).get("VmHWM", _most())
 
 
 def free(device: torch.device) -> int:
@@ -83,10 +84,6 @@ def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
             torch.cuda.set_per_process_memory_fraction(1.0, device)
         else:
             resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def _status(name: str, otherwise: int) -> int:
-    return sizes_in(Path("/proc/self/status")).get(name, otherwise)
 
 
 def _most() -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from headrace.errors import StateError
 from headrace.train.logging.loggers import Logger
 from headrace.train.runs import files
+from headrace.train.runs.metrics import measurement
 from headrace.train.runs.writing import write_all, writing
 
 
@@ -80,15 +80,10 @@ def read_metrics(file: Path) -> list[dict[str, Any]]:
         return []
     except OSError as error:
         raise StateError(f"{file} cannot be read: {error.strerror}") from error
-    return [_measurement(file, number, line) for number, line in enumerate(lines, 1)]
-
-
-def _measurement(file: Path, number: int, text: bytes) -> dict[str, Any]:
-    try:
-        line = json.loads(text)
-        numbers = isinstance(line["step"], int) and isinstance(line.get("return", 0.0), int | float | None)
-        if numbers and max(abs(line["step"]), abs(line.get("return") or 0)) <= sys.float_info.max:
-            return line
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        pass
-    raise StateError(f"{file}, line {number}: no measurement of a run: {text[:60].decode(errors='replace')!r}")
+    found = []
+    for number, line in enumerate(lines, 1):
+        if (values := measurement(line)) is None:
+            shown = line[:60].decode(errors="replace")
+            raise StateError(f"{file}, line {number}: no measurement of a run: {shown!r}")
+        found.append(values)
+    return found

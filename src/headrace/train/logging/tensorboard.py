@@ -1,32 +1,20 @@
-"""Writes TensorBoard's event files in the calling thread.
-
-TensorBoard's own writer uses a thread, which prints a traceback if the disk is full; a few numbers per second need no
-thread.
-"""
+"""Metrics in TensorBoard's event files."""
 
 from __future__ import annotations
 
-import io
-import os
-import socket
-import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
-from headrace.train.runs.writing import write_all, writing
+from headrace.train.runs.writing import writing
 
-
-def available() -> bool:
-    try:
-        import tensorboard.summary.writer.record_writer  # noqa: F401
-    except ImportError:
-        return False
-    return True
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 
-class EventsFile:
-    """A file of scalars in a folder, both of which the first write makes.
+class TensorBoard:
+    """Scalars in a folder, which the first write makes.
 
     Args:
         step: the step from which a run is resumed: TensorBoard drops values of older files from this step on.
@@ -34,7 +22,7 @@ class EventsFile:
 
     def __init__(self, folder: Path, step: int = 0):
         self._folder, self._step = folder, step
-        self._file: BinaryIO | None = None
+        self._writer: SummaryWriter | None = None
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
         """Writes scalars by name for one step.
@@ -42,41 +30,17 @@ class EventsFile:
         Raises:
             StorageError: the scalars cannot be written, for instance because the disk is full.
         """
-        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
-        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+        from torch.utils.tensorboard import SummaryWriter
 
-        values = [Summary.Value(tag=name, simple_value=number) for name, number in numbers]
-        events = [Event(wall_time=time.time(), step=step, summary=Summary(value=values))]
         with writing(self._folder):
-            if self._file is None:
-                events = self._first() + events
-                self._file = self._open()
-            write_all(self._file, _records(events))
+            if self._writer is None:
+                self._writer = SummaryWriter(self._folder, purge_step=self._step or None)
+            for name, number in numbers:
+                self._writer.add_scalar(name, number, step)
+            self._writer.flush()  # raises the errors of the thread that writes
 
     def close(self) -> None:
-        """Closes the file, if it was opened."""
-        if self._file is not None:
-            self._file.close()
-
-    def _first(self) -> list:
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
-
-        now = time.time()
-        begin = [Event(wall_time=now, file_version="brain.Event:2")]
-        if self._step:
-            begin.append(Event(wall_time=now, step=self._step, session_log=SessionLog(status=SessionLog.START)))
-        return begin
-
-    def _open(self) -> BinaryIO:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
-        return (self._folder / name).open("xb", buffering=0)  # type: ignore[return-value]
-
-
-def _records(events: Iterable) -> bytes:
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    content = io.BytesIO()
-    for event in events:
-        RecordWriter(content).write(event.SerializeToString())
-    return content.getvalue()
+        """Closes the files, if there are any."""
+        if self._writer is not None:
+            with suppress(OSError):  # all was flushed when it was written
+                self._writer.close()

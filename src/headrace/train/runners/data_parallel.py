@@ -37,7 +37,7 @@ from headrace.train.runners.in_process import train_in_process
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.status import last_line
+from headrace.train.runs.metrics import last_measurement
 
 GRACE = 5.0  # wait for further reports, and for a last checkpoint, after the first failure, in seconds
 POLL = 0.1  # seconds between checks whether Ctrl-C was pressed
@@ -115,7 +115,7 @@ def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
 
 def _reached(run: RunFolder) -> tuple[int, float]:
     """Returns agent steps and seconds of training, from the last line of a run's metrics."""
-    line = last_line(run.metrics_file) or {}
+    line = last_measurement(run.metrics_file) or {}
     return line.get("step", 0), line.get("time", {}).get("seconds", 0.0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any, Literal
 
 from headrace.train.runs import files, lock
 from headrace.train.runs.events import BEGINNINGS, ENDS, Event, read_events
+from headrace.train.runs.metrics import last_measurement
 
 Kind = Literal["running", "solved", "finished", "interrupted", "failed", "killed", "damaged"]
-TAIL = 1 << 16  # bytes at the end of a file of metrics in which its last line is looked for
 SIGNS = (
     "config.json", "metrics.jsonl", "events.jsonl", "live.safetensors", "checkpoints", "replay", "train.lock",
 )  # fmt: skip
@@ -75,7 +74,7 @@ def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) ->
     """Returns the status of a run without events, from its last line of metrics."""
     if (folder / "train.lock").exists():  # a process that ends by itself removes the file
         return Status("killed", "the process was killed or the machine went down", seen, resume_command(folder))
-    line = last_line(folder / "metrics.jsonl") or {}
+    line = last_measurement(folder / "metrics.jsonl") or {}
     goal, mean = files.number(settings.get("stop_at_return")), files.number(line.get("return"))
     total, step = files.number(settings.get("total_steps")), files.number(line.get("step"))
     if goal is not None and mean is not None and mean >= goal:
@@ -83,24 +82,6 @@ def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) ->
     if total is not None and step is not None and step >= total:
         return Status("finished", "all steps done", seen)
     return Status("interrupted", "it stopped before its end", seen, resume_command(folder))
-
-
-def last_line(file: Path) -> dict[str, Any] | None:
-    """Returns the last complete line of a file that is a JSON object; None if there is none, or no file."""
-    try:
-        with os.fdopen(files.opened(file), "rb") as content:
-            content.seek(max(0, content.seek(0, 2) - TAIL))
-            lines = content.read().split(b"\n")[:-1]
-    except OSError:
-        return None
-    for line in reversed(lines):
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            return found
-    return None
 
 
 def _settings(file: Path) -> dict[str, Any] | str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.watch.tail import Tail, sample
+from headrace.train.runs.metrics import Tail, sample
 
 
 def test_each_whole_line_is_read_once(tmp_path: Path) -> None:

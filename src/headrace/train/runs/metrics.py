@@ -1,4 +1,4 @@
-"""Reads files to which lines are appended, each line once.
+"""Reads the file of a run's metrics, one JSON object a line: its end, a sample, or what was appended since.
 
 A resumed run truncates its metrics to those of its checkpoint, so that lines that were read before become invalid. This
 is detected by the file's size, its inode, or the bytes before the current position.
@@ -7,14 +7,40 @@ is detected by the file's size, its inode, or the bytes before the current posit
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 from headrace.train.runs import files
 
 KEPT = 256  # number of bytes before the current position that must be unchanged
 MOST = 64 << 20  # number of bytes that one call reads; the next one goes on from there
 BLOCK = 1 << 15  # number of bytes in which a sample searches for a complete line
+
+
+def measurement(line: bytes) -> dict[str, Any] | None:
+    """Returns the content of a line; None unless it is an object with an integer ``step``, and a number as ``return``.
+
+    The return may be missing, null or nan.
+    """
+    try:
+        values = json.loads(line)
+        earned = values.get("return") if isinstance(values["step"], int) else ""
+        known = files.number(values["step"]) is not None and (earned != earned or files.number(earned or 0) is not None)
+        return values if known else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def last_measurement(file: Path) -> dict[str, Any] | None:
+    """Returns the last complete line that is a measurement; None if there is none near the file's end, or no file."""
+    try:
+        with os.fdopen(files.opened(file), "rb") as content:
+            lines = _last(content.fileno(), os.fstat(content.fileno()).st_size)
+    except OSError:
+        return None
+    return next((values for line in reversed(lines) if (values := measurement(line)) is not None), None)
 
 
 class Tail:
@@ -67,9 +93,8 @@ def sample(path: Path, number: int) -> list[bytes]:
             if size <= number * BLOCK // 8:
                 return file.read().split(b"\n")[:-1]
             places = [size * i // number for i in range(number)]
-            return [line for place in places if (line := _line_after(file.fileno(), place))] + _last(
-                file.fileno(), size
-            )
+            found = [line for place in places if (line := _line_after(file.fileno(), place))]
+            return found + _last(file.fileno(), size)[-1:]
     except FileNotFoundError:
         return []
 
@@ -81,4 +106,6 @@ def _line_after(descriptor: int, place: int) -> bytes:
 
 
 def _last(descriptor: int, size: int) -> list[bytes]:
-    return os.pread(descriptor, BLOCK, max(0, size - BLOCK)).split(b"\n")[1:-1][-1:]
+    """Returns the complete lines within the last `BLOCK` bytes."""
+    lines = os.pread(descriptor, BLOCK, max(0, size - BLOCK)).split(b"\n")[:-1]
+    return lines if size <= BLOCK else lines[1:]
