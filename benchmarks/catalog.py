@@ -165,9 +165,6 @@ SECTIONS = {
         ),
         Benchmark("together", "--tasks Pendulum-v1 --repeats 2 --seconds 0.5", together=r"(\w+ \w+)/s$"),
         Benchmark("watching", "--tasks Pendulum-v1 --repeats 2 --seconds 1"),
-        Benchmark(
-            "tuner", "--tasks Pendulum-v1 --samplers 1 --environments 8 16 --times 1 2 --seconds 0.1 --repeats 1"
-        ),
         Benchmark("checkouts", short="DQN's turns spread by 16 %; its update alone takes as long as before."),
         Benchmark("gpu_pool"),
         Benchmark("gpu_tag"),
@@ -195,7 +192,6 @@ SECTIONS = {
                 Line("SAC, the same, with equal settings", "equal", SB3),
             ),
         ),
-        Benchmark("batch_rule", "--tasks Pendulum-v1 --seeds 1 --steps 1500 --times 1 4 --episodes 4"),
         Benchmark("tag_learning", "--quick"),
     ),
     "Runs that last, and several machines": (

@@ -47,7 +47,6 @@ SHORT = {
     "play": ["--max-steps", "5"],
     "bench": ["--seconds", "0.05", "--repeats", "1"],
     "check": ["--steps", "8", "--num-envs", "2"],
-    "scale": ["--seconds", "0.05", "--memory-share", "0.02"],
     "leaderboard": ["--list"],
     "tune": ["--seconds", "0.05", "--limit", "1"],
 }

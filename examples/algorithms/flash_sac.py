@@ -43,7 +43,6 @@ from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms.crossq import CrossQConfig
 from headrace.train.config.fields import setting
 from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
-from headrace.train.config.replay import ActorCriticConfig
 from headrace.train.modules.batch_renorm import BatchRenorm, Renorm
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
@@ -126,10 +125,6 @@ class FlashSACConfig(CrossQConfig):
         "Largest number of steps for which an action's noise is kept; n steps with a probability proportional to 1/n².",
         low=1,
     )
-
-    def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """Returns the settings of `ActorCriticConfig.followed`, including ``target_rate``."""
-        return ActorCriticConfig.followed(self, times, limited)
 
 
 class FlashSAC(CrossQ):

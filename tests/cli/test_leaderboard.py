@@ -26,12 +26,6 @@ who = "<b>Somebody</b>"
 goal = 475
 seconds = 90
 source = "a paper"
-[[row.peers]]
-who = "stable-baselines3"
-algo = "PPO"
-num_envs = 4
-settings = {{ n_steps = 64, batch_size = 64, n_epochs = 2 }}
-source = "chosen for this test"
 [[row]]
 name = "judged"
 task = "CartPole-v1"
@@ -70,10 +64,10 @@ def test_each_error_is_reported_in_one_line(words: list[str], message: str, caps
 
 
 def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """One seed with its peer, then another one: what is known is kept."""
+    """One seed, then another one: what is known is kept."""
     (tmp_path / "board.toml").write_text(BOARD)
     words = ["leaderboard", "cart", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out"), "--quiet"]
-    assert main([*words, "--peers"]) == 0
+    assert main(words) == 0
     first = (tmp_path / "out" / "cart" / "seed-1.json").read_text()
     assert main([*words, "--seeds", "2"]) == 0
     assert (tmp_path / "out" / "cart" / "seed-1.json").read_text() == first
@@ -88,9 +82,6 @@ def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.Captu
     assert low["seconds"] > 0
     assert high["steps"] is None or high["steps"] >= low["steps"]
     assert row["seeds"][0]["greedy"] > 8  # no shorter episode is possible
-    (peer,) = row["peers"]["stable-baselines3 PPO"]
-    assert peer["reached"][0]["steps"] > 0
-    assert peer["steps"] <= 3000 + 4 * 64
 
     page = (tmp_path / "out" / "index.html").read_text()
     assert "&lt;b&gt;Somebody&lt;/b&gt;" in page
@@ -207,16 +198,3 @@ def test_a_row_that_was_changed_is_no_row_that_was_trained(tmp_path: Path, capfd
     (tmp_path / "out" / "cart" / "row.json").write_text("[")
     assert main(words) == 1
     assert "row.json cannot be read" in capfd.readouterr().err
-
-
-@pytest.mark.nightly
-def test_a_peer_that_fails_is_no_peer_that_is_slow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """It is said at once and on the page, and trained again by the same command."""
-    (tmp_path / "board.toml").write_text(BOARD.replace("3000", "1000").replace("n_epochs", "epochs"))
-    words = ["leaderboard", "cart", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out"), "--quiet"]
-    for _ in range(2):
-        assert main([*words, "--peers"]) == 1
-        shown = capfd.readouterr().out
-        assert "stable-baselines3 failed: its process ended with status 1" in shown
-        assert all("failed" in line for line in shown.splitlines() if "│ stable-baselines3 PPO │" in line)
-    assert "stable-baselines3 PPO, seed 1 failed" in (tmp_path / "out" / "index.html").read_text()

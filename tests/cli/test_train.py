@@ -148,12 +148,10 @@ def test_invalid_arguments_of_train_are_errors(
     [
         *(["tune", "Pendulum-v1", "--seconds", value] for value in ("nan", "inf", "-1", "0")),
         *(["tune", "Pendulum-v1", "--limit", value] for value in ("nan", "-1", "0")),
-        *(["scale", "CartPole-v1", "--seconds", value] for value in ("nan", "inf", "-1", "0")),
-        *(["scale", "CartPole-v1", "--memory-share", value] for value in ("nan", "-1", "0", "2")),
     ],
     ids=" ".join,
 )
-def test_invalid_arguments_of_tune_and_scale_are_errors(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_of_tune_are_errors(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert "must be" in capsys.readouterr().err
 

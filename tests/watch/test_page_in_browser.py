@@ -190,17 +190,17 @@ def test_charts_that_move_between_rows_go_on(tmp_path: Path, open_page: Open) ->
 
 def test_what_the_tuner_measured_is_a_picture(tmp_path: Path, open_page: Open) -> None:
     path = write_run(tmp_path / "run")
-    sizes = [Size(samplers=1, num_envs=envs, num_threads=1, torch_threads=1, minibatch_size=256) for envs in (1, 8, 64)]
+    sizes = [Size(samplers=1, num_envs=envs, num_threads=1, torch_threads=1) for envs in (1, 8, 64)]
     probes = [Probe(size, sampling=1000.0 * (i + 1), updates=10.0 - i) for i, size in enumerate(sizes[:2])]
     probes.append(Probe(sizes[2], note="too little memory"))
-    record = Tuning(probes[1], tuple(probes), (), (256, 64)).record()
+    record = Tuning(probes[1], tuple(probes), ()).record()
     EventLog(path / "events.jsonl").note("tuned", record["text"], 0, 0.0, record["data"])
     with serving(tmp_path) as address:
         page = open_page(address)
         card = page.locator("section[aria-label='What the tuner measured']")
         card.locator("tbody tr").nth(2).wait_for()
         assert card.locator("thead th").all_inner_texts()[:2] == ["num envs", "steps a second"]
-        assert card.locator("tr.best").inner_text().split() == ["8", "2,000", "2,304", "chosen"]
+        assert card.locator("tr.best").inner_text().split() == ["8", "2,000", "9", "chosen"]
         widths = [bar.evaluate("each => each.style.getPropertyValue('--part')") for bar in card.locator(".bar").all()]
         assert sorted(map(float, widths))[:2] == [0.0, 0.0] and max(map(float, widths)) == 1.0
         assert "too little memory" in card.inner_text()

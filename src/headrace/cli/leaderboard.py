@@ -15,7 +15,7 @@ from headrace.errors import OptionError
 from headrace.studies.jobs.seeds import chosen_seeds
 from headrace.studies.leaderboard import report
 from headrace.studies.leaderboard.board import DEFAULT, Row, chosen_rows, read_board
-from headrace.studies.leaderboard.training import check_kept, entries, train_peer, train_row
+from headrace.studies.leaderboard.training import check_kept, entries, train_row
 from headrace.train.runs.writing import writing
 
 
@@ -32,7 +32,6 @@ class LeaderboardArgs:
       headrace leaderboard cartpole pendulum
       headrace leaderboard --seeds 3 --out runs/board
       headrace leaderboard my-row --board mine.toml
-      headrace leaderboard halfcheetah --peers
     """
 
     rows: Annotated[tuple[str, ...], tyro.conf.Positional, optional("ROWS…")] = ()
@@ -45,8 +44,6 @@ class LeaderboardArgs:
     """number of simultaneous runs; 0 for as many as the cores allow"""
     out: Path = Path("runs/leaderboard")
     """the folder to write to"""
-    peers: bool = False
-    """also train with the other libraries that rows name, if they are installed"""
     list: bool = False
     """print the rows without training"""
     quiet: bool = False
@@ -66,13 +63,11 @@ def run(argv: list[str]) -> int:
     seeds = chosen_seeds(args.seeds)
     for row in rows:
         check_kept(args.out / row.name, row.kept())
-        for peer in row.peers:
-            check_kept(args.out / row.name / peer.who, row.kept_of(peer))
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
     done = True
     for row in rows:
-        done = _train(row, args, seeds)
+        done = train_row(row, args.out / row.name, seeds, args.jobs, args.quiet)
         report.write(args.out, entries(args.out, board))
         if not done:
             break
@@ -84,14 +79,6 @@ def run(argv: list[str]) -> int:
         return 130
     mine = (each for entry in asked for found in entry.all_results.values() for each in found if each.seed in seeds)
     return int(any(each.error for each in mine))
-
-
-def _train(row: Row, args: LeaderboardArgs, seeds: tuple[int, ...]) -> bool:
-    """Trains a row with Headrace and, if asked, with its peers; returns False if it was stopped."""
-    if not train_row(row, args.out / row.name, seeds, args.jobs, args.quiet):
-        return False
-    peers = row.peers if args.peers else ()
-    return all(train_peer(row, peer, args.out / row.name / peer.who, seeds, args.quiet) for peer in peers)
 
 
 def _print_rows(rows: list[Row]) -> None:

@@ -33,7 +33,7 @@ from headrace.train.runs import trust as code
 from headrace.train.runs.folder import make_folder
 
 SHOWN = 10  # largest number of trials in the final table
-REFUSED = ("seeds", "scale", "tune", "resume", "run_dir")
+REFUSED = ("seeds", "tune", "resume", "run_dir")
 """options of headrace train that trials of a sweep cannot have"""
 
 

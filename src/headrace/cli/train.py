@@ -68,17 +68,9 @@ class RunArgs:
     holds, even if it was not started on this machine"""
     quiet: bool = False
     """show no progress"""
-    scale: bool = False
-    """train with the num_envs and minibatch_size that are fastest on this machine, measured once and then stored"""
-    tune: Annotated[
-        Literal["speed", "all", "none"],
-        tyro.conf.arg(
-            help="sizes to tune before training with a replay, as headrace tune does; short runs are not tuned, and "
-            "results are cached. speed: threads and samplers, which do not affect learning; all: also num_envs and "
-            "minibatch_size, with learning rates and replay ratio, which affect learning. Nothing is tuned if samplers "
-            "or num_envs is given, or, with all, if minibatch_size is given"
-        ),
-    ] = "speed"
+    tune: Literal["speed", "none"] = "speed"
+    """speed: before training with a replay, tune threads and samplers, which do not affect learning, as headrace tune
+    does; short runs, and those with a given samplers or num_envs, are not tuned, and results are cached"""
     seeds: Annotated[str, optional("SEEDS")] = ""
     """train with several seeds, as runs in one folder: a number of seeds, such as 5, or a list, such as 1,2,7"""
     jobs: int = 0
@@ -103,10 +95,9 @@ examples:
   headrace train Pong-v5 --total-steps 2000000 --seed 2
   headrace train Pong-v5 --num-envs 32 --batch-size 16 --option frame_skip=2
   headrace train HalfCheetah-v5 --algo sac
-  headrace train HalfCheetah-v5 --algo sac --tune all
   headrace train Pendulum-v1 --algo ddpg --tune none
   headrace train CartPole-v1 --algo my_algo.py:Reinforce
-  headrace train CartPole-v1 --run-dir runs/mine --scale
+  headrace train CartPole-v1 --run-dir runs/mine
   headrace train --resume runs/mine
   headrace train CartPole-v1 --seeds 5
   headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
@@ -125,10 +116,8 @@ def run(argv: list[str]) -> int:
     if resumed and is_several(Path(resumed)):
         return _go_on_with_seeds(Path(resumed), argv)
     args = parse(argv)
-    for asked_for in (
-        ("--scale",) * args.scale + ("--tune all",) * (args.tune == "all") + ("--seeds",) * bool(args.seeds)
-    ):
-        refuse(asked_for)
+    if args.seeds:
+        refuse("--seeds")
     if args.jobs and not args.seeds:
         raise OptionError("--jobs is the number of --seeds that are trained at once: give --seeds, too")
     if args.seeds and any(setting_of(word) == "seed" for word in argv if word.startswith("--")):
@@ -140,9 +129,7 @@ def run(argv: list[str]) -> int:
         result = resume(args.resume, quiet=args.quiet, trust=args.trust, **_changes(args, dataclasses.asdict(config)))
     elif args.task:
         asked, tuned = overrides(args), None
-        if args.scale:
-            asked |= _scaled(args.task, asked)
-        elif args.tune != "none":
+        if args.tune != "none":
             tuned, sizes = _tuned(args, asked, argv)
             asked |= sizes
         if args.seeds:
@@ -186,24 +173,6 @@ def overrides(args: RunArgs) -> dict[str, Any]:
     return {name: args.values[name] for name in DECIDING} | changes | ({"env_options": options} if options else {})
 
 
-def _scaled(task: str, asked: dict[str, Any]) -> dict[str, int]:
-    """Returns the sizes with which this task trains fastest.
-
-    Raises:
-        OptionError: ``asked`` sets one of these sizes, or ``deterministic``.
-    """
-    from headrace.cli.scale import find_scale
-
-    if asked.get("deterministic"):
-        raise OptionError(
-            "--scale takes what measures best, which may be another size next time: leave --deterministic out"
-        )
-    if given := asked.keys() & {"num_envs", "minibatch_size"}:
-        raise OptionError(f"--scale finds {' and '.join(sorted(given))} itself: leave one of them out")
-    config = make_config(task, **asked)
-    return find_scale(config).settings(config)
-
-
 def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Tunes the sizes that the arguments do not set, if the algorithm has any.
 
@@ -211,8 +180,7 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
         The tuner's record for the run, or None if there was nothing to tune; and the settings that it found.
     """
     given = {setting_of(word) for word in argv if word.startswith("--")} | asked.keys()
-    chosen = {"samplers", "num_envs"} | ({"minibatch_size"} if args.tune == "all" else set())
-    if not find_algorithm(args.algo).capabilities.replay or given & chosen:
+    if not find_algorithm(args.algo).capabilities.replay or given & {"samplers", "num_envs"}:
         return None, {}
     preload_workers(asked)
     config = resolved(make_config(args.task, **asked))
@@ -221,7 +189,7 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
     from headrace.cli.tune import find_tuning
 
     console = Console(highlight=False, quiet=args.quiet)
-    found = find_tuning(config, console, scope=args.tune, keep=given, briefly=True)
+    found = find_tuning(config, console, keep=given, briefly=True)
     return found.record(), found.settings(config)
 
 

@@ -1,8 +1,7 @@
-"""``headrace tune``: finds the numbers of samplers, environments and threads, and the minibatch, for this machine."""
+"""``headrace tune``: finds the numbers of samplers and threads for this machine."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -13,29 +12,27 @@ from rich.console import Console
 from headrace.cli.options import TaskOptions, optional, parse_options
 from headrace.errors import OptionError
 from headrace.studies.tuning.measure import Probe
-from headrace.studies.tuning.tune import CACHE, LIMIT, Scope, Tuning, forget, tune
+from headrace.studies.tuning.tune import CACHE, LIMIT, Tuning, forget, tune
 from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, resolved
 from headrace.train.processes.torchrun import refuse
 
 COLUMNS = (
-    ("samplers", 8), ("envs each", 9), ("threads", 7), ("minibatch", 9), ("steps/s", 9), ("updates/s", 9),
-    ("samples/s", 9), ("cores", 5), ("GPU", 4), ("staleness", 9),
+    ("samplers", 8), ("envs each", 9), ("threads", 7), ("steps/s", 9), ("updates/s", 9), ("cores", 5), ("GPU", 4),
+    ("staleness", 9),
 )  # fmt: skip
 """headings of the columns, and their widths"""
 
 
 @dataclass(frozen=True)
 class TuneArgs:
-    """Find the numbers of samplers, environments and threads, and the minibatch size, for this machine, by short runs.
+    """Find the numbers of samplers and threads with which training is fastest on this machine, by short runs.
 
-    The minibatch size is doubled as long as the learner's samples per second grow by at least 5 %; then the samplers
-    and their environments, as long as sampling becomes faster and learning does not become slower. Learning rates and
-    the replay ratio follow the minibatch size. The result is stored for this machine, for similar tasks and for the
-    algorithm, unless other programs used much of the machine meanwhile. The minibatch size and the number of
-    environments affect what is learned: headrace train uses them with --tune all. It finds the other numbers by
-    itself, as --scope speed does.
+    The learner's threads are doubled as long as its updates per second grow by at least 5 %; then the samplers, which
+    share the environments, and the threads of their pools, as long as sampling becomes faster and learning does not
+    become slower. None of this affects what is learned. The result is stored for this machine, for similar tasks and
+    for the algorithm, unless other programs used much of the machine meanwhile; headrace train uses it.
 
     Threads are those of a sampler's environments + those of the learner; staleness is in versions of the weights.
 
@@ -52,7 +49,7 @@ class TuneArgs:
     algo: str = "sac"
     """learning algorithm, one with a replay"""
     device: Annotated[str | None, optional("DEVICE")] = None
-    """device of the learner: cpu, cuda or cuda:i; this and the next three have the defaults of headrace train"""
+    """device of the learner: cpu, cuda or cuda:i; this and the next four have the defaults of headrace train"""
     hidden: Annotated[tuple[int, ...] | None, optional("INT …")] = None
     """widths of the network's hidden layers"""
     total_steps: Annotated[int | None, optional("INT")] = None
@@ -61,8 +58,8 @@ class TuneArgs:
     """updates per step; with None, neither samplers nor learner wait for each other"""
     ray: Annotated[str, optional("CLUSTER")] = ""
     """Ray cluster whose nodes run the samplers: auto, an address, or local; by default they run on this machine"""
-    scope: Scope = "all"
-    """speed: keep the minibatch size and the total number of environments, which affect what is learned"""
+    num_envs: Annotated[int | None, optional("INT")] = None
+    """environments of the run, which all samplers share"""
     option: TaskOptions = ()
     seconds: float = 1.0
     """duration of one measurement, after its warm-up"""
@@ -87,8 +84,7 @@ def run(argv: list[str]) -> int:
     config = resolved(make_config(args.task, **_overrides(args)))
     check_cluster(config)
     console = Console(highlight=False)
-    how = {"scope": args.scope, "seconds": args.seconds, "limit": args.limit, "again": args.again}
-    found = find_tuning(config, console, table=True, **how)
+    found = find_tuning(config, console, table=True, seconds=args.seconds, limit=args.limit, again=args.again)
     for words in found.ended:
         console.print(f"  {words}", soft_wrap=True)
     chosen = found.settings(config) | ({"samplers": found.best.size.samplers, "ray": args.ray} if args.ray else {})
@@ -117,18 +113,16 @@ def find_tuning(
         found = tune(config, show=show, keep=keep, **how)
     for probe in found.probes if found.remembered and table else ():
         show(probe)
-    console.print(_summary(config, found), soft_wrap=True)
+    console.print(_summary(found), soft_wrap=True)
     return found
 
 
-def _summary(config: Config, found: Tuning) -> str:
+def _summary(found: Tuning) -> str:
     """Returns a summary of the result and of where it is stored."""
     best, size = found.best, found.best.size
     samplers = f"{size.samplers} sampler{'s' if size.samplers > 1 else ''} of {size.num_envs:,} environments"
     threads = f"threads {size.num_threads}+{size.torch_threads}"
-    speeds = f"{best.sampling:,.0f} steps/s, {best.update_frames:,.0f} samples learnt from per second"
-    followed = dataclasses.replace(config, **found.settings(config))
-    rates = f"learning rate {followed.learning_rate:.2g}, replay ratio {_word(followed.replay_ratio)}"
+    speeds = f"{best.sampling:,.0f} steps/s, {best.updates:,.0f} updates/s"
     if found.remembered:
         memo = f"measured earlier ({CACHE.file}); headrace tune --again measures anew"
     elif found.kept:
@@ -137,16 +131,14 @@ def _summary(config: Config, found: Tuning) -> str:
         memo = f"not remembered: other programs took {found.disturbed:.1f} cores meanwhile"
     else:
         memo = f"not remembered: {found.ended[0]}"
-    return f"tuned: {samplers}, {threads}, minibatches of {size.minibatch_size:,} ({rates}): {speeds}\n  {memo}"
+    return f"tuned: {samplers}, {threads}: {speeds}\n  {memo}"
 
 
 def _row(probe: Probe) -> str:
     size = probe.size
     values = [f"{size.samplers:,}", f"{size.num_envs:,}", f"{size.num_threads}+{size.torch_threads}"]
-    values.append(f"{size.minibatch_size:,}")
     if not probe.note:
-        speeds = (probe.sampling, probe.updates, probe.update_frames)
-        values += [f"{speed:,.0f}" for speed in speeds]
+        values += [f"{speed:,.0f}" for speed in (probe.sampling, probe.updates)]
         values.append("-" if probe.cores is None else f"{probe.cores:.1f}")
         values.append("-" if probe.gpu is None else f"{probe.gpu:.0%}")
         values.append("-" if probe.staleness is None else f"{probe.staleness:,.1f}")
@@ -155,7 +147,7 @@ def _row(probe: Probe) -> str:
 
 
 def _overrides(args: TuneArgs) -> dict[str, Any]:
-    names = ("device", "hidden", "total_steps")
+    names = ("device", "hidden", "total_steps", "num_envs")
     overrides: dict[str, Any] = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.ray:
         overrides["ray"] = args.ray

@@ -1,4 +1,4 @@
-"""An environment whose pools raise when they have more than 8 of it, for tests of what is said to who would tune it."""
+"""An environment whose pools raise when they have fewer than 8 of it, for tests of what the tuner says of that."""
 
 import dataclasses
 from typing import Any
@@ -15,8 +15,8 @@ def build(task: str, **options: Any) -> Task:
     pendulum = build_task("Pendulum-v1", **options)
 
     def make_executor(spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> HostExecutor:
-        if settings.num_envs > 8:
-            raise ValueError(f"{settings.num_envs} are too many")
+        if 1 < settings.num_envs < 8:
+            raise ValueError(f"{settings.num_envs} are too few")
         return pendulum.make_executor(spec, settings, ring)
 
     return dataclasses.replace(pendulum, make_executor=make_executor)

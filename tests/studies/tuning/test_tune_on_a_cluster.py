@@ -10,7 +10,7 @@ import pytest
 from headrace.cli.main import main
 from headrace.studies.tuning import tune as tuner
 from headrace.studies.tuning.measure import Size, measure
-from headrace.studies.tuning.tune import LEARNING, tune
+from headrace.studies.tuning.tune import tune
 from headrace.train.config.settings import Config, make_config
 from train.cluster.nodes import actors_below, nodes
 
@@ -38,7 +38,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(tuner, "BUSY", float("inf"))  # whatever else this machine does
     (tmp_path / "waiting.py").write_text(WAITING)
-    small = {"algo": "ddpg", "hidden": (16,), "num_envs": 1, "learning_starts": 100, "minibatch_size": 32}
+    small = {"algo": "ddpg", "hidden": (16,), "num_envs": 12, "learning_starts": 100, "minibatch_size": 32}
     return small | {"task": f"{tmp_path / 'waiting.py'}:Waiting", "replay_ratio": None, "total_steps": 10**6}
 
 
@@ -49,16 +49,16 @@ def test_samplers_are_doubled_until_the_cluster_is_full(
 ) -> None:
     with nodes(2, cpus=1) as cluster:
         config: Config = make_config(**settings, ray=cluster.address, samplers=1)
-        found = tune(config, keep=(*LEARNING, "num_envs", "num_threads"), limit=3000.0)
+        found = tune(config, keep=("torch_threads", "num_threads"), limit=3000.0)
         assert found.complete and [probe.size.samplers for probe in found.probes[:2]] == [1, 2]
         one, two = found.probes[:2]
         assert two.sampling > 1.2 * one.sampling > 0 and min(one.updates, two.updates) > 0
-        full = measure(config, Size(3, 1, 1, 1, 32), 0.1)
+        full = measure(config, Size(3, 4, 1, 1), 0.1)
         assert full.note.endswith("take fewer samplers, or add nodes with  ray start --address")
-        assert tune(config, keep=(*LEARNING, "num_envs", "num_threads")).remembered
+        assert tune(config, keep=("torch_threads", "num_threads")).remembered
         cluster.add()
         asked: list[Any] = []
-        tune(config, keep=(*LEARNING, "num_envs", "num_threads"), limit=0.1, show=asked.append)
+        tune(config, keep=("torch_threads", "num_threads"), limit=0.1, show=asked.append)
         assert asked  # what was found does not hold for a larger cluster
         words = [settings["task"], "--algo", "ddpg", "--hidden", "16", "--ray", cluster.address, "--limit", "0.1"]
         assert main(["tune", *words]) == 0

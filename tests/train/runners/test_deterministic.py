@@ -94,4 +94,3 @@ def test_the_command_line_has_it(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert "tuned" not in capfd.readouterr().out
     assert Config.from_json((tmp_path / "run" / "config.json").read_text()).samplers == 0
     assert main([*words, "--samplers", "2"]) == 2 and "samplers=2" in capfd.readouterr().err
-    assert main([*words, "--scale"]) == 2 and "--scale" in capfd.readouterr().err

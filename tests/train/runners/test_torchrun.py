@@ -181,8 +181,6 @@ def test_what_is_nothing_for_torchrun_says_so(tmp_path, capsys):
         studies.train_seeds("CartPole-v1", seeds=2)
     for words in (
         ["train", "CartPole-v1", "--seeds", "2"],
-        ["train", "CartPole-v1", "--scale"],
-        ["train", "Pendulum-v1", "--algo", "sac", "--tune", "all"],
         ["sweep", "CartPole-v1"],
     ):
         assert main(words) == 2

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from headrace.errors import OptionError
-from headrace.studies.leaderboard.peers import LIBRARIES
 from headrace.train.config.checks import check_storable, describe, matches
 from headrace.train.config.command import train_command
 from headrace.train.runs import files
@@ -58,23 +57,6 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Peer:
-    """Another library's training of the same task, for comparison.
-
-    Attributes:
-        who: the library, one of `headrace.studies.leaderboard.peers.LIBRARIES`.
-        task: the library's name of the task; by default the row's.
-    """
-
-    who: str
-    algo: str
-    source: str
-    task: str = ""
-    num_envs: int = 1
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Row:
     """One row of a leaderboard.
 
@@ -102,7 +84,6 @@ class Row:
     judge: Literal["training", "games"] = "training"
     margin: float = 0.0
     published: tuple[Published, ...] = ()
-    peers: tuple[Peer, ...] = ()
 
     def kept(self) -> dict[str, Any]:
         """Returns the values on which a seed's results depend, as JSON represents them."""
@@ -117,7 +98,7 @@ class Row:
 
     @classmethod
     def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
-        """Returns the row whose `kept` values are given, without peers.
+        """Returns the row whose `kept` values are given.
 
         Args:
             values: those of `kept`, and the published results under ``"published"``.
@@ -132,12 +113,6 @@ class Row:
         return cls(
             name, **named, goals=goals, games=games, judge=judge, margin=margin, settings=rest, published=published
         )
-
-    def kept_of(self, peer: Peer) -> dict[str, Any]:
-        """Returns the values on which the results of a peer's seed depend, as JSON represents them."""
-        ends = {name: self.kept()[name] for name in ("task", "goals", "minutes", "total_steps", "stop_episodes")}
-        own = {"algo": peer.algo, "num_envs": peer.num_envs, "settings": peer.settings}
-        return ends | own | ({"task": peer.task} if peer.task else {})
 
     def requested_settings(self) -> dict[str, Any]:
         end = max(self.goals) + self.margin
@@ -203,13 +178,7 @@ def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
         if name in NOT_SETTINGS:
             raise OptionError(f"{where}: settings.{name} {NOT_SETTINGS[name]}: leave it out of settings")
     published = tuple(_made(where, Published, each) for each in _tables(where, values, "published"))
-    peers = tuple(_made(where, Peer, each) for each in _tables(where, values, "peers"))
-    libraries = [peer.who for peer in peers]
-    if twice := next((who for who in libraries if libraries.count(who) > 1), None):
-        raise OptionError(f"{where} has two peers of the name {twice}")
-    if other := next((who for who in libraries if who not in LIBRARIES), None):
-        raise OptionError(f"{where} names {other!r} as a peer; there are {', '.join(LIBRARIES)}")
-    named = {"goals": tuple(map(float, goals)), "published": published, "peers": peers}
+    named = {"goals": tuple(map(float, goals)), "published": published}
     return _made(where, Row, {**values, **named})
 
 
@@ -225,7 +194,7 @@ def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
     _check_known(where, values, tuple(hints))
     try:
         for name, value in values.items():
-            if name in hints and name not in ("published", "peers") and not matches(value, hints[name]):
+            if name in hints and name != "published" and not matches(value, hints[name]):
                 raise OptionError(f"{where}: {name}={value!r} must be {describe(hints[name])}")
         check_storable("settings", values.get("settings", {}))
         return kind(**values)

@@ -30,7 +30,7 @@ class Entry:
     """A row with its scores.
 
     Attributes:
-        peers: library and algorithm → the scores of its seeds.
+        peers: another library and its algorithm → the scores of its seeds, which `benchmarks/peers` writes.
     """
 
     row: Row

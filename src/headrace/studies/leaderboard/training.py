@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError, StateError
-from headrace.machine import usable_cores
 from headrace.studies.jobs.display import Display, ending_words
 from headrace.studies.jobs.processes import Processes, side_by_side
 from headrace.studies.leaderboard import scores
-from headrace.studies.leaderboard.board import Peer, Row
-from headrace.studies.leaderboard.peers import LIBRARIES
+from headrace.studies.leaderboard.board import Row
 from headrace.studies.leaderboard.report import Entry
 from headrace.studies.leaderboard.scores import Measured
 from headrace.train.processes.interrupt import Interrupt
@@ -28,11 +22,9 @@ from headrace.train.runs.status import read_status
 from headrace.train.runs.writing import replace, writing
 
 KEPT = "row.json"
-"""file, in the folder of a row or of a peer, with the values on which its results depend"""
+"""file, in the folder of a row or of another library, with the values on which its results depend"""
 PUBLISHED = "published"
 """key in that file of published results, on which no results depend"""
-PAUSE = 0.1  # seconds between two checks of a peer's process
-GRACE = 60.0  # seconds after twice its minutes when a peer's process is killed
 
 
 def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet: bool = False) -> bool:
@@ -51,7 +43,7 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
     requested_settings = row.requested_settings()
     config, most = side_by_side(row.task, requested_settings)
     keep(folder, row.kept(), [asdict(each) for each in row.published])
-    waiting = [seed for seed in seeds if not _is_known(folder, seed)]
+    waiting = [seed for seed in seeds if not is_known(folder, seed)]
     trained: dict[str, int] = {}
     failures: dict[int, str] = {}
     with Interrupt() as interrupt, Processes(jobs or most) as processes, Display(config.total_steps, quiet) as display:
@@ -91,7 +83,7 @@ def result_file(folder: Path, seed: int) -> Path:
 
 
 def results(folder: Path) -> list[Measured]:
-    """Returns the scores in the folder of a row or a peer, in the order of the seeds."""
+    """Returns the scores in the folder of a row or of another library, in the order of the seeds."""
     return sorted((Measured.read(file) for file in folder.glob("seed-*.json")), key=lambda each: each.seed)
 
 
@@ -156,7 +148,7 @@ def check_kept(folder: Path, kept: dict[str, Any]) -> None:
     """Checks that a folder's results are those of these settings, and not of an earlier version of the row.
 
     Args:
-        folder: the folder of a row's runs, or of a peer's.
+        folder: the folder of a row's runs, or of another library's.
         kept: the values on which its results depend, as `Row.kept` returns them.
 
     Raises:
@@ -190,7 +182,7 @@ def keep(folder: Path, kept: dict[str, Any], published: Sequence[dict[str, Any]]
     replace(folder / KEPT, json.dumps(kept | more, indent=1) + "\n")
 
 
-def _is_known(folder: Path, seed: int) -> bool:
+def is_known(folder: Path, seed: int) -> bool:
     """Returns whether a seed has scores; one that failed is trained again."""
     file = result_file(folder, seed)
     return file.is_file() and not Measured.read(file).error
@@ -208,78 +200,3 @@ def _is_over(run_dir: Path, row: Row) -> bool:
         seconds = read_curve(run_dir).seconds
         return bool(len(seconds) and seconds[-1] >= 60 * row.minutes)
     return False
-
-
-# -- peers -----------------------------------------------------------------------------------------
-
-
-def train_peer(row: Row, peer: Peer, folder: Path, seeds: Sequence[int], quiet: bool = False) -> bool:
-    """Trains the seeds of a row with another library, one after the other, on all cores; none if it is not installed.
-
-    Arguments and result are those of `train_row`.
-
-    Raises:
-        OptionError: the folder holds runs with other settings.
-    """
-    library = LIBRARIES[peer.who]
-    if not library.is_installed():
-        print(f"{row.name}: without {peer.who}, which is not there: {library.missing}")
-        return True
-    keep(folder, row.kept_of(peer))
-    for seed in seeds:
-        if _is_known(folder, seed):
-            continue
-        if not quiet:
-            print(f"{row.name}, seed {seed}: {peer.who} {peer.algo}, at most {row.minutes:g} minutes")
-        result = _peers_seed(row, peer, folder / f"seed-{seed}", seed)
-        if result is None:
-            return False
-        if result.error:
-            print(f"{row.name}, seed {seed}: {peer.who} failed: {result.error}")
-        result.write(result_file(folder, seed))
-    return True
-
-
-def _peers_seed(row: Row, peer: Peer, folder: Path, seed: int) -> Measured | None:
-    """Trains one seed of a peer, and returns its scores; None after Ctrl-C."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    request: dict[str, Any] = {
-        "who": peer.who, "task": peer.task or row.task, "algo": peer.algo, "num_envs": peer.num_envs,
-        "settings": dict(peer.settings), "seed": seed, "total_steps": row.total_steps, "minutes": row.minutes,
-        "goal": max(row.goals), "episodes": row.games, "folder": str(folder.resolve()), "threads": usable_cores(),
-    }  # fmt: skip
-    log = folder.with_name(f"{folder.name}.log")
-    with os.fdopen(files.opened(log, files.APPEND), "ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headrace.studies.leaderboard.peers"],
-            stdin=subprocess.PIPE, stdout=output, stderr=output, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            start_new_session=True,  # Ctrl-C in the terminal is for the process that started it
-        )  # fmt: skip
-        assert process.stdin is not None
-        with process.stdin, Interrupt() as interrupt:  # the process ends when its input does
-            try:
-                process.stdin.write(json.dumps(request).encode() + b"\n")
-                process.stdin.flush()
-                until = time.monotonic() + 60 * row.minutes * 2 + GRACE
-                while process.poll() is None and not interrupt and time.monotonic() < until:
-                    time.sleep(PAUSE)
-            finally:
-                in_time = process.poll() is not None
-                process.kill()
-                process.wait()
-        if interrupt:
-            return None
-        if not in_time:
-            return scores.failed(seed, row.goals, f"it took more than twice its {row.minutes:g} minutes")
-    if process.returncode:
-        return scores.failed(seed, row.goals, f"its process ended with status {process.returncode}; see {log}")
-    return _peers_result(folder, seed, row)
-
-
-def _peers_result(folder: Path, seed: int, row: Row) -> Measured:
-    lines = [json.loads(line) for line in files.read(folder / "metrics.jsonl", files.MOST_METRICS).splitlines()]
-    points = [(line["step"], line["time"]["seconds"], line["return"]) for line in lines if line["return"] is not None]
-    greedy = json.loads(files.read(folder / "greedy.json"))
-    steps, seconds = (lines[-1]["step"], lines[-1]["time"]["seconds"]) if lines else (0, 0.0)
-    return Measured(seed, scores.times_to(points, row.goals), steps, seconds, greedy, row.games)

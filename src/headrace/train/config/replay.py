@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
-from headrace.train.config.checks import as_lists
 from headrace.train.config.fields import WORKERS, Use, setting
 from headrace.train.config.settings import Config
 
@@ -94,22 +91,6 @@ class ReplayConfig(Config):
         """Exponents of priorities and of importance weights; None where transitions are drawn uniformly."""
         return None
 
-    def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """Returns the settings for a minibatch ``times`` as large, see `headrace.train.config.batch_rule`.
-
-        Learning rates, also in schedules, are multiplied by √``limited``, ``target_rate`` becomes
-        1 - (1 - target_rate)^``limited``, and ``replay_ratio`` is divided by ``times``, unless it is None.
-        """
-        further, schedules = math.sqrt(limited), dict(self.schedules)
-        if "learning_rate" in schedules:
-            schedules["learning_rate"] = as_lists([(step, rate * further) for step, rate in schedules["learning_rate"]])
-        return {
-            "learning_rate": self.learning_rate * further,
-            "target_rate": 1 - (1 - self.target_rate) ** limited,
-            "replay_ratio": None if self.replay_ratio is None else self.replay_ratio / times,
-            "schedules": schedules,
-        }
-
 
 @dataclass(frozen=True)
 class ActorCriticConfig(ReplayConfig):
@@ -154,8 +135,3 @@ class ActorCriticConfig(ReplayConfig):
         super()._check_deterministic()
         if self.apart:
             self._refuse_with_deterministic("actor_device")
-
-    def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """Returns the settings of `ReplayConfig.followed`, and ``critic_learning_rate`` scaled as ``learning_rate``."""
-        rate = self.critic_learning_rate * math.sqrt(limited)
-        return super().followed(times, limited) | {"critic_learning_rate": rate}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import psutil
 import torch
 
 from headrace.errors import SharedMemoryError
-from headrace.machine import KIB, free_memory, is_lack, readable, sizes_in
+from headrace.machine import free_memory, is_lack, readable, sizes_in
 
 
 def in_use(device: torch.device) -> dict[str, int]:
@@ -20,14 +19,6 @@ def in_use(device: torch.device) -> dict[str, int]:
     if device.type == "cuda":
         return {"allocated": torch.cuda.memory_allocated(device), "reserved": torch.cuda.memory_reserved(device)}
     return {"resident": psutil.Process().memory_info().rss}
-
-
-def peak(device: torch.device, free_at_first: int) -> int:
-    """Returns the peak memory of this process in bytes; on a GPU, computed from ``free_at_first`` free bytes before."""
-    if device.type == "cuda":
-        return max(0, free_at_first - free(device))  # torch does not return memory
-    # not the peak from the resource module, which begins with that of the parent process
-    return sizes_in(Path("/proc/self/status")).get("VmHWM", _most())
 
 
 def free(device: torch.device) -> int:
@@ -60,23 +51,17 @@ def replay_named(size: int, needed: int, device: torch.device) -> Iterator[None]
         ) from error
 
 
-def limit(device: torch.device, bytes_more: int) -> None:
-    """Limits this process to ``bytes_more`` further bytes of memory; allocations beyond raise an error."""
+@contextmanager
+def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
+    """Limits this process to ``bytes_more`` further bytes of memory within this context; more raises an error."""
+    before = _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if device.type == "cuda":
         total = torch.cuda.mem_get_info(device)[1]
         held = torch.cuda.memory_reserved(device)
         torch.cuda.set_per_process_memory_fraction(min(1.0, (held + bytes_more) / total), device)
     elif (data := sizes_in(Path("/proc/self/status")).get("VmData")) is not None:
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = data + bytes_more if hard == resource.RLIM_INFINITY else min(data + bytes_more, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-
-
-@contextmanager
-def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
-    """Limits this process to ``bytes_more`` further bytes of memory within this context, as `limit`."""
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    limit(device, bytes_more)
     try:
         yield
     finally:
@@ -84,8 +69,3 @@ def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
             torch.cuda.set_per_process_memory_fraction(1.0, device)
         else:
             resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-def _most() -> int:
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else used * KIB

@@ -34,7 +34,7 @@ function entry(event) {
     make("span", {}, event.text), make("small", {}, `${count(event.step)} steps · ${duration(event.seconds)}`));
 }
 
-const MEASURES = [["sampling", "steps a second"], ["update_frames", "samples learnt from per second"]];
+const MEASURES = [["sampling", "steps a second"], ["updates", "updates a second"]];
 
 /** What was tried and how fast it was: a table with bars; null where nothing was. */
 export function tunedOf(details) {

@@ -66,10 +66,6 @@ class CrossQConfig(SACConfig):
         low=0,
     )
 
-    def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """Returns the settings of `ActorCriticConfig.followed` but ``target_rate``, as there are no targets."""
-        return {name: value for name, value in super().followed(times, limited).items() if name != "target_rate"}
-
 
 class CrossQDeclaration:
     """The declaration of CrossQ; see `Algorithm`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -78,10 +77,6 @@ class DQNConfig(ReplayConfig, GradientClipConfig, ConvolutionConfig, EpsilonConf
     def priorities(self) -> tuple[float, float] | None:
         """Exponents of priorities and of importance weights; None where transitions are drawn uniformly."""
         return (self.priority_exponent, self.importance_exponent) if self.prioritised else None
-
-    def followed(self, times: float, limited: float) -> dict[str, Any]:
-        """Returns the settings of `ReplayConfig.followed`, and ``target_update`` divided by ``times``."""
-        return super().followed(times, limited) | {"target_update": math.ceil(self.target_update / times)}
 
 
 class DQNDeclaration:

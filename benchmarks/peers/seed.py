@@ -1,4 +1,4 @@
-"""Trains one seed with another library: ``python -m headrace.studies.leaderboard.peers``.
+"""Trains one seed with another library; started by ``__main__.py``.
 
 It reads one line of JSON from standard input, trains, and writes the fields ``step``, ``return`` and ``time`` of a
 run's metrics into ``metrics.jsonl``, and the mean return of games without exploration into ``greedy.json``, null where
@@ -14,14 +14,14 @@ import threading
 from importlib import import_module
 from typing import Any
 
-from headrace.studies.leaderboard.peers import LIBRARIES
+from libraries import LIBRARIES
 
 
 def main() -> int:
     """Trains according to the request on standard input; returns the exit status."""
     request: dict[str, Any] = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_input, daemon=True).start()
-    module = import_module(f"headrace.studies.leaderboard.peers.{LIBRARIES[request['who']].module}")
+    module = import_module(LIBRARIES[request["who"]].module)
     module.train(request)
     return 0
 

@@ -1,9 +1,11 @@
-"""CleanRL's scripts are run as they are, and end at a goal; where none are there, that is said."""
+"""Other libraries train the leaderboard's rows: their scores, and what is said where one is missing or fails."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +13,16 @@ from typing import Any
 
 import pytest
 
-from headrace.studies.leaderboard import training
-from headrace.studies.leaderboard.board import Peer, Row
-from headrace.studies.leaderboard.peers import CLEANRL
-from headrace.studies.leaderboard.peers.cleanrl import options
+from headrace.studies.leaderboard import scores, training
+from headrace.studies.leaderboard.board import Row
+
+PEERS = Path(__file__).parents[1] / "benchmarks" / "peers"
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(PEERS)
+    options: Any = importlib.import_module("cleanrl").options
+    CLEANRL: Any = importlib.import_module("libraries").CLEANRL
+    main: Any = runpy.run_path(str(PEERS / "__main__.py"))
+    Peer, train = main["Peer"], main["train"]
 
 SCRIPT = """
 import sys
@@ -38,7 +46,7 @@ def _request(folder: Path, **more: Any) -> dict[str, Any]:
 
 def _run(request: dict[str, Any], scripts: Path) -> tuple[int, str]:
     """Runs the program; its input stays open until it has ended."""
-    command = [sys.executable, "-m", "headrace.studies.leaderboard.peers"]
+    command = [sys.executable, str(PEERS / "seed.py")]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, CLEANRL: str(scripts)},
@@ -81,10 +89,10 @@ def test_a_relative_folder_is_that_of_the_caller(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(CLEANRL, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     row = Row("one", "Pendulum-v1", (5.0, 900.0), total_steps=1000, minutes=1, games=4)
-    assert training.train_peer(row, Peer("CleanRL", "script", "own"), Path("out"), [1], quiet=True)
-    (scores,) = training.results(tmp_path / "out")
-    assert not scores.error and [each.steps is not None for each in scores.reached] == [True, False]
-    assert scores.steps == 1000 and scores.seconds > 0 and scores.greedy is None
+    assert train(row, Peer("one", "CleanRL", "script", "own"), Path("out"), [1])
+    (found,) = training.results(tmp_path / "out")
+    assert not found.error and [each.steps is not None for each in found.reached] == [True, False]
+    assert found.steps == 1000 and found.seconds > 0 and found.greedy is None
 
 
 @pytest.mark.parametrize("scripts", [None, "", "nowhere"])
@@ -95,6 +103,37 @@ def test_without_scripts_the_row_goes_on(
     if scripts is not None:
         monkeypatch.setenv(CLEANRL, scripts)
     row = Row("one", "Pendulum-v1", (1.0,), total_steps=1000, minutes=1)
-    assert training.train_peer(row, Peer("CleanRL", "script", "own"), tmp_path / "CleanRL", [1])
+    assert train(row, Peer("one", "CleanRL", "script", "own"), tmp_path / "CleanRL", [1])
     assert f"without CleanRL, which is not there: clone CleanRL, set {CLEANRL}" in capsys.readouterr().out
     assert not (tmp_path / "CleanRL").exists()
+
+
+def test_stable_baselines_trains_a_row_which_the_leaderboard_shows(tmp_path: Path) -> None:
+    row = Row("cart", "CartPole-v1", (15.0, 400.0), total_steps=1000, minutes=5, games=4)
+    settings = {"n_steps": 64, "batch_size": 64, "n_epochs": 2}
+    assert train(row, Peer("cart", "stable-baselines3", "PPO", "us", 4, settings), tmp_path / "cart" / "sb3", [1])
+    scores.failed(1, row.goals, "of Headrace").write(training.result_file(tmp_path / "cart", 1))
+    (entry,) = training.entries(tmp_path, [row])
+    (found,) = entry.peers["sb3 PPO"]
+    assert found.reached[0].steps is not None and 0 < found.steps <= 1000 + 4 * 64
+
+
+@pytest.mark.nightly
+def test_a_library_that_fails_is_not_one_that_is_slow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is said at once, and trained again by the same command."""
+    row = Row("cart", "CartPole-v1", (15.0,), total_steps=1000, minutes=5, games=4)
+    for _ in range(2):
+        assert train(row, Peer("cart", "stable-baselines3", "PPO", "us", 4, {"epochs": 2}), tmp_path / "sb3", [1])
+        assert "stable-baselines3 failed: its process ended with status 1" in capfd.readouterr().out
+    assert training.results(tmp_path / "sb3")[0].error
+
+
+@pytest.mark.nightly
+def test_sbx_trains_a_row(tmp_path: Path) -> None:
+    pytest.importorskip("sbx")
+    row = Row("one", "Pendulum-v1", (0.0,), total_steps=900, minutes=2, games=2)
+    peer = Peer("one", "sbx", "CrossQ", "chosen for this test", settings={"policy_kwargs": {"net_arch": [32]}})
+    assert train(row, peer, tmp_path / "sbx", [1])
+    (found,) = training.results(tmp_path / "sbx")
+    assert not found.error and found.greedy is not None and -2000 < found.greedy < 0
+    assert found.reached[0].seconds is None and 400 <= found.steps <= 900

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from headrace.studies.leaderboard.peers.metrics import Metrics, Request, write_games
+from metrics import Metrics, Request, write_games
 
 
 def train(request: Request) -> None:

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from libraries import CLEANRL
+from metrics import Metrics, Request, write_games
+
 from headrace.errors import OptionError
-from headrace.studies.leaderboard.peers import CLEANRL
-from headrace.studies.leaderboard.peers.metrics import Metrics, Request, write_games
 
 EPISODE = re.compile(r"global_step=(\d+), episodic_return=\[?([-+.\deE]+)")
 

@@ -1,4 +1,4 @@
-"""Other libraries that train a leaderboard's rows for comparison, each in a process of its own."""
+"""The libraries that train rows of the leaderboard for comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Library:
     """A library that can train.
 
     Attributes:
-        module: the module of this package whose ``train(request)`` trains with it.
+        module: the module beside this one whose ``train(request)`` trains with it.
         is_installed: whether it is there.
         missing: what to do where it is not.
     """
