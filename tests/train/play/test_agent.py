@@ -209,17 +209,12 @@ def test_a_sample_differs_from_the_likeliest(tmp_path: Path):
 
 
 @pytest.fixture(scope="module")
-def cartpole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run_of(tmp_path_factory.mktemp("cartpole"), "CartPole-v1")
-
-
-@pytest.fixture(scope="module")
 def recurrent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_of(tmp_path_factory.mktemp("gru"), "CartPole-v1", network="gru", hidden=(16,), num_envs=8)
 
 
-def test_lists_and_wider_floats_are_taken(cartpole: Path):
-    agent = headrace.load(cartpole, which="newest")
+def test_lists_and_wider_floats_are_taken(trained: Path):
+    agent = headrace.load(trained, which="newest")
     assert agent.act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
     assert agent.act(np.zeros((3, 4))).shape == (3,)
 
@@ -234,9 +229,9 @@ def test_lists_and_wider_floats_are_taken(cartpole: Path):
         (np.zeros((0, 4), np.float32), r"shape \(0, 4\), which is of no environment"),
     ],
 )
-def test_a_wrong_observation_is_named_with_what_it_should_be(cartpole: Path, obs: Any, words: str):
+def test_a_wrong_observation_is_named_with_what_it_should_be(trained: Path, obs: Any, words: str):
     with pytest.raises(OptionError, match=words):
-        headrace.load(cartpole).act(obs)
+        headrace.load(trained).act(obs)
 
 
 @pytest.mark.parametrize(
@@ -246,9 +241,9 @@ def test_a_wrong_observation_is_named_with_what_it_should_be(cartpole: Path, obs
         (np.array([[0, 0, 0, 0], [0, -np.inf, 0, 0]]), r"holds -inf at \[1, 1\]"),
     ],
 )
-def test_no_action_follows_from_an_observation_that_is_not_finite(cartpole: Path, obs: Any, words: str):
+def test_no_action_follows_from_an_observation_that_is_not_finite(trained: Path, obs: Any, words: str):
     with pytest.raises(NotFiniteError, match=words):
-        headrace.load(cartpole).act(obs)
+        headrace.load(trained).act(obs)
 
 
 def test_nested_observations_are_told_apart_too():
@@ -405,6 +400,6 @@ def test_an_object_that_is_no_network_is_refused(tmp_path: Path, network: Any, w
     assert not (tmp_path / "run" / "config.json").exists()
 
 
-def test_an_object_for_a_run_without_one_is_refused(cartpole: Path):
+def test_an_object_for_a_run_without_one_is_refused(trained: Path):
     with pytest.raises(OptionError, match="leave network out"):
-        headrace.load(cartpole, network=Net)
+        headrace.load(trained, network=Net)

@@ -38,18 +38,6 @@ TOP = (
 BELOW = "checkpoints/best checkpoints/best/model.safetensors episodes/episodes.jsonl replay/replay.json".split()
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "trained"
-    headrace.train.train("CartPole-v1", total_steps=64, run_dir=path, quiet=True, **TINY)
-    return path
-
-
-@pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "run"))
-
-
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
     """A file of the user's that no run may change."""

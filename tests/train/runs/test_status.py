@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -174,18 +173,6 @@ def test_a_run_that_ends_before_it_reported_anything_leaves_no_log(tmp_path, mon
 
 
 # -- files that are damaged, or of older versions ------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "trained"
-    train(path)
-    return path
-
-
-@pytest.fixture
-def run(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
 def test_damaged_lines_are_left_out_and_the_log_goes_on_behind_them(tmp_path):

@@ -207,24 +207,16 @@ def test_on_a_terminal_one_is_asked(sent, answer, status):
     os.close(ours)
 
 
-@pytest.fixture(scope="session")
-def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of an installed task."""
-    run = tmp_path_factory.mktemp("mine") / "run"
-    headrace.train.train("CartPole-v1", run_dir=run, **TINY)
-    return run
-
-
 @pytest.fixture
-def asking(mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Makes a copy of that run, which somebody sent with other settings."""
+def asking(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Makes a copy of a run of an installed task, which somebody sent with other settings."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
     def ask(**settings: Any) -> Path:
         run = tmp_path / "asking"
         shutil.rmtree(run, ignore_errors=True)
-        shutil.copytree(mine, run)
+        shutil.copytree(trained, run)
         values = json.loads((run / "config.json").read_text()) | settings
         (run / "config.json").write_text(json.dumps(values))
         return run
