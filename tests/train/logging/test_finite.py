@@ -12,6 +12,7 @@ import headrace
 import poisoned_env
 from headrace.errors import NotFiniteError
 from headrace.train.logging.finite import all_finite
+from nightly import rest_nightly
 from whole_runs import SMALL, facts, weights
 
 train: Any = headrace.train
@@ -21,8 +22,8 @@ REPLAY = {"minibatch_size": 32, "learning_starts": 64, "replay_size": 5000, "rep
 ALGORITHMS: dict[str, dict[str, Any]] = {"ppo": {}, "a2c": {}, "sac": REPLAY, "td3": REPLAY, "ddpg": REPLAY}
 
 
-@pytest.mark.parametrize("batch_size", [0, 4])
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("batch_size", rest_nightly([0, 4], 0))
+@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "sac"))
 @pytest.mark.parametrize(("what", "words"), [("REWARD_NAN", "reward nan"), ("REWARD_INF", "reward -inf")])
 def test_a_reward_that_is_not_finite_is_named(tmp_path: Path, algo: str, what: str, words: str, batch_size: int):
     options = OPTIONS | ALGORITHMS[algo] | {"env_options": {"what": getattr(poisoned_env, what)}}
@@ -35,7 +36,7 @@ def test_a_reward_that_is_not_finite_is_named(tmp_path: Path, algo: str, what: s
     assert "NaN" not in (tmp_path / "metrics.jsonl").read_text()
 
 
-@pytest.mark.parametrize("algo", ["ppo", "a2c", "sac", "ddpg"])
+@pytest.mark.parametrize("algo", rest_nightly(["ppo", "a2c", "sac", "ddpg"], "ppo", "sac"))
 def test_an_observation_that_is_not_finite_is_named(tmp_path: Path, algo: str):
     options = OPTIONS | ALGORITHMS[algo] | {"log_steps": 64, "env_options": {"what": poisoned_env.OBSERVATION_NAN}}
     with pytest.raises(NotFiniteError, match="environment 3 observed nan at"):
@@ -43,7 +44,7 @@ def test_an_observation_that_is_not_finite_is_named(tmp_path: Path, algo: str):
     assert all(tensor.isfinite().all() for tensor in weights(tmp_path).values())
 
 
-@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+@pytest.mark.parametrize("algo", rest_nightly(["ppo", "a2c"], "ppo"))
 def test_an_update_that_goes_wrong_is_named(tmp_path: Path, algo: str):
     """Steps as large as these throw the network out of all bounds."""
     options = OPTIONS | {"learning_rate": 1e30, "normalise_advantages": False}
