@@ -75,9 +75,10 @@ def _run(command: str, args: list[str]) -> int:
     except HeadraceError as error:
         return _fail(str(error), status=1)
     except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+        extra = EXTRAS.get(error.name or "")
+        if extra is None:
             raise
-        return _fail(f"{command} needs {error.name}: pip install 'headrace[{EXTRAS[error.name]}]'", status=1)
+        return _fail(f"{command} needs {error.name}: pip install 'headrace[{extra}]'", status=1)
     except SystemExit as stop:  # tyro has printed help or an error
         return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:
