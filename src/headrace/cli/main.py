@@ -31,8 +31,8 @@ COMMANDS = {
     "check": "run the conformance checks on a task",
     "doctor": "report which parts of this machine are used, and what is missing",
 }
-EXTRAS = dict.fromkeys(("torch", "safetensors", "rich", "tyro", "av", "starlette", "uvicorn", "websockets"), "train")
-EXTRAS |= {"optuna": "sweep"}
+TRAIN = ("torch", "safetensors", "rich", "tyro", "av", "starlette", "uvicorn", "websockets")
+EXTRAS: dict[str, str] = {**dict.fromkeys(TRAIN, "train"), "optuna": "sweep"}
 """a module that may be missing → the extra that installs it"""
 EXAMPLES = (
     ("headrace envs cart", "list the tasks with 'cart' in their name"),
