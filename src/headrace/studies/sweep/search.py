@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
@@ -111,7 +112,8 @@ class Sweep:
 
     def _new(self) -> RunningTrial:
         # a sampler for each trial, so that its settings depend on its number and the trials before it alone
-        self.study.sampler = SAMPLERS[self._plan.sampler](self._plan.seed + len(self.study.trials))
+        seed = np.random.SeedSequence((self._plan.seed, len(self.study.trials))).generate_state(1)[0]
+        self.study.sampler = SAMPLERS[self._plan.sampler](int(seed))
         with writing(self.folder / JOURNAL):
             return RunningTrial(self.study.ask(self._space), self._rungs())
 
