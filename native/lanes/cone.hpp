@@ -9,6 +9,9 @@ namespace {
 
 constexpr int kMostDim = 6;
 
+// where element (i, j ≤ i) lies in a packed triangle
+constexpr int at(int i, int j) { return i * (i + 1) / 2 + j; }
+
 // -force is the gradient; the Hessian is a packed lower triangle
 template <class V, int dim>
 struct Curvature {

@@ -12,8 +12,6 @@ namespace headrace::lanes {
 class Core {
  public:
   virtual ~Core();
-  virtual int width() const = 0;
-  virtual bool kinematics() const = 0;
   // as Stepper::step; models may be null
   virtual std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) = 0;
 };

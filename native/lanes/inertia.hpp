@@ -21,15 +21,14 @@ void inertia_matrix(const Plan& plan, Work<V>& w) {
   for (const Body& b : plan.bodies)
     for (int i = b.first_dof; i < b.first_dof + b.dofs; ++i) {
       const auto momentum = inertia_times(w.crb + 10 * b.id, load6(w.cdof + 6 * i));
-      V* row = w.mass + at(i, 0);
-      each_below(plan.mass, i, [&](int j) { row[j] = dot(load6(w.cdof + 6 * j), momentum); });
-      row[i] = dot(load6(w.cdof + 6 * i), momentum) + V(plan.armature[i]);
+      each_below(plan.mass, i, w.mass, [&](int j, V& element) { element = dot(load6(w.cdof + 6 * j), momentum); });
+      w.mass[plan.mass.at(i, i)] = dot(load6(w.cdof + 6 * i), momentum) + V(plan.armature[i]);
     }
 }
 
 template <class V>
 void factorize_inertia(const Plan& plan, Work<V>& w) {
-  copy_matrix(plan.mass, w.mass, w.factor);
+  copy_matrix(plan.mass, w.mass, plan.mass, w.factor);
   factorize(plan.mass, w.factor, w.inverse_diagonal);
 }
 

@@ -51,8 +51,11 @@ template <class V>
 void euler(const Plan& plan, Work<V>& w) {
   const int nv = plan.mass.size;
   if (!plan.damped) return advance(plan, w, w.qacc, w.qvel, w.act_dot);
-  copy_matrix(plan.mass, w.mass, w.factor);
-  for (int i = 0; i < nv; ++i) w.factor[at(i, i)] = fma(V(plan.timestep), V(plan.damping[i]), w.factor[at(i, i)]);
+  copy_matrix(plan.mass, w.mass, plan.mass, w.factor);
+  for (int i = 0; i < nv; ++i) {
+    V& diagonal = w.factor[plan.mass.at(i, i)];
+    diagonal = fma(V(plan.timestep), V(plan.damping[i]), diagonal);
+  }
   factorize(plan.mass, w.factor, w.inverse_diagonal);
   for (int i = 0; i < nv; ++i) w.change[i] = w.qfrc_smooth[i] + w.qfrc_constraint[i];
   solve(plan.mass, w.factor, w.inverse_diagonal, w.change);

@@ -27,19 +27,31 @@ std::vector<std::pair<int, Make>> cores() {
 
 class Owner final : public Stepper {
  public:
-  Owner(std::shared_ptr<const Plan> plan, Make make) : plan_(std::move(plan)), core_(make(*plan_)) {}
+  // widths: the best first
+  Owner(std::shared_ptr<const Plan> plan, std::vector<std::pair<int, Make>> widths)
+      : plan_(std::move(plan)), widths_(std::move(widths)), cores_(widths_.size()) {}
 
-  int width() const override { return core_->width(); }
+  int width() const override { return widths_.front().first; }
 
-  bool kinematics() const override { return core_->kinematics(); }
+  bool kinematics() const override { return plan_->kinematics; }
 
   std::uint32_t step(std::span<mjData* const> data, int steps, std::span<const mjModel* const> models) override {
-    return core_->step(data.data(), models.empty() ? nullptr : models.data(), static_cast<int>(data.size()), steps);
+    const int count = static_cast<int>(data.size());
+    return core_for(count).step(data.data(), models.empty() ? nullptr : models.data(), count, steps);
   }
 
  private:
+  // the narrowest that holds so many: all give the same bits, and narrower registers are faster
+  Core& core_for(int count) {
+    std::size_t i = widths_.size() - 1;
+    while (i > 0 && widths_[i].first < count) --i;
+    if (!cores_[i]) cores_[i].reset(widths_[i].second(*plan_));
+    return *cores_[i];
+  }
+
   std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<Core> core_;
+  std::vector<std::pair<int, Make>> widths_;
+  std::vector<std::unique_ptr<Core>> cores_;  // those that were needed
 };
 
 }  // namespace
@@ -54,10 +66,10 @@ std::vector<int> widths() {
 }
 
 std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, int width) {
-  const auto all = cores();
-  const auto core = width == 0 ? all.begin() : std::ranges::find(all, width, &std::pair<int, Make>::first);
-  if (core == all.end()) throw Unsupported("this processor has no registers of that width");
-  return std::make_unique<Owner>(read_plan(std::move(model), wanted), core->second);
+  auto widths = cores();
+  if (width != 0) std::erase_if(widths, [&](const auto& each) { return each.first != width; });
+  if (widths.empty()) throw Unsupported("this processor has no registers of that width");
+  return std::make_unique<Owner>(read_plan(std::move(model), wanted), std::move(widths));
 }
 
 }  // namespace headrace::lanes

@@ -51,7 +51,7 @@ class Stepper {
 // widths that this processor can run, the best first; empty: none
 std::vector<int> widths();
 
-// throws Unsupported; width 0: the best
+// throws Unsupported; width 0: the best, and narrower registers for groups that fit them
 std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, int width = 0);
 
 }  // namespace headrace::lanes

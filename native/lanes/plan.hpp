@@ -177,8 +177,6 @@ struct Plan {
   std::vector<int> sensors;         // those that are read of accelerations and forces
   bool kinematics = false;          // positions and velocities of the new state are shown; and sensors that follow from them:
   std::vector<int> new_sensors;
-
-  int tree_size() const { return mass.size * (mass.size + 1) / 2; }
 };
 
 // throws Unsupported

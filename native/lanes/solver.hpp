@@ -18,17 +18,17 @@ class Newton {
  public:
   using M = typename V::M;
 
-  Newton(const Plan& plan, Work<V>& w) : plan_(plan), w_(w), nv_(plan.mass.size) {}
+  Newton(const Plan& plan, Work<V>& w) : plan_(plan), w_(w), pattern_(&plan.mass), nv_(plan.mass.size) {}
 
   // qacc, and with `forces` what the constraints push
   void run(bool forces) {
     start();
+    find_pattern();
     M done = ~w_.constrained | w_.bad;
     for (int iteration = 0; iteration < plan_.most_iterations && any(~done); ++iteration) {
-      const Pattern& pattern = add_up_pattern();
-      copy_matrix(pattern, w_.mass, w_.hessian);
+      copy_matrix(plan_.mass, w_.mass, *pattern_, w_.hessian);
       add_up<true>(done);
-      direction(pattern);
+      direction();
       const V slope = slope_of_start();
       const M same = all_same_form();
       V alpha(1);
@@ -61,11 +61,12 @@ class Newton {
   }
 
   // the Hessian's pattern: the tree's, and what contacts between branches couple
-  const Pattern& add_up_pattern() {
+  void find_pattern() {
     bool couples = false;
     for (int a = 0; a < w_.actives; ++a) couples |= block(a).couples;
-    if (!couples) return plan_.mass;
+    if (!couples) return;
     Pattern& p = w_.coupled;
+    pattern_ = &p;
     p.size = nv_;
     for (int i = 0; i < nv_; ++i) p.columns[i] = plan_.mass.columns[i];
     for (int a = 0; a < w_.actives; ++a) {
@@ -77,7 +78,6 @@ class Newton {
       }
     }
     p.complete();
-    return p;
   }
 
   // the gradient and the forces, and the Hessian, in the lanes that are not idle
@@ -110,20 +110,21 @@ class Newton {
           if (c.has(r, s)) sum = fma(c.hessian[s <= r ? at(r, s) : at(s, r)], J[i * dim + s], sum);
         column[r] = sum;
       }
-      V* row = w_.hessian + at(columns[i].dof, 0);
+      V* row = w_.hessian + pattern_->begin[columns[i].dof];
       for (int j = 0; j <= i; ++j) {
-        V sum = row[columns[j].dof];
+        V& element = row[pattern_->place[columns[j].dof]];
+        V sum = element;
         for (int r = 0; r < dim; ++r) sum = fma(J[j * dim + r], column[r], sum);
-        row[columns[j].dof] = sum;
+        element = sum;
       }
     }
   }
 
   // search = -H⁻¹ grad, and how it moves the rows
-  void direction(const Pattern& pattern) {
-    factorize(pattern, w_.hessian, w_.hessian_inverse);
+  void direction() {
+    factorize(*pattern_, w_.hessian, w_.hessian_inverse);
     for (int i = 0; i < nv_; ++i) w_.search[i] = -w_.grad[i];
-    solve(pattern, w_.hessian, w_.hessian_inverse, w_.search);
+    solve(*pattern_, w_.hessian, w_.hessian_inverse, w_.search);
     multiply(plan_.mass, w_.mass, w_.search, w_.Mv);
     for (int a = 0; a < w_.actives; ++a) times_jacobian(plan_, block(a), w_, w_.search, w_.Jv + block(a).row);
   }
@@ -192,6 +193,7 @@ class Newton {
 
   const Plan& plan_;
   Work<V>& w_;
+  const Pattern* pattern_;  // of the Hessian
   int nv_;
 };
 

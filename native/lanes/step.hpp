@@ -47,9 +47,6 @@ class Lanes final : public Core {
     write_constant_jacobians(plan_, w_);
   }
 
-  int width() const override { return V::width; }
-  bool kinematics() const override { return plan_.kinematics; }
-
   std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) override {
     if (callback()) return (std::uint32_t{1} << count) - 1;  // set after the model was read
     const auto own = [&](int l) -> const mjModel& { return models ? *models[l] : *plan_.model; };

@@ -35,7 +35,7 @@ struct Work {
   // positions: of all bodies by their numbers, of the plan's geoms by theirs
   V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity, *ten_J, *geom_xpos, *geom_xmat, *sensordata;
 
-  // inertia: triangles; D⁻¹ of LᵀDL
+  // inertia: under the tree's pattern; D⁻¹ of LᵀDL
   V *crb, *mass, *factor, *inverse_diagonal;
 
   // velocities and forces
@@ -79,7 +79,7 @@ template <class Take>
 void Work<V>::lay_out(const Plan& plan, Take take) {
   const mjModel& m = *plan.model;
   const auto nq = m.nq, nv = m.nv, na = m.na, nu = m.nu, nbody = m.nbody, nmocap = m.nmocap;
-  const auto n = static_cast<mjtSize>(plan.tree_size()), blocks = static_cast<mjtSize>(plan.blocks.size());
+  const auto n = static_cast<mjtSize>(plan.mass.elements), blocks = static_cast<mjtSize>(plan.blocks.size());
   const auto geoms = static_cast<mjtSize>(plan.geoms.size()), rows = static_cast<mjtSize>(plan.rows);
   take(qpos, nq), take(qvel, nv), take(act, na), take(ctrl, nu), take(qacc_warmstart, nv), take(time, 1);
   take(before, nq + 2 * nv + na + nu + 1);
@@ -95,7 +95,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(act_dot, na), take(qacc_smooth, nv), take(qacc, nv);
   take(dist, blocks), take(D, blocks), take(J, plan.jacobian), take(aref, rows), take(jar, rows), take(Jv, rows);
   take(force, rows), take(contact_pos, 3 * blocks), take(contact_frame, 9 * blocks);
-  take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, n), take(hessian_inverse, nv);
+  take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, nv * (nv + 1) / 2), take(hessian_inverse, nv);
   take(first_qpos, nq), take(first_qvel, nv), take(first_act, na), take(sum_qvel, nv), take(sum_qacc, nv), take(sum_act, na);
   take(stage_qvel, nv), take(change, nv);
   take(cacc, 6 * nbody), take(cfrc_ext, 6 * nbody), take(cfrc_int, 6 * nbody);
