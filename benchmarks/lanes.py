@@ -5,7 +5,7 @@ environments to the middle of their episodes; the states that they go through an
 replayed in C++ on one thread: `mj_step`, or a step in lanes, and what the task needs after it. So the physics is
 measured, with the copies of states in and out, and without resets, rewards, observations, pool and Python; what a
 pool makes of it is in `mujoco_pool.py`. Contenders take turns; a ratio is the median of those turn by turn, with both
-quartiles. With N=1 the same states are stepped one by one: all lanes but one are empty. A replay has one model,
+quartiles. With N=1 the same states are stepped one by one, in registers of one number. A replay has one model,
 so there are no speeds of tasks whose bodies are elsewhere in each environment (`mujoco_pool.py --tasks` has them).
 
 The difference is the largest over the recorded states of |lanes - MuJoCo| after one agent step from equal states, of
@@ -128,7 +128,7 @@ def bare(executor: Any, states: np.ndarray, controls: np.ndarray) -> dict[str, C
     widths = native_module().lane_widths()
     chosen = dict.fromkeys((widths[0], *(width for width in widths if width == NARROW)))
     lanes = {f"{width} lanes": replaying(LANES, width) for width in chosen}
-    return {MUJOCO: replaying(MUJOCO), **lanes, f"{widths[0]} lanes, N=1": replaying(LANES, together=1)}
+    return {MUJOCO: replaying(MUJOCO), **lanes, "N=1": replaying(LANES, together=1)}
 
 
 def quartiles(ours: Sequence[float], other: Sequence[float]) -> list[float]:

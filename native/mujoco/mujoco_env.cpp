@@ -59,11 +59,10 @@ void MujocoEnv::reset() {
 }
 
 void MujocoEnv::start(Lane& lane) {
-  mjData& d = lane.data();
   int starts = 0;
   do {
     if (++starts > kMostStarts) throw std::runtime_error("none of 10,000 starts of an episode was acceptable");
-    mj_resetData(&lane.model(), &d);
+    lane.reset();
     lane.call(kReset);
     lane.enter(env_id_);  // the start may have set the environment's own model values
   } while (task_->rules.may_refuse && refused(lane));
@@ -81,7 +80,9 @@ bool MujocoEnv::refused(Lane& lane) {
   return !at<bool>(task_->memory.accepted, env_id_);
 }
 
+// what follows from a state, where somebody reads it
 void MujocoEnv::forward(Lane& lane) {
+  if (task_->physics->reads_state_alone()) return;
   mjModel m = lane.model();  // a shallow copy: the same arrays under other options
   if (task_->rules.starts_unactuated) m.opt.disableflags |= mjDSBL_ACTUATION;
   guarded([&] { mj_forward(&m, &lane.data()); });

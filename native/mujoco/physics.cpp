@@ -59,6 +59,12 @@ const Offsets<mjModel>& model_offsets() {
   return offsets;
 }
 
+// the parts of MuJoCo's state, in the order of its bits
+constexpr const char* kState[] = {"time", "qpos", "qvel", "act", "history", "qacc_warmstart", "ctrl", "qfrc_applied",
+                                  "xfrc_applied", "eq_active", "mocap_pos", "mocap_quat", "userdata", "plugin_state"};
+
+bool is_state(const std::string& name) { return std::ranges::count(kState, name) > 0; }
+
 void* pointer_at(const void* base, std::size_t offset) {
   void* pointer;
   std::memcpy(&pointer, static_cast<const std::byte*>(base) + offset, sizeof pointer);
@@ -139,6 +145,10 @@ Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Vary
   }
   for (const auto& field : varying) varying_fields_.push_back(field_of(*model_, *data_, field.name));
   parts_ = parts();
+  if (varying.empty() && model_->nplugin == 0) {
+    const auto* buffer = static_cast<const std::byte*>(data_->buffer);
+    initial_.assign(buffer, buffer + data_->nbuffer);
+  }
 }
 
 void Lane::enter(int env_id) {
@@ -150,15 +160,13 @@ void Lane::enter(int env_id) {
 
 // where the parts of a state row lie in mjData, in its order; none where a part is not simply copied
 std::vector<Lane::Part> Lane::parts() const {
-  static constexpr const char* kFields[] = {"time", "qpos", "qvel", "act", "history", "qacc_warmstart", "ctrl", "qfrc_applied",
-                                            "xfrc_applied", "eq_active", "mocap_pos", "mocap_quat", "userdata", "plugin_state"};
   std::vector<Part> parts;
   for (int bit = 0; bit < mjNSTATE; ++bit) {
     const int kind = 1 << bit;
     const auto bytes = signature_ & kind ? static_cast<std::size_t>(mj_stateSize(model_, kind)) * sizeof(mjtNum) : 0;
     if (bytes == 0) continue;
-    if (kind == mjSTATE_EQ_ACTIVE || bit >= static_cast<int>(std::size(kFields))) return {};
-    parts.push_back({static_cast<std::byte*>(field_of(*model_, *data_, kFields[bit])), bytes});
+    if (kind == mjSTATE_EQ_ACTIVE || bit >= static_cast<int>(std::size(kState))) return {};
+    parts.push_back({static_cast<std::byte*>(field_of(*model_, *data_, kState[bit])), bytes});
   }
   return parts;
 }
@@ -166,6 +174,17 @@ std::vector<Lane::Part> Lane::parts() const {
 void Lane::load(const std::byte* state) {
   for (const auto& [field, bytes] : parts_) std::memcpy(field, state, bytes), state += bytes;
   if (parts_.empty()) mj_setState(model_, data_.get(), reinterpret_cast<const mjtNum*>(state), signature_);
+}
+
+// mj_resetData clears 160 KB of statistics, which takes as long as ten steps of a light robot in lanes
+void Lane::reset() {
+  mjData& d = *data_;
+  if (initial_.empty()) return mj_resetData(model_, &d);
+  std::memcpy(d.buffer, initial_.data(), initial_.size());
+  d.ncon = d.nefc = 0;
+  d.time = d.energy[0] = d.energy[1] = 0;
+  d.flg_energypos = d.flg_energyvel = d.flg_subtreevel = d.flg_rnepost = false;
+  forget_warnings();
 }
 
 void Lane::save(std::byte* state) const {
@@ -223,7 +242,10 @@ Physics::Physics(const mjModel& model, Program program, std::vector<Varying> var
       program_(std::move(program)),
       varying_(std::move(varying)),
       signature_(signature_of(keeps_forces)),
-      make_stepper_(std::move(make_stepper)) {
+      make_stepper_(std::move(make_stepper)),
+      reads_state_alone_(std::ranges::all_of(program_.arrays, [](const auto& array) {
+        return is_state(array.second) || model_offsets().contains(array.second);
+      })) {
   if (!model_) throw std::runtime_error("MuJoCo found no memory for a model");
   check_may_share(model);
 }

@@ -89,6 +89,9 @@ class Lane {
   // make this the simulation of an environment: its model's own values, and its state
   void enter(int env_id);
   void load(const std::byte* state);
+
+  // as mj_resetData
+  void reset();
   void save(std::byte* state) const;
 
   void call(Command command);
@@ -113,6 +116,7 @@ class Lane {
   std::unique_ptr<mjData, FreeData> data_;
   bool senses_accelerations_;                      // some sensors follow from accelerations and forces
   std::vector<Part> parts_;                        // of a state row
+  std::vector<std::byte> initial_;                 // mjData's buffer after mj_resetData, where that is always the same
   std::vector<void*> varying_fields_;              // where they lie in this lane's model
   std::vector<std::byte> arguments_;
 };
@@ -164,6 +168,9 @@ class Physics {
 
   std::shared_ptr<const mjModel> model() const { return model_; }
   bool varies(const std::string& name) const;
+
+  // does the program read nothing of mjData but the state itself?
+  bool reads_state_alone() const { return reads_state_alone_; }
   int signature() const { return signature_; }
   std::size_t state_bytes() const { return static_cast<std::size_t>(mj_stateSize(model_.get(), signature_)) * sizeof(mjtNum); }
 
@@ -173,6 +180,7 @@ class Physics {
   std::vector<Varying> varying_;
   int signature_;
   MakeStepper make_stepper_;
+  bool reads_state_alone_;
   Stock<Group> groups_;
 };
 

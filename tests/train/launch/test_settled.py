@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import headrace
 from headrace import machine
-from headrace.train import make_config
+from headrace.errors import OptionError
+from headrace.pool.executors.mujoco import lanes
+from headrace.train import make_config, resume, train
 from headrace.train.launch.checks import check_request, resolved
 
 REACH = f"{Path(__file__).parents[2] / 'goal_games.py'}:Reach"
+
+ROBOT = "InvertedPendulum-v5"
+BRIEF: dict[str, Any] = {
+    "num_envs": 4, "num_steps": 8, "total_steps": 64, "evaluate_episodes": 0, "video": False, "quiet": True
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -84,3 +93,39 @@ def test_what_a_given_setting_turns_off_of_a_preset_is_told_once(more: dict[str,
     assert [words for words in told if "n_step" in words] == ["n_step=3, a preset's, is not used with hindsight=0.8"]
     for settings in ({}, {"hindsight": 0.8, "n_step": 1}):
         assert not any("n_step" in words for words in check_request(REACH, asked | settings).remarks())
+
+
+def env_options(run: Path) -> dict[str, Any]:
+    return json.loads((run / "config.json").read_text())["env_options"]
+
+
+@pytest.mark.parametrize("asked", [{}, {"env_options": {"frame_skip": 3}}])
+def test_a_run_keeps_the_physics_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]
+) -> None:
+    how = BRIEF | asked
+    train(ROBOT, run_dir=tmp_path, **how)
+    kept = asked.get("env_options", {}) | {"physics": headrace.make_spec(ROBOT).options["physics"]}
+    assert env_options(tmp_path) == kept
+    other = lanes.MUJOCO if kept["physics"] == lanes.LANES else lanes.LANES
+    monkeypatch.setattr(lanes, "physics_of", lambda task, asked, env, model: asked or other)  # of another machine
+    for total_steps in (96, 128):
+        train(ROBOT, run_dir=tmp_path, resume=True, **(how | {"total_steps": total_steps}))
+        assert env_options(tmp_path) == kept
+    with pytest.raises(OptionError, match="env_options cannot change"):
+        train(ROBOT, run_dir=tmp_path, resume=True, **(how | {"env_options": {"physics": other}}))
+
+
+def test_a_run_from_before_there_was_a_choice_has_none(tmp_path: Path) -> None:
+    train(ROBOT, run_dir=tmp_path, **BRIEF)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["env_options"]["physics"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert resume(tmp_path, quiet=True, total_steps=96).steps == 96
+    assert "physics" not in env_options(tmp_path)
+
+
+def test_a_physics_that_was_asked_for_stays(cores: Any) -> None:
+    asked = resolved(make_config(ROBOT, env_options={"physics": lanes.MUJOCO}))
+    assert asked.env_options["physics"] == lanes.MUJOCO
+    assert "physics" not in resolved(make_config("CartPole-v1")).env_options

@@ -87,7 +87,9 @@ def resolved(config: Config) -> Config:
     Settings that ``config`` leaves open, such as ``samplers=-1``, are decided for its task and this machine.
     """
     from headrace.machine import usable_cores
+    from headrace.pool.registry import build_task
 
+    config = with_physics(config, build_task(config.task, **config.env_options).spec.options)
     decided: dict[str, Any] = {}
     if config.deterministic:
         decided["torch_threads"] = config.torch_threads or 1  # results must not depend on the number of cores
@@ -98,6 +100,14 @@ def resolved(config: Config) -> Config:
         apart = _can_learn_apart(dataclasses.replace(config, **decided))
         decided["actor_device"] = "cpu" if apart and usable_cores() > 1 else ""
     return dataclasses.replace(config, **decided)
+
+
+def with_physics(config: Config, options: Mapping[str, Any]) -> Config:
+    """Returns settings with the physics among these options of the task, if any, where they name none themselves."""
+    from headrace.pool.executors.mujoco.lanes import PHYSICS
+
+    chosen = {PHYSICS: options[PHYSICS]} if PHYSICS in options else {}
+    return dataclasses.replace(config, env_options=chosen | config.env_options)
 
 
 def why_no_samplers(config: Config) -> str | None:

@@ -12,7 +12,7 @@ from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.train.config import user_objects
 from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import check_cluster, check_launcher, check_request, preload_workers
+from headrace.train.launch.checks import check_cluster, check_launcher, check_request, preload_workers, with_physics
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
@@ -104,6 +104,7 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
     asked = make_config(task, **overrides)
     code.remember(vars(asked))
     _, config = RunFolder.open(run_dir, trust=options.trust, training=True)
+    asked = with_physics(asked, config.env_options)  # which the run keeps, where nobody asks for another
     changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
     return resume_run(run_dir, changes, options)
 
