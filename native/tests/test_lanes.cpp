@@ -224,9 +224,11 @@ void depends_on_nobody(std::uint64_t seed) {
       if (alone->step(pointers(data, i, 1), 1)) mj_step(m.get(), data[i].get());
     last.push_back(state_of(m, data[i]));
   }
-  for (const int width : widths()) {
+  auto tried = widths();
+  tried.push_back(0);  // the narrowest that holds a group
+  for (const int width : tried) {
     const auto lanes = stepper(m, width);
-    for (int group = 1; group <= width; ++group) {
+    for (int group = 1; group <= lanes->width(); ++group) {
       std::vector<int> order(kMost);
       for (int i = 0; i < kMost; ++i) order[i] = (i * 3 + group) % kMost;
       for (int begin = 0; begin < kMost; begin += group) {
