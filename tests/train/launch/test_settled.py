@@ -110,9 +110,9 @@ def test_a_run_keeps_the_physics_that_it_began_with(
     assert headrace.make_spec(ROBOT).options["physics"] == lanes.MUJOCO
     train(ROBOT, run_dir=tmp_path, resume=True, total_steps=96, **BRIEF, **asked)
     assert env_options(tmp_path) == kept
-    other = {"physics": "lanes" if kept["physics"] == "mujoco" else "mujoco"}
+    other: dict[str, Any] = {"env_options": {"physics": "lanes" if kept["physics"] == "mujoco" else "mujoco"}}
     with pytest.raises(OptionError, match="env_options cannot change"):
-        train(ROBOT, run_dir=tmp_path, resume=True, total_steps=96, **BRIEF, **(asked | {"env_options": other}))
+        train(ROBOT, run_dir=tmp_path, resume=True, total_steps=96, **BRIEF, **other)
 
 
 def test_a_run_from_before_there_was_a_choice_has_none(tmp_path: Path) -> None:
