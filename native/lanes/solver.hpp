@@ -28,7 +28,7 @@ class Newton {
     start();
     M done = ~w_.constrained | w_.bad;
     for (int iteration = 0; iteration < plan_.most_iterations && any(~done); ++iteration) {
-      keep_live(done);
+      keep_pending(done);
       find_pattern();
       copy_matrix(plan_.mass, w_.mass, *pattern_, w_.hessian);
       add_up<true>(done);
@@ -42,7 +42,7 @@ class Newton {
     }
     for (int i = 0; i < nv_; ++i) w_.qacc[i] = select(w_.constrained, w_.qacc[i], w_.qacc_smooth[i]);
     if (!forces) return;
-    all_live();
+    all_pending();
     add_up<false>(V(0) < V(0));
   }
 
@@ -53,25 +53,25 @@ class Newton {
   static constexpr double kCoarse = 0.5, kExact = 1e-6;
   static constexpr int kCoarseIterations = 10;
 
-  const Block& block(int a) const { return plan_.blocks[w_.live[a]]; }
-  V D(int a) const { return w_.D[w_.live[a]]; }
+  const Block& block(int a) const { return plan_.blocks[w_.pending[a]]; }
+  V D(int a) const { return w_.D[w_.pending[a]]; }
 
-  void all_live() {
-    w_.lives = w_.actives;
-    std::copy_n(w_.active, w_.actives, w_.live);
+  void all_pending() {
+    w_.pendings = w_.actives;
+    std::copy_n(w_.active, w_.actives, w_.pending);
   }
 
   // a constraint whose D is zero in all other lanes adds zeros to theirs
-  void keep_live(M done) {
-    const auto last = std::remove_if(w_.live, w_.live + w_.lives, [&](int i) { return !any((V(0) < w_.D[i]) & ~done); });
-    w_.lives = static_cast<int>(last - w_.live);
+  void keep_pending(M done) {
+    const auto last = std::remove_if(w_.pending, w_.pending + w_.pendings, [&](int i) { return !any((V(0) < w_.D[i]) & ~done); });
+    w_.pendings = static_cast<int>(last - w_.pending);
   }
 
   void start() {
-    all_live();
+    all_pending();
     for (int i = 0; i < nv_; ++i) w_.qacc[i] = w_.qacc_warmstart[i];
     multiply(plan_.mass, w_.mass, w_.qacc, w_.Ma);
-    for (int a = 0; a < w_.lives; ++a) {
+    for (int a = 0; a < w_.pendings; ++a) {
       const Block& b = block(a);
       times_jacobian(plan_, b, w_, w_.qacc, w_.jar + b.row);
       for (int r = b.row; r < b.row + b.dim; ++r) w_.jar[r] = w_.jar[r] - w_.aref[r];
@@ -81,13 +81,13 @@ class Newton {
   // the Hessian's pattern: the tree's, and what contacts between branches couple
   void find_pattern() {
     bool couples = false;
-    for (int a = 0; a < w_.lives; ++a) couples |= block(a).couples;
+    for (int a = 0; a < w_.pendings; ++a) couples |= block(a).couples;
     if (!couples) return void(pattern_ = &plan_.mass);
     Pattern& p = w_.coupled;
     if (std::exchange(pattern_, &p) == &p) return;  // as it was before some lanes were done
     p.size = nv_;
     for (int i = 0; i < nv_; ++i) p.columns[i] = plan_.mass.columns[i];
-    for (int a = 0; a < w_.lives; ++a) {
+    for (int a = 0; a < w_.pendings; ++a) {
       const Column* columns = &plan_.columns[block(a).dofs];
       std::uint64_t so_far = 0;
       for (int i = 0; i < block(a).n; ++i) {
@@ -102,7 +102,7 @@ class Newton {
   template <bool hessian>
   void add_up(M idle) {
     for (int i = 0; i < nv_; ++i) w_.qfrc_constraint[i] = V(0);
-    for (int a = 0; a < w_.lives; ++a)
+    for (int a = 0; a < w_.pendings; ++a)
       with_dim(block(a), [&](auto dim) { add<dim, hessian>(block(a), select(idle, V(0), D(a))); });
     for (int i = 0; i < nv_; ++i) w_.grad[i] = (w_.Ma[i] - w_.qfrc_smooth[i]) - w_.qfrc_constraint[i];
   }
@@ -144,7 +144,7 @@ class Newton {
     for (int i = 0; i < nv_; ++i) w_.search[i] = -w_.grad[i];
     solve(*pattern_, w_.hessian, w_.hessian_inverse, w_.search);
     multiply(plan_.mass, w_.mass, w_.search, w_.Mv);
-    for (int a = 0; a < w_.lives; ++a) times_jacobian(plan_, block(a), w_, w_.search, w_.Jv + block(a).row);
+    for (int a = 0; a < w_.pendings; ++a) times_jacobian(plan_, block(a), w_, w_.search, w_.Jv + block(a).row);
   }
 
   V slope_of_start() const {
@@ -155,13 +155,13 @@ class Newton {
 
   M all_same_form() const {
     M same = V(0) == V(0);
-    for (int a = 0; a < w_.lives; ++a) same = same & same_form(block(a), D(a), w_.jar + block(a).row, w_.Jv + block(a).row);
+    for (int a = 0; a < w_.pendings; ++a) same = same & same_form(block(a), D(a), w_.jar + block(a).row, w_.Jv + block(a).row);
     return same;
   }
 
   // the cost's first and second derivative along the search direction, constraints' part
   void slope(V alpha, V* first, V* second) const {
-    for (int a = 0; a < w_.lives; ++a)
+    for (int a = 0; a < w_.pendings; ++a)
       with_dim(block(a), [&](auto dim) {
         const V *jar = w_.jar + block(a).row, *Jv = w_.Jv + block(a).row;
         V there[dim];
@@ -205,7 +205,7 @@ class Newton {
       w_.qacc[i] = fma(alpha, w_.search[i], w_.qacc[i]);
       w_.Ma[i] = fma(alpha, w_.Mv[i], w_.Ma[i]);
     }
-    for (int a = 0; a < w_.lives; ++a)
+    for (int a = 0; a < w_.pendings; ++a)
       for (int r = block(a).row; r < block(a).row + block(a).dim; ++r) w_.jar[r] = fma(alpha, w_.Jv[r], w_.jar[r]);
   }
 

@@ -45,8 +45,8 @@ struct Work {
   // constraints: of all blocks one after the other
   V *dist, *D, *J, *aref, *jar, *Jv, *force, *contact_pos, *contact_frame;
   int* active;     // numbers of blocks in which a constraint holds in some lane
-  int* live;       // of these, those that hold in a lane that the solver has not finished
-  int actives = 0, lives = 0;
+  int* pending;    // of these, those that hold in a lane that the solver has not finished
+  int actives = 0, pendings = 0;
   M constrained;   // lanes with a constraint
   M bad;           // lanes that are left to mj_step
 
@@ -106,13 +106,13 @@ template <class V>
 Work<V>::Work(const Plan& plan) {
   mjtSize size = 0;
   lay_out(plan, [&](V*&, mjtSize n) { size += n; });
-  const auto numbers = static_cast<mjtSize>(2 * plan.blocks.size() * sizeof(int) / sizeof(V) + 1);  // for `active` and `live`
+  const auto numbers = static_cast<mjtSize>(2 * plan.blocks.size() * sizeof(int) / sizeof(V) + 1);  // for `active` and `pending`
   size += numbers;
   memory_.reset(static_cast<V*>(::operator new(static_cast<std::size_t>(size) * sizeof(V), std::align_val_t(64))));
   V* free = memory_.get();
   for (mjtSize i = 0; i < size; ++i) free[i] = V(0);
   lay_out(plan, [&](V*& array, mjtSize n) { array = free, free += n; });
-  active = reinterpret_cast<int*>(free), live = active + plan.blocks.size();
+  active = reinterpret_cast<int*>(free), pending = active + plan.blocks.size();
   constrained = bad = V(0) < V(0);
 }
 
