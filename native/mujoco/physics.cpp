@@ -176,7 +176,7 @@ void Lane::load(const std::byte* state) {
   if (parts_.empty()) mj_setState(model_, data_.get(), reinterpret_cast<const mjtNum*>(state), signature_);
 }
 
-// mj_resetData clears 160 KB of statistics, which takes as long as ten steps of a light robot in lanes
+// mj_resetData clears 160 KB of statistics, which takes longer than a light robot's steps in lanes
 void Lane::reset() {
   mjData& d = *data_;
   if (initial_.empty()) return mj_resetData(model_, &d);
