@@ -10,7 +10,8 @@ namespace {
 // arrays of a slot that the engine itself writes, after the observations
 enum Own : std::size_t { kReward, kTerminated, kTruncated, kEnvId, kElapsed, kOwn };
 
-constexpr std::array<std::size_t, kOwn> kOwnBytes = {4, 1, 1, 4, 4};
+constexpr std::array<std::pair<const char*, std::size_t>, kOwn> kOwnArrays = {
+    {{"reward", 4}, {"terminated", 1}, {"truncated", 1}, {"env_id", 4}, {"elapsed_step", 4}}};
 
 bool is_observation(const Declared& field) { return field.name == "obs" || field.name.starts_with("obs:"); }
 
@@ -35,15 +36,19 @@ Engine::Engine(Simulator simulator, Settings settings)
       workers_(helpers(settings_), settings_.num_envs, settings_.topology, settings_.pin_from, group_of(simulator_)) {
   const auto& fields = simulator_.spec.fields();
   observations_ = static_cast<std::size_t>(std::ranges::count_if(fields, is_observation));
-  for (std::size_t i = 0; i < observations_; ++i) strides_.push_back(fields[i].bytes());
-  strides_.insert(strides_.end(), kOwnBytes.begin(), kOwnBytes.end());
+  auto add = [&](const std::string& name, std::size_t bytes) { names_.push_back(name), strides_.push_back(bytes); };
+  auto add_fields = [&](std::size_t first, std::size_t last, const std::string& prefix) {
+    for (std::size_t i = first; i < last; ++i) add(prefix + fields[i].name, fields[i].bytes());
+  };
+  add_fields(0, observations_, "");
+  for (const auto& [name, bytes] : kOwnArrays) add(name, bytes);
   infos_ = strides_.size();
-  for (std::size_t i = observations_; i < fields.size(); ++i) strides_.push_back(fields[i].bytes());
+  add_fields(observations_, fields.size(), "");
   finals_ = strides_.size();
   if (settings_.autoreset == Autoreset::same_step) {
-    for (std::size_t i = 0; i < observations_; ++i) strides_.push_back(fields[i].bytes());
-    strides_.push_back(kOwnBytes[kElapsed]);
-    for (std::size_t i = observations_; i < fields.size(); ++i) strides_.push_back(fields[i].bytes());
+    add_fields(0, observations_, "final:");
+    add("final:elapsed_step", kOwnArrays[kElapsed].second);
+    add_fields(observations_, fields.size(), "final:");
   }
 
   auto serve = [](void* self, const int* env_ids, int count) {
@@ -229,6 +234,19 @@ void Engine::run(std::span<Request> requests, Done done) {
   if (n > 0) step({turns.data(), n});
   for (const auto& request : requests)
     if (request.steps) done(request);
+}
+
+Slot Engine::bind(std::span<const std::span<std::byte>> arrays, std::size_t rows) const {
+  if (arrays.size() != strides_.size())
+    throw BadBatch("it has " + std::to_string(arrays.size()) + " arrays, not " + std::to_string(strides_.size()));
+  Slot slot{static_cast<int>(rows), {}};
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (arrays[i].size() != rows * strides_[i])
+      throw BadBatch(names_[i] + " has " + std::to_string(arrays[i].size()) + " bytes, not " + std::to_string(rows) +
+                     " rows of " + std::to_string(strides_[i]));
+    slot.arrays.push_back(arrays[i].data());
+  }
+  return slot;
 }
 
 bool Engine::steps(const Request& request) const {

@@ -56,6 +56,11 @@ struct BadState : std::runtime_error {
   int env_id;
 };
 
+// the arrays of a batch are not those that the simulator and the engine write
+struct BadBatch : std::runtime_error {
+  explicit BadBatch(const std::string& what) : std::runtime_error("a batch does not fit the simulator: " + what) {}
+};
+
 // what the exception says that is being handled; libraries throw all kinds of things
 std::string reason();
 
@@ -68,6 +73,10 @@ class Engine {
 
   // makes all environments, in parallel; throws Failure if one cannot be made
   Engine(Simulator simulator, Settings settings);
+
+  // the arrays of a batch of so many rows, in the order of batch_fields in pool/batch.py; throws BadBatch where their
+  // number or a size is another
+  Slot bind(std::span<const std::span<std::byte>> arrays, std::size_t rows) const;
 
   // loops over rows, synchronous: start, take part, wait; check throws Failure when a row failed.
   // Only one at a time: starting another throws Busy. env_ids null: row i is environment i. The arguments stay alive until the loop is done. Unless
@@ -163,6 +172,7 @@ class Engine {
   Settings settings_;
   std::size_t action_bytes_;           // of one row
   std::vector<std::size_t> strides_;   // bytes of one row, for each array of a slot
+  std::vector<std::string> names_;     // of these arrays
   std::size_t observations_ = 0;       // how many of the declared fields are observations
   std::size_t infos_ = 0;              // index of the first info: array
   std::size_t finals_ = 0;             // index of the first final: array

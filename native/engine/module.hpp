@@ -56,10 +56,10 @@ class BoundEngine {
   }
 
   Slot bind(const std::vector<Output>& arrays) {
-    Slot slot;
-    slot.rows = static_cast<int>(arrays.at(0).shape(0));
-    for (const auto& array : arrays) slot.arrays.push_back(static_cast<std::byte*>(array.data()));
-    return slot;
+    std::vector<std::span<std::byte>> bytes;
+    for (const auto& array : arrays) bytes.emplace_back(static_cast<std::byte*>(array.data()), array.nbytes());
+    const bool has_rows = !arrays.empty() && arrays.front().ndim() > 0;
+    return engine()->bind(bytes, has_rows ? arrays.front().shape(0) : 0);
   }
 
   void step(const Bytes& actions, std::optional<Ints> env_ids, const Slot& slot) {
@@ -229,6 +229,8 @@ inline void bind_engine(nb::module_& m) {
     } catch (const BadThreads& e) {
       raise("OptionError", e.what());
     } catch (const BadSpec& e) {
+      raise("SimulatorError", e.what());
+    } catch (const BadBatch& e) {
       raise("SimulatorError", e.what());
     } catch (const BadState& e) {
       raise("StateError", "the state for environment " + std::to_string(e.env_id) + " does not fit: " + e.what());

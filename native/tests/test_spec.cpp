@@ -163,17 +163,40 @@ class Careless : public Environment {
   std::vector<double> numbers_;
 };
 
-// the environment fails that writes more than it declared, and no other row is touched
-void a_careless_environment_fails_alone() {
+// the arrays of a batch of a Pair
+struct Arrays {
+  explicit Arrays(std::size_t rows) {
+    for (std::size_t bytes : {16, 4, 1, 1, 4, 4, 4}) memory.emplace_back(rows * bytes);
+    for (auto& array : memory) views.emplace_back(array);
+  }
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<std::span<std::byte>> views;
+};
+
+Engine careless_engine() {
   Settings settings;
   settings.num_envs = settings.batch_size = 3;
   settings.seeds = {1, 2, 3};
-  Engine engine({Pair(), 0, 0, [](int) { return std::make_unique<Careless>(); }}, settings);
-  std::vector<std::unique_ptr<std::byte[]>> arrays;
-  Slot slot;
-  slot.rows = 3;
-  for (std::size_t bytes : {16, 4, 1, 1, 4, 4, 4})
-    slot.arrays.push_back(arrays.emplace_back(std::make_unique<std::byte[]>(3 * bytes)).get());
+  return Engine({Pair(), 0, 0, [](int) { return std::make_unique<Careless>(); }}, settings);
+}
+
+void a_batch_of_other_arrays_is_refused() {
+  const Engine engine = careless_engine();
+  Arrays right(3);
+  CHECK(engine.bind(right.views, 3).rows == 3);
+  const std::string unfit = "a batch does not fit the simulator: ";
+  refuses<BadBatch>([&] { engine.bind(std::span(right.views).first(6), 3); }, unfit + "it has 6 arrays, not 7");
+  refuses<BadBatch>([&] { engine.bind({}, 0); }, unfit + "it has 0 arrays, not 7");
+  refuses<BadBatch>([&] { engine.bind(right.views, 4); }, unfit + "obs has 48 bytes, not 4 rows of 16");
+  std::swap(right.views[5], right.views[3]);
+  refuses<BadBatch>([&] { engine.bind(right.views, 3); }, unfit + "truncated has 12 bytes, not 3 rows of 1");
+}
+
+// the environment fails that writes more than it declared, and no other row is touched
+void a_careless_environment_fails_alone() {
+  Engine engine = careless_engine();
+  Arrays arrays(3);
+  const Slot slot = engine.bind(arrays.views, 3);
   const auto finish = [&] {
     engine.take_part();
     CHECK(engine.wait_done(std::chrono::seconds(10)));
@@ -185,7 +208,7 @@ void a_careless_environment_fails_alone() {
   engine.start_step(reinterpret_cast<const std::byte*>(actions.data()), nullptr, slot);
   refuses<Failure>(finish, "obs has 16 bytes, and 8000 were written");
   const std::vector<double> expected = {1, 1, 0, 0, 1, 1};
-  CHECK(std::memcmp(arrays[0].get(), expected.data(), 48) == 0);
+  CHECK(std::memcmp(arrays.memory[0].data(), expected.data(), 48) == 0);
 }
 
 }  // namespace
@@ -196,6 +219,7 @@ int main() {
   another_number_of_numbers_writes_nothing();
   actions_are_read_where_they_lie();
   what_cannot_be_declared();
+  a_batch_of_other_arrays_is_refused();
   a_careless_environment_fails_alone();
-  std::puts("test_spec: 6 passed, 0 failed");
+  std::puts("test_spec: 7 passed, 0 failed");
 }

@@ -76,6 +76,21 @@ def test_what_fits_runs(mistaken: ModuleType, make: Callable[..., Any]) -> None:
     assert pool.step(np.zeros(3, np.int64))[1].tolist() == [0, 0, 0]
 
 
+def test_a_batch_of_other_arrays_is_refused(mistaken: ModuleType) -> None:
+    engine = mistaken.Engine(mistaken.right(), 2, 2, 1, [0, 1], "next_step", 0, -1)
+    shapes = [((2, 4), "f8"), ((2,), "f4"), ((2,), "?"), ((2,), "?"), ((2,), "i4"), ((2,), "i4"), ((2,), "i4")]
+    right = [np.zeros(shape, dtype) for shape, dtype in shapes]
+    engine.bind(right)
+    for wrong, message in (
+        (right[:-1], "it has 6 arrays, not 7"),
+        ([], "it has 0 arrays, not 7"),
+        ([np.zeros((2, 3)), *right[1:]], "obs has 48 bytes, not 2 rows of 32"),
+        ([*right[:-1], np.zeros(3, np.int32)], "info:episode has 12 bytes, not 2 rows of 4"),
+    ):
+        with pytest.raises(SimulatorError, match=message):
+            engine.bind(wrong)
+
+
 @pytest.mark.parametrize("simulator", ["writes_too_little", "writes_too_much"])
 def test_a_simulator_that_writes_another_size_than_declared_fails(
     mistaken: ModuleType, make: Callable[..., Any], simulator: str
