@@ -35,6 +35,7 @@ class Processor final : public ale::stella::M6502 {
 
  private:
   using Page = ale::stella::System::PageAccess;
+  static constexpr std::uint32_t kOpcodePage = 0x100;   // an access across which takes the 6507 a cycle more
 
   // where the program lies in the host's memory: code[pc - origin] for origin <= pc < origin + reach
   struct Window {
@@ -73,7 +74,7 @@ class Processor final : public ale::stella::M6502 {
   Watcher* watcher_ = nullptr;
   bool plain_ = false;   // may anything run plain?
   std::uint8_t bus_ = 0;
-  std::array<std::uint8_t, 3> fetched_{};   // an instruction read through a device
+  std::array<std::uint8_t, kOpcodePage + 2> fetched_{};   // an instruction read through a device, at its place in a page
 };
 
 // Replaces the emulator's processor and picture chip in this system; false: its cartridge is of a kind that

@@ -22,7 +22,7 @@ using ale::stella::System;
 using ale::stella::M6532;
 
 constexpr int kPageSize = 64, kPages = 128;
-constexpr std::uint32_t kOpcodePage = 0x100, kBank = 0x1000, kTimerAt = 0x0284;
+constexpr std::uint32_t kBank = 0x1000, kTimerAt = 0x0284;
 
 HEADRACE_EXPOSE(Timer, M6532::myTimer);
 HEADRACE_EXPOSE(Shift, M6532::myIntervalShift);
@@ -58,24 +58,28 @@ Processor::Window Processor::window(std::uint32_t pc) const {
     if (pc - origin < kBank - margin) return {banks_ + (pc & 2 * kBank ? 0 : kBank), origin, kBank - margin};
   }
   const int page = static_cast<int>((pc & 0x1fff) / kPageSize);
-  const std::uint8_t* const here = pages_[page].directPeekBase;
-  if (!here) return {};
+  if (!pages_[page].directPeekBase) return {};
+  auto adjacent = [this](int before) {
+    const std::uint8_t* const base = pages_[before].directPeekBase;
+    return base && base + kPageSize == pages_[before + 1].directPeekBase;
+  };
   int first = page, last = page;
-  while (first > 0 && pages_[first - 1].directPeekBase == here - (page - first + 1) * kPageSize) --first;
-  while (last < kPages - 1 && pages_[last + 1].directPeekBase == here + (last + 1 - page) * kPageSize) ++last;
+  while (first > 0 && adjacent(first - 1)) --first;
+  while (last < kPages - 1 && adjacent(last)) ++last;
   const std::uint32_t origin = (pc & ~0x1fffu) + static_cast<std::uint32_t>(first) * kPageSize;
   const std::uint32_t reach = static_cast<std::uint32_t>(last - first + 1) * kPageSize - margin;
   if (origin % kOpcodePage || pc - origin >= reach) return {};
-  return {here - (page - first) * kPageSize, origin, reach};
+  return {pages_[first].directPeekBase, origin, reach};
 }
 
 // the one instruction, wherever it lies; its operand is read when the time that it takes has been counted
 Processor::Window Processor::instruction(std::uint32_t pc, std::uint32_t cycles) {
-  const std::uint8_t opcode = fetched_[0] = fetched(pc, cycles);
-  cycles += myInstructionSystemCycleTable[opcode];
-  for (std::uint32_t i = 1; i < kLengths[opcode]; ++i) fetched_[i] = fetched(pc + i, cycles);
   const std::uint32_t origin = pc & ~(kOpcodePage - 1);
-  return {fetched_.data() - (pc - origin), origin, 0};
+  std::uint8_t* const bytes = &fetched_[pc - origin];
+  const std::uint8_t opcode = bytes[0] = fetched(pc, cycles);
+  cycles += myInstructionSystemCycleTable[opcode];
+  for (std::uint32_t i = 1; i < kLengths[opcode]; ++i) bytes[i] = fetched(pc + i, cycles);
+  return {fetched_.data(), origin, 0};
 }
 
 std::uint8_t Processor::fetched(std::uint32_t address, std::uint32_t cycles) {
