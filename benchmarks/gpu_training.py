@@ -22,7 +22,7 @@ import torch
 from gpu_common import chosen, graph_of, machine, parsed, parser, wait, write
 from headrace.pool.torch.pool import TorchPool
 from headrace.train.config.settings import make_config
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 
 PUBLISHED = {"by": "WarpDrive's authors (arXiv 2108.13976), one A100", "task": "Tag, 2,000 x 5", "env_steps": 1.4e6}
@@ -54,19 +54,19 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def trainer_of(settings: dict[str, Any], num_envs: int, args: argparse.Namespace) -> Trainer:
+def trainer_of(settings: dict[str, Any], num_envs: int, args: argparse.Namespace) -> Any:
     rows = num_envs * args.horizon
     shape: dict[str, Any] = {"num_envs": num_envs, "num_steps": args.horizon}
     if settings.get("algo", "ppo") == "ppo":
         shape |= {"minibatch_size": max(1, rows // 4), "epochs": 2}
     never = {"total_steps": 10**15, "log_steps": 10**15, "tensorboard": False, "stop_at_return": None}
     config = make_config(**{**settings, **shape, **never, "device": args.device, "anneal_learning_rate": False})
-    return Trainer(config, RunFolder.create(tempfile.mkdtemp(), config))
+    return make_trainer(config, RunFolder.create(tempfile.mkdtemp(), config))
 
 
-def columns(trainer: Trainer, args: argparse.Namespace) -> dict[str, Callable[[], Any]]:
+def columns(trainer: Any, args: argparse.Namespace) -> dict[str, Callable[[], Any]]:
     """What one column does for one rollout's steps."""
-    pool, collector = trainer.pool, trainer.collector
+    pool, collector = trainer.source.pool, trainer.source.collector
     assert isinstance(pool, TorchPool)
     actions = collector._actions["action"]  # type: ignore[union-attr]
 
@@ -75,8 +75,8 @@ def columns(trainer: Trainer, args: argparse.Namespace) -> dict[str, Callable[[]
             pool.step(actions)
 
     def inference() -> None:
-        collector.draw(trainer.generator)
-        trainer._collect()
+        collector.draw(trainer.source.generator)
+        trainer.source.rollout()
 
     return {
         "stepping": graph_of(stepping) if pool.device.type == "cuda" else stepping,
@@ -94,7 +94,7 @@ def rate(run: Callable[[], Any], steps: int, device: torch.device, seconds: floa
     return calls * steps / (time.perf_counter() - start)
 
 
-def idle(trainer: Trainer, iterations: int = 10) -> float | None:
+def idle(trainer: Any, iterations: int = 10) -> float | None:
     """The share of an iteration in which the GPU ran nothing."""
     if trainer.device.type != "cuda":
         return None
@@ -125,7 +125,7 @@ def measure(name: str, settings: dict[str, Any], num_envs: int, args: argparse.N
         case = {
             "name": name,
             "environments": num_envs,
-            "agents": trainer.pool.spec.num_agents,
+            "agents": trainer.source.pool.spec.num_agents,
             "rates": rates,
             "median": {way: statistics.median(measured) for way, measured in rates.items()},
             "idle": idle(trainer),

@@ -78,7 +78,7 @@ def keep_stepping(case: Memory, steps: int) -> Iterator[None]:
 def keep_training(case: Memory, iterations: int) -> Iterator[None]:
     """Make so many iterations of one training run; yields after each `SAMPLES`-th part."""
     from headrace.train.config.settings import make_config
-    from headrace.train.runners.synchronous import Trainer
+    from headrace.train.runners.assembly import make_trainer
     from headrace.train.runs.folder import RunFolder
 
     settings: dict[str, Any] = {
@@ -90,7 +90,7 @@ def keep_training(case: Memory, iterations: int) -> Iterator[None]:
     }
     config = make_config(case.task, total_steps=10**12, tensorboard=False, stop_at_return=None, **settings)
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(config, RunFolder.create(Path(folder) / "run", config))
+        trainer: Any = make_trainer(config, RunFolder.create(Path(folder) / "run", config))
         for i in range(iterations):
             trainer.iterate()
             if (i + 1) % max(1, iterations // SAMPLES) == 0:

@@ -26,8 +26,7 @@ from headrace.train.launch.checks import resolved
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.progress import Progress
 from headrace.train.play.agent import Agent
-from headrace.train.runners.off_policy import OffPolicyTrainer
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 
@@ -104,7 +103,7 @@ class Judging:
 class _Copies(Dashboard):
     """Copies of a trainer's weights, whenever they are to be judged."""
 
-    def __init__(self, judging: Judging, trainer: OffPolicyTrainer | Trainer):
+    def __init__(self, judging: Judging, trainer: Any):
         super().__init__(quiet=True)
         self.judging, self.trainer, self.taken = judging, trainer, list[tuple[int, float, torch.Tensor]]()
 
@@ -115,7 +114,7 @@ class _Copies(Dashboard):
             self.taken.append((trainer.step, trainer.seconds, trainer.policies[0].actor_parameters.clone()))
 
 
-def beside(trainer: OffPolicyTrainer, turns: Callable[[], None]) -> None:
+def beside(trainer: Any, turns: Callable[[], None]) -> None:
     """Train until ``turns``, which another thread takes meanwhile, interrupts the run; then close it."""
     thread = threading.Thread(target=turns)
     try:
@@ -140,14 +139,14 @@ def ours(config: Config, judging: Judging) -> Outcome:
     outcome = Outcome(config.seed)
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder) / "run", config)
-        trainer = OffPolicyTrainer(config, run) if config.samplers > 0 else Trainer(config, run)
+        trainer: Any = make_trainer(config, run)
         copies = _Copies(judging, trainer)
         try:
             trainer.train(copies)
             outcome.seconds, outcome.steps = round(trainer.seconds, 2), trainer.step
             outcome.updates = int((config.replay_ratio or 0) * (trainer.step - config.learning_starts))
-            if isinstance(trainer, OffPolicyTrainer):
-                outcome.updates = trainer.updates
+            if config.samplers:
+                outcome.updates = trainer.learner.updater.updates
             policy: Any = trainer.policies[0]
             spec = build_task(config.task, **config.env_options).spec
             agent = Agent(config, spec, Checkpoint(policy.model(), {}, {}, {}))

@@ -23,7 +23,7 @@ import tyro
 from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.machine import usable_cores
 from headrace.train.config.settings import make_config
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from plain_ppo import Settings, plain_ppo
 
@@ -53,11 +53,11 @@ class SpeedArgs(Args):
     """numbers of environments for Pong"""
 
 
-def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Trainer, Contender]:
+def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Any, Contender]:
     """Our trainer, and the contender that runs it."""
     config = make_config(task, defaults=False, total_steps=NEVER, anneal_learning_rate=False, tensorboard=False)
     config = replace(config, **asdict(s), **more)
-    trainer = Trainer(config, RunFolder.create(folder, config))
+    trainer: Any = make_trainer(config, RunFolder.create(folder, config))
 
     return trainer, repeating(trainer.iterate, s.num_envs * s.num_steps)
 
@@ -162,7 +162,7 @@ def pong(args: SpeedArgs, folder: Path, details: Details) -> Iterator[Comparison
         yield compared(name, contenders, PONG_LEAST, settings, args, details)
         for kind, one, dtype in (("float32", trainer, torch.float32), ("bfloat16", half, torch.bfloat16)):
             rate = matrix_rate(dtype)
-            reached = one.step * settings.epochs * SAMPLE_GFLOP / one.split()["learning"]
+            reached = one.step * settings.epochs * SAMPLE_GFLOP / one.reporter.split()["learning"]
             details[name][kind] = _shares(one) | {
                 "machine_gflops": round(rate, 1),
                 "learner_gflops": round(reached, 1),
@@ -184,8 +184,8 @@ def matrix_rate(dtype: torch.dtype, size: int = 2048) -> float:
     return best
 
 
-def _shares(trainer: Trainer) -> dict[str, Any]:
-    split = trainer.split()
+def _shares(trainer: Any) -> dict[str, Any]:
+    split = trainer.reporter.split()
     total = sum(split.values())
     shares = {name: round(seconds / total, 3) for name, seconds in split.items()}
     return {"shares": shares, "not_learning": round(1 - shares["learning"], 3)}

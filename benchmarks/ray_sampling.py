@@ -29,7 +29,7 @@ from ray.cluster_utils import Cluster
 from common import Args, Comparison, measure
 from headrace.train.cluster.connection import QUIET
 from headrace.train.config.settings import Config, make_config
-from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 
 HERE = "shared memory"
@@ -55,15 +55,20 @@ class RayArgs(Args):
     """of each run that learns, too"""
 
 
-class Sampling(OffPolicyTrainer):
+class Sampling:
     """A run of which only the samplers work, unless it is told to learn."""
+
+    def __init__(self, trainer: Any):
+        self.config, self.learner, self.source = trainer.config, trainer.learner, trainer.source
+        self.counters, self.supervisor, self.cluster = self.source.counters, self.source.supervisor, self.source.cluster
 
     def begin(self) -> None:
         """Start, and wait until every sampler steps."""
-        self._start()
+        self.learner.begin(False)
+        self.source.start_samplers(False)
         until = time.monotonic() + BEGIN
         while not (self.counters.steps > 0).all():
-            self._watch_workers()
+            self.source.check_workers()
             assert time.monotonic() < until, "the samplers do not begin"
             time.sleep(0.01)
 
@@ -110,28 +115,28 @@ class Sampling(OffPolicyTrainer):
     def learned(self, seconds: float) -> dict[str, float]:
         """Rates while it learns, too, the processor seconds of an update, and the age of what comes in."""
         with going(self.processes()):
-            self._learn(2.0)
-            began, steps, updates = time.perf_counter(), self.counters.total_steps(), self.learner.updates
-            computed, first, ages = time.process_time(), self.weights.version, []
+            self.learner.pace.run(2.0)
+            began, steps, updates = time.perf_counter(), self.counters.total_steps(), self.learner.updater.updates
+            computed, first, ages = time.process_time(), self.learner.weights.version, []
             while (took := time.perf_counter() - began) < seconds:
-                self._learn(0.25)
-                self._watch_workers()
+                self.learner.pace.run(0.25)
+                self.source.check_workers()
                 ages.append(self._age())
-            made = self.learner.updates - updates
+            made = self.learner.updater.updates - updates
             return {
                 "samplers": self.config.samplers,
                 "sampling": (self.counters.total_steps() - steps) / took,
                 "updates": made / took,
                 "learner_seconds_an_update": (time.process_time() - computed) / max(1, made),
-                "seconds_a_version": took / (self.weights.version - first),
+                "seconds_a_version": took / (self.learner.weights.version - first),
                 "versions": statistics.mean(ages),
             }
 
     def _age(self) -> float:
         """Versions of the weights since those that acted in the newest row of each sampler, on average."""
-        arrays, steps = self.replay.arrays, self.replay.layout.steps
+        arrays, steps = self.learner.memory.arrays, self.learner.memory.layout.steps
         newest = [arrays["version"][(int(row) - 1) % steps, number] for number, row in enumerate(arrays["written"])]
-        return self.weights.version - statistics.mean(map(int, newest))
+        return self.learner.weights.version - statistics.mean(map(int, newest))
 
 
 def actors() -> list[psutil.Process]:
@@ -169,14 +174,15 @@ def configured(task: str, algo: str, samplers: int, ray: str, args: RayArgs) -> 
 def run_of(config: Config) -> Iterator[Sampling]:
     """A run that has begun, its processes stopped."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Sampling(config, RunFolder.create(Path(folder) / "run", config))
+        trainer = make_trainer(config, RunFolder.create(Path(folder) / "run", config))
+        run = Sampling(trainer)
         try:
-            trainer.begin()
-            with going(trainer.processes()):
+            run.begin()
+            with going(run.processes()):
                 pass
-            yield trainer
+            yield run
         finally:
-            for process in trainer.processes():
+            for process in run.processes():
                 process.send_signal(signal.SIGCONT)
             trainer.close()
 

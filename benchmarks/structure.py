@@ -14,6 +14,9 @@ are those of `headrace.train` that were executed at least once, so neither docst
 takes count. ``by hand`` is the update with hand-written gradients, which runs by default; ``losses`` is the same
 algorithm with its losses in autograd. The same is counted for rsl_rl's PPO where that is installed (``pip install
 --no-deps rsl-rl-lib``); of other single files all lines of code count.
+
+Stops are the functions of `headrace` that have begun and not ended when an optimiser takes its first step: of PPO from
+``train("CartPole-v1")``, of SAC with a sampler from the training loop.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import importlib.util
 import itertools
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -32,9 +36,11 @@ from typing import Any
 
 import tyro
 
+import headrace.train
 from common import RESULTS, earlier, heading, tell
+from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.config.settings import make_config
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 
 COLUMNS = ("lines", "functions", "files")
@@ -131,7 +137,14 @@ def measure(checkout: Path) -> dict[str, int]:
         "longest file, lines": max(lengths),
         "longest import chain, modules": longest_chain(graph),
         "circles of imports": len(circles(imports(files, "headrace"))),
+        "methods of the largest class": max(largest_class(path.read_text()) for path in train.values()),
     }
+
+
+def largest_class(text: str) -> int:
+    """Returns the number of functions that the largest class of a file defines, inherited ones not included."""
+    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+    return max((sum(isinstance(each, ast.FunctionDef) for each in node.body) for node in classes), default=0)
 
 
 class Trace:
@@ -181,7 +194,7 @@ def ours(task: str, algo: str, fused: bool) -> Row:
         settings |= {"learning_starts": 64, "num_envs": 4, "num_steps": 8}
     with tempfile.TemporaryDirectory() as folder:
         config = make_config(task, **settings)
-        trainer = Trainer(config, RunFolder.create(f"{folder}/run", config))
+        trainer: Any = make_trainer(config, RunFolder.create(f"{folder}/run", config))
         for policy in trainer.policies:
             policy._fused = policy._fused if fused else None  # type: ignore[attr-defined]
         for _ in range(WARM):
@@ -189,6 +202,46 @@ def ours(task: str, algo: str, fused: bool) -> Row:
         row = Trace("/headrace/train/")(trainer.iterate).row()
         trainer.close()
     return row
+
+
+class FirstStep(headrace.train.Callback):
+    """Ends a run once an optimiser has taken a step.
+
+    Attributes:
+        functions: qualified names of the functions of `headrace` that had begun then, outermost first.
+    """
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+
+    def on_update(self, training: headrace.train.Training) -> None:
+        if self.functions:
+            training.stop()
+
+    def note(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a method of the optimiser that notes the functions first."""
+
+        def noted(*args: Any) -> Any:
+            frames = [frame for frame, _ in traceback.walk_stack(None) if "/src/headrace/" in frame.f_code.co_filename]
+            self.functions = self.functions or [frame.f_code.co_qualname for frame in reversed(frames)]
+            return step(*args)
+
+        return noted
+
+
+def stops(task: str, algo: str, begin: str, **settings: Any) -> int:
+    """The functions from the one named ``begin`` to the first step of an optimiser."""
+    first, kept = FirstStep(), {name: getattr(FlatAdam, name) for name in ("step", "step_unclipped")}
+    try:
+        for name, method in kept.items():
+            setattr(FlatAdam, name, first.note(method))
+        with tempfile.TemporaryDirectory() as folder:
+            options: dict[str, Any] = {"tensorboard": False, "video": False, "viewer": False, **settings}
+            headrace.train.train(task, algo, callback=first, run_dir=f"{folder}/run", quiet=True, **options)
+    finally:
+        for name, method in kept.items():
+            setattr(FlatAdam, name, method)
+    return len(first.functions) - first.functions.index(begin)
 
 
 def theirs() -> Row:
@@ -264,6 +317,10 @@ def main() -> None:
     record = heading("structure", "Lines of `train/`; no speed") | {
         "checkouts": columns,
         "reading": read,
+        "stops": {
+            "ppo, from train()": stops("CartPole-v1", "ppo", "train"),
+            "sac, from the loop": stops("Pendulum-v1", "sac", "Trainer.train", samplers=1, learning_starts=64),
+        },
         "rows": [{"checkout": name} | column for name, column in columns.items()],
         "note": sentence(read),
     }

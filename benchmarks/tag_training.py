@@ -16,7 +16,7 @@ import tyro
 
 from common import Args, Comparison, Contender, measure, repeating
 from headrace.train.config.settings import make_config
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from plain_a2c import Settings, plain_a2c
 
@@ -31,7 +31,7 @@ class TagArgs(Args):
     """numbers of environments"""
 
 
-def ours(s: Settings, threads: int) -> tuple[Contender, Trainer]:
+def ours(s: Settings, threads: int) -> tuple[Contender, Any]:
     """A contender: our trainer, for so many seconds at a time."""
     config = make_config(
         "TagGridWorld-v0",
@@ -63,7 +63,7 @@ def ours(s: Settings, threads: int) -> tuple[Contender, Trainer]:
             "random_start": True,
         },
     )
-    trainer = Trainer(config, RunFolder.create(tempfile.mkdtemp(), config))
+    trainer: Any = make_trainer(config, RunFolder.create(tempfile.mkdtemp(), config))
 
     def iterate() -> None:
         torch.set_num_threads(threads)
@@ -81,8 +81,8 @@ def comparisons(args: TagArgs, split: dict[str, Any]) -> Iterator[Comparison]:
         wanted = {PEER: 3.0} if replicas == 512 else {}
         name = f"Tag, {s.num_taggers + 1} agents x {replicas:,}"
         yield Comparison(name, run, peers, wanted=wanted, warm_up=1.0)
-        total = sum(trainer.split().values())
-        split[name] = {part: round(seconds / total, 3) for part, seconds in trainer.split().items()}
+        total = sum(trainer.reporter.split().values())
+        split[name] = {part: round(seconds / total, 3) for part, seconds in trainer.reporter.split().items()}
         print(name, "ours:", split[name])
         trainer.close()
 

@@ -27,7 +27,7 @@ import tyro
 from common import OURS, Args, Comparison, alternate, measure
 from headrace.machine import usable_cores
 from headrace.train.config.settings import Config, make_config
-from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from off_policy_runs import beside
 
@@ -54,13 +54,13 @@ class TogetherArgs(Args):
     seconds: float = 3.0
 
 
-class Gated(OffPolicyTrainer):
-    """A run whose learner can be told to rest."""
+class Gate:
+    """Whether the learner of a run may learn."""
 
-    learning = True
-
-    def _update(self) -> bool:
-        return self.learning and super()._update()
+    def __init__(self, trainer: Any):
+        self.open, pace = True, trainer.learner.pace
+        update = pace.update
+        pace.update = lambda: self.open and update()
 
 
 class Turns:
@@ -70,8 +70,8 @@ class Turns:
         rates: by side and by contender, one a turn; empty if the run ended before.
     """
 
-    def __init__(self, trainer: Gated, args: TogetherArgs):
-        self._trainer, self._args = trainer, args
+    def __init__(self, trainer: Any, args: TogetherArgs):
+        self._trainer, self._args, self._gate = trainer, args, Gate(trainer)
         self._sampled: list[float] = []
         self.rates: dict[str, dict[str, list[float]]] = {}
 
@@ -79,7 +79,7 @@ class Turns:
         """All turns; then the run is interrupted."""
         turns = {"both": self._both, "updates": self._updates_alone, "sampling": self._sampling_alone}
         try:
-            while self._trainer.learner.updates < LEARNT:
+            while self._trainer.learner.updater.updates < LEARNT:
                 time.sleep(0.1)
             rates = alternate(turns, self._args)
             sampled = self._sampled[-self._args.repeats :]
@@ -96,7 +96,7 @@ class Turns:
         return updated
 
     def _updates_alone(self, seconds: float) -> float:
-        pids = [pid for name, pid in self._trainer.supervisor.pids().items() if name.startswith("sampler")]
+        pids = [pid for name, pid in self._trainer.source.supervisor.pids().items() if name.startswith("sampler")]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
@@ -106,21 +106,21 @@ class Turns:
                 os.kill(pid, signal.SIGCONT)
 
     def _sampling_alone(self, seconds: float) -> float:
-        self._trainer.learning = False
+        self._gate.open = False
         try:
             return self._measure(seconds)[1]
         finally:
-            self._trainer.learning = True
+            self._gate.open = True
 
     def _measure(self, seconds: float) -> tuple[float, float]:
         """Update frames and agent steps a second."""
         time.sleep(BEGIN)
         trainer, began = self._trainer, time.perf_counter()
-        updates, steps = trainer.learner.updates, trainer.counters.total_steps()
+        updates, steps = trainer.learner.updater.updates, trainer.source.counters.total_steps()
         time.sleep(seconds)
         took = time.perf_counter() - began
-        frames = (trainer.learner.updates - updates) * trainer.config.minibatch_size
-        return frames / took, (trainer.counters.total_steps() - steps) / took
+        frames = (trainer.learner.updater.updates - updates) * trainer.config.minibatch_size
+        return frames / took, (trainer.source.counters.total_steps() - steps) / took
 
 
 def with_balanced_cores(task: str, minibatch: int, args: TogetherArgs) -> Config:
@@ -145,7 +145,7 @@ def comparisons(args: TogetherArgs) -> Iterator[Comparison]:
     for task, minibatch in itertools.product(args.tasks, args.minibatches):
         config = with_balanced_cores(task, minibatch, args)
         with tempfile.TemporaryDirectory() as folder:
-            trainer = Gated(config, RunFolder.create(Path(folder) / "run", config))
+            trainer = make_trainer(config, RunFolder.create(Path(folder) / "run", config))
             turns = Turns(trainer, args)
             beside(trainer, turns)
         for side, unit in (("updates", "update frames/s"), ("sampling", "sampled steps/s")):

@@ -30,7 +30,7 @@ from common import Args, alternate, heading, tell
 from headrace.train import make_config
 from headrace.train.launch.checks import resolved
 from headrace.train.logging.hardware import processor_seconds
-from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from off_policy_runs import beside
 
@@ -59,7 +59,7 @@ class Turns:
         watched: bytes of pictures.
     """
 
-    def __init__(self, trainer: OffPolicyTrainer, args: WatchingArgs):
+    def __init__(self, trainer: Any, args: WatchingArgs):
         self._trainer, self._args = trainer, args
         self._player: subprocess.Popen[bytes] | None = None
         self.rates: dict[str, list[float]] = {}
@@ -70,7 +70,7 @@ class Turns:
         """All turns; then the run is interrupted."""
         contenders = {NOBODY: self._nobody, ALONE: self._alone, SOMEBODY: self._somebody}
         try:
-            while self._trainer.updates < 500:
+            while self._trainer.learner.updater.updates < 500:
                 time.sleep(0.1)
             self.rates = alternate(contenders, self._args)
             self.taken = {name: parts[-self._args.repeats :] for name, parts in self.taken.items()}  # no warming up
@@ -79,7 +79,7 @@ class Turns:
 
     def _rate(self, seconds: float) -> float:
         time.sleep(BEGIN)
-        learner, began = self._trainer.learner, time.perf_counter()
+        learner, began = self._trainer.learner.updater, time.perf_counter()
         updates = learner.updates
         time.sleep(seconds)
         return (learner.updates - updates) / (time.perf_counter() - began)
@@ -98,7 +98,7 @@ class Turns:
 
     def _pids(self) -> list[int]:
         player = [] if self._player is None else [self._player.pid]
-        return [self._trainer.supervisor.pids()["evaluator"], *player]
+        return [self._trainer.source.supervisor.pids()["evaluator"], *player]
 
     def _alone(self, seconds: float) -> float:
         pids = self._pids()
@@ -147,7 +147,7 @@ def measured(task: str, args: WatchingArgs) -> Turns:
     free: dict[str, Any] = {"total_steps": 10**9, "stop_at_return": None, "tensorboard": False, "save_replay": False}
     config = resolved(make_config(task, algo="sac", **free))
     with tempfile.TemporaryDirectory() as folder:
-        trainer = OffPolicyTrainer(config, RunFolder.create(Path(folder) / "run", config))
+        trainer: Any = make_trainer(config, RunFolder.create(Path(folder) / "run", config))
         turns = Turns(trainer, args)
         beside(trainer, turns)
     assert turns.watched > 0

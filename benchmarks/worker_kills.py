@@ -23,7 +23,7 @@ from common import RESULTS, heading, tell
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.evaluate import evaluate
-from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 
 
@@ -75,7 +75,7 @@ def run(args: KillArgs, kills: int) -> Outcome:
         }
         total = {"total_steps": args.steps, "seed": args.seed, "tensorboard": False, "save_replay": False}
         config = make_config("Pendulum-v1", algo="sac", **settings, **total)
-        trainer = OffPolicyTrainer(config, RunFolder.create(Path(folder) / "run", config))
+        trainer: Any = make_trainer(config, RunFolder.create(Path(folder) / "run", config))
         killed: dict[str, int] = {}
         over = threading.Event()
         thread = threading.Thread(target=_kill, args=(trainer, kills, args, killed, over))
@@ -84,14 +84,14 @@ def run(args: KillArgs, kills: int) -> Outcome:
             trainer.train(Dashboard(quiet=True))
             over.set()
             thread.join()
-            missing = trainer.step - trainer.replay.steps
+            missing = trainer.step - trainer.learner.memory.steps
             unfinished = (sum(killed.values()) + config.samplers) * config.num_envs
             played = evaluate(trainer.run.path, 20, which="newest")
             return Outcome(
                 killed,
-                trainer.restarts,
+                trainer.source.restarts,
                 trainer.step,
-                trainer.updates,
+                trainer.learner.updater.updates,
                 missing,
                 unfinished,
                 round(played.mean_return, 1),
@@ -102,18 +102,18 @@ def run(args: KillArgs, kills: int) -> Outcome:
             trainer.close()
 
 
-def _kill(trainer: OffPolicyTrainer, kills: int, args: KillArgs, killed: dict[str, int], over: threading.Event) -> None:
+def _kill(trainer: Any, kills: int, args: KillArgs, killed: dict[str, int], over: threading.Event) -> None:
     """Kill a worker each time that the run has come a little further."""
     chance = random.Random(args.seed)
     for i in range(kills):
         due = (i + 1) * args.steps * 0.95 / kills
         # the last one must have been missed and replaced, so that no signal goes to somebody who is dead already
-        while (trainer.counters.total_steps() < due or trainer.restarts < i) and not over.is_set():
+        while (trainer.source.counters.total_steps() < due or trainer.source.restarts < i) and not over.is_set():
             time.sleep(0.002)
         time.sleep(chance.random() * 0.02)
         if over.is_set():
             return
-        name, pid = chance.choice(sorted(trainer.supervisor.pids().items()))
+        name, pid = chance.choice(sorted(trainer.source.supervisor.pids().items()))
         os.kill(pid, signal.SIGKILL)
         killed[name] = killed.get(name, 0) + 1
 

@@ -24,8 +24,8 @@ from typing import Any
 
 IMPORTED = """
     headrace.cli.train headrace.cli.play headrace.cli.sweep headrace.cli.watch headrace.envs.classic_control
-    headrace.train.launch.run headrace.train.runners.in_process headrace.train.runners.on_policy
-    headrace.train.runners.off_policy headrace.studies.jobs.child headrace.watch.player headrace.watch.serve
+    headrace.train.launch.run headrace.train.runners.in_process headrace.train.runners.assembly
+    headrace.studies.jobs.child headrace.watch.player headrace.watch.serve
 """
 LARGEST = 1 << 20  # bytes of a request
 ABOVE = 100  # open files have at least this number until they get their own

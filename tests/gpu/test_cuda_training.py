@@ -18,19 +18,19 @@ pytest.importorskip("safetensors")
 from graph_runs import NORMED, RUNS, SMALL  # noqa: E402
 from graph_stand_in import graphs_on_a_cpu  # noqa: E402
 from headrace.train.config.settings import make_config  # noqa: E402  (they need torch)
-from headrace.train.runners.synchronous import Trainer  # noqa: E402
+from headrace.train.runners.assembly import make_trainer  # noqa: E402
 from headrace.train.runs.folder import RunFolder  # noqa: E402
 
 CUDA = "cuda:0"
 
 
 @pytest.fixture
-def make_trainer(tmp_path: Path) -> Iterator[Any]:
-    made: list[Trainer] = []
+def make(tmp_path: Path) -> Iterator[Any]:
+    made: list[Any] = []
 
-    def make(device: str, **settings: Any) -> Trainer:
+    def make(device: str, **settings: Any) -> Any:
         config = make_config(**{"total_steps": 10**9, "tensorboard": False, **SMALL, **settings, "device": device})
-        made.append(Trainer(config, RunFolder.create(tmp_path / str(len(made)), config)))
+        made.append(make_trainer(config, RunFolder.create(tmp_path / str(len(made)), config)))
         return made[-1]
 
     yield make
@@ -38,7 +38,7 @@ def make_trainer(tmp_path: Path) -> Iterator[Any]:
         trainer.close()
 
 
-def assert_same(one: Trainer, other: Trainer, where: str, tolerance: float) -> None:
+def assert_same(one: Any, other: Any, where: str, tolerance: float) -> None:
     for a, b in zip(one.policies, other.policies, strict=True):
         assert a.losses is not None and b.losses is not None
         torch.testing.assert_close(a.losses.cpu(), b.losses.cpu(), atol=tolerance, rtol=tolerance, msg=where)
@@ -50,12 +50,12 @@ def assert_same(one: Trainer, other: Trainer, where: str, tolerance: float) -> N
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if RUNS[name].get("algo") not in NORMED])
-def test_cpu_and_cuda_agree_for_20_iterations(make_trainer: Any, name: str) -> None:
+def test_cpu_and_cuda_agree_for_20_iterations(make: Any, name: str) -> None:
     torch.backends.cudnn.allow_tf32 = False
     settings = {**RUNS[name], "host_random": True, "adam_epsilon": 1e-3}
-    gpu = make_trainer(CUDA, **settings)
+    gpu = make(CUDA, **settings)
     with graphs_on_a_cpu():  # which draws minibatches as a GPU does
-        cpu = make_trainer("cpu", **settings, graphs=False)
+        cpu = make("cpu", **settings, graphs=False)
     for iteration in range(20):
         gpu.iterate()
         cpu.iterate()
@@ -64,22 +64,22 @@ def test_cpu_and_cuda_agree_for_20_iterations(make_trainer: Any, name: str) -> N
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if RUNS[name].get("algo") not in NORMED])
-def test_graphs_change_nothing(make_trainer: Any, name: str) -> None:
+def test_graphs_change_nothing(make: Any, name: str) -> None:
     torch.backends.cudnn.allow_tf32 = False
-    graphs, eager = make_trainer(CUDA, **RUNS[name]), make_trainer(CUDA, **RUNS[name], graphs=False)
+    graphs, eager = make(CUDA, **RUNS[name]), make(CUDA, **RUNS[name], graphs=False)
     for iteration in range(8):
         graphs.iterate()
         eager.iterate()
         assert_same(graphs, eager, f"iteration {iteration}", 1e-3)
-    assert graphs._collect.captured == ("host" not in name) and not eager._collect.captured
+    assert graphs.source.rollout.captured == ("host" not in name) and not eager.source.rollout.captured
 
 
-def test_a_stopped_run_goes_on(make_trainer: Any) -> None:
-    alone, stopped = make_trainer(CUDA, **RUNS["ppo"]), make_trainer(CUDA, **RUNS["ppo"])
+def test_a_stopped_run_goes_on(make: Any) -> None:
+    alone, stopped = make(CUDA, **RUNS["ppo"]), make(CUDA, **RUNS["ppo"])
     for _ in range(5):
         alone.iterate()
         stopped.iterate()
-    resumed = make_trainer(CUDA, **RUNS["ppo"])
+    resumed = make(CUDA, **RUNS["ppo"])
     resumed.load(stopped.checkpoint())
     for _ in range(5):
         alone.iterate()
@@ -88,16 +88,16 @@ def test_a_stopped_run_goes_on(make_trainer: Any) -> None:
     assert alone.tracker.episodes == resumed.tracker.episodes
 
 
-def test_environments_on_the_host_train_a_policy_on_a_gpu(make_trainer: Any) -> None:
+def test_environments_on_the_host_train_a_policy_on_a_gpu(make: Any) -> None:
     """Groups that take turns live on the host; what is counted of them is counted beside the policy."""
-    trainer = make_trainer(CUDA, **RUNS["environments on the host"])
+    trainer: Any = make(CUDA, **RUNS["environments on the host"])
     for _ in range(8):
         trainer.iterate()
     assert trainer.tracker.episodes > 0 and trainer.policies[0].losses.is_cuda
 
 
-def test_memory_stays_as_it_is(make_trainer: Any) -> None:
-    trainer = make_trainer(CUDA, **RUNS["ppo"], log_steps=128)  # what the first line of metrics needs is there before
+def test_memory_stays_as_it_is(make: Any) -> None:
+    trainer: Any = make(CUDA, **RUNS["ppo"], log_steps=128)  # what the first line of metrics needs is there before
     for _ in range(10):
         trainer.iterate()
     before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
@@ -106,9 +106,9 @@ def test_memory_stays_as_it_is(make_trainer: Any) -> None:
     assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
 
 
-def test_a_frozen_policy_acts_in_graphs(make_trainer: Any) -> None:
+def test_a_frozen_policy_acts_in_graphs(make: Any) -> None:
     policies = {"tagger": {}, "runner": {"frozen": True}}
-    trainer = make_trainer(CUDA, task="TagGridWorld-v0", policies=policies)
+    trainer: Any = make(CUDA, task="TagGridWorld-v0", policies=policies)
     before = [p.clone() for p in trainer.policies[1].network.parameters()]
     for _ in range(6):
         trainer.iterate()
@@ -118,23 +118,23 @@ def test_a_frozen_policy_acts_in_graphs(make_trainer: Any) -> None:
 
 
 @pytest.mark.parametrize("host_random", [False, True])
-def test_graphs_play_the_version_that_was_drawn(make_trainer: Any, host_random: bool) -> None:
+def test_graphs_play_the_version_that_was_drawn(make: Any, host_random: bool) -> None:
     policies = {"learner": {"agents": [0, 1]}, "past": {"agents": [2, 3], "copies": "learner"}, "runner": {}}
     options = {"num_taggers": 4, "grid_length": 6, "random_start": True}
     settings = {"policies": policies, "env_options": options, "copy_every": 128, "copies_kept": 4}
-    trainer = make_trainer(CUDA, task="TagGridWorld-v0", host_random=host_random, **settings)
+    trainer: Any = make(CUDA, task="TagGridWorld-v0", host_random=host_random, **settings)
     versions, played = {}, set()
     for _ in range(20):
         versions[trainer.step] = [p.clone() for p in trainer.policies[0].network.parameters()]
         trainer.iterate()
-        version = trainer.self_play.version("past")
+        version = trainer.source.self_play.version("past")
         played.add(version)
-        past = trainer.collector.experiences[1]
+        past = trainer.source.collector.experiences[1]
         assert all(torch.equal(a, b) for a, b in zip(past.policy.network.parameters(), versions[version], strict=True))
         with torch.no_grad():
             params, _ = past.policy.network(past.inputs[:-1].flatten(0, 1))
         torch.testing.assert_close(params, past.params.flatten(0, 1), atol=1e-3, rtol=1e-3)
-    assert trainer._collect.captured and len(played) > 3
+    assert trainer.source.rollout.captured and len(played) > 3
 
 
 def test_a_faulting_kernel_is_named() -> None:

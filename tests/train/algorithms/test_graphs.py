@@ -17,20 +17,19 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.runners.step_trainer import StepTrainer
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from nightly import rest_nightly
 from updates import a_policy, some_transitions
 
 
 @pytest.fixture
-def make_trainer(tmp_path: Path) -> Iterator[Any]:
-    made: list[Trainer] = []
+def make(tmp_path: Path) -> Iterator[Any]:
+    made: list[Any] = []
 
-    def make(kind: type[Trainer], settings: dict[str, Any]) -> Trainer:
+    def make(settings: dict[str, Any]) -> Any:
         config = make_config(**{"total_steps": 10**9, "tensorboard": False, **SMALL, **settings})
-        made.append(kind(config, RunFolder.create(tmp_path / str(len(made)), config)))
+        made.append(make_trainer(config, RunFolder.create(tmp_path / str(len(made)), config)))
         return made[-1]
 
     yield make
@@ -38,14 +37,14 @@ def make_trainer(tmp_path: Path) -> Iterator[Any]:
         trainer.close()
 
 
-def learnt(make: Any, kind: type[Trainer], settings: dict[str, Any]) -> Trainer:
-    trainer = make(kind, settings)
+def learnt(make: Any, settings: dict[str, Any]) -> Any:
+    trainer = make(settings)
     for _ in range(8):
         trainer.iterate()
     return trainer
 
 
-def assert_same(one: Trainer, other: Trainer) -> None:
+def assert_same(one: Any, other: Any) -> None:
     for a, b in zip(one.policies, other.policies, strict=True):
         assert a.updates == b.updates > 0
         for (name, tensor), theirs in zip(a.model().items(), b.model().values(), strict=True):
@@ -55,28 +54,28 @@ def assert_same(one: Trainer, other: Trainer) -> None:
     assert (mean and pytest.approx(mean, rel=1e-3)) == other.tracker.mean_return()
 
 
-def assert_graphs_learn_the_same(make: Any, kind: type[Trainer], settings: dict[str, Any]) -> Any:
+def assert_graphs_learn_the_same(make: Any, settings: dict[str, Any]) -> Any:
     """As without graphs; where the plain path differs, as with fixed shapes alone."""
     alike = settings.get("algo") not in NORMED and settings["task"] != "TagContinuous-v0"
     with graphs_on_a_cpu():
-        graphs = learnt(make, kind, settings)
+        graphs = learnt(make, settings)
         if not alike:
-            assert_same(graphs, learnt(make, kind, settings | {"graphs": False}))
+            assert_same(graphs, learnt(make, settings | {"graphs": False}))
     if alike:
-        assert_same(graphs, learnt(make, kind, settings))
+        assert_same(graphs, learnt(make, settings))
     return graphs
 
 
 @pytest.mark.parametrize("name", rest_nightly(list(RUNS), *(name for name in RUNS if name not in ("td3", "ddpg"))))
-def test_graphs_learn_what_is_learnt_without(make_trainer: Any, name: str) -> None:
-    graphs = assert_graphs_learn_the_same(make_trainer, Trainer, RUNS[name])
-    assert graphs._collect.captured == ("host" not in name)
+def test_graphs_learn_what_is_learnt_without(make: Any, name: str) -> None:
+    graphs = assert_graphs_learn_the_same(make, RUNS[name])
+    assert graphs.source.rollout.captured == ("host" not in name)
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_replays_of_steps_are_read_in_graphs(make_trainer: Any, name: str) -> None:
-    trainer = assert_graphs_learn_the_same(make_trainer, StepTrainer, STEPS[name])
-    assert trainer.learner._improve._graphs[True].captured
+def test_replays_of_steps_are_read_in_graphs(make: Any, name: str) -> None:
+    trainer = assert_graphs_learn_the_same(make, STEPS[name])
+    assert trainer.learner.updater._improve._graphs[True].captured
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from graph_stand_in import graphs_on_a_cpu
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from updates import a_policy, some_transitions
 
@@ -52,10 +52,10 @@ def test_updates_from_a_rollout(tmp_path: Any, algo: str, most: int) -> None:
     sizes: dict[str, Any] = {} if algo == "a2c" else {"minibatch_size": 128, "epochs": 1}
     config = make_config("CartPole-v1", algo=algo, num_envs=16, num_steps=8, tensorboard=False, **sizes)
     with graphs_on_a_cpu():
-        trainer = Trainer(config, RunFolder.create(tmp_path, config))
+        trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
         trainer.iterate()
-        (samples,) = trainer._collected()
+        (samples,) = trainer.source.collect()
         with Launches() as counted:
-            trainer.policies[0].learn(samples, trainer.step, trainer.generator)
+            trainer.policies[0].learn(samples, trainer.step, trainer.source.generator)
         trainer.close()
     assert len(counted.names) <= most

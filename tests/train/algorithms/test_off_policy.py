@@ -22,9 +22,7 @@ from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.runners.off_policy import OffPolicyTrainer
-from headrace.train.runners.step_trainer import StepTrainer
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.transitions import Transitions
@@ -183,10 +181,10 @@ def test_samplers_and_a_replay_of_steps_explore_alike(tmp_path: Path):
     for name, settings in ways.items():
         config = make_config("Pendulum-v1", algo="sac", **(options | settings))
         run = RunFolder.create(tmp_path / name, config)
-        trainer: Any = OffPolicyTrainer(config, run) if config.samplers else StepTrainer(config, run)
+        trainer: Any = make_trainer(config, run)
         try:
             if config.samplers:
-                arguments = trainer.replay.writer(0), trainer.weights, trainer.counters
+                arguments = trainer.learner.memory.writer(0), trainer.learner.weights, trainer.source.counters
                 sampler = ReplaySampler(config, 0, 0, *arguments)
                 for _ in range(300):
                     sampler.step()
@@ -194,7 +192,8 @@ def test_samplers_and_a_replay_of_steps_explore_alike(tmp_path: Path):
             else:
                 for _ in range(75):
                     trainer.iterate()
-            assert_uniform(trainer.replay.arrays["record"][:290, 0, :, 3])
+            replay = trainer.learner.memory if config.samplers else trainer.source.replay
+            assert_uniform(replay.arrays["record"][:290, 0, :, 3])
         finally:
             trainer.close()
 
@@ -207,7 +206,7 @@ def test_a_policy_that_has_learnt_fills_an_empty_replay_itself(tmp_path: Path, s
     kept = checkpoints.newest(run.checkpoints)
     assert kept is not None
     config = dataclasses.replace(config, total_steps=2000)
-    trainer = (StepTrainer if settings else Trainer)(config, run, checkpoints.load(kept))
+    trainer: Any = make_trainer(config, run, checkpoints.load(kept))
     try:
         trainer.iterate()
         assert not trainer.policies[0].distribution.widely

@@ -18,9 +18,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.settings import make_config
 from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.play.evaluate import evaluate
-from headrace.train.runners.off_policy import OffPolicyTrainer
-from headrace.train.runners.step_trainer import StepTrainer
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers.replay_sampler import ReplaySampler
@@ -77,21 +75,20 @@ def test_returns_fit_the_critics_range_however_steps_are_stored(tmp_path: Path, 
     options = SMALL | {"num_steps": 4, "hidden": (8,), "critic_hidden": (8,), "learning_starts": 600, "seed": 2}
     options |= {"samplers": 0, "replay_ratio": 0.01, "gamma": 0.9, "total_steps": 800, "evaluate_episodes": 0}
     config: Any = make_config(PLUS_OR_MINUS, algo=algo, **but(options | settings))
-    made = OffPolicyTrainer if config.samplers else StepTrainer if config.n_step > 1 else Trainer
-    trainer: Any = made(config, RunFolder.create(tmp_path / "run", config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path / "run", config))
     try:
         if config.samplers:
-            arguments = trainer.replay.writer(0), trainer.weights, trainer.counters
+            arguments = trainer.learner.memory.writer(0), trainer.learner.weights, trainer.source.counters
             sampler = ReplaySampler(config, 0, 0, *arguments)
             for count in range(100):
                 sampler.step()
                 if count > 75:
-                    trainer.learner.update()
+                    trainer.learner.updater.update()
             sampler.close()
         else:
             for _ in range(25):
                 trainer.iterate()
-        policy = trainer.policy if config.samplers else trainer.policies[0]
+        policy = trainer.policies[0]
         scaler, updates = policy.reward_scaler, policy.updates
         assert updates > 0
         assert 9 < float(scaler.largest) <= 10

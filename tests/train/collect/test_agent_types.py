@@ -19,7 +19,7 @@ from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
@@ -113,7 +113,7 @@ def test_processes_together_tell_of_all_their_episodes(tmp_path: Path) -> None:
 def test_the_dashboard_shows_each_agent_type(tmp_path: Path, terminal: bool) -> None:
     options: dict[str, Any] = SMALL | SHARED | {"total_steps": 2000}
     config = make_config(TASK, **options)
-    trainer = Trainer(config, RunFolder.create(tmp_path, config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     dashboard, screen = Dashboard(io.StringIO()), io.StringIO()
     dashboard.console = Console(file=screen, force_terminal=terminal, color_system=None, width=100)
     trainer.train(dashboard)

@@ -18,7 +18,7 @@ from headrace.train.collect.self_play import OpponentPool
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.folder import RunFolder
 from whole_runs import SMALL, assert_same_run
@@ -32,14 +32,14 @@ FREQUENT = SMALL | {"total_steps": 4000, "policies": PAST, "copy_every": 256, "c
 @pytest.fixture
 def trainer(tmp_path: Path) -> Any:
     config = make_config(TASK, **FREQUENT)
-    trainer = Trainer(config, RunFolder.create(tmp_path, config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     yield trainer
     trainer.close()
 
 
-def tensors(trainer: Trainer, name: str) -> dict[str, torch.Tensor]:
+def tensors(trainer: Any, name: str) -> dict[str, torch.Tensor]:
     """What a policy plays with, as copies, by names without its own."""
-    (found,) = [e for e in trainer.collector.experiences if e.policy.name == name]
+    (found,) = [e for e in trainer.source.collector.experiences if e.policy.name == name]
     model = found.policy.model()
     return {key.replace(f".{name}", ""): tensor.clone() for key, tensor in model.items()}
 
@@ -54,14 +54,14 @@ def test_what_is_played_is_what_the_learner_was(trainer):
     for _ in range(30):
         was[trainer.step] = tensors(trainer, "learner")
         trainer.iterate()
-        version = trainer.self_play.version("past")
+        version = trainer.source.self_play.version("past")
         played.append(version)
         assert equal(tensors(trainer, "past"), was[version])
         if version:
             assert not equal(was[version], was[0])
-        statistics = [e.encoder.normaliser for e in trainer.collector.experiences]
+        statistics = [e.encoder.normaliser for e in trainer.source.collector.experiences]
         assert not torch.equal(statistics[0].mean, statistics[1].mean)
-    steps = trainer.self_play.pools["learner"].steps
+    steps = trainer.source.self_play.pools["learner"].steps
     assert len(steps) == 4 and 0 in steps and all(step % 256 == 0 for step in steps)
     assert len(set(played)) > 4
 
@@ -72,7 +72,7 @@ def test_copying_touches_nothing_but_the_copy(trainer):
     where = [p.data_ptr() for p in past.network.parameters()]
     moments = trainer.policies[0].optimisers()["learner.mean"].clone()
     for step in range(0, 5000, 500):
-        trainer.self_play.draw(step, trainer.generator)
+        trainer.source.self_play.draw(step, trainer.source.generator)
     assert equal(tensors(trainer, "learner"), learner)
     assert torch.equal(trainer.policies[0].optimisers()["learner.mean"], moments)
     assert [p.data_ptr() for p in past.network.parameters()] == where
@@ -84,7 +84,7 @@ def test_the_opponent_in_the_rollout_is_the_version_drawn(trainer):
     """Its recorded action parameters are those that the copied network gives for what it saw."""
     for _ in range(12):
         trainer.iterate()
-    past = trainer.collector.experiences[1]
+    past = trainer.source.collector.experiences[1]
     params, _ = past.policy.network(past.inputs[:-1].flatten(0, 1))
     torch.testing.assert_close(params.detach(), past.params.flatten(0, 1), atol=1e-5, rtol=1e-4)
 
@@ -92,7 +92,7 @@ def test_the_opponent_in_the_rollout_is_the_version_drawn(trainer):
 def test_drawing_an_opponent_does_not_wait_for_the_device(trainer):
     trainer.iterate()
     with NothingWaits():
-        trainer.self_play.draw(9999, trainer.generator)
+        trainer.source.self_play.draw(9999, trainer.source.generator)
 
 
 @pytest.mark.parametrize("kept", [1, 2, 4, 9])
@@ -136,12 +136,12 @@ def test_a_run_that_was_over_when_it_was_killed_is_reported_whole(tmp_path: Path
     """The checkpoint of its last iteration was written, the line about it not yet."""
     options: dict[str, Any] = FREQUENT | {"log_steps": 100_000, "total_steps": 512}
     config = make_config(TASK, **options)
-    killed = Trainer(config, RunFolder.create(tmp_path, config))
-    killed._log = lambda: None  # type: ignore[method-assign]
+    killed: Any = make_trainer(config, RunFolder.create(tmp_path, config))
+    killed.log = lambda: None
     while killed.step < 512:
         killed.iterate()
-    killed.save()
-    version = killed.self_play.version("past")
+    killed.saver.save()
+    version = killed.source.self_play.version("past")
     killed.close()
     assert not read_metrics(tmp_path / "metrics.jsonl")
     assert resume(tmp_path, quiet=True).reason == "finished"
@@ -155,18 +155,18 @@ def test_it_learns_to_beat_its_first_version(tmp_path: Path):
     train(TASK, run_dir=tmp_path, quiet=True, **options)
     run, config = RunFolder.open(tmp_path)
     point = load(newest(run.checkpoints))  # type: ignore[arg-type]
-    trainer = Trainer(config, RunFolder(tmp_path), point)
-    pool, (_, opponent) = trainer.self_play.pools["learner"], trainer.self_play._copying["past"]
+    trainer: Any = make_trainer(config, RunFolder(tmp_path), point)
+    pool, (_, opponent) = trainer.source.self_play.pools["learner"], trainer.source.self_play._copying["past"]
     scores = {}
     with torch.inference_mode():
         for step in (0, max(pool.steps)):
             pool.copy(torch.tensor([pool.steps.index(step)]), opponent)
             earned = ended = 0.0
             for _ in range(10):
-                trainer.collector.draw(trainer.generator)
-                trainer.collector.collect()
-                earned += float(trainer.collector.rewards[:, :, 0].sum())
-                ended += float(trainer.collector.ends.sum())
+                trainer.source.collector.draw(trainer.source.generator)
+                trainer.source.collector.collect()
+                earned += float(trainer.source.collector.rewards[:, :, 0].sum())
+                ended += float(trainer.source.collector.ends.sum())
             scores[step] = earned / ended
     trainer.close()
     assert scores.pop(0) > 0.4

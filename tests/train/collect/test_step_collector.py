@@ -14,7 +14,7 @@ from headrace.errors import NotFiniteError, OptionError
 from headrace.train.collect.setup import make_pool
 from headrace.train.collect.steps import Frames, StepRecorder, make_replay
 from headrace.train.config.settings import make_config
-from headrace.train.runners.step_trainer import StepTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from nightly import rest_nightly
 from poisoned_env import OBSERVATION_NAN, REWARD_NAN
@@ -52,11 +52,11 @@ def played(task: str, options: dict[str, Any], seed: int, actions: np.ndarray) -
     return Played(np.stack(seen), rewards, terminated, truncated, np.stack(resets[:-1]))
 
 
-def a_trainer(tmp_path, task: str, **changes: Any) -> StepTrainer:
+def a_trainer(tmp_path, task: str, **changes: Any) -> Any:
     settings: dict[str, Any] = SMALL | {"num_envs": 3, "num_steps": 10, "gamma": GAMMA, "replay_size": 600}
     settings |= {"algo": "dqn", "samplers": 0, "learning_starts": 10_000, "torch_threads": 1, "tensorboard": False}
     config = make_config(task, **(settings | changes))
-    return StepTrainer(config, RunFolder.create(tmp_path / "run", config))
+    return make_trainer(config, RunFolder.create(tmp_path / "run", config))
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
@@ -69,13 +69,13 @@ def test_transitions_are_those_of_the_recorded_steps(tmp_path, task, n_step):
     trainer = a_trainer(tmp_path, task, n_step=n_step, env_options=options, **more)
     for _ in range(steps // 10):
         trainer.iterate()
-    layout, record = trainer.replay.layout, trainer.replay.arrays["record"]
+    layout, record = trainer.source.replay.layout, trainer.source.replay.arrays["record"]
     actions = record[:steps, 0, :, layout.inputs].view(np.int32)
     there = played(task, trainer.config.env_options, trainer.config.seed, actions)
-    assert trainer.step == trainer.collected == int((~there.resets).sum())
+    assert trainer.step == trainer.learner.collected == int((~there.resets).sum())
     assert there.truncated.any() == (task != "Breakout-v5") and there.terminated.any() == (task != "Pong-v5")
-    numbers = trainer.replay.draw((400,), torch.Generator().manual_seed(0))
-    batch = trainer.replay.read(numbers)
+    numbers = trainer.source.replay.draw((400,), torch.Generator().manual_seed(0))
+    batch = trainer.source.replay.read(numbers)
     for i, number in enumerate(numbers.tolist()):
         t, env = divmod(number, envs)
         assert not there.resets[t, env], "no transition leads from the last observation of an episode"
@@ -147,7 +147,7 @@ def test_episodes_are_reported_without_the_steps_that_only_begin_them(tmp_path):
     returns, lengths = trainer.tracker.last()
     assert returns == lengths and max(lengths) <= 15  # a step earns 1
     running = float(trainer.tracker.state()["running"][1].sum())
-    assert sum(lengths) + running == trainer.step < trainer.iteration * 30
+    assert sum(lengths) + running == trainer.step < trainer.learner.iteration * 30
     trainer.close()
 
 
@@ -157,14 +157,14 @@ def test_statistics_are_those_of_the_steps_that_were_taken(tmp_path):
     trainer = a_trainer(tmp_path, "Pendulum-v1", n_step=3, env_options=options, **more)
     for _ in range(4):
         trainer.iterate()
-    normaliser, scaler = trainer.policy.encoder.normaliser, trainer.policy.reward_scaler
+    normaliser, scaler = trainer.policies[0].encoder.normaliser, trainer.policies[0].reward_scaler
     assert normaliser is not None and scaler is not None
-    record, inputs = trainer.replay.arrays["record"][:40, 0], trainer.replay.layout.inputs
+    record, inputs = trainer.source.replay.arrays["record"][:40, 0], trainer.source.replay.layout.inputs
     taken = np.arange(40) % 7 != 6  # after six steps comes the observation of which the seventh only begins an episode
     torch.testing.assert_close(normaliser.statistics.mean.numpy(), record[taken][..., :inputs].mean((0, 1), np.float64))
     assert int(normaliser.statistics.count) == trainer.step == int(taken.sum()) * 3
-    batch = trainer.replay.read(trainer.replay.draw((50,), torch.Generator().manual_seed(0)))
-    seen = trainer.policy.normalised(batch)
+    batch = trainer.source.replay.read(trainer.source.replay.draw((50,), torch.Generator().manual_seed(0)))
+    seen = trainer.policies[0].normalised(batch)
     torch.testing.assert_close(seen.inputs, ((batch.inputs - normaliser.mean) * normaliser.scale).clamp(-10, 10))
     assert torch.equal(seen.discounts, batch.discounts) and not torch.equal(seen.rewards, batch.rewards)
     trainer.close()
@@ -179,12 +179,12 @@ def test_normalised_sums_of_rewards_are_clipped_as_their_parts_would_be(tmp_path
     more: dict[str, Any] = {"algo": "sac", "normalise_rewards": True, "hidden": (8,), "minibatch_size": 16}
     trainer = a_trainer(tmp_path, "Pendulum-v1", n_step=3, **more)
     trainer.iterate()
-    scaler = trainer.policy.reward_scaler
+    scaler = trainer.policies[0].reward_scaler
     assert scaler is not None
     scaler.statistics.variance.fill_(0.25)  # a reward is doubled
-    trainer.replay.arrays["record"][..., trainer.replay.layout.inputs + 1] = -4.0
-    trainer.learner.update()
-    rewards = trainer.learner.minibatches.read().rewards
+    trainer.source.replay.arrays["record"][..., trainer.source.replay.layout.inputs + 1] = -4.0
+    trainer.learner.updater.update()
+    rewards = trainer.learner.updater.minibatches.read().rewards
     torch.testing.assert_close(rewards.max(), torch.tensor(-8 * (1 + GAMMA + GAMMA**2)), rtol=1e-4, atol=0)
     trainer.close()
 
@@ -197,6 +197,6 @@ def test_what_is_not_finite_is_never_in_the_replay(tmp_path, what):
     trainer.iterate()
     with pytest.raises(NotFiniteError, match=r"environment 3 .* after 20 of each environment"):
         trainer.iterate()
-    assert int(trainer.replay.arrays["written"][0]) == 20
-    assert np.isfinite(trainer.replay.arrays["record"][:20]).all()
+    assert int(trainer.source.replay.arrays["written"][0]) == 20
+    assert np.isfinite(trainer.source.replay.arrays["record"][:20]).all()
     trainer.close()

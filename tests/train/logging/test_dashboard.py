@@ -14,7 +14,7 @@ from headrace.machine import readable
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.metrics import read_metrics
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from whole_runs import SMALL
 
@@ -24,7 +24,7 @@ TAG: dict[str, Any] = {"env_options": {"num_taggers": 4, "max_episode_steps": 9}
 def shown(tmp_path: Path, terminal: bool) -> tuple[str, list[dict[str, Any]]]:
     """What a run of Tag prints, and its metrics."""
     config = make_config("TagGridWorld-v0", **(SMALL | TAG))
-    trainer = Trainer(config, RunFolder.create(tmp_path / "run", config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path / "run", config))
     dashboard = Dashboard(io.StringIO())
     screen = io.StringIO()
     dashboard.console = Console(file=screen, force_terminal=terminal, width=100)

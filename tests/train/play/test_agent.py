@@ -21,8 +21,7 @@ from headrace.errors import NotFiniteError, OptionError
 from headrace.train.config.settings import make_config
 from headrace.train.play.export import export_policy
 from headrace.train.play.observation_batches import batched
-from headrace.train.runners.step_trainer import StepTrainer
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from python_games import CLOCK, SCALAR
@@ -187,12 +186,12 @@ def test_observations_that_float32_would_round_are_normalised_first(
 def test_a_replay_holds_observations_that_float32_would_round(tmp_path: Path, n_step: int):
     options: dict[str, Any] = {"normalise_observations": True, "hidden": (8,), "num_envs": 2, "n_step": n_step}
     config = make_config(CLOCK, algo="sac", **(SMALL | REPLAYED | options))
-    trainer: Any = (Trainer if n_step == 1 else StepTrainer)(config, RunFolder.create(tmp_path / "run", config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path / "run", config))
     try:
         for _ in range(20):
             trainer.iterate()
         (policy,) = trainer.policies
-        replay = policy.replay if n_step == 1 else trainer.learner.replay
+        replay = policy.replay if n_step == 1 else trainer.learner.updater.replay
         batch = policy.normalised(replay.read(replay.draw((60,), torch.Generator().manual_seed(0))))
         assert {part.dtype for part in batch if part is not None} == {torch.float32}
         for seen in (batch.inputs, batch.next_observations):

@@ -17,7 +17,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
@@ -113,7 +113,7 @@ def test_training_does_not_notice(tmp_path: Path, network):
     )
     train("TagGridWorld-v0", run_dir=tmp_path / "alone", quiet=True, **options)
     config = make_config("TagGridWorld-v0", **options)
-    trainer = Trainer(config, RunFolder.create(tmp_path / "logged", config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path / "logged", config))
     first = trainer.log_episode(["x"], env_id=3)
     chance = torch.get_rng_state()
     trainer.iterate()

@@ -11,9 +11,7 @@ from headrace.errors import OptionError
 from headrace.train import train
 from headrace.train.config.settings import make_config
 from headrace.train.play.agent import load_checkpoint
-from headrace.train.runners.off_policy import OffPolicyTrainer
-from headrace.train.runners.on_policy import OnPolicyTrainer
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 
@@ -37,20 +35,18 @@ def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
     how = {"normalise_observations": False, **how} if algo == "ppo" else how
     source = trained(tmp_path / "source", algo, samplers=0, **how)
     config = make_config("Pendulum-v1", algo=algo, samplers=samplers, load=source, seed=5, **(TINY | how))
-    kind = (OnPolicyTrainer if algo == "ppo" else OffPolicyTrainer) if samplers else Trainer
-    trainer = kind(config, RunFolder.create(tmp_path / "run", config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path / "run", config))
     try:
-        model = trainer.checkpoint().model
+        model = trainer.saver.checkpoint().model
         learnt = load_checkpoint(RunFolder.open(source)[0], checkpoints.BEST).model
         assert model.keys() == learnt.keys()
         assert all(torch.equal(model[name], learnt[name]) for name in learnt)
-        if not isinstance(trainer, Trainer):  # samplers begin with it, too
-            if isinstance(trainer, OffPolicyTrainer):
-                trainer.learner.begin()
-            before = trainer.policy.actor_parameters.clone()
-            trainer.policy.actor_parameters.zero_()
-            assert trainer.policy_copy.read(trainer.weights)
-            assert torch.equal(trainer.policy.actor_parameters, before)
+        if samplers:  # they begin with it, too
+            trainer.learner.begin(False)
+            before = trainer.policies[0].actor_parameters.clone()
+            trainer.policies[0].actor_parameters.zero_()
+            assert trainer.learner.policy_copy.read(trainer.learner.weights)
+            assert torch.equal(trainer.policies[0].actor_parameters, before)
     finally:
         trainer.close()
 

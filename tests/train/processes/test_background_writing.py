@@ -12,7 +12,7 @@ import pytest
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.processes.background import Writing
-from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 
@@ -23,9 +23,9 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def begun(folder: Path, **changes: Any) -> OffPolicyTrainer:
+def begun(folder: Path, **changes: Any) -> Any:
     config = make_config("Pendulum-v1", **(OPTIONS | changes))
-    return OffPolicyTrainer(config, RunFolder.create(folder, config))
+    return make_trainer(config, RunFolder.create(folder, config))
 
 
 def test_jobs_are_done_in_order_and_the_newest_of_a_name_counts():
@@ -64,10 +64,10 @@ def test_learning_goes_on_while_a_slow_disk_takes_its_time(tmp_path, monkeypatch
     def slow(descriptor: int) -> None:
         """No flush ends before the learner has gone on, unless it is over."""
         if threading.current_thread() is not threading.main_thread() and not trainer.finished():
-            before = trainer.learner.updates
-            while trainer.learner.updates == before and not trainer.finished():
+            before = trainer.learner.updater.updates
+            while trainer.learner.updater.updates == before and not trainer.finished():
                 threading.Event().wait(0.001)
-            seen.append((before, trainer.learner.updates))
+            seen.append((before, trainer.learner.updater.updates))
         flush(descriptor)
 
     monkeypatch.setattr(os, "fsync", slow)
@@ -79,10 +79,10 @@ def test_learning_goes_on_while_a_slow_disk_takes_its_time(tmp_path, monkeypatch
     newest = checkpoints.newest(tmp_path / "checkpoints")
     assert newest is not None
     run, config = RunFolder.open(tmp_path)
-    again = OffPolicyTrainer(config, run, checkpoints.load(newest))
+    again: Any = make_trainer(config, run, checkpoints.load(newest))
     try:
-        assert again.step == trainer.step and again.policy.caveat is None
-        assert 0 < again.replay.held <= again.step
+        assert again.step == trainer.step and again.policies[0].caveat is None
+        assert 0 < again.learner.memory.held <= again.step
     finally:
         again.close()
 

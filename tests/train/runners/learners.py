@@ -19,10 +19,9 @@ from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
-from headrace.train.runners.in_process import runner_for
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.rendezvous import connect, leave, store_of
-from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.samples import Samples, minibatches, normalised, pick
 from headrace.train.storage.transitions import Transitions
@@ -94,13 +93,13 @@ def learn_100_times(folder: Path, algorithms: list[str]) -> None:
     for algo in algorithms:
         task, options = settings_of(algo)
         group = connect(where, store, lambda: False)
-        trainer: Any = runner_for(make_config(task, samplers=0, **options), RunFolder(folder), None, group)
+        trainer: Any = make_trainer(make_config(task, samplers=0, **options), RunFolder(folder), None, group)
         (policy,) = trainer.policies
         while updates(policy) < 100:
             trainer.iterate()
         shared = {name: tensor for name, tensor in policy.state().items() if name.startswith("curiosity")}
         shared.pop("curiosity.scaler.running", None)  # of a process's own environments
-        seen = {"seen": trainer.collector.observations["obs"][-1]}
+        seen = {"seen": trainer.source.collector.observations["obs"][-1]}
         found[algo] = policy.model() | policy.optimisers() | shared | seen
         trainer.close()
         leave()
@@ -156,7 +155,7 @@ def learnt_with_shared_chance(folder: Path, group: ProcessGroup) -> dict[str, to
     options: dict[str, Any] = SMALL | {"num_envs": 16 // group.size, "minibatch_size": 64 // group.size, "epochs": 2}
     options |= {"normalise_observations": True, "normalise_rewards": True, "normalise_advantages": True}
     config = make_config("CartPole-v1", **options, samplers=0)
-    trainer = Trainer(config, RunFolder(folder), None, group)
+    trainer: Any = make_trainer(config, RunFolder(folder), None, group)
     (policy,) = trainer.policies
     own, steps, chance = config.num_envs, config.num_steps, torch.Generator().manual_seed(3)
 

@@ -34,9 +34,9 @@ from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.normalisation import RunningStatistics
 from headrace.train.processes.start import worker_context
 from headrace.train.runners import data_parallel as parallel
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runners.data_parallel import _store
 from headrace.train.runners.process_group import ProcessGroup, _parcel
-from headrace.train.runners.synchronous import Trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.samples import minibatches
 from nightly import rest_nightly
@@ -152,16 +152,16 @@ def test_statistics_are_those_of_all_observations(tmp_path):
 def twin(rank: int, port: int, folder: Path, config: Config) -> None:
     """One of two processes that keeps what it has learnt."""
     dist.init_process_group("gloo", store=_store(port), rank=rank, world_size=2)
-    trainer = Trainer(config, RunFolder(folder), None, ProcessGroup(rank, 2))
+    trainer: Any = make_trainer(config, RunFolder(folder), None, ProcessGroup(rank, 2))
     for _ in range(4):
         trainer.iterate()
     policy = trainer.policies[0]
     kept = {"episodes": torch.tensor(trainer.tracker.episodes), "own": trainer.tracker.totals()[0]}
     kept |= {"losses": policy.losses} | policy.optimisers()
-    for experience in trainer.collector.experiences:
+    for experience in trainer.source.collector.experiences:
         kept |= experience.policy.model()
         kept |= {name: tensor for name, tensor in experience.policy.state().items() if name.endswith("mean")}
-        kept["observations"] = trainer.collector.observations["obs"]
+        kept["observations"] = trainer.source.collector.observations["obs"]
     torch.save(kept, folder / f"{rank}.pt")
     trainer.close()
     dist.destroy_process_group()

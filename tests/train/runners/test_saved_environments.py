@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.train import resume, train
-from headrace.train.runners import synchronous
+from headrace.train.runners import pool_source
 from headrace.train.runs.checkpoint import newest
 from headrace.train.runs.events import read_events
 from python_games import TABLE
@@ -45,7 +45,7 @@ def test_a_table_that_all_environments_hold_is_stored_once_and_the_run_resumes_e
 def test_states_that_are_too_large_are_left_out_with_one_remark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synchronous, "MOST_SAVED", MIB)
+    monkeypatch.setattr(pool_source, "MOST_SAVED", MIB)
     train(TABLE, run_dir=tmp_path, **tiny(96))
     assert stored(tmp_path) < MIB // 10
     told = "a resumed run will begin new episodes, as the states of the environments take more than 1.0 MiB"
@@ -57,7 +57,7 @@ def test_states_that_are_too_large_are_left_out_with_one_remark(
 
 @pytest.mark.nightly
 def test_a_run_that_must_repeat_stores_states_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synchronous, "MOST_SAVED", MIB)
+    monkeypatch.setattr(pool_source, "MOST_SAVED", MIB)
     train(TABLE, run_dir=tmp_path, deterministic=True, **tiny(32))
     assert stored(tmp_path) > TABLE_BYTES
     assert not remarks(tmp_path)

@@ -13,7 +13,7 @@ import torch
 from headrace.errors import StateError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
-from headrace.train.runners.in_process import runner_for
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import live
 from headrace.train.runs.folder import RunFolder
@@ -50,14 +50,14 @@ class Watching(Dashboard):
 @pytest.mark.parametrize("name", RUNS)
 def test_every_way_of_running_writes_the_weights_that_act(name, tmp_path):
     run = RunFolder.create(tmp_path / "run", RUNS[name])
-    trainer = runner_for(RUNS[name], run, None, ProcessGroup())
+    trainer: Any = make_trainer(RUNS[name], run, None, ProcessGroup())
     try:
         watching = Watching(run)
         trainer.train(watching)
         assert watching.found is not None
         model, step = watching.found
         assert 0 <= step <= trainer.step
-        now = trainer.checkpoint().model
+        now = trainer.saver.checkpoint().model
         assert {k: v.shape for k, v in model.items()} == {k: v.shape for k, v in now.items()}
     finally:
         trainer.close()

@@ -232,9 +232,9 @@ def test_a_run_that_raises_before_it_has_kept_anything_leaves_its_folder_free(tm
     own.write_text("mine")
     code = f"""
 import sys, headrace
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.runners.trainer import Trainer
 def fail(self): raise RuntimeError("in the first rollout")
-Trainer._collected = fail
+Trainer.iterate = fail
 headrace.train("CartPole-v1", total_steps=10**4, run_dir=sys.argv[1], quiet=True, **{TINY})
 """
     done = programs.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)

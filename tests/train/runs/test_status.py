@@ -130,20 +130,20 @@ def test_several_processes_have_one_log(tmp_path):
 def test_workers_that_die_are_in_the_log(tmp_path):
     from headrace.train.config.settings import make_config
     from headrace.train.logging.dashboard import Dashboard
-    from headrace.train.runners.off_policy import OffPolicyTrainer
+    from headrace.train.runners.assembly import make_trainer
 
     options = {"samplers": 1, "num_envs": 4, "total_steps": 600, "learning_starts": 64, "hidden": [8]}
     options |= {"minibatch_size": 16, "evaluate_episodes": 0, "video": False, "tensorboard": False, "viewer": False}
     config = make_config("Pendulum-v1", algo="sac", **options)
     run = RunFolder.create(tmp_path / "run", config)
-    trainer = OffPolicyTrainer(config, run)
+    trainer: Any = make_trainer(config, run)
     try:
         killed: list[int] = []
 
         class Killing(Dashboard):
             def update(self, progress, force=False):
                 if not killed and trainer.step > 100:
-                    killed.append(trainer.supervisor.pids()["sampler"])
+                    killed.append(trainer.source.supervisor.pids()["sampler"])
                     os.kill(killed[0], signal.SIGKILL)
 
         trainer.train(Killing(quiet=True))
@@ -161,7 +161,7 @@ def test_what_the_tuner_found_comes_before_the_run(tmp_path):
 
 
 def test_a_run_that_ends_before_it_reported_anything_leaves_no_log(tmp_path, monkeypatch):
-    from headrace.train.runners.synchronous import Trainer
+    from headrace.train.runners.trainer import Trainer
 
     def fail(self):
         raise RuntimeError("at once")

@@ -14,7 +14,7 @@ from headrace.train import train
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.agent import load_checkpoint
-from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 
@@ -59,15 +59,15 @@ def test_an_observation_that_is_not_finite_is_named(tmp_path: Path, algo: str) -
 
 def test_a_loss_that_is_not_finite_is_named(tmp_path: Path) -> None:
     config = make_config("Pendulum-v1", algo="sac", **options("sac"))
-    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
-    update = trainer.learner.update
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
+    update = trainer.learner.updater.update
 
     def poisoned() -> None:
         update()
-        if trainer.learner.updates == 20:
-            trainer.policy.actor_parameters[0] = torch.nan
+        if trainer.learner.updater.updates == 20:
+            trainer.policies[0].actor_parameters[0] = torch.nan
 
-    trainer.learner.update = poisoned  # type: ignore[method-assign]
+    trainer.learner.updater.update = poisoned  # type: ignore[method-assign]
     try:
         with pytest.raises(
             NotFiniteError,

@@ -26,7 +26,7 @@ from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
 from headrace.train.processes.counters import FREE, Counters
-from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.prioritised import PrioritisedReplay
@@ -90,17 +90,17 @@ def test_evaluations_take_no_more_than_their_share_of_the_cores():
 
 def test_several_samplers_share_the_steps(tmp_path):
     config = make_config("Pendulum-v1", **but(samplers=3, num_envs=2, total_steps=100_000_000))
-    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
 
     def stop() -> None:
-        while (trainer.counters.steps < 300).any():
+        while (trainer.source.counters.steps < 300).any():
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=stop, daemon=True).start()
     try:
         assert trainer.train(Dashboard(quiet=True)) == "interrupted"
-        assert trainer.step - 3 * 2 <= trainer.replay.steps <= trainer.step
+        assert trainer.step - 3 * 2 <= trainer.learner.memory.steps <= trainer.step
     finally:
         trainer.close()
 
@@ -111,7 +111,7 @@ def test_the_screen_shows_rates_and_evaluations(tmp_path, terminal):
     dashboard = Dashboard(screen)
     dashboard.console = Console(file=screen, force_terminal=terminal, width=110, color_system=None)
     config = make_config("Pendulum-v1", **with_evaluator(total_steps=1000))
-    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     try:
         trainer.train(dashboard)
     finally:
@@ -159,14 +159,14 @@ def test_waiting_for_the_replay_ratio_is_told_apart_from_waiting_for_the_learner
 
 def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
     config = make_config("Pendulum-v1", **with_evaluator(total_steps=20_000, replay_ratio=0.05))
-    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     over = threading.Event()
 
     def kill() -> None:
         chance, killed = random.Random(1), 0
         while killed < 8 and not over.wait(0.3):
-            pids = list(trainer.supervisor.pids().values())
-            if pids and trainer.counters.total_steps() > 0:
+            pids = list(trainer.source.supervisor.pids().values())
+            if pids and trainer.source.counters.total_steps() > 0:
                 with suppress(ProcessLookupError):  # dead already, and about to be replaced
                     os.kill(chance.choice(pids), signal.SIGKILL)
                     killed += 1
@@ -175,8 +175,8 @@ def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
     try:
         thread.start()
         assert trainer.train(Dashboard(quiet=True)) == "finished"
-        assert trainer.restarts >= 4
-        assert trainer.updates == int(0.05 * (20_000 - 400))
+        assert trainer.source.restarts >= 4
+        assert trainer.learner.updater.updates == int(0.05 * (20_000 - 400))
         assert trainer.step < 20_000 + 4
     finally:
         over.set()
@@ -187,10 +187,10 @@ def test_a_killed_sampler_and_a_killed_evaluator_are_replaced(tmp_path):
 def test_dqn_draws_by_priority(tmp_path):
     settings = but(algo="dqn", prioritised=True, n_step=3, dueling=True, importance_exponent=0.4)
     config = make_config("CartPole-v1", **settings)
-    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     try:
         assert trainer.train(Dashboard(quiet=True)) == "finished"
-        replay = trainer.learner.replay
+        replay = trainer.learner.updater.replay
         assert isinstance(replay, PrioritisedReplay)
         assert replay.importance > 0.9
         drawn = replay.read(replay.draw((256,), torch.Generator().manual_seed(0)))
@@ -204,8 +204,8 @@ def test_dqn_draws_by_priority(tmp_path):
 def test_actor_and_critics_learn_apart(tmp_path, algo):
     narrow = {"critic_hidden": (16,)} if algo == "crossq" else {}
     config = make_config("Pendulum-v1", **but(algo=algo, actor_device="cpu", **narrow))
-    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
-    policy = trainer.policy
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
+    policy = trainer.policies[0]
     assert isinstance(policy, OffPolicy)
     try:
         begun = {name: part.clone() for name, part in policy.parts.items()}
@@ -221,25 +221,25 @@ def test_actor_and_critics_learn_apart(tmp_path, algo):
 
 def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
     config = make_config("Pendulum-v1", **but(algo="sac", actor_device="cpu", total_steps=8000))
-    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     killed: list[int] = []
 
     def kill() -> None:
         while len(killed) < 3:
             time.sleep(0.4)
-            if trainer.counters.actor_updates[0] > 50 * (1 + len(killed)):
-                killed.append(trainer.supervisor.pids()["actor"])
+            if trainer.source.counters.actor_updates[0] > 50 * (1 + len(killed)):
+                killed.append(trainer.source.supervisor.pids()["actor"])
                 os.kill(killed[-1], signal.SIGKILL)
 
     threading.Thread(target=kill, daemon=True).start()
     try:
         assert trainer.train(Dashboard(quiet=True)) == "finished"
-        assert len(killed) - 1 <= trainer.restarts <= len(killed) and killed  # the last may fall as the run ends
+        assert len(killed) - 1 <= trainer.source.restarts <= len(killed) and killed  # the last may fall as the run ends
         trainer.learner.settle()
-        policy = trainer.policy
+        policy = trainer.policies[0]
         assert isinstance(policy, OffPolicy)
         steps = policy.optimiser_of("actor").steps
-        assert 0.3 * trainer.counters.actor_updates[0] < steps <= trainer.counters.actor_updates[0]
+        assert 0.3 * trainer.source.counters.actor_updates[0] < steps <= trainer.source.counters.actor_updates[0]
     finally:
         trainer.close()
 
@@ -262,10 +262,10 @@ def test_a_run_goes_on_with_its_replay(tmp_path):
     assert newest is not None
 
     def caveat(**changes: Any) -> tuple[int, str | None]:
-        trainer = OffPolicyTrainer(dataclasses.replace(config, **changes), run, checkpoints.load(newest))
+        trainer: Any = make_trainer(dataclasses.replace(config, **changes), run, checkpoints.load(newest))
         try:
-            assert trainer.rate_limiter.due(trainer.step) >= 0
-            return trainer.replay.held, trainer.policy.caveat
+            assert trainer.learner.rate_limiter.due(trainer.step) >= 0
+            return trainer.learner.memory.held, trainer.policies[0].caveat
         finally:
             trainer.close()
 
@@ -384,17 +384,19 @@ def test_mistakes_are_named(tmp_path, task, settings, words):
 
 def test_best_weights_are_those_that_were_evaluated(tmp_path):
     config = make_config("Pendulum-v1", **with_evaluator())
-    trainer = OffPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     try:
-        learning = trainer.policy.actor_parameters.clone()
+        learning = trainer.policies[0].actor_parameters.clone()
         evaluated = torch.randn_like(learning)
-        trainer.evaluations.publish(evaluated, torch.tensor([-100.0, 200.0, 123.0, 1.0], dtype=torch.float64))
-        trainer._read_counters()
-        assert torch.equal(trainer.policy.actor_parameters, learning)
-        trainer.evaluations.publish(-evaluated, torch.tensor([-200.0, 200.0, 456.0, 2.0], dtype=torch.float64))
-        trainer._read_counters()
-        assert trainer.best_return == -100.0
-        trainer.writing.wait()
+        trainer.source.evaluations.publish(evaluated, torch.tensor([-100.0, 200.0, 123.0, 1.0], dtype=torch.float64))
+        trainer.source.advance()
+        trainer._read()
+        assert torch.equal(trainer.policies[0].actor_parameters, learning)
+        trainer.source.evaluations.publish(-evaluated, torch.tensor([-200.0, 200.0, 456.0, 2.0], dtype=torch.float64))
+        trainer.source.advance()
+        trainer._read()
+        assert trainer.state.best_return == -100.0
+        trainer.saver.close()
         counters = json.loads((tmp_path / "checkpoints" / "best" / "state.json").read_text())
         assert counters["step"] == 123
     finally:

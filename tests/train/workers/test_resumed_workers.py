@@ -14,9 +14,8 @@ import pytest
 from headrace.train import resume, train
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runners.in_process import train_in_process
-from headrace.train.runners.off_policy import OffPolicyTrainer
-from headrace.train.runners.on_policy import OnPolicyTrainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.workers.replay_sampler import ReplaySampler
@@ -44,13 +43,12 @@ def but(**changes: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def gone_on(folder: Path) -> Iterator[OffPolicyTrainer | OnPolicyTrainer]:
+def gone_on(folder: Path) -> Iterator[Any]:
     """The trainer of a run that is resumed; its workers are not started."""
     run, config = RunFolder.open(folder)
     newest = checkpoints.newest(run.checkpoints)
     assert newest is not None
-    kind = OnPolicyTrainer if config.algo == "ppo" else OffPolicyTrainer
-    trainer = kind(config, run, checkpoints.load(newest))
+    trainer: Any = make_trainer(config, run, checkpoints.load(newest))
     try:
         yield trainer
     finally:
@@ -60,13 +58,13 @@ def gone_on(folder: Path) -> Iterator[OffPolicyTrainer | OnPolicyTrainer]:
 def test_samplers_play_other_episodes_when_a_run_goes_on(tmp_path):
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
     with gone_on(tmp_path) as trainer:
-        assert isinstance(trainer, OffPolicyTrainer)
-        before = int(trainer.replay.arrays["written"][0])
-        sampler = ReplaySampler(trainer.config, 0, 0, trainer.replay.writer(0), trainer.weights, trainer.counters)
+        before = int(trainer.learner.memory.arrays["written"][0])
+        writer = trainer.learner.memory.writer(0)
+        sampler = ReplaySampler(trainer.config, 0, 0, writer, trainer.learner.weights, trainer.source.counters)
         for _ in range(40):
             sampler.step()
         sampler.close()
-        rows = trainer.replay.arrays["record"]
+        rows = trainer.learner.memory.arrays["record"]
         first, again = rows[:40, 0], rows[before : before + 40, 0]
         assert (first != 0).any() and not (first[..., :4] == again[..., :4]).all(-1).any()
 
@@ -76,15 +74,15 @@ def test_ppo_too_plays_other_episodes_when_a_run_goes_on(tmp_path):
     settings = {k: v for k, v in settings.items() if k not in ("learning_starts", "replay_ratio")}
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
 
-    def begins(trainer: OnPolicyTrainer) -> np.ndarray:
-        sampler = RolloutSampler(trainer.config, 0, 0, trainer.rollouts, trainer.weights, trainer.counters)
+    def begins(trainer: Any) -> np.ndarray:
+        shared = trainer.learner.memory, trainer.learner.weights, trainer.source.counters
+        sampler = RolloutSampler(trainer.config, 0, 0, *shared)
         sampler.close()
         return sampler._seen
 
     with gone_on(tmp_path) as trainer:
-        assert isinstance(trainer, OnPolicyTrainer)
         later = begins(trainer)
-        trainer.counters.begun[0] = 0
+        trainer.source.counters.begun[0] = 0
         assert not (begins(trainer) == later).all(-1).any()
 
 
@@ -136,12 +134,11 @@ def test_the_first_updates_have_the_rates_of_where_the_run_was(tmp_path, schedul
     settings = but(schedules={"learning_rate": schedule}, replay_ratio=None)
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
     with gone_on(tmp_path) as trainer:
-        assert isinstance(trainer, OffPolicyTrainer)
         rates: list[float] = []
-        improve = trainer.learner._improve
-        trainer.learner._improve = lambda given: (rates.append(float(given.learning_rate)), improve(given))[1]  # type: ignore
-        with trainer.supervisor:
-            trainer._start()
+        improve = trainer.learner.updater._improve
+        trainer.learner.updater._improve = lambda given: (rates.append(float(given.learning_rate)), improve(given))[1]  # type: ignore
+        trainer.learner.begin(False)
+        with trainer.source.running(False):
             while not rates:
-                trainer._update()
+                trainer.learner.update()
         assert rates[0] == pytest.approx(schedule[1][1])

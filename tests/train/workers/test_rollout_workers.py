@@ -21,8 +21,8 @@ from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
-from headrace.train.runners.on_policy import OnPolicyTrainer
-from headrace.train.runners.synchronous import Trainer
+from headrace.train.processes.interrupt import Interrupt
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.rollout_slots import Slot
@@ -48,13 +48,14 @@ SETTINGS: dict[str, Any] = {
 NORMALISED: dict[str, Any] = {"normalise_observations": True, "normalise_rewards": True, "normalise_values": True}
 
 
-def begun(tmp_path, task: str = "Pendulum-v1", **settings: Any) -> OnPolicyTrainer:
+def begun(tmp_path, task: str = "Pendulum-v1", **settings: Any) -> Any:
     config = make_config(task, **(SETTINGS | settings))
-    return OnPolicyTrainer(config, RunFolder.create(tmp_path, config))
+    return make_trainer(config, RunFolder.create(tmp_path, config))
 
 
-def sampler_of(trainer: OnPolicyTrainer) -> RolloutSampler:
-    return RolloutSampler(trainer.config, 0, 0, trainer.rollouts, trainer.weights, trainer.counters)
+def sampler_of(trainer: Any) -> RolloutSampler:
+    learner = trainer.learner
+    return RolloutSampler(trainer.config, 0, 0, learner.memory, learner.weights, learner.shared)
 
 
 def filled(sampler: RolloutSampler) -> Slot:
@@ -65,9 +66,9 @@ def filled(sampler: RolloutSampler) -> Slot:
     return slot
 
 
-def write_rollout(slot: Slot, trainer: Trainer, log_probs: torch.Tensor) -> None:
+def write_rollout(slot: Slot, trainer: Any, log_probs: torch.Tensor) -> None:
     """A rollout of the synchronous loop, as a sampler would have written it."""
-    collector, (experience,) = trainer.collector, trainer.collector.experiences
+    collector, (experience,) = trainer.source.collector, trainer.source.collector.experiences
     slot.begin(True)
     slot.observations[...] = collector.observations[observation_name(experience.agent_group)].numpy()
     slot.actions[...], slot.log_probs[...] = experience.actions.numpy(), log_probs.view(slot.log_probs.shape).numpy()
@@ -88,31 +89,31 @@ def write_rollout(slot: Slot, trainer: Trainer, log_probs: torch.Tensor) -> None
 )
 def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settings):
     config = make_config(task, **(SETTINGS | settings | {"samplers": 0}))
-    alone = Trainer(config, RunFolder.create(tmp_path / "0", config))
+    alone: Any = make_trainer(config, RunFolder.create(tmp_path / "0", config))
     apart = begun(tmp_path / "1", task, **settings)
     try:
-        assert torch.equal(alone.policies[0].actor_parameters, apart.policy.actor_parameters)
-        before = apart.policy.actor_parameters.clone()
-        alone.collector.draw(alone.generator)
-        (samples,) = alone.collector.collect()
-        slot = apart.rollouts.free(0)
+        assert torch.equal(alone.policies[0].actor_parameters, apart.policies[0].actor_parameters)
+        before = apart.policies[0].actor_parameters.clone()
+        alone.source.collector.draw(alone.source.generator)
+        (samples,) = alone.source.collector.collect()
+        slot = apart.learner.memory.free(0)
         assert slot is not None
         write_rollout(slot, alone, samples.log_probs)
-        apart.rollouts.publish(0)
-        apart.learner.generator.set_state(alone.generator.get_state())
-        alone.policies[0].learn(samples, 0, alone.generator)
-        assert apart.learner.learn()
+        apart.learner.memory.publish(0)
+        apart.learner.generator.set_state(alone.source.generator.get_state())
+        alone.policies[0].learn(samples, 0, alone.source.generator)
+        assert apart.learner.update()
         assert int(slot.ended) == (4 if task == "Pendulum-v1" else 0)
-        assert (apart.policy.actor_parameters - before).abs().max() > 1e-3
+        assert (apart.policies[0].actor_parameters - before).abs().max() > 1e-3
         torch.testing.assert_close(
-            apart.policy.actor_parameters, alone.policies[0].actor_parameters, rtol=1e-3, atol=2e-5
+            apart.policies[0].actor_parameters, alone.policies[0].actor_parameters, rtol=1e-3, atol=2e-5
         )
-        assert apart.learner.staleness()["divergence"] == pytest.approx(0.0, abs=1e-6)
-        assert apart.learner.updates == int(alone.policies[0].optimisers()["steps"])
+        assert apart.learner.details()["staleness"]["divergence"] == pytest.approx(0.0, abs=1e-6)
+        assert apart.policies[0].updates == int(alone.policies[0].optimisers()["steps"])
         if config.normalise_observations:
             known = [normaliser.pack() for normaliser in alone.policies[0].normalisers.values()]
             assert len(known) == 2
-            torch.testing.assert_close(apart.policy_copy.known(), torch.cat(known))
+            torch.testing.assert_close(apart.learner.policy_copy.known(), torch.cat(known))
     finally:
         alone.close()
         apart.close()
@@ -123,20 +124,21 @@ def test_a_sampler_writes_what_happened(tmp_path):
     try:
         sampler = sampler_of(trainer)
         observations, values = [0.1, -0.2, 0.5, 0.4, 0.7, 9.0, 50.0], [-20.0, 100.0, 50.0]  # means, variances, count
-        trainer.policy_copy.take(trainer.policy_copy.vector, torch.tensor([*observations, *values]).double())
+        copy = trainer.learner.policy_copy
+        copy.take(copy.vector, torch.tensor([*observations, *values]).double())
         trainer.learner.publish()
         slot = filled(sampler)
-        assert (slot.versions == trainer.weights.version).all()
+        assert (slot.versions == trainer.learner.weights.version).all()
         assert bool(slot.fresh)
         inputs = torch.empty(256 * 4, 3)
-        trainer.policy.encoder(torch.from_numpy(slot.observations[:-1]).flatten(0, 1), inputs)
-        params, _ = trainer.policy.forward(inputs)
+        trainer.policies[0].encoder(torch.from_numpy(slot.observations[:-1]).flatten(0, 1), inputs)
+        params, _ = trainer.policies[0].forward(inputs)
         actions = torch.from_numpy(slot.actions).flatten(0, 1)
-        log_probs = trainer.policy.distribution.evaluate(params, actions)[0]
+        log_probs = trainer.policies[0].distribution.evaluate(params, actions)[0]
         torch.testing.assert_close(torch.from_numpy(slot.log_probs).flatten(), log_probs, rtol=1e-4, atol=1e-4)
         assert len(np.unique(slot.actions)) > 1000
         # the same actions in another pool of the same seed
-        taken = trainer.policy.distribution.to_env(torch.from_numpy(slot.actions)).numpy()
+        taken = trainer.policies[0].distribution.to_env(torch.from_numpy(slot.actions)).numpy()
         with headrace.make(
             "Pendulum-v1", num_envs=4, seed=seed_of(trainer.config, 0, 0), autoreset="same_step"
         ) as pool:
@@ -153,7 +155,7 @@ def test_a_sampler_writes_what_happened(tmp_path):
                     assert slot.places[: int(slot.ended)].tolist() == [4 * t + n for n in range(4)]
         assert int(slot.ended) == 4
         last = slot.observations[-1].copy()
-        assert trainer.learner.learn()
+        assert trainer.learner.update()
         slot = filled(sampler)
         np.testing.assert_array_equal(slot.observations[0], last)
         assert not bool(slot.fresh)
@@ -177,12 +179,12 @@ def test_all_kinds_of_observations_are_learnt_from(tmp_path, task, settings):
     try:
         sampler = sampler_of(trainer)
         for _ in range(2):
-            before = trainer.policy.actor_parameters.clone()
+            before = trainer.policies[0].actor_parameters.clone()
             filled(sampler)
-            assert trainer.learner.learn()
-            assert not torch.equal(trainer.policy.actor_parameters, before)
-            assert torch.isfinite(trainer.policy.actor_parameters).all()
-            assert abs(trainer.learner.staleness()["divergence"]) < 1e-5
+            assert trainer.learner.update()
+            assert not torch.equal(trainer.policies[0].actor_parameters, before)
+            assert torch.isfinite(trainer.policies[0].actor_parameters).all()
+            assert abs(trainer.learner.details()["staleness"]["divergence"]) < 1e-5
         sampler.close()
     finally:
         trainer.close()
@@ -196,16 +198,16 @@ def test_a_sampler_without_a_free_slot_waits_and_drops_nothing(tmp_path):
     try:
         for learnt in range(4):
             until = time.monotonic() + 30
-            while trainer.rollouts.waiting < 2:
+            while trainer.learner.memory.waiting < 2:
                 assert time.monotonic() < until
                 time.sleep(0.001)
             time.sleep(0.02)
-            assert trainer.counters.total_steps() == (learnt + 2) * 64 * 4
-            assert trainer.learner.learn()
+            assert trainer.source.counters.total_steps() == (learnt + 2) * 64 * 4
+            assert trainer.learner.update()
         assert trainer.learner.steps == 4 * 64 * 4
-        assert trainer.learner.staleness()["versions"] >= 1
+        assert trainer.learner.details()["staleness"]["versions"] >= 1
     finally:
-        trainer.counters.stop()
+        trainer.source.counters.stop()
         thread.join()
         sampler.close()
         trainer.close()
@@ -223,10 +225,11 @@ def test_ctrl_c_leaves_out_the_epochs_that_have_not_begun(tmp_path):
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGINT)
 
-        with trainer._interrupt:
+        with Interrupt() as interrupt:
+            trainer.learner.begin(interrupt)
             threading.Thread(target=press_once_it_learns, daemon=True).start()
-            assert trainer.learner.learn()
-        assert 0 < trainer.learner.updates < 10_000 * 2
+            assert trainer.learner.update()
+        assert 0 < trainer.policies[0].updates < 10_000 * 2
         sampler.close()
     finally:
         trainer.close()
@@ -264,10 +267,10 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     assert float(point.model["normaliser.count"]) == learnt
     assert float(point.state["rewards.count"]) == learnt
     config = Config.from_json((tmp_path / "config.json").read_text())
-    again = OnPolicyTrainer(config, RunFolder(tmp_path), point)
+    again: Any = make_trainer(config, RunFolder(tmp_path), point)
     assert again.learner.steps == learnt
-    assert float(again.policy_copy.known()[-1]) == learnt
-    assert torch.equal(again.policy.model()["network.log_std"], point.model["network.log_std"])
+    assert float(again.learner.policy_copy.known()[-1]) == learnt
+    assert torch.equal(again.policies[0].model()["network.log_std"], point.model["network.log_std"])
     again.close()
     result = resume(tmp_path, quiet=True, total_steps=6000)
     assert result.steps >= 6000
@@ -282,8 +285,8 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
     def kill() -> None:
         while len(killed) < 6:
             time.sleep(0.2)
-            for name, pid in trainer.supervisor.pids().items():
-                if name.startswith("sampler") and trainer.counters.total_steps() > 0 and len(killed) < 6:
+            for name, pid in trainer.source.supervisor.pids().items():
+                if name.startswith("sampler") and trainer.source.counters.total_steps() > 0 and len(killed) < 6:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
@@ -292,10 +295,10 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
     try:
         thread.start()
         assert trainer.train(Dashboard(quiet=True)) == "finished"
-        assert trainer.restarts >= 2
+        assert trainer.source.restarts >= 2
         assert trainer.learner.steps == -(-100_000 // 256) * 256
-        assert (trainer.counters.steps > 0).all()
-        assert torch.isfinite(trainer.policy.actor_parameters).all()
+        assert (trainer.source.counters.steps > 0).all()
+        assert torch.isfinite(trainer.policies[0].actor_parameters).all()
     finally:
         trainer.close()
 

@@ -26,7 +26,7 @@ from headrace.train.algorithms.graphs import EAGER_CALLS
 from headrace.train.config.settings import Config
 from headrace.train.logging import memory_use
 from headrace.train.logging.hardware import gpu_use, processor_seconds
-from headrace.train.runners.off_policy import OffPolicyTrainer
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 
 REPLAY = 100_000  # maximum size of a probe's replay, in steps, as a probe does not collect more
@@ -112,9 +112,9 @@ def _wait(device: torch.device) -> None:
 
 def _rates(config: Config, seconds: float, run_dir: Path) -> dict[str, Any]:
     """Returns the attributes of a `Probe`, except its size."""
-    trainer = _Trial(config, RunFolder.create(run_dir, config))
+    trainer = make_trainer(config, RunFolder.create(run_dir, config))
     try:
-        return trainer.rates(seconds)
+        return _Trial(trainer).rates(seconds)
     finally:
         trainer.close()
         if trainer.device.type == "cuda":
@@ -131,14 +131,20 @@ class _State(NamedTuple):
     all: float | None
 
 
-class _Trial(OffPolicyTrainer):
+class _Trial:
     """A run that ends once it has been measured."""
+
+    def __init__(self, trainer: Any):
+        self.config, self.device = trainer.config, trainer.device
+        self.learner, self.source = trainer.learner, trainer.source
+        self.counters, self.supervisor = self.source.counters, self.source.supervisor
 
     def rates(self, seconds: float) -> dict[str, Any]:
         """Measures some windows; returns the attributes of a `Probe`, except its size."""
-        self._start()
-        # the workers have been started before, so that the limit applies only to the learner
-        with memory_use.limited(self.device, int(MEMORY_SHARE * memory_use.free(self.device))):
+        self.learner.begin(False)
+        # the workers are started before memory is limited, so that the limit applies only to the learner
+        limit = int(MEMORY_SHARE * memory_use.free(self.device))
+        with self.source.running(False), memory_use.limited(self.device, limit):
             self._warm_up()
             windows = [self._window(seconds / WINDOWS) for _ in range(WINDOWS)]
             if any(_differ([window[name] or 0.0 for window in windows]) for name in ("sampling", "updates")):
@@ -148,13 +154,13 @@ class _Trial(OffPolicyTrainer):
         for name in windows[0]:
             known = [rate for window in windows if (rate := window[name]) is not None]
             middle[name] = statistics.median(known) if known else None
-        return {**middle, "gpu": busy, "staleness": self.learner.staleness().get("versions")}
+        return {**middle, "gpu": busy, "staleness": self.learner.figures().details["staleness"].get("versions")}
 
     def _warm_up(self) -> None:
         """Trains until every sampler has taken steps, and the first updates have compiled code and captured graphs."""
         least = UPDATES + (EAGER_CALLS if self.device.type == "cuda" else 0)
         until = time.monotonic() + (PATIENCE_ON_A_CLUSTER if self.config.ray else PATIENCE)
-        while self.learner.updates < least or not (self.counters.steps > 0).all():
+        while self.learner.updater.updates < least or not (self.counters.steps > 0).all():
             self._learn_and_check(SETTLE / 2)
             if time.monotonic() > until:
                 raise WorkerError(f"after {PATIENCE:.0f} s there were no steps of each sampler and no updates")
@@ -179,11 +185,11 @@ class _Trial(OffPolicyTrainer):
         _wait(self.device)
         workers = processor_seconds(list(self.supervisor.pids().values()))
         mine = None if workers is None else time.process_time() + workers
-        steps, updates = self.counters.total_steps(), self.learner.updates
+        steps, updates = self.counters.total_steps(), self.learner.updater.updates
         return _State(time.perf_counter(), steps, updates, mine, _all_processor_seconds())
 
     def _learn_and_check(self, seconds: float) -> None:
-        self._learn(max(0.0, seconds))
+        self.learner.pace.run(max(0.0, seconds))
         for words in self.supervisor.check():
             raise WorkerError(words.partition(";")[0])
 

@@ -22,8 +22,10 @@ from headrace.pool.views.make import make, make_torch
 from headrace.pool.wrappers import Step, TransformReward, unwrapped
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.device import DeviceCollector
-from headrace.train.collect.host import HostCollector
+from headrace.train.collect.host import HOST, HostCollector
 from headrace.train.collect.self_play import check_copies
+from headrace.train.collect.step_collector import StepCollector
+from headrace.train.collect.steps import Frames, replays_steps
 from headrace.train.config import user_objects
 from headrace.train.config.registry import Capabilities, algorithms, find_algorithm
 from headrace.train.config.settings import Config
@@ -33,6 +35,7 @@ from headrace.train.modules.action_masks import check_masks, has_masks
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.processes.allocator import keep_freed_memory
+from headrace.train.storage.step_replay import StepReplay
 
 MANY_ROWS = 1024  # rows of network inputs from which on matrix products are faster on several cores
 
@@ -53,8 +56,11 @@ def make_pool(config: Config, **changes: Any) -> Pool:
 def training_pool(config: Config) -> Pool | TorchPool:
     """Returns the pool to train with, on the policies' device if the task can run there.
 
-    A pool with a ``batch_size``, whose groups of environments take turns, is always on the host.
+    A pool with a ``batch_size``, whose groups of environments take turns, is always on the host, and so is that of a
+    run with a replay of steps, whose observations are those that are stored.
     """
+    if replays_steps(config):
+        return rewarded(config, make_pool(config, autoreset="next_step", **Frames.of(config).options))
     return rewarded(config, _training_pool(config))
 
 
@@ -96,18 +102,22 @@ def _training_pool(config: Config) -> Pool | TorchPool:
 
 
 def make_collector(
-    config: Config, pool: Any, policies: Sequence[Policy], device: torch.device
-) -> DeviceCollector | HostCollector:
+    config: Config, pool: Any, policies: Sequence[Policy], device: torch.device, replay: StepReplay | None = None
+) -> DeviceCollector | HostCollector | StepCollector:
     """Returns the collector for a pool.
 
     Args:
         pool: a `Pool` or a `TorchPool`, or a wrapper of one.
+        replay: what the steps of the single policy are written to; None to learn from rollouts.
 
     Raises:
         OptionError: the rollout's observations need more memory than the device has free.
     """
+    if replay is not None:
+        check_room(config, build_task(config.task, **config.env_options).spec, HOST)
+        return StepCollector(config, pool, policies[0], device, replay.writer(0))
     there = isinstance(unwrapped(pool), TorchPool)
-    check_room(config, pool.spec, device if there else torch.device("cpu"))
+    check_room(config, pool.spec, device if there else HOST)
     if there:
         return DeviceCollector(config, pool, policies)
     return HostCollector(config, pool, policies, device)
@@ -208,18 +218,18 @@ def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
     return setups
 
 
-def make_policies(config: Config, pool: Pool | TorchPool, device: torch.device) -> list[Policy]:
+def make_policies(config: Config, pool: Any, device: torch.device) -> list[Policy]:
     """Calls `prepare`, and returns the policies of a run, with networks initialised from the configuration's seed.
 
     Args:
-        pool: the pool, or a wrapper of one, whose spec describes the agents.
+        pool: the pool that they act in, or a wrapper of one; None where other processes have the pools.
 
     Raises:
         OptionError: as for `agent_groups`, or a policy cannot be made with its settings.
     """
-    groups = agent_groups(config, pool.spec)
+    groups = agent_groups(config, build_task(config.task, **config.env_options).spec)
     prepare(config, groups.values())
-    there = isinstance(unwrapped(pool), TorchPool)
+    there = pool is not None and isinstance(unwrapped(pool), TorchPool)
     return [
         make_policy(name, config.of_policy(name), agent_group.on(device) if there else agent_group, device)
         for name, agent_group in groups.items()

@@ -26,58 +26,58 @@ class Training:
     Properties are the present values. All methods must be called in the thread in which callbacks are called.
     """
 
-    def __init__(self, runner: _Runner, callbacks: Callbacks):
-        self._runner, self._callbacks = runner, callbacks
+    def __init__(self, trainer: _Trainer, callbacks: Callbacks):
+        self._trainer, self._callbacks = trainer, callbacks
 
     @property
     def config(self) -> Config:
         """The run's settings."""
-        return self._runner.config
+        return self._trainer.config
 
     @property
     def run_dir(self) -> Path:
         """The run folder."""
-        return self._runner.run.path
+        return self._trainer.run.path
 
     @property
     def step(self) -> int:
         """The number of agent steps so far, in all environments together."""
-        return self._runner.step
+        return self._trainer.step
 
     @property
     def seconds(self) -> float:
         """The seconds spent on training so far, including those before a resumption."""
-        return self._runner.seconds
+        return self._trainer.seconds
 
     @property
     def episodes(self) -> int:
         """The number of episodes that have ended."""
-        return self._runner.tracker.episodes
+        return self._trainer.tracker.episodes
 
     @property
     def updates(self) -> int:
         """The number of gradient steps of the first policy so far; reading it waits for the device."""
-        return self._runner.policies[0].updates
+        return self._trainer.policies[0].updates
 
     @property
     def mean_return(self) -> float | None:
         """The mean return of the last ``stop_episodes`` episodes of the first policy; None before one has ended."""
-        return self._runner.tracker.mean_return()
+        return self._trainer.tracker.mean_return()
 
     @property
     def mean_length(self) -> float | None:
         """The mean length of the same episodes, in agent steps; None before one has ended."""
-        return self._runner.tracker.mean_length()
+        return self._trainer.tracker.mean_length()
 
     @property
     def losses(self) -> Mapping[str, float]:
         """The statistics of the first policy's last updates by name; reading them waits for the device."""
-        return self._runner.policies[0].last_losses()
+        return self._trainer.policies[0].last_losses()
 
     @property
     def evaluation(self) -> Mapping[str, float]:
         """The evaluator's last result, with ``return`` and ``step``; empty without one."""
-        return self._runner.evaluation
+        return self._trainer.source.evaluation
 
     def log(self, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Adds numbers by name to the object ``own`` of the next line of metrics; a later value replaces an earlier.
@@ -97,7 +97,7 @@ class Training:
         Raises:
             OptionError: a setting cannot have a schedule, or its value is out of bounds.
         """
-        self._runner.set_rates(values)
+        self._trainer.set_rates(values)
 
     def stop(self) -> None:
         """Ends the run as Ctrl-C does, once the callback has returned: with a checkpoint, so that it can be resumed."""
@@ -105,11 +105,11 @@ class Training:
 
     def save(self) -> None:
         """Writes a checkpoint now, and waits until it is written."""
-        self._runner.save()
+        self._trainer.saver.save()
 
     def agent(self) -> Agent:
         """Returns an agent with copies of the present policies, as `headrace.load` does."""
-        return self._runner.agent()
+        return self._trainer.saver.agent()
 
 
 class Callback:
@@ -150,23 +150,22 @@ CallbackLike = Callback | Callable[[Training, Mapping[str, Any]], None]
 """a callback, or a function for `Callback.on_log`"""
 
 
-class _Runner(Protocol):
-    """The part of a `headrace.train.runners.runner.Runner` that callbacks use."""
+class _Trainer(Protocol):
+    """The part of a `headrace.train.runners.trainer.Trainer` that callbacks use."""
 
     config: Config
     run: Any
-    step: int
-    evaluation: dict[str, float]
+    policies: Sequence[Any]
+    source: Any
+    saver: Any
 
     @property
-    def policies(self) -> Sequence[Any]: ...
+    def step(self) -> int: ...
     @property
     def seconds(self) -> float: ...
     @property
     def tracker(self) -> Any: ...
     def set_rates(self, values: Mapping[str, float]) -> None: ...
-    def save(self) -> object: ...
-    def agent(self) -> Agent: ...
 
 
 class Callbacks:
@@ -174,16 +173,16 @@ class Callbacks:
 
     Args:
         given: the user's callbacks.
-        runner: the runner of the run.
+        trainer: the run.
 
     Attributes:
         own: metrics of callbacks for the next line of metrics.
         stopped: whether a callback has called `Training.stop`.
     """
 
-    def __init__(self, given: Sequence[Callback], runner: _Runner):
-        self._each, self._runner = given, runner
-        self._training = Training(runner, self)
+    def __init__(self, given: Sequence[Callback], trainer: _Trainer):
+        self._each, self._trainer = given, trainer
+        self._training = Training(trainer, self)
         self._written: deque[Path] = deque()
         self.own: dict[str, float] = {}
         self.stopped = False
@@ -227,7 +226,7 @@ class Callbacks:
         except Exception:
             if save:
                 with suppress(HeadraceError):  # only the callback's error is reported
-                    self._runner.save()
+                    self._trainer.saver.save()
             raise
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task, is_known_here_only
 from headrace.train.collect.setup import policy_setups
+from headrace.train.config.registry import find_algorithm
 from headrace.train.config.settings import Config
 from headrace.train.config.usage import check_asked_for
 
@@ -15,6 +16,8 @@ def check_workers(config: Config) -> None:
     Raises:
         OptionError: it does not; the message names the reason.
     """
+    if not find_algorithm(config.algo).capabilities.workers:
+        raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
     spec = build_task(config.task, **config.env_options).spec
     if spec.agents:
         raise OptionError(f"{config.task} has several agents: train it with samplers=0")

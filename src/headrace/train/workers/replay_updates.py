@@ -19,7 +19,7 @@ from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers.actor_learner import CRITIC, Exchange
 
 
-class ReplayLearner(StepLearner):
+class ReplayUpdates(StepLearner):
     """A policy that learns from a replay and publishes its weights.
 
     Args:

@@ -6,35 +6,54 @@ updates.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from headrace.errors import OptionError
+from headrace.pool.registry import build_task
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.vtrace import vtrace
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.normalisation import RewardScaler
-from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.processes.counters import Counters
+from headrace.train.runners.pace import Pace
+from headrace.train.runners.parts import SamplerLearner
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.samples import Samples
-from headrace.train.workers.policy_copy import PolicyCopy
+from headrace.train.workers import rollout_sampler
 
 ROWS = 1024  # maximum rows of a forward pass before updates, as activations of images need much memory
 
 
-class RolloutLearner:
+class RolloutLearner(SamplerLearner):
     """A policy that learns from samplers' rollouts and publishes its weights.
 
     Attributes:
+        memory: the slots of rollouts.
         steps: number of agent steps that have been used, including those before a resumption.
-        updates: number of gradient steps, including those before a resumption.
+
+    Raises:
+        OptionError: the policy is recurrent.
     """
 
-    def __init__(self, config: Config, policy: OnPolicy, rollouts: Rollouts, weights: WeightBuffer) -> None:
-        self.config, self.policy, self.rollouts, self.weights = config, policy, rollouts, weights
-        self.device, self._encoder, self._policy_copy = policy.device, policy.encoder, PolicyCopy(policy)
-        self.steps = self.updates = 0
+    memory: Rollouts
+
+    def __init__(self, config: Config, policy: OnPolicy, shared: Counters):
+        super().__init__(policy, shared)
+        if policy.memory_size:
+            raise OptionError("a recurrent network is for samplers=0: workers do not hand its memory on")
+        self.config, self.device, self._encoder = config, policy.device, policy.encoder
+        stored = policy.distribution.action_shape, torch.empty(0, dtype=policy.distribution.action_dtype).numpy().dtype
+        sizes = config.samplers, config.rollout_slots, config.num_steps, config.num_envs, sum(policy.heads)
+        space = build_task(config.task, **config.env_options).spec.observation
+        self.memory = Rollouts(space, *stored, *sizes)
+        self.steps = 0
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self._scalers: list[RewardScaler] = []
         if config.normalise_rewards:
@@ -42,47 +61,79 @@ class RolloutLearner:
             self._scalers = [RewardScaler(config.num_envs, config.gamma, self.device) for _ in range(config.samplers)]
             for scaler in self._scalers:
                 scaler.statistics = policy.reward_scaler.statistics
-        rows = config.num_steps * config.num_envs
-        self._inputs = torch.zeros(rows, *policy.encoder.shape, dtype=policy.encoder.dtype, device=self.device)
+        self._rows = config.num_steps * config.num_envs
+        self._inputs = torch.zeros(self._rows, *policy.encoder.shape, dtype=policy.encoder.dtype, device=self.device)
         self._measured: tuple[Tensor, Tensor] | None = None
+        self.pace = Pace(self.update, lambda: self.finished(self.steps), lambda: policy.updates)
 
-    def learn(self) -> bool:
+    def sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return rollout_sampler.work, (self.config, number, self.memory, self.weights, self.shared)
+
+    def begin(self, interrupt: object) -> None:
+        self.policy.interrupted = lambda: bool(interrupt)  # all updates from a rollout may take too long after Ctrl-C
+        self.pace.begin()
+
+    def learn(self, rollouts: list[Any], step: int) -> None:
+        self.pace.run()
+
+    def update(self) -> bool:
         """Makes all updates from one rollout, and publishes the weights; returns whether there was a rollout."""
-        found = self.rollouts.next()
+        found = None if self.finished(self.steps) else self.memory.next()
         if found is None:
             return False
         with torch.inference_mode():
             samples = self._samples(*found)
         self.policy.learn(samples, self.steps, self.generator)
-        self.steps += len(self._inputs)
+        self.steps += self._rows
         self.publish()
-        self.updates = self.policy.updates
         return True
 
+    def finished(self, step: int) -> bool:
+        """As `Learner.finished`; all steps of the run have been learnt from, which it counts itself."""
+        return self.steps >= self.config.total_steps
+
     def publish(self) -> None:
-        self._policy_copy.publish(self.weights)
+        self.policy_copy.publish(self.weights)
 
-    def settle(self) -> None:
-        """Does nothing, as no other process learns."""
+    # -- for reporting ---------------------------------------------------------------------------
 
-    def statistics(self) -> Tensor | None:
-        """Returns the statistics of the last update; None if there was none."""
-        return self.policy.losses
+    def split(self) -> dict[str, float]:
+        return self.pace.split()
 
-    def staleness(self) -> dict[str, float]:
-        """Returns the age of the last rollout, in versions of the weights and as a KL divergence, by name."""
+    def speeds(self) -> dict[str, float | None]:
+        """As `Learner.speeds`; a rollout may be smaller than a minibatch."""
+        return self.pace.speeds(min(self._rows, self.config.minibatch_size))
+
+    def counts(self) -> dict[str, int]:
+        return {"updates": self.policy.updates}
+
+    def details(self) -> dict[str, Any]:
+        """Returns the age of the last rollout, in versions of the weights and as a KL divergence."""
         if self._measured is None:
-            return {}
+            return {"staleness": {}}
         versions, divergence = self._measured
-        return {"versions": float(versions), "divergence": float(divergence)}
+        return {"staleness": {"versions": float(versions), "divergence": float(divergence)}}
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def counters(self) -> dict[str, Any]:
+        return {"learnt": self.steps}
 
     def state(self) -> dict[str, Tensor]:
-        """Returns further tensors of a checkpoint; samplers begin new episodes when the run is resumed."""
-        return checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {}
+        """As `Learner.state`; rollouts that wait for the learner are not saved."""
+        state = {"generator": self.generator.get_state()}
+        return state | (checkpoints.prefixed("rewards", self._scalers[0].statistics.state()) if self._scalers else {})
 
-    def load_state(self, saved: dict[str, Tensor]) -> None:
+    def load(self, point: Checkpoint, step: int) -> None:
+        self.steps = point.counters["learnt"]
+        self.generator.set_state(point.state["generator"])
         if self._scalers:
-            self._scalers[0].load(checkpoints.group("rewards", saved))
+            self._scalers[0].load(checkpoints.group("rewards", point.state))
+
+    def close(self) -> None:
+        self.memory.close()
+
+    # -- samples ---------------------------------------------------------------------------------
 
     def _samples(self, sampler: int, slot: Slot) -> Samples:
         """Returns a slot's rollout as samples; releases the slot, and updates all statistics."""
@@ -96,7 +147,7 @@ class RolloutLearner:
             )
         )  # fmt: skip
         versions, fresh = torch.from_numpy(slot.versions).double(), bool(slot.fresh)
-        self.rollouts.release(sampler)
+        self.memory.release(sampler)
 
         if self._scalers:
             scaler = self._scalers[sampler]

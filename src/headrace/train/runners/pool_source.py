@@ -1,0 +1,273 @@
+"""A pool in this process as the source of experience: rollouts are collected in turn with updates."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headrace.errors import ActionError, StateError, TrustError
+from headrace.pool.torch.pool import TorchPool
+from headrace.pool.wrappers import unwrapped
+from headrace.train.algorithms.graphs import Graph
+from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.collector import Collector
+from headrace.train.collect.curriculum import options_at, words_of
+from headrace.train.collect.device import DeviceCollector
+from headrace.train.collect.self_play import SelfPlay
+from headrace.train.collect.setup import make_collector, make_policies, training_pool
+from headrace.train.collect.steps import make_replay, replays_steps
+from headrace.train.config.settings import Config
+from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.logging.timer import Timer
+from headrace.train.play.judging import judged
+from headrace.train.runners.parts import News, Scored, Source, model_of
+from headrace.train.runners.process_group import ProcessGroup
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.events import one_line
+
+MOST_SAVED = 256 << 20  # bytes of the environments' states in a checkpoint; larger ones are left out
+AT_ONCE = 64 << 20  # approximate bytes of the states that are taken from a pool at a time
+
+
+class PoolSource(Source):
+    """A pool, and the collector of rollouts from it.
+
+    Args:
+        step: agent steps of the run so far.
+        group: the processes that train together, each with environments of its own.
+
+    Attributes:
+        replay: what the collector writes steps to; None where policies learn from rollouts.
+        taken: agent steps of the last rollout, of all processes together.
+        generator: the source of random numbers of actions and, in learning, of minibatches.
+    """
+
+    speeds_name = "steps_per_second"
+    collector: Collector
+    taken = 0
+
+    def __init__(self, config: Config, step: int, device: torch.device, group: ProcessGroup):
+        super().__init__()
+        self.config, self.device, self.group, self.steps = config, device, group, step
+        self.options = options_at(config, step)
+        self.pool: Any = training_pool(self._present)
+        self.policies = make_policies(config, self.pool, device)
+        self.replay = make_replay(config, sum(self.policies[0].heads)) if replays_steps(config) else None
+        self._collect_with_pool()
+        self.generator = torch.Generator("cpu" if config.host_random else device).manual_seed(config.seed)
+        self.self_play = SelfPlay(self.collector.experiences)
+        self._timer = Timer(device, "rollout")
+        self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
+
+    @property
+    def _present(self) -> Config:
+        """The settings, with the options of the task as they are now."""
+        return dataclasses.replace(self.config, env_options=self.options)
+
+    def _collect_with_pool(self) -> None:
+        """Makes the collector for the pool; its rollouts are CUDA graphs where they can be."""
+        self.collector = make_collector(self._present, self.pool, self.policies, self.device, self.replay)
+        for experience in self.collector.experiences:
+            experience.static = experience.static or self.group.size > 1  # so that all have as many minibatches
+        whole = self.config.graphs and isinstance(self.collector, DeviceCollector)
+        captured = whole and self.group.may_capture(self.collector.experiences)
+        self.rollout = Graph(self._collect_and_track, self.device, captured)
+
+    def running(self, interrupt: object) -> AbstractContextManager[None]:
+        pool = unwrapped(self.pool)
+        return pool.faults_named() if isinstance(pool, TorchPool) else nullcontext()
+
+    # -- one iteration ---------------------------------------------------------------------------
+
+    def collect(self) -> list[Any]:
+        """Collects a rollout; raises `NotFiniteError` for rewards, on the CPU, or observations that are not finite."""
+        if self._began is None:
+            self._began = time.perf_counter(), self.steps
+        self._timer.start()
+        self.self_play.draw(self.steps, self.generator)
+        self.collector.draw(self.generator)
+        try:
+            rollouts = self.rollout()
+        except ActionError:  # which may be due to an observation that is not finite
+            self.check_finite()
+            raise
+        for policy in self.policies:
+            policy.tracker.forget_summary()
+        if self.collector.storage.type == "cpu":
+            check_rewards(self.collector.rewards, self.when())
+        taken = self.collector.taken
+        self.taken = self.most_taken if taken is None else self.group.total(int(taken.sum()))
+        self._timer.lap("rollout")
+        return rollouts
+
+    def _collect_and_track(self) -> list[Any]:
+        rollouts, ends = self.collector.collect(), self.collector.ends
+        for policy in self.policies:
+            agent_group = policy.agent_group
+            scores, by_type = self.collector.scores(agent_group), self.collector.scores_by_type(agent_group)
+            policy.tracker.update(scores, ends, by_type, self.collector.taken)
+        return rollouts
+
+    @property
+    def most_taken(self) -> int:
+        """The most agent steps that one rollout of all processes takes."""
+        return self.config.num_envs * self.config.num_steps * self.group.size
+
+    @property
+    def end(self) -> int:
+        """Agent steps at which the run ends, as the last rollout is collected whole."""
+        return self.steps - (self.steps - self.config.total_steps) // self.most_taken * self.most_taken
+
+    def advance(self) -> None:
+        self.group.merge(self.policies)
+        self.steps += self.taken
+        if options_at(self.config, self.steps) != self.options:
+            self._next_stage()
+
+    def _next_stage(self) -> None:
+        """Makes new environments, with the options of the curriculum's present stage."""
+        self.options = options_at(self.config, self.steps)
+        self.news.append(News(f"from step {self.steps:,}: {words_of(self.config, self.options)}", None))
+        spent = self.collector.seconds
+        self.pool.close()
+        self.pool = training_pool(self._present)
+        self._collect_with_pool()
+        self.collector.seconds = spent
+        self._begin_anew()
+
+    def check_finite(self) -> None:
+        check_rewards(self.collector.rewards, self.when())
+        check_observations(self.collector.observations, self.when())
+
+    def when(self) -> str:
+        return f"of the rollout after {self.steps:,} agent steps"
+
+    # -- for reporting ---------------------------------------------------------------------------
+
+    def score(self) -> Scored | None:
+        tracker = self.policies[0].tracker
+        mean = tracker.mean_return()
+        return (
+            None
+            if mean is None
+            else Scored(judged("training", mean, tracker.counted), partial(model_of, self.policies), self.steps)
+        )
+
+    def split(self) -> dict[str, float]:
+        """Returns the seconds since this process began to train, in environments, inference and learning.
+
+        On a GPU they are the device's time of whole rollouts. A rollout's time is divided in the proportions of an
+        early one that was run step by step.
+        """
+        parts = self.collector.seconds
+        scale = self._timer.seconds()["rollout"] / (sum(parts.values()) or 1.0)
+        return {name: seconds * scale for name, seconds in parts.items()}
+
+    def speeds(self) -> dict[str, float | None]:
+        """Returns agent steps a second since this process began to train; None before they are known.
+
+        ``stepping`` counts the time in environments alone, ``inference`` also that of choosing actions, and
+        ``training`` all the time that passed.
+        """
+        began, first = self._began or (time.perf_counter(), self.steps)
+        steps, split = self.steps - first, self.split()
+        seconds = {
+            "stepping": split["env"],
+            "inference": split["env"] + split["inference"],
+            "training": time.perf_counter() - began,
+        }
+        return {name: steps / spent if steps and spent > 0 else None for name, spent in seconds.items()}
+
+    def details(self) -> dict[str, Any]:
+        """Returns an entry for each of several policies, with its copy's version in self-play."""
+        if not self.policies[0].name:
+            return {}
+        entries = {policy.name: _entry_of(policy, self.steps) for policy in self.policies}
+        for policy in self.policies:
+            if policy.config.copies:
+                entries[policy.name]["version"] = self.self_play.version(policy.name)
+        return {"policies": entries}
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        state = self._environments()
+        for experience in self.collector.experiences:
+            state |= experience.state()
+        return state | self.collector.state() | self.self_play.state() | {"generator": self.generator.get_state()}
+
+    def _environments(self) -> dict[str, Tensor]:
+        """Returns the states of the environments; empty if they cannot be saved, and new episodes begin instead."""
+        if self.saves_environments:
+            try:
+                most = math.inf if self.config.deterministic else MOST_SAVED
+                return checkpoints.pack_blobs(_states_of(self.pool), most)
+            except StateError as error:
+                if self.config.deterministic:
+                    raise
+                self.saves_environments = False
+                self.news.append(News(f"a resumed run will begin new episodes, as {one_line(error)}"))
+        return {}
+
+    def load(self, point: Checkpoint, continues: bool) -> None:
+        """Restores a checkpoint; environments continue their episodes if their states were saved.
+
+        Raises:
+            TrustError: their states are pickles that somebody else may have written.
+        """
+        saved: Mapping[str, Tensor] = point.state
+        if "environments" in saved and unwrapped(self.pool).saves_pickles and not point.trusted:
+            raise TrustError(
+                "the checkpoint has no seal of yours from this machine, and holds the environments of its task as "
+                "pickles: loading them may do whatever you may do.\n"
+                "If you trust who wrote it, say --trust (in Python trust=True)"
+            )
+        for experience in self.collector.experiences:
+            experience.load_state(saved)
+        self.self_play.load_state(saved)
+        self.generator.set_state(saved["generator"])
+        if continues and "environments" in saved:
+            self.collector.load_state(saved)
+            self.pool.load_state(None, checkpoints.unpack_blobs(saved))
+        else:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Begins new episodes in all environments, with other seeds than at the beginning of the run."""
+        seed = np.random.SeedSequence((self.config.seed, self.steps)).generate_state(1)[0] >> 1
+        self.pool.reset(seed=int(seed))
+        self.collector.start()
+        for experience in self.collector.experiences:
+            experience.begin_anew()
+            experience.policy.tracker.begin_anew()
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+def _entry_of(policy: Policy, step: int) -> dict[str, Any]:
+    tracker = policy.tracker
+    entry = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": policy.reported(step)}
+    if tracker.types:
+        entry["types"] = {name: {"return": r, "length": n} for name, (r, n) in tracker.by_type().items()}
+    return entry
+
+
+def _states_of(pool: Any) -> Iterator[bytes]:
+    """Yields the environments' states, which are taken from the pool some at a time, as they may be large."""
+    begin, few = 0, 1
+    while begin < pool.num_envs:
+        ids = range(begin, min(begin + few, pool.num_envs))
+        blobs = pool.save_state(ids)
+        yield from blobs
+        begin, few = ids.stop, max(1, AT_ONCE // max(map(len, blobs)))

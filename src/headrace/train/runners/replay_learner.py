@@ -1,0 +1,157 @@
+"""The learner of a replay that samplers fill; with a free replay ratio, neither waits for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from headrace.errors import OptionError
+from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.collect.steps import make_replay
+from headrace.train.config.settings import Config
+from headrace.train.processes.counters import Counters
+from headrace.train.processes.supervisor import Supervisor
+from headrace.train.runners.pace import Pace
+from headrace.train.runners.parts import SamplerLearner
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.files import ReplayFiles
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.workers import actor_learner, replay_sampler
+from headrace.train.workers.actor_learner import Exchange, extras_of
+from headrace.train.workers.rate_limiter import RateLimiter
+from headrace.train.workers.replay_updates import ReplayUpdates
+
+HEAD_START = 100  # maximum number of updates of the critics before the process that learns the actor has started
+
+
+class ReplayLearner(SamplerLearner):
+    """A policy that learns from a replay when the replay ratio allows it, and publishes its weights.
+
+    Attributes:
+        memory: the replay.
+        updater: makes the updates.
+        rate_limiter: decides which updates are due, and which steps are allowed.
+        emptied: agent steps and updates of the run when its replay was last empty, from which the limiter counts both.
+        exchange: the weights that the processes of an actor and of its critics send each other.
+    """
+
+    memory: StepReplay
+    policy: OffPolicy
+
+    def __init__(self, config: Config, policy: OffPolicy, shared: Counters, run: RunFolder):
+        super().__init__(policy, shared, extras_of(policy))
+        self.config: Any = config
+        self.memory, self.emptied = make_replay(config, sum(policy.heads)), (0, 0)
+        self._files = ReplayFiles(self.memory, run.replay)
+        self.exchange = Exchange(policy, self.weights, apart=self.config.apart)
+        self.updater = ReplayUpdates(self.config, policy, self.memory, self.exchange)
+        self.rate_limiter = RateLimiter(config, shared)
+        self.pace = Pace(self.update, lambda: self.finished(0), lambda: self.updater.updates)
+
+    def sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return replay_sampler.work, (self.config, number, self.memory, self.weights, self.shared)
+
+    def start_workers(self, supervisor: Supervisor) -> None:
+        if self.config.apart:
+            made, rests = self.shared.actor_updates, self.shared.rests
+            supervisor.start(
+                "actor",
+                actor_learner.work,
+                *(self.config, self.memory, self.exchange, self.shared),
+                progress=lambda: int(made[0]),
+                pulse=lambda: int(made[0] + rests[-1]),
+            )
+
+    def begin(self, interrupt: object) -> None:
+        self.updater.set_rates(self.shared.total_steps())
+        self.updater.begin()
+        self.pace.begin()
+
+    def learn(self, rollouts: list[Any], step: int) -> None:
+        self.updater.set_rates(step)
+        self.pace.run()
+
+    def update(self) -> bool:
+        """Makes one update if one is due; returns whether it did."""
+        made, limiter = self.updater.updates, self.rate_limiter
+        if made >= limiter.due(self.shared.total_steps()) or not self.memory.held:
+            return False
+        if self.config.apart and not self.shared.actor_updates[0] and made > HEAD_START:
+            return False  # further updates would fit the critics to the initial actor
+        self.updater.update()
+        limiter.note(self.updater.updates)
+        return True
+
+    def finished(self, step: int) -> bool:
+        """Returns whether all steps, and all updates that the replay ratio requires, are done."""
+        steps = self.shared.total_steps()
+        if steps < self.config.total_steps:
+            return False
+        return self.config.replay_ratio is None or self.updater.updates >= self.rate_limiter.due(steps)
+
+    def publish(self) -> None:
+        self.updater.publish()
+
+    def settle(self) -> None:
+        self.updater.settle()
+
+    def set_rates(self, config: Config) -> None:
+        if self.config.apart:
+            before = self.config.schedules
+            name = min(name for name, points in config.schedules.items() if points != before.get(name))
+            raise OptionError(
+                f"{name} cannot change while the actor learns in a process of its own: train with actor_device=''"
+            )
+        self.updater.config = config
+        self.updater.set_rates(self.shared.total_steps())
+
+    # -- for reporting ---------------------------------------------------------------------------
+
+    def report(self) -> None:
+        losses = self.updater.statistics()
+        if losses is not None:
+            self.policy.losses = losses
+
+    def split(self) -> dict[str, float]:
+        return self.pace.split()
+
+    def speeds(self) -> dict[str, float | None]:
+        return self.pace.speeds(self.config.minibatch_size)
+
+    def counts(self) -> dict[str, int]:
+        return {"updates": self.updater.updates}
+
+    def details(self) -> dict[str, Any]:
+        return {"staleness": self.updater.staleness()}
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def counters(self) -> dict[str, Any]:
+        rows = {"replay": self.memory.arrays["written"].tolist()} if self.config.save_replay else {}
+        return {"emptied": self.emptied, **rows}
+
+    def state(self) -> dict[str, Tensor]:
+        return {"generator": self.updater.generator.get_state()}
+
+    def load(self, point: Checkpoint, step: int) -> None:
+        """As `Learner.load`; the replay stays empty if it was not saved or does not fit any more."""
+        updates = self.updater.updates = point.counters["updates"]
+        self.updater.generator.set_state(point.state["generator"])
+        rows, starts = point.counters.get("replay"), self.config.learning_starts
+        left_out = self._files.without("save_replay=False left it out", starts)
+        self.policy.caveat = left_out if rows is None else self._files.load_or_say(rows, starts)
+        self.emptied = step, updates
+        if self.policy.caveat is None:  # a checkpoint of format 1 lacks the entry; its replay was empty at the start
+            self.emptied = tuple(point.counters.get("emptied", (0, 0)))
+        self.shared.actor_updates[0] = updates // self.policy.actor_every
+        self.rate_limiter = RateLimiter(self.config, self.shared, updates, self.emptied)
+
+    def write(self, counters: Mapping[str, Any]) -> None:
+        if self.config.save_replay:
+            self._files.save(counters["replay"])
+
+    def close(self) -> None:
+        self.exchange.close()

@@ -1,0 +1,217 @@
+"""What a run reports: lines of metrics, the dashboard, its log of events, and weights for the web page."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections import deque
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.train.config.settings import Config
+from headrace.train.logging.finite import check_statistics
+from headrace.train.logging.hardware import HardwareUse
+from headrace.train.logging.loggers import make_loggers
+from headrace.train.logging.memory_use import in_use
+from headrace.train.logging.metrics import MetricsWriter
+from headrace.train.logging.progress import Progress
+from headrace.train.processes.page import address_of
+from headrace.train.runners.parts import Learner, Source, model_of
+from headrace.train.runners.process_group import ProcessGroup
+from headrace.train.runners.result import Reason
+from headrace.train.runners.state import RunState
+from headrace.train.runs.events import Kind, read_events
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.live import LiveWeights
+
+REMARKS = 3  # number of remarks on the dashboard, the newest ones
+LEAST_LINES = 100  # the fewest lines of metrics of a whole run without workers, so that short runs have a curve as well
+LOG_SECONDS = 2.0  # maximum time between two lines of metrics of a run with workers, in seconds
+
+
+class Reporter:
+    """The reports of a run; of processes that train together only the first writes them.
+
+    Args:
+        offset: bytes of the metrics file to keep.
+
+    Attributes:
+        writer: writes the metrics; None in a process that does not write them.
+        remarks: warnings and other events, as lines for the dashboard.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunFolder,
+        device: torch.device,
+        group: ProcessGroup,
+        parts: tuple[RunState, Source, Learner],
+        offset: int,
+    ):
+        self.config, self.run, self.device, self.group = config, run, device, group
+        self.state, self.source, self.learner = parts
+        loggers = make_loggers(config, run, self.state.step) if group.leads else []
+        self.writer = MetricsWriter(run.metrics_file, offset, loggers) if group.leads else None
+        self.remarks: deque[str] = deque(maxlen=REMARKS)
+        self._live = LiveWeights(run.live_file, run.watched_file)
+        self._address = address_of(run) if config.viewer else None
+        # the processes of torchrun have no parent that trains
+        self._hardware = HardwareUse(device, os.getppid() if group.watched else os.getpid())
+        self._own_use = HardwareUse(device)
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def note(self, kind: Kind, text: str) -> None:
+        """Logs an event of the run with this text, if this process writes the metrics."""
+        if self.writer is not None:
+            self.run.events.note(kind, text, self.state.step, self.state.seconds)
+
+    def remark(self, words: str, kind: Kind | None = "warning") -> None:
+        """Shows a text on the dashboard, and logs it as an event unless its kind is None."""
+        self.remarks.append(words)
+        if kind is not None:
+            self.note(kind, words)
+
+    def read_news(self) -> None:
+        """Remarks on what has happened at the source of experience."""
+        while self.source.news:
+            self.remark(*self.source.news.popleft())
+
+    def on_remark(self, words: str) -> None:
+        """Shows a pool's remark, and logs it as an event, in whichever process of the run."""
+        self.remarks.append(words)
+        self.run.events.note("warning", words, self.state.step, self.state.seconds)
+
+    def begin(self) -> None:
+        """Logs the beginning of the run, or its resumption."""
+        config, step = self.config, self.state.step
+        if self.state.resumed:
+            self.note("resumed", f"from the checkpoint of step {step:,}")
+        else:
+            self.note("began", f"{config.algo} on {config.task}, {config.total_steps:,} steps")
+        for policy in self.source.policies:
+            if policy.caveat is not None:
+                self.note("warning", policy.caveat)
+
+    def end(self, reason: Reason, by_callback: bool) -> None:
+        """Logs the end of the run, unless it is the last event already."""
+        mean, goal = self.source.policies[0].tracker.mean_return(), self.config.stop_at_return
+        texts = {
+            "solved": f"mean return {mean or 0:.1f} reached the goal of {goal or 0:g}",
+            "finished": "all steps done",
+            "interrupted": "stopped by a callback" if by_callback else "stopped by Ctrl-C or TERM",
+        }
+        events = read_events(self.run.events.file)
+        if not events or events[-1].kind != reason:
+            self.note(reason, texts[reason])
+
+    # -- metrics ---------------------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        """Returns whether a line of metrics is due."""
+        state, config = self.state, self.config
+        steps = state.step - state.logged
+        if not config.samplers:
+            return steps >= min(config.log_steps, config.total_steps / LEAST_LINES)
+        return steps >= config.log_steps or (steps > 0 and state.seconds - state.logged_at >= LOG_SECONDS)
+
+    def line(self) -> dict[str, Any]:
+        """Returns a line of metrics; all processes must call this.
+
+        Raises:
+            NotFiniteError: a loss or a mean return is not finite.
+        """
+        state, policy = self.state, self.source.policies[0]
+        self.check()
+        ranks = self.group.gather_objects(self._own()) if self.group.size > 1 else []
+        state.logged, state.logged_at = state.step, state.seconds
+        return {
+            "step": state.step,
+            **self.learner.counts(),
+            "episodes": policy.tracker.episodes,
+            "return": policy.tracker.mean_return(),
+            "length": policy.tracker.mean_length(),
+            "loss": policy.reported(state.step),
+            **self.source.details(),
+            **self.learner.details(),
+            "time": self._time() | ({"ranks": {str(rank): said for rank, said in enumerate(ranks)}} if ranks else {}),
+        }
+
+    def _time(self) -> dict[str, Any]:
+        """Returns the entries of a line of metrics that differ between equal runs: time, speeds, memory, cores."""
+        speeds = {name: None if speed is None else round(speed) for name, speed in self.speeds().items()}
+        split = {name: round(seconds, 3) for name, seconds in self.split().items()}
+        clock = {"seconds": round(self.state.seconds, 3), "unix": round(time.time(), 3)}
+        use = {"memory": in_use(self.device), **self._hardware.read()}
+        return {**clock, **split, self.source.speeds_name: speeds, **use}
+
+    def _own(self) -> dict[str, Any]:
+        """Returns this process's entry in a line of metrics: host, device, agent steps a second, use of hardware."""
+        collected = self.speeds()["inference"]
+        speed = None if collected is None else round(collected / self.group.size)
+        where = {"host": platform.node(), "device": str(self.device)}
+        return where | {"steps_per_second": speed, **self._own_use.read()}
+
+    def split(self) -> dict[str, float]:
+        """Returns kind of work → seconds spent on it since training began."""
+        split = dict(self.source.split())
+        for name, seconds in self.learner.split().items():
+            split[name] = split.get(name, 0.0) + seconds
+        return split
+
+    def speeds(self) -> dict[str, float | None]:
+        """Returns name → rate per second; None before the rate is known."""
+        return self.source.speeds() | self.learner.speeds()
+
+    def check(self, returns: bool = True) -> None:
+        """Raises `NotFiniteError` if a loss is not finite, or a mean return if ``returns``.
+
+        The error names the environment if a reward or an observation of the last rollout is not finite.
+        """
+        for policy in self.source.policies:
+            mean = policy.tracker.mean_return() if returns else None
+            statistics = policy.last_losses() | ({} if mean is None else {"return": mean})
+            if not all(map(math.isfinite, statistics.values())):
+                self.source.check_finite()
+                check_statistics(statistics, policy.name, self.source.when())
+
+    # -- dashboard and page ----------------------------------------------------------------------
+
+    def progress(self) -> Progress:
+        state, policies = self.state, self.source.policies
+        return Progress(
+            config=self.config,
+            folder=self.run.path,
+            metrics_file=self.run.metrics_file,
+            step=state.step,
+            seconds=state.seconds,
+            episodes=policies[0].tracker.episodes,
+            policies=tuple(policy.progress() for policy in policies),
+            evaluation=self.source.evaluation,
+            split=self.split(),
+            speeds=self.speeds(),
+            memory=in_use(self.device),
+            hardware=self._hardware.read(),
+            address=self._address,
+            remarks=tuple(self.remarks),
+        )
+
+    def write_live_weights(self) -> None:
+        """Writes the newest networks while a page shows the run."""
+        if self.writer is not None:
+            self._live.write_if_watched(self.model, self.state.step)
+
+    def model(self) -> dict[str, Tensor]:
+        """Returns the newest networks of all policies, as in a checkpoint."""
+        self.learner.settle()
+        return model_of(self.source.policies)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+            self._live.close()

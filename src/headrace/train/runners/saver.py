@@ -1,0 +1,226 @@
+"""The checkpoints of a run: when they are written, what they hold, and which is the best."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headrace.errors import HeadraceError, NotFiniteError, StateError, StorageError
+from headrace.pool.registry import build_task
+from headrace.train.config.settings import Config
+from headrace.train.logging.finite import all_finite
+from headrace.train.play.agent import Agent
+from headrace.train.play.judging import JUDGED, best_evaluation, compare, judged
+from headrace.train.processes.background import Writing
+from headrace.train.runners.parts import Learner, Source
+from headrace.train.runners.reporter import Reporter
+from headrace.train.runners.state import RunState
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.events import one_line
+from headrace.train.runs.folder import RunFolder
+
+LAST_EVALUATION = 60.0
+"""maximum time for the evaluation of the last weights, in seconds"""
+INTERRUPTED = 20.0  # the same after Ctrl-C or TERM, which launchers let a kill follow
+EVALUATED = 0.1  # maximum of that time, beside a second, as a part of the training's
+
+
+class Saver:
+    """Writes the checkpoints of a run, with workers in a background thread.
+
+    Args:
+        written: called with the path of each checkpoint that was written, in whichever thread.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        run: RunFolder,
+        parts: tuple[RunState, Source, Learner],
+        reporter: Reporter,
+        written: Callable[[Path], object],
+    ):
+        self.config, self.run, self.reporter, self.group = config, run, reporter, reporter.group
+        self.state, self.source, self.learner = parts
+        self._written = written
+        self._background = Writing() if config.samplers else None
+        self._best: Checkpoint | None = None  # not written yet
+
+    @property
+    def busy(self) -> bool:
+        """Whether a checkpoint is being written in the background."""
+        return self._background is not None and self._background.busy
+
+    def check(self) -> None:
+        """Raises the error of a checkpoint that was written in the background."""
+        if self._background is not None:
+            self._background.check()
+
+    def save(self, wait: bool = True) -> Path | None:
+        """Writes a checkpoint, and the best if there is a new one; of several processes only the first writes.
+
+        Args:
+            wait: whether to wait until one that is written in the background is complete.
+
+        Returns:
+            Its path; None in a process that does not write.
+
+        Raises:
+            NotFiniteError: a loss, a mean return or a weight is not finite.
+            StorageError: the checkpoint cannot be written.
+        """
+        if self._background is None:
+            self.reporter.check()
+        self.learner.prepare()
+        point = self.group.gather_checkpoint(self.checkpoint())
+        if point is None:
+            return None
+        name = checkpoints.step_name(self.state.step)
+        if self._background is None:
+            self._write_best()
+            self._write(name, point)
+        else:
+            copied = point.copied()
+            self._check_weights(copied)
+            self._background.start(name, lambda: self._write(name, copied))
+            if wait:
+                self._background.wait()
+        return self.run.checkpoints / name
+
+    def _check_weights(self, point: Checkpoint) -> None:
+        for part, values in point.model.items():
+            if values.is_floating_point() and not all_finite(values):
+                raise NotFiniteError(f"after the updates {self.source.when()}, {part} is not finite")
+
+    def checkpoint(self) -> Checkpoint:
+        """Returns a checkpoint of this process's present state, with the tensors that training goes on with."""
+        model, policies = self.reporter.model(), self.source.policies
+        optimisers = {name: tensor for policy in policies for name, tensor in policy.optimisers().items()}
+        return Checkpoint(model, optimisers, self.source.state() | self.learner.state(), self._counters())
+
+    def _counters(self) -> dict[str, Any]:
+        writer = self.reporter.writer
+        counts = self.state.counters() | self.learner.counts() | self.learner.counters()
+        return counts | {"metrics_bytes": 0 if writer is None else writer.offset()}
+
+    def _write(self, name: str, point: Checkpoint) -> None:
+        folder = self.run.checkpoints
+        self.learner.write(point.counters)
+        self._save_point(name, point)
+        checkpoints.prune(folder, self.config.keep_checkpoints)
+        self._written(folder / name)
+
+    def _save_point(self, name: str, point: Checkpoint) -> None:
+        """Writes a checkpoint of this name, and logs the event; may be called in any thread."""
+        checkpoints.save(self.run.checkpoints, name, point)
+        self.run.events.note("checkpoint", name, point.counters["step"], point.counters["seconds"])
+
+    def rescue(self, error: Exception) -> Exception:
+        """Writes a checkpoint of a run that has failed, for new episodes, unless one of this step exists.
+
+        Returns:
+            The error to report: with workers a `NotFiniteError` of the weights, from which those of samplers follow.
+        """
+        try:
+            if self._background is not None:
+                self.save()
+            elif self.group.leads and not isinstance(error, NotFiniteError | StorageError):
+                self._rescue_alone()
+        except NotFiniteError as found:
+            return error if self._background is None or isinstance(error, NotFiniteError) else found
+        except Exception:
+            pass  # only the first error is reported
+        return error
+
+    def _rescue_alone(self) -> None:
+        name = checkpoints.step_name(self.state.step)
+        if (self.run.checkpoints / name).exists():
+            return
+        self.source.saves_environments = False
+        if self.group.size == 1:
+            self.save()
+        else:  # the other processes do not answer any more
+            self.reporter.check()
+            self._write(name, self.checkpoint())
+
+    # -- the best --------------------------------------------------------------------------------
+
+    def note_best(self) -> None:
+        """Copies the model of the newest mean return if that is the best so far; without workers, `save` writes it."""
+        found = self.source.score()
+        if found is None or not found.judged["return"] > self.state.best_return:
+            return
+        self.state.best_return = found.judged["return"]
+        counters = self._counters() | {"step": found.step, JUDGED: found.judged}
+        self._best = Checkpoint({name: tensor.clone() for name, tensor in found.model().items()}, {}, {}, counters)
+        if self._background is not None:
+            self._background.start(checkpoints.BEST, self._write_best)
+
+    def _write_best(self) -> None:
+        if (best := self._best) is not None:
+            self._best = None
+            self._save_point(checkpoints.BEST, best)
+
+    def judge(self, interrupted: bool) -> None:
+        """Evaluates the last weights, for a limited time, and keeps them as the best checkpoint if they are it."""
+        if not self.group.leads or not self.state.step:
+            return
+        folder, most = self.run.checkpoints, INTERRUPTED if interrupted else LAST_EVALUATION
+        seconds = math.inf if self.config.deterministic else min(most, 1.0 + EVALUATED * self.state.seconds)
+        best = checkpoints.load(folder / checkpoints.BEST) if (folder / checkpoints.BEST).is_dir() else None
+        own, known = None, None if best is None else best.counters.get(JUDGED)
+        # the evaluator of a run with workers has been asked to at its end
+        if self.config.evaluate_episodes and not (self.config.samplers and self.learner.finished(self.state.step)):
+            try:
+                own, known = compare(self.config, self.agent(), best, seconds)
+            except Exception as error:  # of the environment: the run is saved
+                self.reporter.remark(f"the last weights were not evaluated: {one_line(error)}")
+        tracker = self.source.policies[0].tracker
+        mean = tracker.mean_return()
+        if own is None and mean is not None:
+            own = judged("training", mean, tracker.counted)
+        if own is not None and (best is None or known is None or own["return"] >= known["return"]):
+            counters = self._counters() | {"best_return": own["return"], JUDGED: own}
+            self._save_point(checkpoints.BEST, Checkpoint(self.reporter.model(), {}, {}, counters))
+        elif best is not None and known != best.counters.get(JUDGED):
+            self._save_point(checkpoints.BEST, dataclasses.replace(best, counters=best.counters | {JUDGED: known}))
+
+    def agent(self) -> Agent:
+        """Returns an agent with copies of the present policies; training is not affected."""
+        spec = build_task(self.config.task, **self.config.env_options).spec
+        with torch.random.fork_rng(devices=[]):
+            return Agent(self.config, spec, Checkpoint(self.reporter.model(), {}, {}, {}))
+
+    # -- resuming --------------------------------------------------------------------------------
+
+    def load(self, point: Checkpoint) -> None:
+        """Continues from a checkpoint.
+
+        Raises:
+            StateError: the checkpoint does not fit the run's settings.
+        """
+        try:
+            self.state.load(point.counters)
+            for policy in self.source.policies:
+                policy.load_model(point.model)
+                policy.load_optimisers(point.optimizer)
+            self.learner.load(point, self.state.step)
+            self.source.load(point, self.learner.continues)
+        except (KeyError, RuntimeError) as error:
+            if isinstance(error, HeadraceError):
+                raise
+            raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
+        if self.config.samplers:
+            self.state.best_return = max(self.state.best_return, best_evaluation(self.run) or -math.inf)
+
+    def close(self) -> None:
+        if self._background is not None:
+            with suppress(HeadraceError, OSError):  # an error was raised before, or follows from another one
+                self._background.wait()

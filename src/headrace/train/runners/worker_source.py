@@ -1,0 +1,182 @@
+"""Workers as the source of experience: samplers and an evaluator, which work while this process learns.
+
+A few times a second, between updates, this process checks the workers, and reads the episodes that have ended and the
+evaluator's results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headrace.train.cluster.cluster import END, Cluster
+from headrace.train.config.settings import Config
+from headrace.train.logging.episode_tracker import EpisodeTracker
+from headrace.train.logging.throughput import Throughput
+from headrace.train.play.judging import judged
+from headrace.train.processes.counters import PARTS
+from headrace.train.processes.start import needs_script
+from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
+from headrace.train.runners.parts import News, SamplerLearner, Scored, Source
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.runs.folder import RunFolder
+from headrace.train.workers import evaluator
+from headrace.train.workers.rate_limiter import REST
+
+
+class WorkerSource(Source):
+    """The worker processes of a run.
+
+    Attributes:
+        counters: the numbers that all processes of the run share.
+        restarts: the number of times that a worker died and was started again.
+    """
+
+    speeds_name = "per_second"
+
+    def __init__(self, config: Config, run: RunFolder, learner: SamplerLearner):
+        super().__init__()
+        self.config, self.run, self.learner, self.counters = config, run, learner, learner.shared
+        self.policies, self.steps = [learner.policy], 0
+        self.tracker = learner.policy.tracker = EpisodeTracker(1, config.stop_episodes)
+        copy = learner.policy_copy
+        self.evaluations = copy.buffer(len(evaluator.RESULTS))
+        self._evaluated = torch.zeros_like(copy.vector, device="cpu"), copy.known()
+        self.cluster = Cluster(config) if config.ray else None
+        patience = END if config.ray else PATIENCE
+        self.supervisor = Supervisor(self.counters.stop, patience, needs_script(config))
+        self.restarts = 0
+        self._throughput = Throughput()
+
+    @contextmanager
+    def running(self, interrupt: object) -> Iterator[None]:
+        with self.supervisor:
+            self.learner.start_workers(self.supervisor)
+            self.start_samplers(interrupt)
+            self._throughput.note(self.steps)
+            yield
+
+    def start_samplers(self, interrupt: object) -> None:
+        """Starts samplers and evaluator; waits for a cluster until the run is told to end."""
+        config, counters, workers = self.config, self.counters, self.supervisor
+        if self.cluster is not None:
+            self.cluster.start(workers, counters, self.learner.weights, self.evaluations, self.learner.memory)
+            while not self.cluster.connected and not interrupt:
+                self.check_workers()
+                time.sleep(REST)
+            return
+        for number in range(config.samplers):
+            target, arguments = self.learner.sampler(number)
+            name = f"sampler {number}" if config.samplers > 1 else "sampler"
+            workers.start(
+                name,
+                target,
+                *arguments,
+                progress=lambda n=number: int(counters.steps[n]),
+                pulse=lambda n=number: int(counters.steps[n] + counters.rests[n]),
+            )
+        if config.evaluate_episodes:
+            arguments = (config, self.run.path, self.learner.weights, self.evaluations, counters)
+            workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
+
+    def check_workers(self) -> None:
+        """Restarts workers that have died, with news of each."""
+        words, self.restarts = self.supervisor.check(), self.supervisor.restarts
+        if self.cluster is not None:
+            words += self.cluster.new_messages()
+            self.restarts += self.cluster.restarts
+        self.news.extend(News(each, "restart" if each.endswith(RESTARTED) else "warning") for each in words)
+
+    def collect(self) -> list[Any]:
+        return []
+
+    def advance(self) -> None:
+        self.read_counters()
+        self.check_workers()
+
+    def read_counters(self) -> None:
+        """Reads the episodes that have ended, and the evaluator's results."""
+        self.steps = self.counters.total_steps()
+        self._throughput.note(self.steps)
+        ended = self.counters.new_episodes()
+        if len(ended.returns):
+            self.tracker.add(*map(torch.from_numpy, ended))
+        vector, known = self._evaluated
+        found = torch.zeros(len(evaluator.RESULTS) + len(known), dtype=torch.float64)
+        if self.evaluations.read(vector, found) is not None:
+            results, known[:] = found.split((len(evaluator.RESULTS), len(known)))
+            self.evaluation = dict(zip(evaluator.RESULTS, results.tolist(), strict=True))
+
+    def awaits_evaluation(self) -> bool:
+        known = self.evaluation.get("version", 0) == self.learner.weights.version
+        return bool(self.config.evaluate_episodes) and self.learner.finished(self.steps) and not known
+
+    def finish(self) -> None:
+        self.end_workers()
+        self.read_counters()
+
+    def end_workers(self) -> None:
+        """Ends the workers; those that have begun may finish, but not those that still wait for a cluster."""
+        waits = self.cluster is not None and not self.cluster.connected
+        self.supervisor.close(0.0 if waits else None)
+
+    # -- for reporting ---------------------------------------------------------------------------
+
+    def when(self) -> str:
+        return f"before agent step {self.steps:,}"
+
+    def score(self) -> Scored | None:
+        if not self.evaluation:
+            return None
+        found = judged("evaluation", self.evaluation["return"], self.config.evaluate_episodes)
+        return Scored(found, self._evaluated_model, int(self.evaluation["step"]))
+
+    @torch.no_grad()
+    def _evaluated_model(self) -> dict[str, Tensor]:
+        """Returns a copy of the networks that were evaluated last."""
+        copy = self.learner.policy_copy
+        learning = copy.vector.clone(), copy.known()
+        copy.take(*self._evaluated)
+        model = {name: tensor.to("cpu", copy=True) for name, tensor in self.learner.policy.model().items()}
+        copy.take(*learning)
+        return model
+
+    def split(self) -> dict[str, float]:
+        """Returns the seconds that all samplers together have spent."""
+        return dict(zip(PARTS, self.counters.seconds.sum(0).tolist(), strict=True))
+
+    def speeds(self) -> dict[str, float | None]:
+        (sampled,) = self._throughput.per_second() or (None,)
+        return {"sampling": sampled}
+
+    def details(self) -> dict[str, Any]:
+        known = {"evaluation": self.evaluation, "restarts": self.restarts}
+        return known if self.cluster is None else known | {"cluster": self.cluster.numbers()}
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the last episodes; samplers begin new ones when the run is resumed."""
+        return checkpoints.prefixed("episodes", self.tracker.state())
+
+    def load(self, point: Checkpoint, continues: bool) -> None:
+        self.tracker.load(checkpoints.group("episodes", point.state))
+        self.steps = point.counters["step"]
+        self.counters.begin(self.steps)
+        self.learner.publish()
+
+    def close(self) -> None:
+        self.end_workers()
+        for shared in (
+            self.learner.weights,
+            self.evaluations,
+            self.counters,
+            *([self.cluster] if self.cluster else []),
+        ):
+            shared.close()
