@@ -20,7 +20,7 @@ STUDIES = [
 ]
 TRAIN = [
     ("launch", "checks settings, begins or goes on", "what train() does first"),
-    ("runners", "the training loops", "where a run is trained"),
+    ("runners", "the training loop", "where a run is trained"),
     ("cluster", "samplers as Ray actors on other nodes", ""),
     ("workers", "samplers, learners, evaluator", "what a worker process does"),
     ("play", "evaluation, videos, logged episodes", ""),

@@ -1,7 +1,7 @@
 """Training: `train` starts a run, `resume` continues one.
 
 A run is a folder (`headrace.train.runs`). A pool fills rollouts or a replay (`headrace.train.collect`,
-`headrace.train.storage`), an algorithm learns from them (`headrace.train.algorithms`), and a runner
+`headrace.train.storage`), an algorithm learns from them (`headrace.train.algorithms`), and a loop
 (`headrace.train.runners`) runs both, and saves everything that resuming the run needs.
 The module itself can be called: ``headrace.train("CartPole-v1")``.
 """

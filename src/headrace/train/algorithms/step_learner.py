@@ -1,7 +1,7 @@
 """Learning from a replay of steps: reads minibatches, and makes one update after the other.
 
 Nothing waits for the device: statistics of updates stay in tensors until they are read. Runs in one process use this
-class directly; with workers, `headrace.train.workers.replay_learner` also publishes the weights.
+class directly; with workers, `headrace.train.workers.replay_updates` also publishes the weights.
 """
 
 from __future__ import annotations
