@@ -162,7 +162,7 @@ def pong(args: SpeedArgs, folder: Path, details: Details) -> Iterator[Comparison
         yield compared(name, contenders, PONG_LEAST, settings, args, details)
         for kind, one, dtype in (("float32", trainer, torch.float32), ("bfloat16", half, torch.bfloat16)):
             rate = matrix_rate(dtype)
-            reached = one.step * settings.epochs * SAMPLE_GFLOP / one.reporter.split()["learning"]
+            reached = one.step * settings.epochs * SAMPLE_GFLOP / one.reporter.figures().split["learning"]
             details[name][kind] = _shares(one) | {
                 "machine_gflops": round(rate, 1),
                 "learner_gflops": round(reached, 1),
@@ -185,7 +185,7 @@ def matrix_rate(dtype: torch.dtype, size: int = 2048) -> float:
 
 
 def _shares(trainer: Any) -> dict[str, Any]:
-    split = trainer.reporter.split()
+    split = trainer.reporter.figures().split
     total = sum(split.values())
     shares = {name: round(seconds / total, 3) for name, seconds in split.items()}
     return {"shares": shares, "not_learning": round(1 - shares["learning"], 3)}

@@ -65,7 +65,7 @@ class Sampling:
     def begin(self) -> None:
         """Start, and wait until every sampler steps."""
         self.learner.begin(False)
-        self.source.start_samplers(False)
+        self.source.start_workers(False)
         until = time.monotonic() + BEGIN
         while not (self.counters.steps > 0).all():
             self.source.check_workers()
@@ -117,7 +117,7 @@ class Sampling:
         with going(self.processes()):
             self.learner.pace.run(2.0)
             began, steps, updates = time.perf_counter(), self.counters.total_steps(), self.learner.updater.updates
-            computed, first, ages = time.process_time(), self.learner.weights.version, []
+            computed, first, ages = time.process_time(), self.source.weights.version, []
             while (took := time.perf_counter() - began) < seconds:
                 self.learner.pace.run(0.25)
                 self.source.check_workers()
@@ -128,7 +128,7 @@ class Sampling:
                 "sampling": (self.counters.total_steps() - steps) / took,
                 "updates": made / took,
                 "learner_seconds_an_update": (time.process_time() - computed) / max(1, made),
-                "seconds_a_version": took / (self.learner.weights.version - first),
+                "seconds_a_version": took / (self.source.weights.version - first),
                 "versions": statistics.mean(ages),
             }
 
@@ -136,7 +136,7 @@ class Sampling:
         """Versions of the weights since those that acted in the newest row of each sampler, on average."""
         arrays, steps = self.learner.memory.arrays, self.learner.memory.layout.steps
         newest = [arrays["version"][(int(row) - 1) % steps, number] for number, row in enumerate(arrays["written"])]
-        return self.learner.weights.version - statistics.mean(map(int, newest))
+        return self.source.weights.version - statistics.mean(map(int, newest))
 
 
 def actors() -> list[psutil.Process]:

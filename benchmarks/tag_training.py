@@ -81,8 +81,8 @@ def comparisons(args: TagArgs, split: dict[str, Any]) -> Iterator[Comparison]:
         wanted = {PEER: 3.0} if replicas == 512 else {}
         name = f"Tag, {s.num_taggers + 1} agents x {replicas:,}"
         yield Comparison(name, run, peers, wanted=wanted, warm_up=1.0)
-        total = sum(trainer.reporter.split().values())
-        split[name] = {part: round(seconds / total, 3) for part, seconds in trainer.reporter.split().items()}
+        total = sum(trainer.reporter.figures().split.values())
+        split[name] = {part: round(seconds / total, 3) for part, seconds in trainer.reporter.figures().split.items()}
         print(name, "ours:", split[name])
         trainer.close()
 

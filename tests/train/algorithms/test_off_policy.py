@@ -184,7 +184,7 @@ def test_samplers_and_a_replay_of_steps_explore_alike(tmp_path: Path):
         trainer: Any = make_trainer(config, run)
         try:
             if config.samplers:
-                arguments = trainer.learner.memory.writer(0), trainer.learner.weights, trainer.source.counters
+                arguments = trainer.learner.memory.writer(0), trainer.source.weights, trainer.source.counters
                 sampler = ReplaySampler(config, 0, 0, *arguments)
                 for _ in range(300):
                     sampler.step()

@@ -78,7 +78,7 @@ def test_returns_fit_the_critics_range_however_steps_are_stored(tmp_path: Path, 
     trainer: Any = make_trainer(config, RunFolder.create(tmp_path / "run", config))
     try:
         if config.samplers:
-            arguments = trainer.learner.memory.writer(0), trainer.learner.weights, trainer.source.counters
+            arguments = trainer.learner.memory.writer(0), trainer.source.weights, trainer.source.counters
             sampler = ReplaySampler(config, 0, 0, *arguments)
             for count in range(100):
                 sampler.step()

@@ -45,7 +45,7 @@ def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
             trainer.learner.begin(False)
             before = trainer.policies[0].actor_parameters.clone()
             trainer.policies[0].actor_parameters.zero_()
-            assert trainer.learner.policy_copy.read(trainer.learner.weights)
+            assert trainer.source.policy_copy.read(trainer.source.weights)
             assert torch.equal(trainer.policies[0].actor_parameters, before)
     finally:
         trainer.close()

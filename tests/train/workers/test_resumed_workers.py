@@ -60,7 +60,7 @@ def test_samplers_play_other_episodes_when_a_run_goes_on(tmp_path):
     with gone_on(tmp_path) as trainer:
         before = int(trainer.learner.memory.arrays["written"][0])
         writer = trainer.learner.memory.writer(0)
-        sampler = ReplaySampler(trainer.config, 0, 0, writer, trainer.learner.weights, trainer.source.counters)
+        sampler = ReplaySampler(trainer.config, 0, 0, writer, trainer.source.weights, trainer.source.counters)
         for _ in range(40):
             sampler.step()
         sampler.close()
@@ -75,7 +75,7 @@ def test_ppo_too_plays_other_episodes_when_a_run_goes_on(tmp_path):
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
 
     def begins(trainer: Any) -> np.ndarray:
-        shared = trainer.learner.memory, trainer.learner.weights, trainer.source.counters
+        shared = trainer.learner.memory, trainer.source.weights, trainer.source.counters
         sampler = RolloutSampler(trainer.config, 0, 0, *shared)
         sampler.close()
         return sampler._seen

@@ -55,7 +55,7 @@ def begun(tmp_path, task: str = "Pendulum-v1", **settings: Any) -> Any:
 
 def sampler_of(trainer: Any) -> RolloutSampler:
     learner = trainer.learner
-    return RolloutSampler(trainer.config, 0, 0, learner.memory, learner.weights, learner.shared)
+    return RolloutSampler(trainer.config, 0, 0, learner.memory, learner.weights, trainer.source.counters)
 
 
 def filled(sampler: RolloutSampler) -> Slot:
@@ -108,12 +108,12 @@ def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settin
         torch.testing.assert_close(
             apart.policies[0].actor_parameters, alone.policies[0].actor_parameters, rtol=1e-3, atol=2e-5
         )
-        assert apart.learner.details()["staleness"]["divergence"] == pytest.approx(0.0, abs=1e-6)
+        assert apart.learner.figures().details["staleness"]["divergence"] == pytest.approx(0.0, abs=1e-6)
         assert apart.policies[0].updates == int(alone.policies[0].optimisers()["steps"])
         if config.normalise_observations:
             known = [normaliser.pack() for normaliser in alone.policies[0].normalisers.values()]
             assert len(known) == 2
-            torch.testing.assert_close(apart.learner.policy_copy.known(), torch.cat(known))
+            torch.testing.assert_close(apart.source.policy_copy.known(), torch.cat(known))
     finally:
         alone.close()
         apart.close()
@@ -124,11 +124,11 @@ def test_a_sampler_writes_what_happened(tmp_path):
     try:
         sampler = sampler_of(trainer)
         observations, values = [0.1, -0.2, 0.5, 0.4, 0.7, 9.0, 50.0], [-20.0, 100.0, 50.0]  # means, variances, count
-        copy = trainer.learner.policy_copy
+        copy = trainer.source.policy_copy
         copy.take(copy.vector, torch.tensor([*observations, *values]).double())
         trainer.learner.publish()
         slot = filled(sampler)
-        assert (slot.versions == trainer.learner.weights.version).all()
+        assert (slot.versions == trainer.source.weights.version).all()
         assert bool(slot.fresh)
         inputs = torch.empty(256 * 4, 3)
         trainer.policies[0].encoder(torch.from_numpy(slot.observations[:-1]).flatten(0, 1), inputs)
@@ -184,7 +184,7 @@ def test_all_kinds_of_observations_are_learnt_from(tmp_path, task, settings):
             assert trainer.learner.update()
             assert not torch.equal(trainer.policies[0].actor_parameters, before)
             assert torch.isfinite(trainer.policies[0].actor_parameters).all()
-            assert abs(trainer.learner.details()["staleness"]["divergence"]) < 1e-5
+            assert abs(trainer.learner.figures().details["staleness"]["divergence"]) < 1e-5
         sampler.close()
     finally:
         trainer.close()
@@ -205,7 +205,7 @@ def test_a_sampler_without_a_free_slot_waits_and_drops_nothing(tmp_path):
             assert trainer.source.counters.total_steps() == (learnt + 2) * 64 * 4
             assert trainer.learner.update()
         assert trainer.learner.steps == 4 * 64 * 4
-        assert trainer.learner.details()["staleness"]["versions"] >= 1
+        assert trainer.learner.figures().details["staleness"]["versions"] >= 1
     finally:
         trainer.source.counters.stop()
         thread.join()
@@ -269,7 +269,7 @@ def test_a_run_goes_on_where_it_was(tmp_path):
     config = Config.from_json((tmp_path / "config.json").read_text())
     again: Any = make_trainer(config, RunFolder(tmp_path), point)
     assert again.learner.steps == learnt
-    assert float(again.learner.policy_copy.known()[-1]) == learnt
+    assert float(again.source.policy_copy.known()[-1]) == learnt
     assert torch.equal(again.policies[0].model()["network.log_std"], point.model["network.log_std"])
     again.close()
     result = resume(tmp_path, quiet=True, total_steps=6000)

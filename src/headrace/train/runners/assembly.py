@@ -13,16 +13,17 @@ from headrace.train.processes.counters import Counters
 from headrace.train.runners.callbacks import Callback
 from headrace.train.runners.checks import check_workers
 from headrace.train.runners.parts import Learner, Source
-from headrace.train.runners.policy_learner import PolicyLearner
 from headrace.train.runners.pool_source import PoolSource
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.replay_learner import ReplayLearner
 from headrace.train.runners.rollout_learner import RolloutLearner
-from headrace.train.runners.step_replay_learner import StepReplayLearner
 from headrace.train.runners.trainer import Trainer
+from headrace.train.runners.turn_learners import PolicyLearner, StepReplayLearner
 from headrace.train.runners.worker_source import WorkerSource
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.workers.actor_learner import extras_of
+from headrace.train.workers.policy_copy import PolicyCopy
 
 
 def make_trainer(
@@ -44,7 +45,7 @@ def make_trainer(
     """
     group = group or ProcessGroup()
     config = group.share_of(config)
-    if config.samplers:
+    if config.samplers > 0:
         source, learner = _with_workers(config, run, resume)
     else:
         source, learner = _in_turn(config, run, resume, group)
@@ -70,13 +71,16 @@ def _with_workers(config: Config, run: RunFolder, resume: Checkpoint | None) -> 
     """Returns the parts of a run whose samplers, learner and evaluator work at the same time."""
     check_workers(config)
     policy, counters = make_policies(config, None, find_device(config.learns_on))[0], Counters(config.samplers)
-    learner: ReplayLearner | RolloutLearner
+    exchange = None
     if isinstance(policy, OffPolicy):
-        learner = ReplayLearner(config, policy, counters, run)
+        weights = PolicyCopy(policy).buffer(extras_of(policy))
+        learner = ReplayLearner(config, policy, counters, weights, run)
+        exchange = learner.exchange if learner.config.apart else None
     else:
         assert isinstance(policy, OnPolicy)
-        learner = RolloutLearner(config, policy, counters)
-    source = WorkerSource(config, run, learner)
+        weights = PolicyCopy(policy).buffer()
+        learner = RolloutLearner(config, policy, weights)
+    source = WorkerSource(config, run, policy, learner.memory, weights, counters, exchange)
     if resume is None:
         begin_with_network(policy)
         learner.publish()

@@ -34,7 +34,6 @@ def train_in_process(
     """
     from headrace.train.logging.dashboard import Dashboard
     from headrace.train.runners.assembly import make_trainer
-    from headrace.train.runners.pool_source import PoolSource
     from headrace.train.runners.process_group import ProcessGroup
     from headrace.train.runs import checkpoint as checkpoints
 
@@ -43,8 +42,10 @@ def train_in_process(
     with closing(make_trainer(config, run, point, group, callbacks)) as trainer:
         dashboard = Dashboard(quiet=quiet)
         remarks = [policy.caveat for policy in trainer.policies if policy.caveat is not None]
-        if isinstance(trainer.source, PoolSource) and (end := trainer.source.end) > 1.01 * config.total_steps:
-            whole = f"rollouts of {trainer.source.most_taken:,} steps are made whole: {end:,} steps in place of"
+        rollout = 0 if config.samplers > 0 else config.num_envs * config.num_steps * group.size
+        end = trainer.step - (trainer.step - config.total_steps) // (rollout or 1) * rollout
+        if end > 1.01 * config.total_steps:
+            whole = f"rollouts of {rollout:,} steps are made whole: {end:,} steps in place of"
             remarks.insert(0, f"{whole} {config.total_steps:,}")
         for words in () if quiet else remarks:
             dashboard.console.print(words, highlight=False, soft_wrap=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from headrace.train.logging.throughput import Throughput
+from headrace.train.runners.parts import Figures
 from headrace.train.workers.rate_limiter import REST
 
 SLICE = 0.1
@@ -44,11 +46,9 @@ class Pace:
                 self._idle += now - began
         self._throughput.note(self._updates())
 
-    def split(self) -> dict[str, float]:
-        """Returns the seconds in updates, and those in which none was due."""
-        return {"learning": max(0.0, self._throughput.seconds - self._idle), "idle": self._idle}
-
-    def speeds(self, samples: int) -> dict[str, float | None]:
-        """Returns recent rates per second: of updates, and of the ``samples`` in each of them."""
+    def figures(self, samples: int, **details: Any) -> Figures:
+        """Returns the updates, the seconds in them and without any due, and rates of them and of their ``samples``."""
         (rate,) = self._throughput.per_second() or (None,)
-        return {"updates": rate, "update_frames": None if rate is None else rate * samples}
+        split = {"learning": max(0.0, self._throughput.seconds - self._idle), "idle": self._idle}
+        speeds = {"updates": rate, "update_frames": None if rate is None else rate * samples}
+        return Figures({"updates": self._updates()}, split, speeds, details)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -29,7 +30,7 @@ from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.logging.timer import Timer
 from headrace.train.play.judging import judged
-from headrace.train.runners.parts import News, Scored, Source, model_of
+from headrace.train.runners.parts import Figures, News, Scored, Source, model_of
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -57,8 +58,8 @@ class PoolSource(Source):
     taken = 0
 
     def __init__(self, config: Config, step: int, device: torch.device, group: ProcessGroup):
-        super().__init__()
         self.config, self.device, self.group, self.steps = config, device, group, step
+        self.news = deque[News]()
         self.options = options_at(config, step)
         self.pool: Any = training_pool(self._present)
         self.policies = make_policies(config, self.pool, device)
@@ -105,8 +106,9 @@ class PoolSource(Source):
             policy.tracker.forget_summary()
         if self.collector.storage.type == "cpu":
             check_rewards(self.collector.rewards, self.when())
-        taken = self.collector.taken
-        self.taken = self.most_taken if taken is None else self.group.total(int(taken.sum()))
+        taken, config = self.collector.taken, self.config
+        whole = config.num_envs * config.num_steps * self.group.size
+        self.taken = whole if taken is None else self.group.total(int(taken.sum()))
         self._timer.lap("rollout")
         return rollouts
 
@@ -117,16 +119,6 @@ class PoolSource(Source):
             scores, by_type = self.collector.scores(agent_group), self.collector.scores_by_type(agent_group)
             policy.tracker.update(scores, ends, by_type, self.collector.taken)
         return rollouts
-
-    @property
-    def most_taken(self) -> int:
-        """The most agent steps that one rollout of all processes takes."""
-        return self.config.num_envs * self.config.num_steps * self.group.size
-
-    @property
-    def end(self) -> int:
-        """Agent steps at which the run ends, as the last rollout is collected whole."""
-        return self.steps - (self.steps - self.config.total_steps) // self.most_taken * self.most_taken
 
     def advance(self) -> None:
         self.group.merge(self.policies)
@@ -163,40 +155,30 @@ class PoolSource(Source):
             else Scored(judged("training", mean, tracker.counted), partial(model_of, self.policies), self.steps)
         )
 
-    def split(self) -> dict[str, float]:
-        """Returns the seconds since this process began to train, in environments, inference and learning.
+    def figures(self) -> Figures:
+        """As `Source.figures`, of this process since it began to train.
 
-        On a GPU they are the device's time of whole rollouts. A rollout's time is divided in the proportions of an
-        early one that was run step by step.
+        The time of rollouts, on a GPU the device's, is divided in the proportions of an early one that was run step by
+        step. Of the speeds in agent steps, ``stepping`` counts the time in environments alone, ``inference`` also that
+        of choosing actions, and ``training`` all the time that passed. Several policies have an entry each, with its
+        copy's version in self-play.
         """
         parts = self.collector.seconds
         scale = self._timer.seconds()["rollout"] / (sum(parts.values()) or 1.0)
-        return {name: seconds * scale for name, seconds in parts.items()}
-
-    def speeds(self) -> dict[str, float | None]:
-        """Returns agent steps a second since this process began to train; None before they are known.
-
-        ``stepping`` counts the time in environments alone, ``inference`` also that of choosing actions, and
-        ``training`` all the time that passed.
-        """
+        split = {name: seconds * scale for name, seconds in parts.items()}
         began, first = self._began or (time.perf_counter(), self.steps)
-        steps, split = self.steps - first, self.split()
-        seconds = {
+        passed = {
             "stepping": split["env"],
             "inference": split["env"] + split["inference"],
             "training": time.perf_counter() - began,
         }
-        return {name: steps / spent if steps and spent > 0 else None for name, spent in seconds.items()}
-
-    def details(self) -> dict[str, Any]:
-        """Returns an entry for each of several policies, with its copy's version in self-play."""
-        if not self.policies[0].name:
-            return {}
-        entries = {policy.name: _entry_of(policy, self.steps) for policy in self.policies}
+        steps = self.steps - first
+        speeds = {name: steps / spent if steps and spent > 0 else None for name, spent in passed.items()}
+        entries = {policy.name: _entry_of(policy, self.steps) for policy in self.policies if policy.name}
         for policy in self.policies:
             if policy.config.copies:
                 entries[policy.name]["version"] = self.self_play.version(policy.name)
-        return {"policies": entries}
+        return Figures({}, split, speeds, {"policies": entries} if entries else {})
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ backward pass, which policies of a few layers do not have, and its hooks need au
 pass of an `MLP` does not use. Statistics of observations, rewards and episodes are merged after every rollout. All
 processes therefore hold the same network at any time, and make the same decisions. Only the first one shows the
 progress and writes the run folder, except for replays of steps, of which each process writes its own
-(`headrace.train.runners.step_replay_learner`).
+(`headrace.train.runners.turn_learners`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A checkpoint holds the first process's state as that of a run with one process, and those of the others under prefixed
 names. The same number of processes continues exactly. For any other number, replays in the checkpoint and last episodes
 are distributed anew, and what all processes hold alike is kept. A replay of steps, which lies beside the checkpoint, is
-kept whole, copied or dropped instead (`headrace.train.runners.step_replay_learner`). Environments begin new episodes, and
+kept whole, copied or dropped instead (`headrace.train.runners.turn_learners`). Environments begin new episodes, and
 random generators are seeded anew, as both belong to a process.
 """
 

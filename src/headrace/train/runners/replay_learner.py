@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -12,61 +12,42 @@ from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.collect.steps import make_replay
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
-from headrace.train.processes.supervisor import Supervisor
+from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runners.pace import Pace
-from headrace.train.runners.parts import SamplerLearner
+from headrace.train.runners.parts import Figures, Learner
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.files import ReplayFiles
-from headrace.train.storage.step_replay import StepReplay
-from headrace.train.workers import actor_learner, replay_sampler
-from headrace.train.workers.actor_learner import Exchange, extras_of
+from headrace.train.workers.actor_learner import Exchange
 from headrace.train.workers.rate_limiter import RateLimiter
 from headrace.train.workers.replay_updates import ReplayUpdates
 
 HEAD_START = 100  # maximum number of updates of the critics before the process that learns the actor has started
 
 
-class ReplayLearner(SamplerLearner):
+class ReplayLearner(Learner):
     """A policy that learns from a replay when the replay ratio allows it, and publishes its weights.
 
     Attributes:
-        memory: the replay.
+        memory: the replay, a `StepReplay`.
         updater: makes the updates.
         rate_limiter: decides which updates are due, and which steps are allowed.
         emptied: agent steps and updates of the run when its replay was last empty, from which the limiter counts both.
         exchange: the weights that the processes of an actor and of its critics send each other.
     """
 
-    memory: StepReplay
-    policy: OffPolicy
-
-    def __init__(self, config: Config, policy: OffPolicy, shared: Counters, run: RunFolder):
-        super().__init__(policy, shared, extras_of(policy))
+    def __init__(self, config: Config, policy: OffPolicy, counters: Counters, weights: WeightBuffer, run: RunFolder):
         self.config: Any = config
+        self.policy, self._counters = policy, counters
         self.memory, self.emptied = make_replay(config, sum(policy.heads)), (0, 0)
         self._files = ReplayFiles(self.memory, run.replay)
-        self.exchange = Exchange(policy, self.weights, apart=self.config.apart)
+        self.exchange = Exchange(policy, weights, apart=self.config.apart)
         self.updater = ReplayUpdates(self.config, policy, self.memory, self.exchange)
-        self.rate_limiter = RateLimiter(config, shared)
+        self.rate_limiter = RateLimiter(config, counters)
         self.pace = Pace(self.update, lambda: self.finished(0), lambda: self.updater.updates)
 
-    def sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        return replay_sampler.work, (self.config, number, self.memory, self.weights, self.shared)
-
-    def start_workers(self, supervisor: Supervisor) -> None:
-        if self.config.apart:
-            made, rests = self.shared.actor_updates, self.shared.rests
-            supervisor.start(
-                "actor",
-                actor_learner.work,
-                *(self.config, self.memory, self.exchange, self.shared),
-                progress=lambda: int(made[0]),
-                pulse=lambda: int(made[0] + rests[-1]),
-            )
-
     def begin(self, interrupt: object) -> None:
-        self.updater.set_rates(self.shared.total_steps())
+        self.updater.set_rates(self._counters.total_steps())
         self.updater.begin()
         self.pace.begin()
 
@@ -77,9 +58,9 @@ class ReplayLearner(SamplerLearner):
     def update(self) -> bool:
         """Makes one update if one is due; returns whether it did."""
         made, limiter = self.updater.updates, self.rate_limiter
-        if made >= limiter.due(self.shared.total_steps()) or not self.memory.held:
+        if made >= limiter.due(self._counters.total_steps()) or not self.memory.held:
             return False
-        if self.config.apart and not self.shared.actor_updates[0] and made > HEAD_START:
+        if self.config.apart and not self._counters.actor_updates[0] and made > HEAD_START:
             return False  # further updates would fit the critics to the initial actor
         self.updater.update()
         limiter.note(self.updater.updates)
@@ -87,7 +68,7 @@ class ReplayLearner(SamplerLearner):
 
     def finished(self, step: int) -> bool:
         """Returns whether all steps, and all updates that the replay ratio requires, are done."""
-        steps = self.shared.total_steps()
+        steps = self._counters.total_steps()
         if steps < self.config.total_steps:
             return False
         return self.config.replay_ratio is None or self.updater.updates >= self.rate_limiter.due(steps)
@@ -106,32 +87,21 @@ class ReplayLearner(SamplerLearner):
                 f"{name} cannot change while the actor learns in a process of its own: train with actor_device=''"
             )
         self.updater.config = config
-        self.updater.set_rates(self.shared.total_steps())
-
-    # -- for reporting ---------------------------------------------------------------------------
+        self.updater.set_rates(self._counters.total_steps())
 
     def report(self) -> None:
         losses = self.updater.statistics()
         if losses is not None:
             self.policy.losses = losses
 
-    def split(self) -> dict[str, float]:
-        return self.pace.split()
-
-    def speeds(self) -> dict[str, float | None]:
-        return self.pace.speeds(self.config.minibatch_size)
-
-    def counts(self) -> dict[str, int]:
-        return {"updates": self.updater.updates}
-
-    def details(self) -> dict[str, Any]:
-        return {"staleness": self.updater.staleness()}
+    def figures(self) -> Figures:
+        return self.pace.figures(self.config.minibatch_size, staleness=self.updater.staleness())
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def counters(self) -> dict[str, Any]:
         rows = {"replay": self.memory.arrays["written"].tolist()} if self.config.save_replay else {}
-        return {"emptied": self.emptied, **rows}
+        return {"updates": self.updater.updates, "emptied": self.emptied, **rows}
 
     def state(self) -> dict[str, Tensor]:
         return {"generator": self.updater.generator.get_state()}
@@ -146,8 +116,9 @@ class ReplayLearner(SamplerLearner):
         self.emptied = step, updates
         if self.policy.caveat is None:  # a checkpoint of format 1 lacks the entry; its replay was empty at the start
             self.emptied = tuple(point.counters.get("emptied", (0, 0)))
-        self.shared.actor_updates[0] = updates // self.policy.actor_every
-        self.rate_limiter = RateLimiter(self.config, self.shared, updates, self.emptied)
+        self._counters.actor_updates[0] = updates // self.policy.actor_every
+        self.rate_limiter = RateLimiter(self.config, self._counters, updates, self.emptied)
+        self.publish()
 
     def write(self, counters: Mapping[str, Any]) -> None:
         if self.config.save_replay:

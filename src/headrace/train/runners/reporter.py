@@ -20,7 +20,7 @@ from headrace.train.logging.memory_use import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import Progress
 from headrace.train.processes.page import address_of
-from headrace.train.runners.parts import Learner, Source, model_of
+from headrace.train.runners.parts import Figures, Learner, Source, model_of
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Reason
 from headrace.train.runners.state import RunState
@@ -116,7 +116,7 @@ class Reporter:
         """Returns whether a line of metrics is due."""
         state, config = self.state, self.config
         steps = state.step - state.logged
-        if not config.samplers:
+        if config.samplers <= 0:
             return steps >= min(config.log_steps, config.total_steps / LEAST_LINES)
         return steps >= config.log_steps or (steps > 0 and state.seconds - state.logged_at >= LOG_SECONDS)
 
@@ -128,45 +128,43 @@ class Reporter:
         """
         state, policy = self.state, self.source.policies[0]
         self.check()
-        ranks = self.group.gather_objects(self._own()) if self.group.size > 1 else []
+        own = self.group.gather_objects(self._own()) if self.group.size > 1 else []
+        ranks = {"ranks": {str(rank): told for rank, told in enumerate(own)}} if own else {}
         state.logged, state.logged_at = state.step, state.seconds
+        figures = self.figures()
         return {
             "step": state.step,
-            **self.learner.counts(),
+            **figures.counts,
             "episodes": policy.tracker.episodes,
             "return": policy.tracker.mean_return(),
             "length": policy.tracker.mean_length(),
             "loss": policy.reported(state.step),
-            **self.source.details(),
-            **self.learner.details(),
-            "time": self._time() | ({"ranks": {str(rank): said for rank, said in enumerate(ranks)}} if ranks else {}),
+            **figures.details,
+            "time": self._time(figures) | ranks,
         }
 
-    def _time(self) -> dict[str, Any]:
+    def _time(self, figures: Figures) -> dict[str, Any]:
         """Returns the entries of a line of metrics that differ between equal runs: time, speeds, memory, cores."""
-        speeds = {name: None if speed is None else round(speed) for name, speed in self.speeds().items()}
-        split = {name: round(seconds, 3) for name, seconds in self.split().items()}
+        speeds = {name: None if speed is None else round(speed) for name, speed in figures.speeds.items()}
+        split = {name: round(seconds, 3) for name, seconds in figures.split.items()}
         clock = {"seconds": round(self.state.seconds, 3), "unix": round(time.time(), 3)}
         use = {"memory": in_use(self.device), **self._hardware.read()}
         return {**clock, **split, self.source.speeds_name: speeds, **use}
 
     def _own(self) -> dict[str, Any]:
         """Returns this process's entry in a line of metrics: host, device, agent steps a second, use of hardware."""
-        collected = self.speeds()["inference"]
+        collected = self.source.figures().speeds["inference"]
         speed = None if collected is None else round(collected / self.group.size)
         where = {"host": platform.node(), "device": str(self.device)}
         return where | {"steps_per_second": speed, **self._own_use.read()}
 
-    def split(self) -> dict[str, float]:
-        """Returns kind of work → seconds spent on it since training began."""
-        split = dict(self.source.split())
-        for name, seconds in self.learner.split().items():
-            split[name] = split.get(name, 0.0) + seconds
-        return split
-
-    def speeds(self) -> dict[str, float | None]:
-        """Returns name → rate per second; None before the rate is known."""
-        return self.source.speeds() | self.learner.speeds()
+    def figures(self) -> Figures:
+        """Returns the present numbers of source and learner together."""
+        mine, theirs = self.source.figures(), self.learner.figures()
+        names = dict.fromkeys((*mine.split, *theirs.split))
+        split = {name: mine.split.get(name, 0.0) + theirs.split.get(name, 0.0) for name in names}
+        counts, speeds = {**mine.counts, **theirs.counts}, {**mine.speeds, **theirs.speeds}
+        return Figures(counts, split, speeds, {**mine.details, **theirs.details})
 
     def check(self, returns: bool = True) -> None:
         """Raises `NotFiniteError` if a loss is not finite, or a mean return if ``returns``.
@@ -183,7 +181,7 @@ class Reporter:
     # -- dashboard and page ----------------------------------------------------------------------
 
     def progress(self) -> Progress:
-        state, policies = self.state, self.source.policies
+        state, policies, figures = self.state, self.source.policies, self.figures()
         return Progress(
             config=self.config,
             folder=self.run.path,
@@ -193,8 +191,8 @@ class Reporter:
             episodes=policies[0].tracker.episodes,
             policies=tuple(policy.progress() for policy in policies),
             evaluation=self.source.evaluation,
-            split=self.split(),
-            speeds=self.speeds(),
+            split=figures.split,
+            speeds=figures.speeds,
             memory=in_use(self.device),
             hardware=self._hardware.read(),
             address=self._address,

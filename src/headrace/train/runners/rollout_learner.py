@@ -6,7 +6,6 @@ updates.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,19 +18,19 @@ from headrace.train.algorithms.vtrace import vtrace
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.normalisation import RewardScaler
-from headrace.train.processes.counters import Counters
+from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runners.pace import Pace
-from headrace.train.runners.parts import SamplerLearner
+from headrace.train.runners.parts import Figures, Learner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.samples import Samples
-from headrace.train.workers import rollout_sampler
+from headrace.train.workers.policy_copy import PolicyCopy
 
 ROWS = 1024  # maximum rows of a forward pass before updates, as activations of images need much memory
 
 
-class RolloutLearner(SamplerLearner):
+class RolloutLearner(Learner):
     """A policy that learns from samplers' rollouts and publishes its weights.
 
     Attributes:
@@ -42,13 +41,11 @@ class RolloutLearner(SamplerLearner):
         OptionError: the policy is recurrent.
     """
 
-    memory: Rollouts
-
-    def __init__(self, config: Config, policy: OnPolicy, shared: Counters):
-        super().__init__(policy, shared)
+    def __init__(self, config: Config, policy: OnPolicy, weights: WeightBuffer):
         if policy.memory_size:
             raise OptionError("a recurrent network is for samplers=0: workers do not hand its memory on")
-        self.config, self.device, self._encoder = config, policy.device, policy.encoder
+        self.config, self.policy, self.weights = config, policy, weights
+        self.device, self._encoder, self._policy_copy = policy.device, policy.encoder, PolicyCopy(policy)
         stored = policy.distribution.action_shape, torch.empty(0, dtype=policy.distribution.action_dtype).numpy().dtype
         sizes = config.samplers, config.rollout_slots, config.num_steps, config.num_envs, sum(policy.heads)
         space = build_task(config.task, **config.env_options).spec.observation
@@ -65,9 +62,6 @@ class RolloutLearner(SamplerLearner):
         self._inputs = torch.zeros(self._rows, *policy.encoder.shape, dtype=policy.encoder.dtype, device=self.device)
         self._measured: tuple[Tensor, Tensor] | None = None
         self.pace = Pace(self.update, lambda: self.finished(self.steps), lambda: policy.updates)
-
-    def sampler(self, number: int) -> tuple[Callable[..., None], tuple[Any, ...]]:
-        return rollout_sampler.work, (self.config, number, self.memory, self.weights, self.shared)
 
     def begin(self, interrupt: object) -> None:
         self.policy.interrupted = lambda: bool(interrupt)  # all updates from a rollout may take too long after Ctrl-C
@@ -93,31 +87,18 @@ class RolloutLearner(SamplerLearner):
         return self.steps >= self.config.total_steps
 
     def publish(self) -> None:
-        self.policy_copy.publish(self.weights)
+        self._policy_copy.publish(self.weights)
 
-    # -- for reporting ---------------------------------------------------------------------------
-
-    def split(self) -> dict[str, float]:
-        return self.pace.split()
-
-    def speeds(self) -> dict[str, float | None]:
-        """As `Learner.speeds`; a rollout may be smaller than a minibatch."""
-        return self.pace.speeds(min(self._rows, self.config.minibatch_size))
-
-    def counts(self) -> dict[str, int]:
-        return {"updates": self.policy.updates}
-
-    def details(self) -> dict[str, Any]:
-        """Returns the age of the last rollout, in versions of the weights and as a KL divergence."""
-        if self._measured is None:
-            return {"staleness": {}}
-        versions, divergence = self._measured
-        return {"staleness": {"versions": float(versions), "divergence": float(divergence)}}
+    def figures(self) -> Figures:
+        """As `Learner.figures`, with the age of the last rollout, in versions of the weights and as a KL divergence."""
+        staleness = zip(("versions", "divergence"), map(float, self._measured or ()), strict=False)
+        # a rollout may be smaller than a minibatch
+        return self.pace.figures(min(self._rows, self.config.minibatch_size), staleness=dict(staleness))
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def counters(self) -> dict[str, Any]:
-        return {"learnt": self.steps}
+        return {"updates": self.policy.updates, "learnt": self.steps}
 
     def state(self) -> dict[str, Tensor]:
         """As `Learner.state`; rollouts that wait for the learner are not saved."""
@@ -129,6 +110,7 @@ class RolloutLearner(SamplerLearner):
         self.generator.set_state(point.state["generator"])
         if self._scalers:
             self._scalers[0].load(checkpoints.group("rewards", point.state))
+        self.publish()
 
     def close(self) -> None:
         self.memory.close()

@@ -37,6 +37,9 @@ class Saver:
 
     Args:
         written: called with the path of each checkpoint that was written, in whichever thread.
+
+    Attributes:
+        writing: the thread in which checkpoints of a run with workers are written.
     """
 
     def __init__(
@@ -50,18 +53,8 @@ class Saver:
         self.config, self.run, self.reporter, self.group = config, run, reporter, reporter.group
         self.state, self.source, self.learner = parts
         self._written = written
-        self._background = Writing() if config.samplers else None
+        self.writing, self._meanwhile = Writing(), config.samplers > 0
         self._best: Checkpoint | None = None  # not written yet
-
-    @property
-    def busy(self) -> bool:
-        """Whether a checkpoint is being written in the background."""
-        return self._background is not None and self._background.busy
-
-    def check(self) -> None:
-        """Raises the error of a checkpoint that was written in the background."""
-        if self._background is not None:
-            self._background.check()
 
     def save(self, wait: bool = True) -> Path | None:
         """Writes a checkpoint, and the best if there is a new one; of several processes only the first writes.
@@ -76,22 +69,22 @@ class Saver:
             NotFiniteError: a loss, a mean return or a weight is not finite.
             StorageError: the checkpoint cannot be written.
         """
-        if self._background is None:
+        if not self._meanwhile:
             self.reporter.check()
         self.learner.prepare()
         point = self.group.gather_checkpoint(self.checkpoint())
         if point is None:
             return None
         name = checkpoints.step_name(self.state.step)
-        if self._background is None:
+        if not self._meanwhile:
             self._write_best()
             self._write(name, point)
         else:
             copied = point.copied()
             self._check_weights(copied)
-            self._background.start(name, lambda: self._write(name, copied))
+            self.writing.start(name, lambda: self._write(name, copied))
             if wait:
-                self._background.wait()
+                self.writing.wait()
         return self.run.checkpoints / name
 
     def _check_weights(self, point: Checkpoint) -> None:
@@ -107,7 +100,7 @@ class Saver:
 
     def _counters(self) -> dict[str, Any]:
         writer = self.reporter.writer
-        counts = self.state.counters() | self.learner.counts() | self.learner.counters()
+        counts = self.state.counters() | self.learner.counters()
         return counts | {"metrics_bytes": 0 if writer is None else writer.offset()}
 
     def _write(self, name: str, point: Checkpoint) -> None:
@@ -129,12 +122,12 @@ class Saver:
             The error to report: with workers a `NotFiniteError` of the weights, from which those of samplers follow.
         """
         try:
-            if self._background is not None:
+            if self._meanwhile:
                 self.save()
             elif self.group.leads and not isinstance(error, NotFiniteError | StorageError):
                 self._rescue_alone()
         except NotFiniteError as found:
-            return error if self._background is None or isinstance(error, NotFiniteError) else found
+            return error if not self._meanwhile or isinstance(error, NotFiniteError) else found
         except Exception:
             pass  # only the first error is reported
         return error
@@ -160,8 +153,8 @@ class Saver:
         self.state.best_return = found.judged["return"]
         counters = self._counters() | {"step": found.step, JUDGED: found.judged}
         self._best = Checkpoint({name: tensor.clone() for name, tensor in found.model().items()}, {}, {}, counters)
-        if self._background is not None:
-            self._background.start(checkpoints.BEST, self._write_best)
+        if self._meanwhile:
+            self.writing.start(checkpoints.BEST, self._write_best)
 
     def _write_best(self) -> None:
         if (best := self._best) is not None:
@@ -177,7 +170,7 @@ class Saver:
         best = checkpoints.load(folder / checkpoints.BEST) if (folder / checkpoints.BEST).is_dir() else None
         own, known = None, None if best is None else best.counters.get(JUDGED)
         # the evaluator of a run with workers has been asked to at its end
-        if self.config.evaluate_episodes and not (self.config.samplers and self.learner.finished(self.state.step)):
+        if self.config.evaluate_episodes and not (self._meanwhile and self.learner.finished(self.state.step)):
             try:
                 own, known = compare(self.config, self.agent(), best, seconds)
             except Exception as error:  # of the environment: the run is saved
@@ -217,10 +210,9 @@ class Saver:
             if isinstance(error, HeadraceError):
                 raise
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
-        if self.config.samplers:
+        if self._meanwhile:
             self.state.best_return = max(self.state.best_return, best_evaluation(self.run) or -math.inf)
 
     def close(self) -> None:
-        if self._background is not None:
-            with suppress(HeadraceError, OSError):  # an error was raised before, or follows from another one
-                self._background.wait()
+        with suppress(HeadraceError, OSError):  # an error was raised before, or follows from another one
+            self.writing.wait()

@@ -103,7 +103,7 @@ class Trainer:
                 self.callbacks.update()
                 dashboard.update(self.reporter.progress)
                 self.reporter.write_live_weights()
-                due = time.monotonic() - saved >= self.config.checkpoint_seconds and not saver.busy
+                due = time.monotonic() - saved >= self.config.checkpoint_seconds and not saver.writing.busy
                 stop, due = self.group.agree(bool(interrupt) or self.callbacks.stopped, due)
                 if due:
                     saver.save(wait=False)
@@ -147,7 +147,7 @@ class Trainer:
             self.reporter.check(returns=False)
         self.source.advance()
         self._read()
-        self.saver.check()
+        self.saver.writing.check()
         if self.reporter.is_due():
             self.log()
 
@@ -172,13 +172,13 @@ class Trainer:
         """Completes the run between the loop and the last checkpoint, with an evaluation of the last weights."""
         self.learner.publish()
         until = time.monotonic() + LAST_EVALUATION
-        while self.source.awaits_evaluation() and not interrupt and time.monotonic() < until:
+        while self.finished() and self.source.awaits_evaluation() and not interrupt and time.monotonic() < until:
             time.sleep(REST)
             self.source.advance()
             self._read()
         self.source.finish()
         self._read()
-        if self._at_end() and (self.config.samplers or self.state.step > self.state.logged):
+        if self._at_end() and (self.config.samplers > 0 or self.state.step > self.state.logged):
             self.log()
 
     # -- the end ---------------------------------------------------------------------------------

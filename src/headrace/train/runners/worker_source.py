@@ -7,6 +7,7 @@ evaluator's results.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,24 +15,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.policy import Policy
 from headrace.train.cluster.cluster import END, Cluster
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.throughput import Throughput
 from headrace.train.play.judging import judged
-from headrace.train.processes.counters import PARTS
+from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.start import needs_script
 from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
-from headrace.train.runners.parts import News, SamplerLearner, Scored, Source
+from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.runners.parts import Figures, News, Scored, Source
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
-from headrace.train.workers import evaluator
+from headrace.train.storage.rollout_slots import Rollouts
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.workers import actor_learner, evaluator, replay_sampler, rollout_sampler
+from headrace.train.workers.actor_learner import Exchange
+from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
 
 
 class WorkerSource(Source):
     """The worker processes of a run.
+
+    Args:
+        memory: what samplers write to.
+        weights: the buffer in which the learner publishes the weights that samplers and evaluator use.
+        exchange: for a process that learns the actor; None where the learner does.
 
     Attributes:
         counters: the numbers that all processes of the run share.
@@ -40,14 +52,23 @@ class WorkerSource(Source):
 
     speeds_name = "per_second"
 
-    def __init__(self, config: Config, run: RunFolder, learner: SamplerLearner):
-        super().__init__()
-        self.config, self.run, self.learner, self.counters = config, run, learner, learner.shared
-        self.policies, self.steps = [learner.policy], 0
-        self.tracker = learner.policy.tracker = EpisodeTracker(1, config.stop_episodes)
-        copy = learner.policy_copy
-        self.evaluations = copy.buffer(len(evaluator.RESULTS))
-        self._evaluated = torch.zeros_like(copy.vector, device="cpu"), copy.known()
+    def __init__(
+        self,
+        config: Config,
+        run: RunFolder,
+        policy: Policy,
+        memory: StepReplay | Rollouts,
+        weights: WeightBuffer,
+        counters: Counters,
+        exchange: Exchange | None = None,
+    ):
+        self.config, self.run, self.policies = config, run, [policy]
+        self.memory, self.weights, self.counters, self.exchange = memory, weights, counters, exchange
+        self.steps, self.news = 0, deque[News]()
+        self.tracker = policy.tracker = EpisodeTracker(1, config.stop_episodes)
+        self.policy_copy = PolicyCopy(policy)
+        self.evaluations = self.policy_copy.buffer(len(evaluator.RESULTS))
+        self._evaluated = torch.zeros_like(self.policy_copy.vector, device="cpu"), self.policy_copy.known()
         self.cluster = Cluster(config) if config.ray else None
         patience = END if config.ray else PATIENCE
         self.supervisor = Supervisor(self.counters.stop, patience, needs_script(config))
@@ -56,34 +77,44 @@ class WorkerSource(Source):
 
     @contextmanager
     def running(self, interrupt: object) -> Iterator[None]:
-        with self.supervisor:
-            self.learner.start_workers(self.supervisor)
-            self.start_samplers(interrupt)
-            self._throughput.note(self.steps)
-            yield
+        try:
+            with self.supervisor:
+                self.start_workers(interrupt)
+                self._throughput.note(self.steps)
+                yield
+        finally:
+            self.read_counters()
 
-    def start_samplers(self, interrupt: object) -> None:
-        """Starts samplers and evaluator; waits for a cluster until the run is told to end."""
-        config, counters, workers = self.config, self.counters, self.supervisor
+    def start_workers(self, interrupt: object) -> None:
+        """Starts all workers; waits for a cluster until the run is told to end."""
+        config, counters, start = self.config, self.counters, self.supervisor.start
         if self.cluster is not None:
-            self.cluster.start(workers, counters, self.learner.weights, self.evaluations, self.learner.memory)
+            self.cluster.start(self.supervisor, counters, self.weights, self.evaluations, self.memory)
             while not self.cluster.connected and not interrupt:
                 self.check_workers()
                 time.sleep(REST)
             return
+        sampler = replay_sampler if isinstance(self.memory, StepReplay) else rollout_sampler
         for number in range(config.samplers):
-            target, arguments = self.learner.sampler(number)
-            name = f"sampler {number}" if config.samplers > 1 else "sampler"
-            workers.start(
-                name,
-                target,
-                *arguments,
+            start(
+                f"sampler {number}" if config.samplers > 1 else "sampler",
+                sampler.work,
+                *(config, number, self.memory, self.weights, counters),
                 progress=lambda n=number: int(counters.steps[n]),
                 pulse=lambda n=number: int(counters.steps[n] + counters.rests[n]),
             )
         if config.evaluate_episodes:
-            arguments = (config, self.run.path, self.learner.weights, self.evaluations, counters)
-            workers.start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
+            arguments = config, self.run.path, self.weights, self.evaluations, counters
+            start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
+        if self.exchange is not None:
+            made, rests = counters.actor_updates, counters.rests
+            start(
+                "actor",
+                actor_learner.work,
+                *(config, self.memory, self.exchange, counters),
+                progress=lambda: int(made[0]),
+                pulse=lambda: int(made[0] + rests[-1]),
+            )
 
     def check_workers(self) -> None:
         """Restarts workers that have died, with news of each."""
@@ -114,8 +145,7 @@ class WorkerSource(Source):
             self.evaluation = dict(zip(evaluator.RESULTS, results.tolist(), strict=True))
 
     def awaits_evaluation(self) -> bool:
-        known = self.evaluation.get("version", 0) == self.learner.weights.version
-        return bool(self.config.evaluate_episodes) and self.learner.finished(self.steps) and not known
+        return bool(self.config.evaluate_episodes) and self.evaluation.get("version", 0) != self.weights.version
 
     def finish(self) -> None:
         self.end_workers()
@@ -140,24 +170,21 @@ class WorkerSource(Source):
     @torch.no_grad()
     def _evaluated_model(self) -> dict[str, Tensor]:
         """Returns a copy of the networks that were evaluated last."""
-        copy = self.learner.policy_copy
+        copy = self.policy_copy
         learning = copy.vector.clone(), copy.known()
         copy.take(*self._evaluated)
-        model = {name: tensor.to("cpu", copy=True) for name, tensor in self.learner.policy.model().items()}
+        model = {name: tensor.to("cpu", copy=True) for name, tensor in self.policies[0].model().items()}
         copy.take(*learning)
         return model
 
-    def split(self) -> dict[str, float]:
-        """Returns the seconds that all samplers together have spent."""
-        return dict(zip(PARTS, self.counters.seconds.sum(0).tolist(), strict=True))
-
-    def speeds(self) -> dict[str, float | None]:
+    def figures(self) -> Figures:
+        """As `Source.figures`; the seconds are those of all samplers together."""
+        split = dict[str, float](zip(PARTS, self.counters.seconds.sum(0).tolist(), strict=True))
         (sampled,) = self._throughput.per_second() or (None,)
-        return {"sampling": sampled}
-
-    def details(self) -> dict[str, Any]:
-        known = {"evaluation": self.evaluation, "restarts": self.restarts}
-        return known if self.cluster is None else known | {"cluster": self.cluster.numbers()}
+        details = {"evaluation": self.evaluation, "restarts": self.restarts}
+        if self.cluster is not None:
+            details["cluster"] = self.cluster.numbers()
+        return Figures({}, split, {"sampling": sampled}, details)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -169,12 +196,11 @@ class WorkerSource(Source):
         self.tracker.load(checkpoints.group("episodes", point.state))
         self.steps = point.counters["step"]
         self.counters.begin(self.steps)
-        self.learner.publish()
 
     def close(self) -> None:
         self.end_workers()
         for shared in (
-            self.learner.weights,
+            self.weights,
             self.evaluations,
             self.counters,
             *([self.cluster] if self.cluster else []),

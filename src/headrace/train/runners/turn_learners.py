@@ -1,6 +1,7 @@
-"""A policy that learns, in turn with rollouts, from a replay of steps: images, several steps, priorities, hindsight.
+"""What learns in turn with rollouts of a pool in this process: from each rollout, or from a replay of steps.
 
-Of processes that train together each has a replay of its own, which it writes to the run folder on its own machine.
+The replay of steps is for images, transitions over several steps, priorities and hindsight. Of processes that train
+together each has a replay of its own, which it writes to the run folder on its own machine.
 """
 
 from __future__ import annotations
@@ -9,19 +10,62 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.step_learner import StepLearner
 from headrace.train.config.settings import Config
 from headrace.train.logging.timer import Timer
-from headrace.train.runners.parts import Learner
+from headrace.train.runners.parts import Figures, Learner
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.files import ReplayFiles
 from headrace.train.storage.step_replay import StepReplay
+
+
+class PolicyLearner(Learner):
+    """The updates of all policies of a run.
+
+    Args:
+        generator: draws minibatches.
+
+    Attributes:
+        iteration: number of rollouts learnt from so far.
+    """
+
+    def __init__(self, config: Config, policies: Sequence[Policy], generator: torch.Generator, device: torch.device):
+        self.config, self.policies, self.generator = config, policies, generator
+        self.iteration = 0
+        self._timer = Timer(device, "learning")
+
+    def learn(self, rollouts: list[Any], step: int) -> None:
+        self._timer.start()
+        for policy, samples in zip(self.policies, rollouts, strict=True):
+            policy.learn(samples, step, self.generator)
+        self.iteration += 1
+        self._timer.lap("learning")
+
+    def finished(self, step: int) -> bool:
+        return step >= self.config.total_steps
+
+    def figures(self) -> Figures:
+        """As `Learner.figures`; seconds of updates are on a GPU those of the device."""
+        return Figures(self.counters(), self._timer.seconds())
+
+    def counters(self) -> dict[str, Any]:
+        return {"iteration": self.iteration}
+
+    def state(self) -> dict[str, Tensor]:
+        return {name: tensor for policy in self.policies for name, tensor in policy.state().items()}
+
+    def load(self, point: Checkpoint, step: int) -> None:
+        self.iteration = point.counters["iteration"]
+        for policy in self.policies:
+            policy.load_state(point.state)
 
 
 class StepReplayLearner(Learner):
@@ -78,14 +122,8 @@ class StepReplayLearner(Learner):
     def finished(self, step: int) -> bool:
         return step >= self.config.total_steps
 
-    def split(self) -> dict[str, float]:
-        """Returns the seconds of updates, on a GPU those of the device."""
-        return self._timer.seconds()
-
-    def counts(self) -> dict[str, int]:
-        return {"iteration": self.iteration}
-
-    # -- checkpoints -----------------------------------------------------------------------------
+    def figures(self) -> Figures:
+        return Figures({"iteration": self.iteration}, self._timer.seconds())
 
     def prepare(self) -> None:
         if self.config.save_replay:
@@ -94,7 +132,7 @@ class StepReplayLearner(Learner):
             self.run.drop_replays(self.group.size)  # which a larger group has left
 
     def counters(self) -> dict[str, Any]:
-        return {"collected": self.collected, "replay": list(self._rows)}
+        return {"iteration": self.iteration, "collected": self.collected, "replay": list(self._rows)}
 
     def state(self) -> dict[str, Tensor]:
         return self.policy.state() | checkpoints.prefixed("learner", self.updater.state())
