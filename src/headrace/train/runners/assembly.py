@@ -54,7 +54,8 @@ def make_trainer(
 
 def _in_turn(config: Config, run: RunFolder, resume: Checkpoint | None, group: ProcessGroup) -> tuple[Source, Learner]:
     """Returns the parts of a run that collects and learns in turn."""
-    source = PoolSource(config, 0 if resume is None else resume.counters["step"], find_device(config.device), group)
+    step = 0 if resume is None else resume.counters["step"]
+    source = PoolSource(config, run, step, find_device(config.device), group)
     if resume is None and group.leads:  # the other processes receive its parameters
         for policy in source.policies:
             begin_with_network(policy)

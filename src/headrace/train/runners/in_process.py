@@ -42,11 +42,12 @@ def train_in_process(
     with closing(make_trainer(config, run, point, group, callbacks)) as trainer:
         dashboard = Dashboard(quiet=quiet)
         remarks = [policy.caveat for policy in trainer.policies if policy.caveat is not None]
-        rollout = 0 if config.samplers > 0 else config.num_envs * config.num_steps * group.size
-        end = trainer.step - (trainer.step - config.total_steps) // (rollout or 1) * rollout
-        if end > 1.01 * config.total_steps:
-            whole = f"rollouts of {rollout:,} steps are made whole: {end:,} steps in place of"
-            remarks.insert(0, f"{whole} {config.total_steps:,}")
+        if config.samplers <= 0:
+            rollout = config.num_envs * config.num_steps * group.size
+            end = trainer.step - (trainer.step - config.total_steps) // rollout * rollout
+            if end > 1.01 * config.total_steps:
+                whole = f"rollouts of {rollout:,} steps are made whole: {end:,} steps in place of"
+                remarks.insert(0, f"{whole} {config.total_steps:,}")
         for words in () if quiet else remarks:
             dashboard.console.print(words, highlight=False, soft_wrap=True)
         notes = group.leads and not group.watched

@@ -35,6 +35,7 @@ from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import one_line
+from headrace.train.runs.folder import RunFolder
 
 MOST_SAVED = 256 << 20  # bytes of the environments' states in a checkpoint; larger ones are left out
 AT_ONCE = 64 << 20  # approximate bytes of the states that are taken from a pool at a time
@@ -57,8 +58,8 @@ class PoolSource(Source):
     collector: Collector
     taken = 0
 
-    def __init__(self, config: Config, step: int, device: torch.device, group: ProcessGroup):
-        self.config, self.device, self.group, self.steps = config, device, group, step
+    def __init__(self, config: Config, run: RunFolder, step: int, device: torch.device, group: ProcessGroup):
+        self.config, self.run, self.device, self.group, self.steps = config, run, device, group, step
         self.news = deque[News]()
         self.options = options_at(config, step)
         self.pool: Any = training_pool(self._present)
@@ -210,8 +211,8 @@ class PoolSource(Source):
         saved: Mapping[str, Tensor] = point.state
         if "environments" in saved and unwrapped(self.pool).saves_pickles and not point.trusted:
             raise TrustError(
-                "the checkpoint has no seal of yours from this machine, and holds the environments of its task as "
-                "pickles: loading them may do whatever you may do.\n"
+                f"the checkpoint in {self.run.checkpoints} has no seal of yours from this machine, and holds the "
+                "environments of its task as pickles: loading them may do whatever you may do.\n"
                 "If you trust who wrote it, say --trust (in Python trust=True)"
             )
         for experience in self.collector.experiences:
