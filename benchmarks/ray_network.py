@@ -29,6 +29,7 @@ from common import RESULTS, heading, tell
 from headrace.train.cluster.connection import QUIET
 from headrace.train.config.settings import make_config
 from headrace.train.processes.counters import PARTS
+from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from ray_model import Costs, ModelArgs, Queue
 from ray_sampling import BEGIN, Sampling, used
@@ -69,42 +70,48 @@ class Behind(Sampling):
 
     def begin(self) -> None:
         """Start, and learn until every sampler steps: the ratio lets those that begin last step only then."""
-        self._start()
+        self.learner.begin(False)
+        self.source.start_workers(False)
         until = time.monotonic() + BEGIN
         while not (self.counters.steps > 0).all():
-            self._learn(0.1)
-            self._watch_workers()
+            self.learner.pace.run(0.1)
+            self.source.check_workers()
             if time.monotonic() > until:
                 raise SystemExit(f"samplers do not begin: {self.counters.steps.tolist()} steps")
 
     def measured(self, seconds: float) -> dict[str, float]:
         """Rates, the age of the newest rows, and what the parts cost: in wall-clock seconds but the coordinator's."""
         assert self.cluster is not None
-        self._learn(seconds / 4)
+        self.learner.pace.run(seconds / 4)
         status, coordinators = self.cluster._status, self.coordinators()
-        began, lost, version, updates = time.perf_counter(), self._lost, self.weights.version, self.learner.updates
+        learner, weights = self.learner, self.source.weights
+        began, lost, version, updates = time.perf_counter(), self._lost(), weights.version, learner.updater.updates
         steps, worked = self.counters.total_steps(), self.counters.seconds[:, WORK].sum()
         answers, received, spent = int(status.exchanges[0]), int(status.received[0]), used(coordinators)
         ages = []
         while (took := time.perf_counter() - began) < seconds:
-            self._learn(0.1)
-            self._watch_workers()
+            self.learner.pace.run(0.1)
+            self.source.check_workers()
             ages.append(self._age())
-        made, steps = self.learner.updates - updates, self.counters.total_steps() - steps
-        version = self.weights.version - version
+        made, steps = learner.updater.updates - updates, self.counters.total_steps() - steps
+        version = weights.version - version
         return {
             "steps_a_second": steps / took,
             "updates_a_second": made / took,
             "versions": statistics.mean(ages),
             "age": statistics.mean(ages) * took / version,
-            "restarts": self.restarts + self.cluster.restarts,
+            "restarts": self.source.restarts,
             "seconds_a_step": (self.counters.seconds[:, WORK].sum() - worked) / steps,
-            "seconds_an_update": (took - (self._lost - lost)) / made,
+            "seconds_an_update": (took - (self._lost() - lost)) / made,
             "updates_a_version": made / version,
             "coordinator_seconds_an_answer": (used(coordinators) - spent) / (int(status.exchanges[0]) - answers),
             "bytes_a_step": (int(status.received[0]) - received) / steps,
-            "weights_bytes": 4.0 * self.policy_copy.vector.numel(),
+            "weights_bytes": 4.0 * self.source.policy_copy.vector.numel(),
         }
+
+    def _lost(self) -> float:
+        """Seconds in which no update was due."""
+        return self.learner.figures().split["idle"]
 
 
 def measure(args: NetworkArgs) -> dict[str, float]:
@@ -116,10 +123,11 @@ def measure(args: NetworkArgs) -> dict[str, float]:
     together: dict[str, Any] = {"algo": "sac", "ray": HEAD, "actor_device": ""}
     config = make_config("Pendulum-v1", **together, **small, **quiet, **sizes, **learning)
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Behind(config, RunFolder.create(Path(folder) / "run", config))
+        trainer = make_trainer(config, RunFolder.create(Path(folder) / "run", config))
+        run = Behind(trainer)
         try:
-            trainer.begin()
-            return trainer.measured(args.seconds)
+            run.begin()
+            return run.measured(args.seconds)
         finally:
             trainer.close()
 

@@ -36,8 +36,8 @@ from typing import Any
 
 import tyro
 
-import headrace.train
 from common import RESULTS, earlier, heading, tell
+from headrace.train import Callback, Training, train
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.config.settings import make_config
 from headrace.train.runners.assembly import make_trainer
@@ -204,7 +204,7 @@ def ours(task: str, algo: str, fused: bool) -> Row:
     return row
 
 
-class FirstStep(headrace.train.Callback):
+class FirstStep(Callback):
     """Ends a run once an optimiser has taken a step.
 
     Attributes:
@@ -214,7 +214,7 @@ class FirstStep(headrace.train.Callback):
     def __init__(self) -> None:
         self.functions: list[str] = []
 
-    def on_update(self, training: headrace.train.Training) -> None:
+    def on_update(self, training: Training) -> None:
         if self.functions:
             training.stop()
 
@@ -237,7 +237,7 @@ def stops(task: str, algo: str, begin: str, **settings: Any) -> int:
             setattr(FlatAdam, name, first.note(method))
         with tempfile.TemporaryDirectory() as folder:
             options: dict[str, Any] = {"tensorboard": False, "video": False, "viewer": False, **settings}
-            headrace.train.train(task, algo, callback=first, run_dir=f"{folder}/run", quiet=True, **options)
+            train(task, algo, callback=first, run_dir=f"{folder}/run", quiet=True, **options)
     finally:
         for name, method in kept.items():
             setattr(FlatAdam, name, method)
