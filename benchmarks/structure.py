@@ -137,14 +137,15 @@ def measure(checkout: Path) -> dict[str, int]:
         "longest file, lines": max(lengths),
         "longest import chain, modules": longest_chain(graph),
         "circles of imports": len(circles(imports(files, "headrace"))),
-        "methods of the largest class": max(largest_class(path.read_text()) for path in train.values()),
     }
 
 
-def largest_class(text: str) -> int:
-    """Returns the number of functions that the largest class of a file defines, inherited ones not included."""
-    classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
-    return max((sum(isinstance(each, ast.FunctionDef) for each in node.body) for node in classes), default=0)
+def largest_classes(folder: Path, number: int = 3) -> dict[str, int]:
+    """Returns the classes below a folder that define the most functions, inherited ones not included."""
+    nodes = itertools.chain.from_iterable(ast.walk(ast.parse(path.read_text())) for path in folder.rglob("*.py"))
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    methods = {node.name: sum(isinstance(each, ast.FunctionDef) for each in node.body) for node in classes}
+    return dict(sorted(methods.items(), key=lambda each: -each[1])[:number])
 
 
 class Trace:
@@ -317,6 +318,9 @@ def main() -> None:
     record = heading("structure", "Lines of `train/`; no speed") | {
         "checkouts": columns,
         "reading": read,
+        "methods": {
+            name: largest_classes(args.checkouts[-1] / "src" / "headrace" / "train" / name) for name in (".", "runners")
+        },
         "stops": {
             "ppo, from train()": stops("CartPole-v1", "ppo", "train"),
             "sac, from the loop": stops("Pendulum-v1", "sac", "Trainer.train", samplers=1, learning_starts=64),
