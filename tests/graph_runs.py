@@ -31,7 +31,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 NORMED = ("crossq",)  # which soon amplify a difference in the last digit
 STEPS: dict[str, dict[str, Any]] = {
-    "dqn": {"task": "CartPole-v1", "algo": "dqn", **REPLAY},
+    "dqn": {"task": "CartPole-v1", "algo": "dqn", "n_step": 2, **REPLAY},
     "priorities": {"task": "CartPole-v1", "algo": "dqn", "prioritised": True, "n_step": 3, **REPLAY},
     "images": {"task": "MinAtar-Breakout-v1", "algo": "dqn", **REPLAY, "minibatch_size": 8},
     "sac": {**CONTINUOUS, "algo": "sac", "n_step": 2},
