@@ -52,8 +52,8 @@ void check_joints(const mjModel& m) {
   }
   refuse_if(any(m.dof_dampingpoly, mjNPOLY * m.nv), "damping that is a polynomial");
   for (int e = 0; e < m.neq; ++e)
-    refuse_if(!(m.opt.disableflags & mjDSBL_EQUALITY) && m.eq_type[e] != mjEQ_JOINT && m.eq_type[e] != mjEQ_TENDON,
-              named(m, mjOBJ_EQUALITY, "equality", e) + ": an equality of anything but joints or tendons");
+    refuse_if(!(m.opt.disableflags & mjDSBL_EQUALITY) && m.eq_type[e] > mjEQ_TENDON,
+              named(m, mjOBJ_EQUALITY, "equality", e) + ": an equality of a flex");
   for (int t = 0; t < m.ntendon; ++t) {
     const auto tendon = named(m, mjOBJ_TENDON, "tendon", t);
     refuse_if(m.tendon_armature[t] != 0, tendon + ": armature");
@@ -187,6 +187,9 @@ void read_varying(Plan& plan, const Wanted& wanted) {
       for (const int sensor : plan.sensors) read(&mjModel::site_pos, m.sensor_objid[sensor], 3);
       for (int w = 0; w < m.nwrap; ++w)
         if (m.wrap_type[w] == mjWRAP_SITE) read(&mjModel::site_pos, m.wrap_objid[w], 3);
+      for (int e = 0; e < m.neq; ++e)
+        if (m.eq_objtype[e] == mjOBJ_SITE)
+          read(&mjModel::site_pos, m.eq_obj1id[e], 3), read(&mjModel::site_pos, m.eq_obj2id[e], 3);
     } else if (field == "jnt_stiffness") {
       plan.own_stiffness = !(m.opt.disableflags & mjDSBL_SPRING);
       for (const Joint& j : plan.joints)

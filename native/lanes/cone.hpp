@@ -53,6 +53,17 @@ void curve_pyramid(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
   }
 }
 
+// bodies that are joined: each row pulls and pushes
+template <class V, int dim>
+void curve_joined(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
+  c.full = false;
+  for (int k = 0; k < dim; ++k) {
+    const V stiff = V(b.ratio[k]) * D;
+    c.force[k] = -(stiff * jar[k]);
+    c.hessian[at(k, 0)] = V(0), c.hessian[at(k, k)] = stiff;
+  }
+}
+
 // where a contact with an elliptic cone is: apart, sticking, or between them, sliding
 template <class V>
 struct Cone {
@@ -95,6 +106,7 @@ template <class V, int dim>
 Curvature<V, dim> curve(const Block& b, V D, const V* jar) {
   Curvature<V, dim> c;
   if constexpr (dim == 1) curve_scalar(b, D, jar, c);
+  else if (joins_bodies(b)) curve_joined(b, D, jar, c);
   else if (b.kind == Block::kPyramid) curve_pyramid(b, D, jar, c);
   else curve_cone(b, D, jar, c);
   return c;

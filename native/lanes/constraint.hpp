@@ -7,6 +7,7 @@
 #pragma once
 
 #include <type_traits>
+#include <utility>
 
 #include "collision.hpp"
 #include "dynamics.hpp"
@@ -16,7 +17,8 @@ namespace {
 
 inline bool is_contact(const Block& b) { return b.kind >= Block::kPoint; }
 inline bool is_friction(const Block& b) { return b.kind == Block::kFrictionLoss || b.kind == Block::kTendonFriction; }
-inline bool is_equality(const Block& b) { return b.kind == Block::kJointEquality || b.kind == Block::kTendonEquality; }
+inline bool joins_bodies(const Block& b) { return b.kind == Block::kConnect || b.kind == Block::kWeld; }
+inline bool is_equality(const Block& b) { return b.kind == Block::kJointEquality || b.kind == Block::kTendonEquality || joins_bodies(b); }
 
 template <class V>
 V power(V x, double exponent) {
@@ -40,7 +42,7 @@ V impedance(const Impedance& p, V violation) {
 template <class V>
 void write_constant_jacobians(const Plan& plan, Work<V>& w) {
   for (const Block& b : plan.blocks)
-    if (!is_contact(b))
+    if (b.dim == 1 && !is_contact(b))
       for (int i = 0; i < b.n; ++i) w.J[b.jac + i] = V(plan.columns[b.dofs + i].sign);
 }
 
@@ -66,6 +68,69 @@ V ball_angle(const Plan& plan, const Block& b, Work<V>& w) {
   const auto sign = select(angle < V(0), V(1), V(-1));
   store3(w.J + b.jac, sign * axis);
   return abs(angle);
+}
+
+template <class V>
+V3<V> anchor(const Block& b, const Work<V>& w, int i) {
+  return load3(w.xpos + 3 * b.body[i]) + load9(w.xmat + 9 * b.body[i]) * constant3<V>(b.anchor[i]);
+}
+
+// of the first, and the inverse of the second's
+template <class V>
+std::pair<Quat<V>, Quat<V>> orientations(const Block& b, const Work<V>& w) {
+  const auto turned = [&](int i) { return load4(w.xquat + 4 * b.body[i]) * constant4<V>(b.turn[i]); };
+  return {turned(0), conjugate(turned(1))};
+}
+
+template <class V>
+V torque_scale(const Plan& plan, const Block& b) { return V(plan.model->eq_data[mjNEQDATA * b.source + 10]); }
+
+// How far two bodies are from where they are joined: the first's place less the second's, and with a weld the vector of
+// the first's orientation as the second sees it; and the Jacobian of both.
+template <class V>
+V body_error(const Plan& plan, const Block& b, Work<V>& w) {
+  const V3<V> point[2] = {anchor(b, w, 0), anchor(b, w, 1)};
+  V* pos = w.efc_pos + b.row;
+  store3(pos, point[0] - point[1]);
+  const auto [first, back] = orientations(b, w);
+  const V scale = torque_scale<V>(plan, b);
+  if (b.kind == Block::kWeld) {
+    const auto apart = back * first;
+    store3(pos + 3, scale * V3<V>{apart.x, apart.y, apart.z});
+  }
+  V* J = w.J + b.jac;
+  for (int i = 0; i < b.n; ++i, J += b.dim) {
+    const Column& column = plan.columns[b.dofs + i];
+    const auto cdof = load6(w.cdof + 6 * column.dof);
+    const auto velocity = [&](int end) { return cdof.t + cross(cdof.r, point[end] - load3(w.subtree_com + 3 * b.root[end])); };
+    store3(J, V(column.sign) * velocity(0) - V(column.second) * velocity(1));
+    if (b.kind == Block::kConnect) continue;
+    const auto turn = V(column.sign - column.second) * cdof.r;
+    const auto change = back * Quat<V>{V(0), turn.x, turn.y, turn.z} * first;
+    store3(J + 3, (V(0.5) * scale) * V3<V>{change.x, change.y, change.z});
+  }
+  V sum(0);
+  for (int r = 0; r < b.dim; ++r) sum = fma(pos[r], pos[r], sum);
+  return sqrt(sum);
+}
+
+// How the velocities of `body_error` change where no degree of freedom accelerates: the time derivative of the Jacobian,
+// times qvel (mj_Jdotv).
+template <class V>
+void body_drift(const Plan& plan, const Block& b, const Work<V>& w, V* drift) {
+  V3<V> acc[2], turning[2], turn[2];
+  for (int i = 0; i < 2; ++i) {
+    const auto vel = load6(w.cvel + 6 * b.body[i]), bias = load6(w.bias_acc + 6 * b.body[i]);
+    const auto arm = anchor(b, w, i) - load3(w.subtree_com + 3 * b.root[i]);
+    turn[i] = vel.r, turning[i] = bias.r;
+    acc[i] = (bias.t + cross(bias.r, arm)) + cross(vel.r, vel.t + cross(vel.r, arm));
+  }
+  store3(drift, acc[0] - acc[1]);  // gravity is in both
+  if (b.kind == Block::kConnect) return;
+  const auto relative = turn[0] - turn[1], change = (turning[0] - turning[1]) + cross(turn[0], turn[1]);
+  const auto [first, back] = orientations(b, w);
+  const auto apart = back * Quat<V>{V(-0.5) * dot(relative, relative), change.x, change.y, change.z} * first;
+  store3(drift + 3, (V(0.5) * torque_scale<V>(plan, b)) * V3<V>{apart.x, apart.y, apart.z});
 }
 
 // how far two joints or tendons are from a polynomial between them, and its Jacobian
@@ -112,7 +177,7 @@ void find_constraints(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < blocks && !is_contact(plan.blocks[i]); ++i) {
     const Block& b = plan.blocks[i];
     if (b.moves) write_moment_arms(plan, b, w);
-    w.dist[i] = is_friction(b) ? V(0) : is_equality(b) ? equality_error(plan, b, w) : limit_distance(plan, b, w);
+    w.dist[i] = is_friction(b) ? V(0) : joins_bodies(b) ? body_error(plan, b, w) : is_equality(b) ? equality_error(plan, b, w) : limit_distance(plan, b, w);
     if (any(holds(b, w.dist[i]))) w.active[w.actives++] = i;
   }
   Collider<V>(plan, w).run();
@@ -177,6 +242,13 @@ void reference(const Plan& plan, int number, Work<V>& w) {
   w.D[number] = select(holds(b, dist), V(1) / R, V(0));
   V* aref = w.aref + b.row;
   times_jacobian(plan, b, w, w.qvel, aref);
+  if (joins_bodies(b)) {
+    V drift[6];
+    body_drift(plan, b, w, drift);
+    for (int r = 0; r < b.dim; ++r)
+      aref[r] = -(fma(V(p.damping), aref[r], V(p.stiffness) * imp * w.efc_pos[b.row + r]) + drift[r]);
+    return;
+  }
   aref[0] = -(V(p.damping) * aref[0]);
   if (!is_friction(b)) aref[0] = fnma(V(p.stiffness) * imp, violation, aref[0]);
   const V damping(b.kind == Block::kCone ? p.friction_damping : p.damping);

@@ -76,6 +76,10 @@ class Reader {
   void read_equalities() {
     for (int e = 0; e < m_.neq; ++e) {
       if (!m_.eq_active0[e]) continue;
+      if (m_.eq_type[e] == mjEQ_CONNECT || m_.eq_type[e] == mjEQ_WELD) {
+        join_bodies(e);
+        continue;
+      }
       const bool joints = m_.eq_type[e] == mjEQ_JOINT;
       std::vector<Column> columns;
       double diagonal = 0;
@@ -95,6 +99,34 @@ class Reader {
       block.impedance = impedance_of(m_, m_.eq_solref + mjNREF * e, m_.eq_solimp + mjNIMP * e);
       block.diagonal = diagonal, block.source = e;
     }
+  }
+
+  // bodies at a point, or as a whole
+  void join_bodies(int e) {
+    const bool weld = m_.eq_type[e] == mjEQ_WELD, sites = m_.eq_objtype[e] == mjOBJ_SITE;
+    const mjtNum* data = m_.eq_data + mjNEQDATA * e;
+    const int objects[2] = {m_.eq_obj1id[e], m_.eq_obj2id[e]};
+    std::vector<int> dofs[2];
+    for (int i = 0; i < 2; ++i) dofs[i] = dofs_above(m_, sites ? m_.site_bodyid[objects[i]] : objects[i]);
+    std::vector<Column> columns;
+    for (int i = 0; i < m_.nv; ++i) {
+      const bool first = std::ranges::binary_search(dofs[0], i), second = std::ranges::binary_search(dofs[1], i);
+      if (first || second) columns.push_back({i, first ? 1.0 : 0.0, second ? 1.0 : 0.0});
+    }
+    if (columns.empty()) return;
+    auto& block = add(weld ? Block::kWeld : Block::kConnect, weld ? 6 : 3, columns);
+    double turned = 0;
+    for (int i = 0; i < 2; ++i) {
+      const int body = sites ? m_.site_bodyid[objects[i]] : objects[i];
+      block.body[i] = body, block.root[i] = m_.body_rootid[body];
+      copy(block.anchor[i], sites ? m_.site_pos + 3 * objects[i] : data + 3 * (weld ? 1 - i : i));
+      const mjtNum same[4] = {1, 0, 0, 0};
+      copy(block.turn[i], sites ? m_.site_quat + 4 * objects[i] : weld && i == 0 ? data + 6 : same);
+      block.diagonal += m_.body_invweight0[2 * body], turned += m_.body_invweight0[2 * body + 1];
+    }
+    for (int r = 0; r < block.dim; ++r) block.ratio[r] = r < 3 ? 1 : block.diagonal / std::max(mjMINVAL, turned);
+    block.impedance = impedance_of(m_, m_.eq_solref + mjNREF * e, m_.eq_solimp + mjNIMP * e);
+    block.source = e;
   }
 
   void read_friction() {

@@ -104,6 +104,8 @@ inline Quat<V> operator*(const Quat<V>& a, const Quat<V>& b) {
           fma(a.z, b.w, fnma(a.y, b.x, fma(a.x, b.y, a.w * b.z)))};
 }
 template <class V>
+inline Quat<V> conjugate(const Quat<V>& q) { return {q.w, -q.x, -q.y, -q.z}; }
+template <class V>
 inline Quat<V> constant4(const double* p) { return {V(p[0]), V(p[1]), V(p[2]), V(p[3])}; }
 
 template <class V>

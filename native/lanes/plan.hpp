@@ -89,7 +89,7 @@ struct Impedance {
 
 // a constraint or contact: `dim` rows over `n` degrees of freedom
 struct Block {
-  enum Kind { kJointEquality, kTendonEquality, kFrictionLoss, kTendonFriction, kLimit, kBallLimit, kTendonLimit, kPoint, kPyramid, kCone };
+  enum Kind { kJointEquality, kTendonEquality, kConnect, kWeld, kFrictionLoss, kTendonFriction, kLimit, kBallLimit, kTendonLimit, kPoint, kPyramid, kCone };
 
   Kind kind;
   int dim, n, dofs;           // dofs: the first of them in Plan::dofs
@@ -101,10 +101,11 @@ struct Block {
   double diagonal;            // approximate inverse inertia of the first row (mj_diagApprox), as R needs it
   double friction[5];         // of a contact
   double mu;                  // of the regularized cone
-  double ratio[6];            // D of row j by that of row 0, of an elliptic cone
+  double ratio[6];            // D of row j by that of row 0, of an elliptic cone or a weld
   double loss = 0;            // of friction
   int source = 0, side = 0;   // the joint, tendon or equality; and the sign of the limit
-  int body[2] = {}, root[2] = {};  // of the geoms of a contact
+  int body[2] = {}, root[2] = {};  // of the geoms of a contact, or that are joined
+  double anchor[2][3], turn[2][4];  // in the bodies that are joined: points and orientations
 };
 
 struct Pair {
@@ -123,7 +124,7 @@ struct Pair {
 };
 
 // One column of a Jacobian: of a contact, a degree of freedom that moves geom 1 (sign -1) or geom 2 (sign 1); else the
-// coefficient of a length, and of the second length of an equality; both times moment arms where they are a spatial tendon's.
+// coefficient of a length, and of the second length of an equality (1 where a body that is joined moves); both times moment arms where they are a spatial tendon's.
 struct Column {
   int dof;
   double sign;

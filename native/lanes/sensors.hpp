@@ -6,12 +6,32 @@
 namespace headrace::lanes {
 namespace {
 
+// the forces of joined bodies on each other, about their trees' centres of mass
+template <class V>
+void joined_forces(const Plan& plan, const Block& b, Work<V>& w) {
+  const auto force = load3(w.force + b.row);
+  V3<V> torque{V(0), V(0), V(0)};
+  if (b.kind == Block::kWeld) {  // the Jacobian's transpose
+    const auto rows = load3(w.force + b.row + 3);
+    const auto [first, back] = orientations(b, w);
+    const auto t = conjugate(back) * Quat<V>{V(0), rows.x, rows.y, rows.z} * conjugate(first);
+    torque = (V(0.5) * torque_scale<V>(plan, b)) * V3<V>{t.x, t.y, t.z};
+  }
+  for (int side = 0; side < 2; ++side) {
+    if (b.body[side] == 0) continue;
+    const auto arm = anchor(b, w, side) - load3(w.subtree_com + 3 * b.root[side]);
+    V* sum = w.cfrc_ext + 6 * b.body[side];
+    store6(sum, fma(V(side == 0 ? 1 : -1), Spatial<V>{torque + cross(arm, force), force}, load6(sum)));
+  }
+}
+
 // the forces of contacts on bodies, about their trees' centres of mass
 template <class V>
 void contact_forces(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < 6 * static_cast<int>(plan.model->nbody); ++i) w.cfrc_ext[i] = V(0);
   for (int a = 0; a < w.actives; ++a) {
     const Block& b = plan.blocks[w.active[a]];
+    if (joins_bodies(b)) joined_forces(plan, b, w);
     if (!is_contact(b)) continue;
     V local[kMostDim] = {V(0), V(0), V(0), V(0), V(0), V(0)};
     for (int r = 0; r < b.dim; ++r) local[r] = w.force[b.row + r];

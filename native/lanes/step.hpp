@@ -19,8 +19,8 @@ void forward(const Plan& plan, Work<V>& w, bool forces) {
   tendons(plan, w);
   inertia_matrix(plan, w);
   factorize_inertia(plan, w);
+  bias_forces(plan, w);  // with velocities
   make_constraints(plan, w);
-  bias_forces(plan, w);
   passive_forces(plan, w);
   actuator_forces(plan, w);
   smooth_acceleration(plan, w);

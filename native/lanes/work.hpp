@@ -43,7 +43,7 @@ struct Work {
   V *actuator_force, *act_dot, *qacc_smooth, *qacc;
 
   // constraints: of all blocks one after the other
-  V *dist, *D, *J, *aref, *jar, *Jv, *force, *contact_pos, *contact_frame;
+  V *dist, *D, *J, *aref, *jar, *Jv, *force, *efc_pos, *contact_pos, *contact_frame;
   int* active;     // numbers of blocks in which a constraint holds in some lane
   int* pending;    // of these, those that hold in a lane that the solver has not finished
   int actives = 0, pendings = 0;
@@ -95,7 +95,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(qfrc_actuator, nv), take(qfrc_smooth, nv), take(qfrc_constraint, nv), take(actuator_force, m.nout);
   take(act_dot, na), take(qacc_smooth, nv), take(qacc, nv);
   take(dist, blocks), take(D, blocks), take(J, plan.jacobian), take(aref, rows), take(jar, rows), take(Jv, rows);
-  take(force, rows), take(contact_pos, 3 * blocks), take(contact_frame, 9 * blocks);
+  take(force, rows), take(efc_pos, rows), take(contact_pos, 3 * blocks), take(contact_frame, 9 * blocks);
   take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, nv * (nv + 1) / 2), take(hessian_inverse, nv);
   take(first_qpos, nq), take(first_qvel, nv), take(first_act, na), take(sum_qvel, nv), take(sum_qacc, nv), take(sum_act, na);
   take(stage_qvel, nv), take(change, nv);

@@ -169,7 +169,23 @@ class Generator {
     return "<general " + a + (chance(0.3) ? attribute("actearly", "true") : "") + "/>";
   }
 
-  std::string site() { return "<site site='s" + std::to_string(integer(1, bodies_)) + "'/>"; }
+  // bodies and sites that are held together
+  std::string joined() {
+    std::string all;
+    const auto some = [&](const char* kind) { return std::string(kind) + std::to_string(integer(1, bodies_)); };
+    if (bodies_ > 1 && chance(0.2)) all += "<connect body1='b1' body2='b" + std::to_string(bodies_) + "' anchor='" + reals(3, -0.1, 0.1) + "' " + stiffness("solref", "solimp") + "/>";
+    if (bodies_ > 1 && chance(0.1)) all += "<weld body1='b" + std::to_string(bodies_) + "' body2='b1' torquescale='" + text(real(0.5, 2)) + "' " + stiffness("solref", "solimp") + "/>";
+    if (chance(0.1)) all += "<weld body1='" + some("b") + "' relpose='" + reals(3, -0.1, 0.1) + "1 0.1 0.2 0'/>";
+    if (bodies_ > 1 && chance(0.1)) all += "<connect site1='s1' site2='s" + std::to_string(bodies_) + "'/>";
+    if (bodies_ > 1 && chance(0.1)) all += "<weld site1='s" + std::to_string(bodies_) + "' site2='s1'/>";
+    return all;
+  }
+
+  // another than the last
+  std::string site() {
+    last_ = (last_ + integer(1, bodies_ - 1)) % bodies_;
+    return "<site site='s" + std::to_string(last_ + 1) + "'/>";
+  }
 
   // a spatial tendon, over a pulley or around a geom
   std::string string() {
@@ -181,14 +197,17 @@ class Generator {
     if (!round_.empty() && chance(0.4))
       path += "<geom geom='" + round_.back() + "' " + (chance(0.5) ? "sidesite='s1'" : "") + "/>";
     path += site();
-    if (chance(0.3)) path += "<pulley divisor='2'/>" + site() + site();
+    if (chance(0.3)) {
+      path += "<pulley divisor='2'/>" + site();
+      path += site();
+    }
     return "<spatial name='u' " + t + ">" + path + "</spatial>";
   }
 
   // what joins joints: actuators, tendons, equalities
   std::string coupled() {
-    if (scalars_.size() < 2) return "";
-    std::string actuators, tendons, equalities;
+    std::string actuators, tendons, equalities = joined();
+    if (scalars_.size() < 2) return "<equality>" + equalities + "</equality>";
     for (int i = integer(1, 4); i > 0; --i) actuators += actuator();
     if (chance(0.4)) {
       std::string t = attribute("stiffness", text(real(0, 10))) + attribute("damping", text(real(0, 1)));
@@ -198,7 +217,7 @@ class Generator {
                 scalars_[1] + "' coef='" + text(real(-2, 2)) + "'/></fixed>";
       actuators += "<motor tendon='t' gear='2'/>";
     }
-    if (chance(0.4)) {
+    if (bodies_ > 1 && chance(0.4)) {
       tendons += string(), actuators += "<position tendon='u' kp='3'/>";
       if (chance(0.3)) equalities += "<tendon tendon1='u' polycoef='" + reals(5, -0.1, 0.1) + "'/>";
     }
@@ -209,7 +228,7 @@ class Generator {
 
   std::mt19937_64 random_;
   bool stages_ = false;  // the integrator is Runge-Kutta's
-  int bodies_ = 0, joints_ = 0;
+  int bodies_ = 0, joints_ = 0, last_ = 0;
   std::vector<std::string> scalars_;  // names of hinges and slides
   std::vector<std::string> round_;    // names of spheres and cylinders
 };

@@ -326,7 +326,6 @@ void says_what_it_cannot_do() {
   CHECK(refusal(world("")).empty());
   CHECK(refusal(world("", "<option integrator='implicit'/>")).find("integrator") != std::string::npos);
   CHECK(refusal(world("", "<option noslip_iterations='3'/>")).find("noslip") != std::string::npos);
-  CHECK(refusal(world("", "<equality><connect body1='b' anchor='0 0 0'/></equality>")).find("equality 0") == 0);
   CHECK(refusal(world("", "<actuator><muscle name='m' joint='j' lengthrange='0.1 1'/></actuator>")).find("actuator 0 'm'") == 0);
   Wanted wanted;
   wanted.fields = {"efc_force"};
