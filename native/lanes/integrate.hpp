@@ -1,4 +1,5 @@
-// From accelerations to the next state: mj_Euler with damping taken implicitly, and mj_RungeKutta.
+// From accelerations to the next state: mj_Euler with damping taken implicitly, mj_implicit where it is fast, and
+// mj_RungeKutta.
 #pragma once
 
 #include "dynamics.hpp"
@@ -47,6 +48,34 @@ void advance(const Plan& plan, Work<V>& w, const V* qacc, const V* qvel, const V
   w.time[0] = w.time[0] + V(plan.timestep);
 }
 
+// What the forces of dampers and actuators change by with velocities, as far as the tree's pattern has it, less than
+// the inertia for so long (mjd_smooth_vel without bias forces).
+template <class V>
+void add_damping(const Plan& plan, Work<V>& w) {
+  const V h(plan.timestep);
+  const auto add = [&](const Combination& c, V damping) {
+    for (const auto& a : c.terms)
+      for (const auto& b : c.terms)
+        if (plan.mass.columns[a.dof] >> b.dof & 1) {
+          V& element = w.factor[plan.mass.at(a.dof, b.dof)];
+          element = fma(h * damping * coefficient(a, plan, w), coefficient(b, plan, w), element);
+        }
+  };
+  for (const auto& tendon : plan.tendons)
+    if (tendon.damping != 0) add(tendon, V(tendon.damping));
+  int number = 0;
+  for (const Actuator& a : plan.actuators) {
+    const V force = w.actuator_force[number++];
+    if (a.gain[2] == 0 && a.bias[2] == 0) continue;
+    V input = a.act < 0 ? w.ctrl[a.ctrl] : w.act[a.act];  // MuJoCo's derivative does not clamp controls
+    if (a.act >= 0 && a.act_early) input = next_activation(plan, a, input, w.act_dot[a.act]);
+    V damping = -fma(V(a.gain[2]), input, V(a.bias[2]));
+    if (a.force_limited)
+      damping = select((force <= V(a.force_range[0])) | (force >= V(a.force_range[1])), V(0), damping);
+    add(a.transmission, damping);
+  }
+}
+
 template <class V>
 void euler(const Plan& plan, Work<V>& w) {
   const int nv = plan.mass.size;
@@ -56,6 +85,7 @@ void euler(const Plan& plan, Work<V>& w) {
     V& diagonal = w.factor[plan.mass.at(i, i)];
     diagonal = fma(V(plan.timestep), V(plan.damping[i]), diagonal);
   }
+  if (plan.integrator == mjINT_IMPLICITFAST) add_damping(plan, w);
   factorize(plan.mass, w.factor, w.inverse_diagonal);
   for (int i = 0; i < nv; ++i) w.change[i] = w.qfrc_smooth[i] + w.qfrc_constraint[i];
   solve(plan.mass, w.factor, w.inverse_diagonal, w.change);

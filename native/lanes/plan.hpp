@@ -142,7 +142,7 @@ struct Plan {
   int integrator;             // mjtIntegrator
   double timestep, gravity[3];
   double density, viscosity, wind[3];  // of the fluid around
-  bool damped;                // Euler's velocities are damped implicitly
+  bool damped;                // velocities are damped implicitly
   bool clamps_ctrl;
   int most_iterations;
   double scale;               // of gradients, as MuJoCo measures convergence

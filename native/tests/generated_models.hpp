@@ -65,12 +65,12 @@ class Generator {
 
   std::string options() {
     std::string o = attribute("timestep", text(real(0.001, 0.005)));
-    stages_ = chance(0.5);
-    o += attribute("integrator", stages_ ? "RK4" : "Euler") + attribute("cone", chance(0.5) ? "elliptic" : "pyramidal");
+    stages_ = chance(0.5), fast_ = !stages_ && chance(0.4);
+    o += attribute("integrator", stages_ ? "RK4" : fast_ ? "implicitfast" : "Euler") + attribute("cone", chance(0.5) ? "elliptic" : "pyramidal");
     // MuJoCo's solver goes on until it has the optimum, too
     o += attribute("iterations", "100") + attribute("tolerance", "1e-15") + attribute("ls_tolerance", "1e-6");
     if (chance(0.3)) o += attribute("impratio", text(real(0.5, 5)));
-    if (chance(0.3)) o += attribute("density", text(real(0, 1000))) + attribute("viscosity", text(real(0, 0.1))) + attribute("wind", reals(3, -1, 1));
+    if (!fast_ && chance(0.3)) o += attribute("density", text(real(0, 1000))) + attribute("viscosity", text(real(0, 0.1))) + attribute("wind", reals(3, -1, 1));
     return "<compiler angle='radian'/><option " + o + "/>";
   }
 
@@ -131,7 +131,7 @@ class Generator {
     ++bodies_;
     const std::string place = depth == 0 ? text(tree * 0.4) + " 0 " + text(real(0.05, 0.5)) : reals(3, -0.2, 0.2);
     std::string b = "<body " + attribute("name", "b" + std::to_string(bodies_)) + attribute("pos", place) + (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
-    if (depth == 0 && chance(0.6)) b += "<freejoint/>";
+    if (depth == 0 && !fast_ && chance(0.6)) b += "<freejoint/>";
     else if (chance(0.15)) b += joint(true);
     else for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false);
     for (int i = integer(1, 2); i > 0; --i) b += geom();
@@ -227,7 +227,7 @@ class Generator {
   }
 
   std::mt19937_64 random_;
-  bool stages_ = false;  // the integrator is Runge-Kutta's
+  bool stages_ = false, fast_ = false;  // the integrator is Runge-Kutta's, or implicitfast
   int bodies_ = 0, joints_ = 0, last_ = 0;
   std::vector<std::string> scalars_;  // names of hinges and slides
   std::vector<std::string> round_;    // names of spheres and cylinders

@@ -95,7 +95,7 @@ void equals_mujoco_after_a_step(std::uint64_t seed) {
   CHECK(m);
   Wanted wanted;
   wanted.fields = {"xpos", "xquat", "xmat", "xipos", "site_xpos", "site_xmat", "geom_xpos", "geom_xmat", "subtree_com", "cvel"};
-  const bool senses = m->opt.integrator == mjINT_EULER && !has_strings(m);
+  const bool senses = m->opt.integrator != mjINT_RK4 && !has_strings(m);
   if (senses) wanted.fields.push_back("sensordata");
   wanted.kinematics = true;
   const auto lanes = make_stepper(m, wanted);
