@@ -124,7 +124,8 @@ class Reader {
       copy(block.turn[i], sites ? m_.site_quat + 4 * objects[i] : weld && i == 0 ? data + 6 : same);
       block.diagonal += m_.body_invweight0[2 * body], turned += m_.body_invweight0[2 * body + 1];
     }
-    for (int r = 0; r < block.dim; ++r) block.ratio[r] = r < 3 ? 1 : block.diagonal / std::max(mjMINVAL, turned);
+    const double ratio = turned < mjMINVAL ? 0 : block.diagonal / turned;  // 0: neither body can turn
+    for (int r = 0; r < block.dim; ++r) block.ratio[r] = r < 3 ? 1 : ratio;
     block.impedance = impedance_of(m_, m_.eq_solref + mjNREF * e, m_.eq_solimp + mjNIMP * e);
     block.source = e;
   }

@@ -33,7 +33,7 @@ class Generator {
     bodies_ = joints_ = 0;
     scalars_.clear(), round_.clear();
     const std::string given = options();
-    std::string world = "<geom type='plane' size='5 5 1' contype='3' " + surface() + "/>";
+    std::string world = "<site name='s0' pos='0 0 1'/><geom type='plane' size='5 5 1' contype='3' " + surface() + "/>";
     if (!stages_ && chance(0.2)) world += "<geom type='hfield' hfield='ground' " + surface() + "/>";
     const int trees = integer(1, 2);
     for (int i = 0; i < trees; ++i) world += body(0, i);
@@ -106,8 +106,8 @@ class Generator {
     return "<geom " + g + attribute("euler", reals(3, -3, 3)) + surface() + "/>";
   }
 
-  std::string joint(bool ball) {
-    const int kind = ball ? 0 : integer(1, 9);
+  std::string joint(bool ball, bool turns = false) {
+    const int kind = ball ? 0 : integer(turns ? 3 : 1, 9);
     std::string j = attribute("name", "j" + std::to_string(joints_));
     if (kind == 0) {
       j += attribute("type", "ball");
@@ -133,7 +133,7 @@ class Generator {
     std::string b = "<body " + attribute("name", "b" + std::to_string(bodies_)) + attribute("pos", place) + (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
     if (depth == 0 && !fast_ && chance(0.6)) b += "<freejoint/>";
     else if (chance(0.15)) b += joint(true);
-    else for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false);
+    else for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false, depth == 0);
     for (int i = integer(1, 2); i > 0; --i) b += geom();
     b += "<site " + attribute("name", "s" + std::to_string(bodies_)) + attribute("pos", reals(3, -0.1, 0.1)) +
          attribute("euler", reals(3, -3, 3)) + "size='0.15'/>";
@@ -187,13 +187,14 @@ class Generator {
     return "<site site='s" + std::to_string(last_ + 1) + "'/>";
   }
 
-  // a spatial tendon, over a pulley or around a geom
+  // A spatial tendon from the world, over a pulley or around a geom. A limited one whose length nothing changes would have
+  // a Jacobian of rounding errors, times MuJoCo's largest stiffness.
   std::string string() {
     std::string t = attribute("stiffness", text(real(0, 50))) + attribute("damping", text(real(0, 1)));
-    if (chance(0.5)) t += attribute("springlength", "0 " + text(real(0, 0.4)));
-    if (chance(0.5)) t += attribute("range", text(real(0, 0.2)) + " " + text(real(0.21, 0.5))) + attribute("limited", "true");
+    if (chance(0.5)) t += attribute("springlength", "0 " + text(real(0.3, 0.9)));
+    if (chance(0.5)) t += attribute("range", text(real(0.4, 0.8)) + " " + text(real(0.9, 1.2))) + attribute("limited", "true");
     if (chance(0.3)) t += attribute("frictionloss", text(real(0.01, 0.5)));
-    std::string path = site();
+    std::string path = "<site site='s0'/>";
     if (!round_.empty() && chance(0.4))
       path += "<geom geom='" + round_.back() + "' " + (chance(0.5) ? "sidesite='s1'" : "") + "/>";
     path += site();
