@@ -131,7 +131,8 @@ def test_a_state_is_of_no_physics() -> None:
 
 def actions_of(pool: Any, steps: int) -> np.ndarray:
     space: gym.spaces.Box = pool.action_space
-    return np.random.default_rng(0).uniform(space.low, space.high, (steps, pool.num_envs, *space.shape))
+    low, high = np.where(space.bounded_below, space.low, -1), np.where(space.bounded_above, space.high, 1)
+    return np.random.default_rng(0).uniform(low, high, (steps, pool.num_envs, *space.shape))
 
 
 @needs_lanes
