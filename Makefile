@@ -19,6 +19,7 @@ DEV_MODULES  := $(VENV)/.headrace-modules
 SETTINGS := pyproject.toml constraints.txt
 ENGINE   := CMakeLists.txt $(shell find native/engine -type f 2>/dev/null)
 ATARI    := $(ENGINE) cmake/ArcadeLearningEnvironment.cmake $(shell find native/atari -type f 2>/dev/null)
+BOX2D    := $(ENGINE) cmake/Box2D.cmake $(shell find native/box2d -type f 2>/dev/null)
 MUJOCO   := $(ENGINE) cmake/MuJoCo.cmake $(shell find native/mujoco native/lanes -type f 2>/dev/null)
 
 # pins hold for isolated builds too (newer pips read the second name for those)
@@ -96,7 +97,7 @@ bench: $(DEV_ENV) ## every benchmark beside its peers, then the tables of result
 	$(BIN)/python benchmarks/run_all.py $(ARGS)
 	$(BIN)/python benchmarks/table.py
 
-wheels: $(DEV_ENV) ## the wheels of this system, in dist/: headrace, headrace-atari, headrace-mujoco
+wheels: $(DEV_ENV) ## the wheels of this system, in dist/: headrace and its compiled modules
 	$(BIN)/python tools/wheels.py
 
 pages: $(DEV_ENV) ## what the documentation says of tasks, settings and results, written anew
@@ -133,7 +134,7 @@ $(DEV_PACKAGES): $(SETTINGS) | $(DEV_TOOLS)
 	touch $(RUN_ENV) $@
 
 # a change of a Python file compiles nothing, and one of a module's sources that module alone
-$(DEV_MODULES): $(ATARI) $(MUJOCO) | $(DEV_TOOLS)
+$(DEV_MODULES): $(ATARI) $(BOX2D) $(MUJOCO) | $(DEV_TOOLS)
 	$(BIN)/python -c "from headrace.native_modules import main; main()"
 	touch $@
 
@@ -144,7 +145,7 @@ $(DEV_ENV): $(DEV_PACKAGES) $(DEV_MODULES)
 build/thread/.configured build/address/.configured: $(DEV_MODULES)
 
 build/%/.configured: SANITIZER = $(filter thread address,$(subst -, ,$*))
-build/%/.configured: $(ATARI) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
+build/%/.configured: $(ATARI) $(BOX2D) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
 	$(BIN)/cmake -G Ninja -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
 	    -DHEADRACE_ATARI=$(if $(SANITIZER),ON,OFF) -DHEADRACE_SANITIZE=$(SANITIZER) \
 	    -DHEADRACE_ALE=$(if $(filter thread address,$*),$$(ls -t $(CURDIR)/build/atari-*/ale.cmake 2>/dev/null | head -n 1)) \

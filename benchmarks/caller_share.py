@@ -87,7 +87,7 @@ def used() -> float:
 
 def comparisons(args: ShareArgs) -> Iterator[Comparison]:
     """Both ways in turns, by the clock and by processor time."""
-    tasks = filter(installed, ("CartPole-v1", "LunarLander-v3", "minigrid:MiniGrid-Empty-8x8-v0"))
+    tasks = filter(installed, ("CartPole-v1", "gymnasium:LunarLander-v3", "minigrid:MiniGrid-Empty-8x8-v0"))
     cases = {f"{task} N=64": (functools.partial(make, task), 64) for task in tasks}
     cases["1 ms of computation N=16"] = functools.partial(Busy, 1.0, 1.0), 16
     for name, (maker, n) in cases.items():

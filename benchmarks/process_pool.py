@@ -48,7 +48,7 @@ class ProcessArgs(Args):
     """length of one turn"""
     workers: int = 2
     """processes of our pool"""
-    tasks: tuple[str, ...] = ("CartPole-v1", "LunarLander-v3", "minigrid:MiniGrid-Empty-8x8-v0")
+    tasks: tuple[str, ...] = ("CartPole-v1", "gymnasium:LunarLander-v3", "minigrid:MiniGrid-Empty-8x8-v0")
     """ids of Gymnasium's registry; those whose package is not installed are left out"""
 
 
@@ -186,7 +186,7 @@ def best_ratio(n: int, workers: int, evenly: bool) -> float:
 
 
 def installed(task: str) -> bool:
-    package = {"LunarLander-v3": "Box2D"}.get(task, task.partition(":")[0] if ":" in task else "gymnasium")
+    package = {"gymnasium:LunarLander-v3": "Box2D"}.get(task, task.partition(":")[0] if ":" in task else "gymnasium")
     return importlib.util.find_spec(package) is not None
 
 

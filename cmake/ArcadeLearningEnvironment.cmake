@@ -1,12 +1,9 @@
 # Defines the target `ale`: the Arcade Learning Environment's emulator, built from ale-py's source
-# distribution. pip fetches that through whatever package index the user has set up; its version
-# is the one in constraints.txt and its hash is checked here, so a build is reproducible.
-# An unpacked copy can be named with -DHEADRACE_ALE_SOURCE=… instead, or with -DHEADRACE_ALE=… what
+# distribution. An unpacked copy can be named with -DHEADRACE_ALE_SOURCE=… instead, or with -DHEADRACE_ALE=… what
 # another build has compiled and exported.
 set(HEADRACE_ALE_SOURCE "" CACHE PATH "Unpacked ale-py source distribution; empty: download it")
 set(HEADRACE_ALE "" CACHE FILEPATH "ale.cmake of a build folder whose emulator is linked; empty: compile it")
-set(HEADRACE_DOWNLOADS "${PROJECT_SOURCE_DIR}/build/downloads" CACHE PATH "Where downloads are kept")
-set(ale_sha256 c503d574c5983e1063b451201ccb779d935919c0f6bf116fb0f4f8aa4c86d249)
+include(SourceDistribution)
 
 find_package(ZLIB)
 if(NOT ZLIB_FOUND)
@@ -21,56 +18,8 @@ if(HEADRACE_ALE)
   return()
 endif()
 
-function(headrace_download_ale version archive)
-  execute_process(COMMAND ${Python_EXECUTABLE} -m pip --version OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE failed)
-  if(failed)
-    message(FATAL_ERROR
-      "Fetching the Atari emulator's sources needs pip, and '${Python_EXECUTABLE} -m pip' does not run. "
-      "Install pip there, or name an unpacked ale-py ${version} source distribution with HEADRACE_ALE_SOURCE.")
-  endif()
-  # several builds may fetch it at the same time, and none may see half of it
-  string(RANDOM LENGTH 12 unique)
-  set(folder ${HEADRACE_DOWNLOADS}/${unique})
-  file(MAKE_DIRECTORY ${folder})
-  # the user's constraints may be a relative path, and say nothing about a single pinned file
-  execute_process(
-    COMMAND ${CMAKE_COMMAND} -E env --unset=PIP_CONSTRAINT --unset=PIP_BUILD_CONSTRAINT
-            --unset=PIP_REQUIRE_HASHES --unset=PIP_ONLY_BINARY
-            ${Python_EXECUTABLE} -m pip download --no-deps --no-binary ale-py --no-build-isolation
-            --disable-pip-version-check --quiet --dest ${folder} ale-py==${version}
-    RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  cmake_path(GET archive FILENAME name)
-  if(EXISTS ${folder}/${name})
-    file(RENAME ${folder}/${name} ${archive})
-  endif()
-  file(REMOVE_RECURSE ${folder})
-  if(failed OR NOT EXISTS ${archive})
-    message(FATAL_ERROR
-      "Could not download ale-py ${version}'s source distribution (the Atari emulator's sources):\n${output}\n"
-      "Without a package index, unpack it yourself and set HEADRACE_ALE_SOURCE to that folder.")
-  endif()
-endfunction()
-
-if(HEADRACE_ALE_SOURCE)
-  set(ale_source ${HEADRACE_ALE_SOURCE})
-else()
-  file(STRINGS ${PROJECT_SOURCE_DIR}/constraints.txt pin REGEX "^ale-py==")
-  string(REPLACE "ale-py==" "" ale_version "${pin}")
-  set(archive ${HEADRACE_DOWNLOADS}/ale_py-${ale_version}.tar.gz)
-  if(NOT EXISTS ${archive})
-    message(STATUS "Downloading ale-py ${ale_version}'s source distribution")
-    headrace_download_ale(${ale_version} ${archive})
-  endif()
-  file(SHA256 ${archive} found)
-  if(NOT found STREQUAL ale_sha256)
-    file(REMOVE ${archive})
-    message(FATAL_ERROR "${archive} has SHA-256 ${found}, not ${ale_sha256}; it was removed, try again.")
-  endif()
-  set(ale_source ${CMAKE_CURRENT_BINARY_DIR}/ale_py-${ale_version})
-  if(NOT EXISTS ${ale_source}/CMakeLists.txt)
-    file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${CMAKE_CURRENT_BINARY_DIR})
-  endif()
-endif()
+headrace_source_distribution(ale-py c503d574c5983e1063b451201ccb779d935919c0f6bf116fb0f4f8aa4c86d249
+  "the Atari emulator's sources" ale_source HEADRACE_ALE_SOURCE)
 
 foreach(part BUILD_CPP_LIB BUILD_PYTHON_LIB BUILD_VECTOR_LIB BUILD_VECTOR_XLA_LIB BUILD_WASM_LIB SDL_SUPPORT)
   set(${part} OFF CACHE BOOL "" FORCE)

@@ -171,6 +171,7 @@ LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's hei
     "toy_text": (5, 0.9),
     "minatar": (5, 1.0),
     "tag": (2, 1.0),
+    "box2d": (4, 2 / 3),
 }
 STEPS = {
     "atari": 300,
@@ -180,6 +181,7 @@ STEPS = {
     "classic_control": 12,
     "toy_text": 6,
     "minatar": 30,
+    "box2d": 40,
 }
 BACKGROUND, INK, FRAME = (255, 255, 255), (60, 60, 60), (225, 225, 225)
 FOLLOWED = (

@@ -53,7 +53,7 @@ SHORT = {
 """what makes a command short; it takes the place of what the page says of the same options"""
 OTHER_PATHS = {
     "pettingzoo": "pettingzoo",
-    "LunarLander": "Box2D",
+    "LunarLander": "headrace_box2d",
     "D1Basic": "vizdoom",
     "HealthGathering": "vizdoom",
     "--ray": "ray",

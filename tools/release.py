@@ -21,8 +21,10 @@ ROOT = Path(__file__).parents[1]
 VERSIONS = {
     "pyproject.toml": r'^version = "(.+)"',
     "native/atari/pyproject.toml": r'^version = "(.+)"',
+    "native/box2d/pyproject.toml": r'^version = "(.+)"',
     "native/mujoco/pyproject.toml": r'^version = "(.+)"',
     "native/atari/python/headrace_atari/__init__.py": r'^__version__ = "(.+)"',
+    "native/box2d/python/headrace_box2d/__init__.py": r'^__version__ = "(.+)"',
     "native/mujoco/python/headrace_mujoco/__init__.py": r'^__version__ = "(.+)"',
     "src/headrace/version.py": r'^__version__ = "(.+)"',
     "CITATION.cff": r"^version: (.+)",

@@ -91,6 +91,12 @@ class NumpyGenerator {
     return static_cast<std::uint32_t>(x);
   }
 
+  // random(): 53 bits, in [0, 1)
+  double random() { return static_cast<double>(next64() >> 11) * 0x1p-53; }
+
+  // uniform(low, high)
+  double uniform(double low, double high) { return low + (high - low) * random(); }
+
   // integers(low, high): low <= result < high, with high - low in [1, 2**32)
   std::int64_t integers(std::int64_t low, std::int64_t high) {
     const auto n = static_cast<std::uint32_t>(high - low);

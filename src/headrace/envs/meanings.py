@@ -17,6 +17,7 @@ _MINATAR = (STAY, LEFT, UP, RIGHT, DOWN, "fire")
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "CartPole-v0": (LEFT, RIGHT),
     "CartPole-v1": (LEFT, RIGHT),
+    "LunarLander-v3": (STAY, "left engine", "main engine", "right engine"),
     "MountainCar-v0": (LEFT, STAY, RIGHT),
     "Acrobot-v1": ("↻", STAY, "↺"),
     "Catch-v0": (LEFT, STAY, RIGHT),

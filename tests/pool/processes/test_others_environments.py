@@ -24,8 +24,8 @@ N = 2
 WRAPPED = Path(wrapped_games.__file__)
 # name → the package that brings it, and the environment's options
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "LunarLander-v3": ("Box2D", {"max_episode_steps": 25}),
-    "BipedalWalker-v3": ("Box2D", {"max_episode_steps": 25}),
+    "gymnasium:LunarLander-v3": ("Box2D", {"max_episode_steps": 25}),
+    "gymnasium:BipedalWalker-v3": ("Box2D", {"max_episode_steps": 25}),
     "CarRacing-v3": ("Box2D", {"max_episode_steps": 10}),
     "Acrobot-v1": ("pygame", {"max_episode_steps": 25}),
     "MountainCarContinuous-v0": ("pygame", {"max_episode_steps": 25}),
@@ -114,11 +114,11 @@ def test_a_maze_that_lets_another_environment_render_has_frames() -> None:
         assert frames.shape == (1, 480, 480, 3) and frames.std() > 10
 
 
-@pytest.mark.parametrize("command", ["check LunarLander-v3", "train CarRacing-v3", "bench BipedalWalker-v3"])
+@pytest.mark.parametrize("command", ["check gymnasium:LunarLander-v3", "train CarRacing-v3", "bench CarRacing-v3"])
 def test_a_package_that_is_missing_is_named_in_one_line(command: str) -> None:
     code = "import sys; sys.modules['Box2D'] = None; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     ran = subprocess.run([sys.executable, "-c", code, *command.split()], capture_output=True, text=True, check=False)
-    assert ran.stderr == f"headrace: {command.split()[1]} needs Box2D: pip install 'headrace[box2d]'\n"
+    assert ran.stderr == f"headrace: {command.split()[1]} needs Box2D: pip install 'gymnasium[box2d]'\n"
     assert ran.returncode == 2
 
 

@@ -52,7 +52,7 @@ OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
 
 
 def in_gymnasium(name: str) -> bool:
-    """Returns whether Gymnasium's registry has an environment of this id, such as ``"LunarLander-v3"``."""
+    """Returns whether Gymnasium's registry has an environment of this id, such as ``"CarRacing-v3"``."""
     return name in gym.registry
 
 
@@ -326,7 +326,7 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
 def _lacking(error: Exception) -> str:
     """Returns what an environment could not import, and how to install it, in one line."""
     words = " ".join(str(error).split())
-    return "needs Box2D: pip install 'headrace[box2d]'" if "gymnasium[box2d]" in words else f"cannot be made: {words}"
+    return "needs Box2D: pip install 'gymnasium[box2d]'" if "gymnasium[box2d]" in words else f"cannot be made: {words}"
 
 
 def _hint(option: str) -> str:

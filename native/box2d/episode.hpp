@@ -1,0 +1,104 @@
+// What all tasks on Box2D have in common: an environment of the engine around a game, and its saved states.
+//
+// A world of Box2D has caches, trees and lists whose order decides how sums are rounded, so a saved state is not the
+// world: it is the random stream at the start of the episode and the actions since then. Loading plays them again.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "engine/environment.hpp"
+#include "engine/random.hpp"
+
+namespace headrace::box2d {
+
+// Game: `Options`; `kActions`, how many numbers move it; `begin(random)`; `advance(move, random)`, which returns a
+// StepResult; `observe(span of kObserved floats)`; `render(rgb)`; `kHeight`, `kWidth`
+template <class Game>
+using Move = std::array<float, Game::kActions>;
+
+template <class Game>
+struct Shown : Spec {
+  explicit Shown(bool discrete) {
+    if (discrete) choice.emplace(this);
+    else move.emplace(this, std::vector<int>{Game::kActions});
+  }
+
+  Field<float> obs{this, "obs", {Game::kObserved}};
+  std::optional<ActionField<std::int64_t>> choice;
+  std::optional<ActionField<float>> move;
+};
+
+template <class Game>
+class Episode final : public Environment {
+ public:
+  explicit Episode(const typename Game::Options& options) : shown_(Game::is_discrete(options)), game_(options) {}
+
+  void seed(std::uint64_t seed) override { random_ = NumpyGenerator(seed), begun_ = false; }
+
+  void reset() override {
+    start_ = random_;
+    moves_.clear();
+    game_.begin(random_);
+    begun_ = true;
+  }
+
+  StepResult step(const Action& action) override {
+    Move<Game> move;
+    if (shown_.choice) move = Game::move_of(static_cast<int>(action.get(*shown_.choice)));
+    else action.copy(*shown_.move, move);
+    moves_.push_back(move);
+    return game_.advance(move, random_);
+  }
+
+  void observe(const Row& row) const override { game_.observe(row[shown_.obs]); }
+
+  void save(Writer& out) const override {
+    out.value(begun_);
+    (begun_ ? start_ : random_).save(out);
+    out.value(static_cast<std::uint64_t>(moves_.size()));
+    out.bytes(moves_.data(), moves_.size() * sizeof(Move<Game>));
+  }
+
+  void load(Reader& in) override {
+    const bool begun = in.value<bool>();
+    random_.load(in);
+    const auto count = in.value<std::uint64_t>();
+    if (count > in.left() / sizeof(Move<Game>) || (count > 0 && !begun))
+      throw std::runtime_error("saved state is corrupt");
+    std::vector<Move<Game>> moves(count);
+    in.bytes(moves.data(), count * sizeof(Move<Game>));
+    for (const auto& move : moves)
+      for (const float number : move)
+        if (!std::isfinite(number)) throw std::runtime_error("saved state is corrupt");
+    begun_ = false;
+    if (!begun) return;
+    reset();
+    for (const auto& move : moves) game_.advance(move, random_);
+    moves_ = std::move(moves);
+  }
+
+  void render(std::uint8_t* rgb) const override { game_.render(rgb); }
+
+ private:
+  Shown<Game> shown_;
+  Game game_;
+  NumpyGenerator random_{0}, start_{0};   // now, and at the start of the episode
+  std::vector<Move<Game>> moves_;         // since then
+  bool begun_ = false;
+};
+
+template <class Game>
+Simulator simulator(const typename Game::Options& options) {
+  prepare();
+  Simulator simulator;
+  simulator.spec = Shown<Game>(Game::is_discrete(options));
+  simulator.frame_height = Game::kHeight;
+  simulator.frame_width = Game::kWidth;
+  simulator.make = [options](int) { return std::make_unique<Episode<Game>>(options); };
+  return simulator;
+}
+
+}  // namespace headrace::box2d

@@ -1,0 +1,112 @@
+// The tasks on Box2D, for the sanitizers: saved states, and worlds on several threads.
+// What they compute is compared with Gymnasium in tests/envs/box2d.
+#include "../box2d/bipedal_walker.hpp"
+#include "../box2d/episode.hpp"
+#include "../box2d/lunar_lander.hpp"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "check.hpp"
+
+using namespace headrace;
+using namespace headrace::box2d;
+
+namespace {
+
+// one environment's arrays
+template <class Game>
+struct Rows {
+  std::array<float, Game::kObserved> obs{};
+
+  Row row() {
+    fields = {reinterpret_cast<std::byte*>(obs.data())};
+    return Row(fields);
+  }
+
+  std::array<std::byte*, 1> fields{};
+};
+
+template <class Game>
+Move<Game> some_move(std::mt19937& random) {
+  std::uniform_real_distribution<float> uniform(-1.5f, 1.5f);
+  Move<Game> move;
+  for (auto& number : move) number = uniform(random);
+  return move;
+}
+
+// what an environment shows in so many steps, with resets
+template <class Game>
+std::vector<float> played(Environment& env, int steps, std::mt19937 random) {
+  std::vector<float> shown;
+  Rows<Game> rows;
+  for (int i = 0; i < steps; ++i) {
+    const auto move = some_move<Game>(random);
+    const auto result = env.step(Action(reinterpret_cast<const std::byte*>(move.data())));
+    env.observe(rows.row());
+    shown.insert(shown.end(), rows.obs.begin(), rows.obs.end());
+    shown.push_back(result.reward);
+    if (result.terminated) env.reset();
+  }
+  return shown;
+}
+
+template <class Game>
+void test_states(const typename Game::Options& options, int steps) {
+  const auto simulator = headrace::box2d::simulator<Game>(options);
+  auto env = simulator.make(0), other = simulator.make(1);
+  env->seed(1), env->reset();
+  other->seed(2), other->reset();
+  played<Game>(*env, steps, std::mt19937(1));
+  std::vector<std::byte> state;
+  Writer out(state);
+  env->save(out);
+  Reader in(state);
+  other->load(in);
+  CHECK(in.left() == 0);
+  CHECK(played<Game>(*env, steps, std::mt19937(2)) == played<Game>(*other, steps, std::mt19937(2)));
+
+  std::mt19937 random(3);   // whatever is loaded, nothing breaks
+  for (int i = 0; i < 200; ++i) {
+    auto wrong = state;
+    wrong[random() % wrong.size()] ^= static_cast<std::byte>(1 << random() % 8);
+    if (i % 4 == 0) wrong.resize(random() % wrong.size());
+    try {
+      Reader bad(wrong);
+      other->load(bad);
+    } catch (const std::runtime_error&) {
+    }
+    other->seed(4), other->reset();
+  }
+  std::vector<std::uint8_t> rgb(3 * Game::kWidth * Game::kHeight);
+  env->render(rgb.data());
+  CHECK(std::ranges::any_of(rgb, [&](auto value) { return value != rgb[0]; }));
+}
+
+// worlds on several threads share nothing that one of them changes
+template <class Game>
+void test_threads(const typename Game::Options& options, int steps) {
+  const auto simulator = headrace::box2d::simulator<Game>(options);
+  const auto play = [&](int i) {
+    auto env = simulator.make(i);
+    env->seed(i), env->reset();
+    return played<Game>(*env, steps, std::mt19937(i));
+  };
+  std::array<std::vector<float>, 3> seen;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back([&, i] { seen[i] = play(i); });
+  threads.clear();
+  for (int i = 0; i < 3; ++i) CHECK(seen[i] == play(i));
+}
+
+}  // namespace
+
+int main() {
+  test_states<LunarLander>({.continuous = true}, 150);
+  test_states<LunarLander>({.continuous = true, .enable_wind = true}, 80);
+  test_states<BipedalWalker>({}, 60);
+  test_states<BipedalWalker>({.hardcore = true}, 60);
+  test_threads<LunarLander>({.continuous = true}, 100);
+  test_threads<BipedalWalker>({.hardcore = true}, 50);
+}

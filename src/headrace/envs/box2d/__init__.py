@@ -1,0 +1,105 @@
+"""Gymnasium's environments on Box2D, in C++: the lunar lander and the walker on two legs.
+
+Names, options and spaces are those of Gymnasium, and so are results, bit for bit; see ``native/box2d``. The compiled
+module is imported when a task is first built.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.native_modules import BOX2D
+from headrace.pool.options import Checked, Option, complete, decimal
+from headrace.pool.spec import TaskSpec
+from headrace.pool.task import Task
+
+FRAMES_PER_SECOND = 50.0
+
+
+def _gravity(value: Any) -> float:
+    if isinstance(value, bool) or not -12 < value < 0:
+        raise ValueError
+    return float(value)
+
+
+def _lander(continuous: bool) -> dict[str, Option]:
+    return {
+        "continuous": Option(continuous),
+        "gravity": Checked(-10.0, check=_gravity, wanted="a number between -12 and 0"),
+        "enable_wind": Option(False),
+        "wind_power": decimal(15.0),
+        "turbulence_power": decimal(1.5),
+        "max_episode_steps": Option(1000),
+    }
+
+
+def _walker(hardcore: bool) -> dict[str, Option]:
+    return {"hardcore": Option(hardcore), "max_episode_steps": Option(2000 if hardcore else 1600)}
+
+
+_TASKS = {
+    "LunarLander-v3": ("lunar_lander", _lander(continuous=False)),
+    "LunarLanderContinuous-v3": ("lunar_lander", _lander(continuous=True)),
+    "BipedalWalker-v3": ("bipedal_walker", _walker(hardcore=False)),
+    "BipedalWalkerHardcore-v3": ("bipedal_walker", _walker(hardcore=True)),
+}
+TASKS: tuple[str, ...] = tuple(_TASKS)
+
+
+def build(task: str, **options: Any) -> Task:
+    """Returns the task of this name.
+
+    Args:
+        task: one of `TASKS`.
+        options: ``max_episode_steps`` (0 for no limit), and Gymnasium's: ``continuous``, ``gravity``, ``enable_wind``,
+            ``wind_power`` and ``turbulence_power`` of the lander, ``hardcore`` of the walker.
+
+    Raises:
+        OptionError: an option is unknown or invalid, or the compiled module is not installed.
+    """
+    simulator, known = _TASKS[task]
+    settings = complete(task, known, options)
+    max_episode_steps = settings.pop("max_episode_steps")
+    observation, action = _SPACES[simulator]
+    spec = TaskSpec(
+        task=task,
+        observation=observation,
+        action=gym.spaces.Discrete(4) if settings.get("continuous") is False else action,
+        max_episode_steps=max_episode_steps,
+        options=settings,
+        render_fps=FRAMES_PER_SECOND,
+    )
+    from headrace.pool.executors.threads import ThreadsExecutor
+
+    box2d = BOX2D.load()
+    return Task(spec, partial(ThreadsExecutor, box2d, getattr(box2d, simulator)(**settings)))
+
+
+def _bounded(high: list[float], low: list[float] | None = None) -> gym.spaces.Box:
+    ends = np.array(high, np.float32)
+    return gym.spaces.Box(-ends if low is None else np.array(low, np.float32), ends)
+
+
+_LEG = [math.pi, 5.0, math.pi, 5.0]  # angles and speeds of hip and knee
+_SPACES: dict[str, tuple[gym.spaces.Box, gym.spaces.Box]] = {
+    "lunar_lander": (
+        _bounded(
+            [2.5, 2.5, 10.0, 10.0, 2 * math.pi, 10.0, 1.0, 1.0],
+            [-2.5, -2.5, -10.0, -10.0, -2 * math.pi, -10.0, 0.0, 0.0],
+        ),
+        gym.spaces.Box(-1, 1, (2,), np.float32),
+    ),
+    "bipedal_walker": (
+        _bounded(
+            [math.pi, 5.0, 5.0, 5.0, *_LEG, 5.0, *_LEG, 5.0] + 10 * [1.0],
+            [-math.pi, -5.0, -5.0, -5.0, *(-x for x in _LEG), 0.0, *(-x for x in _LEG), 0.0] + 10 * [-1.0],
+        ),
+        gym.spaces.Box(-1, 1, (4,), np.float32),
+    ),
+}
+"""simulator → its observations and its continuous actions"""

@@ -1,0 +1,87 @@
+"""Tasks on Box2D as tasks: options, saved states and pictures; for what they compute see the alignment tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.envs.box2d import TASKS
+from headrace.errors import OptionError, StateError
+
+N = 4
+
+
+def actions_of(pool: Any, steps: int, seed: int = 1) -> list[np.ndarray]:
+    pool.action_space.seed(seed)
+    return [np.stack([pool.action_space.sample() for _ in range(N)]) for _ in range(steps)]
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "told"),
+    [
+        ("LunarLander-v3", {"gravity": 0.0}, "gravity of LunarLander-v3 must be a number between -12 and 0, not 0.0"),
+        ("LunarLander-v3", {"gravity": float("nan")}, "gravity of LunarLander-v3 must be"),
+        ("LunarLander-v3", {"gravity": "low"}, "gravity of LunarLander-v3 must be"),
+        ("LunarLander-v3", {"wind_power": float("inf")}, "wind_power of LunarLander-v3 must be a finite number"),
+        ("LunarLander-v3", {"hardcore": True}, "LunarLander-v3 has no option 'hardcore'"),
+        ("BipedalWalker-v3", {"hardcore": 1}, "hardcore of BipedalWalker-v3 must be True or False"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(task: str, options: dict[str, Any], told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        headrace.make(task, num_envs=1, **options)
+
+
+def test_options_choose_the_other_names() -> None:
+    for task, option in (("LunarLander-v3", "continuous"), ("BipedalWalker-v3", "hardcore")):
+        named = {"continuous": "LunarLanderContinuous-v3", "hardcore": "BipedalWalkerHardcore-v3"}[option]
+        with (
+            headrace.make(task, num_envs=2, seed=1, **{option: True}) as one,
+            headrace.make(named, num_envs=2, seed=1) as other,
+        ):
+            assert one.action_space == other.action_space
+            np.testing.assert_array_equal(one.reset()[0], other.reset()[0])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_saved_state_goes_on_as_it_would_have(task: str) -> None:
+    with headrace.make(task, num_envs=N, seed=1) as pool, headrace.make(task, num_envs=N, seed=9) as other:
+        pool.reset()
+        other.reset()
+        for actions in actions_of(pool, 60):
+            pool.step(actions)
+        other.load_state(None, pool.save_state())
+        for actions in actions_of(pool, 60, seed=2):  # past ends of episodes
+            for ours, theirs in zip(pool.step(actions)[:4], other.step(actions)[:4], strict=True):
+                np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_state_that_cannot_have_been_saved_is_refused() -> None:
+    with headrace.make("LunarLander-v3", num_envs=1, seed=1) as pool:
+        pool.reset()
+        pool.step(np.array([2]))
+        (whole,) = pool.save_state()
+        wrong = np.frombuffer(whole, np.uint8).copy()
+        wrong[-4:] = np.frombuffer(np.float32(np.nan).tobytes(), np.uint8)
+        for state in (whole[:-1], whole + b"\0", wrong.tobytes(), whole[: len(whole) // 2]):
+            with pytest.raises(StateError):
+                pool.load_state([0], [state])
+        pool.load_state([0], [whole])
+        assert np.isfinite(pool.step(np.array([0]))[0]).all()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_picture_shows_the_state(task: str) -> None:
+    with headrace.make(task, num_envs=2, seed=1) as pool:
+        pool.reset()
+        before = pool.render([0, 1])
+        np.testing.assert_array_equal(before, pool.render([0, 1]))
+        for actions in actions_of(pool, 40):
+            pool.step(actions[:2])
+        after = pool.render([0, 1])
+    assert before.shape == (2, 400, 600, 3)
+    assert (before != after).any() and (before[0] != before[1]).any()
+    assert len(np.unique(after[0].reshape(-1, 3), axis=0)) > 20  # bodies, ground, smooth edges
