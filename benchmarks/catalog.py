@@ -104,6 +104,14 @@ SECTIONS = {
             lines=(Line("MinAtar, 1,024 environments", "minatar, 2 processes", "its Python package, 2 processes"),),
         ),
         Benchmark(
+            "box2d_pool",
+            "--repeats 2 --seconds 0.2",
+            lines=(
+                Line("LunarLander and BipedalWalker, 64 environments", "envpool", "EnvPool"),
+                Line("", "gymnasium async", "Gymnasium's `AsyncVectorEnv`"),
+            ),
+        ),
+        Benchmark(
             "process_pool",
             "--repeats 2 --seconds 0.2",
             short=(

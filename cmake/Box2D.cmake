@@ -1,5 +1,5 @@
-# Defines the target `box2d`: Box2D 2.3 as Gymnasium's environments use it, compiled from box2d-py's source distribution.
-# An unpacked copy can be named with -DHEADRACE_BOX2D_SOURCE=… instead. A few lines are altered, and none of what they
+# Defines the target `box2d`: Box2D 2.3 as Gymnasium's environments use it, compiled from box2d-py's source
+# distribution. An unpacked copy can be named with -DHEADRACE_BOX2D_SOURCE=… instead. A few lines are altered, and none of what they
 # compute.
 set(HEADRACE_BOX2D_SOURCE "" CACHE PATH "Unpacked box2d-py source distribution; empty: download it")
 include(SourceDistribution)
@@ -43,8 +43,24 @@ headrace_alter(Collision/b2TimeOfImpact.cpp
   "float32 b2_toiTime" "static thread_local float32 b2_toiTime"
   "int32 b2_toiCalls" "static thread_local int32 b2_toiCalls"
   "int32 b2_toiRootIters" "static thread_local int32 b2_toiRootIters")
+# where islands begin to iterate, several may do so side by side
+headrace_alter(Dynamics/b2Island.cpp
+  "#include <Box2D/Dynamics/b2Island.h>"
+  "#include <Box2D/Dynamics/b2Island.h>\n#include \"iterations.hpp\"\n#include \"together.hpp\""
+  "	for (int32 i = 0; i < step.velocityIterations; ++i)"
+  "	headrace::box2d::Iterations iterations{
+		m_bodies, m_velocities, m_bodyCount, m_joints, m_jointCount, &contactSolver, step};
+	if (!headrace::box2d::done_together(iterations))
+	for (int32 i = 0; i < step.velocityIterations; ++i)"
+  "	for (int32 i = 0; i < subStep.velocityIterations; ++i)"
+  "	headrace::box2d::Iterations iterations{
+		m_bodies, m_velocities, m_bodyCount, m_joints, m_jointCount, &contactSolver, subStep};
+	if (!headrace::box2d::done_together(iterations))
+	for (int32 i = 0; i < subStep.velocityIterations; ++i)")
+
 add_library(box2d STATIC ${box2d_sources})
 target_include_directories(box2d SYSTEM PUBLIC ${box2d_altered} ${box2d_source})
+target_include_directories(box2d PRIVATE ${PROJECT_SOURCE_DIR}/native/box2d)
 set_source_files_properties(${box2d_source}/Box2D/Common/b2Timer.cpp PROPERTIES COMPILE_OPTIONS
   "-U__linux__;-U__APPLE__")  # nobody reads the times
 target_compile_options(box2d PRIVATE -w)

@@ -3,8 +3,8 @@
 # build is reproducible.
 set(HEADRACE_DOWNLOADS "${PROJECT_SOURCE_DIR}/build/downloads" CACHE PATH "Where downloads are kept")
 
-# headrace_source_distribution(<package> <sha256> <what it is> <variable> <given>): sets the variable to the folder of the
-# unpacked sources: the folder of the variable <given> where that is not empty
+# headrace_source_distribution(<package> <sha256> <what it is> <variable> <given>): sets the variable to the folder of
+# the unpacked sources, which is that of the variable <given> where that is not empty
 function(headrace_source_distribution package sha256 what variable given)
   if(${given})
     set(${variable} ${${given}} PARENT_SCOPE)

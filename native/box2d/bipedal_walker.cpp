@@ -162,11 +162,13 @@ void BipedalWalker::make_walker(NumpyGenerator& random) {
     const auto upper = scene_.moving({start.x, start.y - kLegHeight / 2 - kLegDown}, side * 0.05,
                                      box(kLegWidth / 2, kLegHeight / 2), kLegMaterial);
     legs_[2 * leg] = upper;
-    joints_[2 * leg] = scene_.hinge({hull_, upper, {0, kLegDown}, {0, kLegHeight / 2}, -0.8, 1.1, double(side), kTorque});
+    joints_[2 * leg] =
+        scene_.hinge({hull_, upper, {0, kLegDown}, {0, kLegHeight / 2}, -0.8, 1.1, double(side), kTorque});
     const auto lower = scene_.moving({start.x, start.y - kLegHeight * 3 / 2 - kLegDown}, side * 0.05,
                                      box(0.8 * kLegWidth / 2, kLegHeight / 2), kLegMaterial);
     legs_[2 * leg + 1] = lower;
-    joints_[2 * leg + 1] = scene_.hinge({upper, lower, {0, -kLegHeight / 2}, {0, kLegHeight / 2}, -1.6, -0.1, 1, kTorque});
+    joints_[2 * leg + 1] =
+        scene_.hinge({upper, lower, {0, -kLegHeight / 2}, {0, kLegHeight / 2}, -1.6, -0.1, 1, kTorque});
   }
 }
 
@@ -203,7 +205,8 @@ void BipedalWalker::look() {
   for (int i = 0; i < kLidars; ++i) {
     Ray ray;
     const double angle = 1.5 * i / 10.0;
-    scene_.world().RayCast(&ray, from, Point{from.x + std::sin(angle) * kLidarRange, from.y - std::cos(angle) * kLidarRange});
+    const Point to{from.x + std::sin(angle) * kLidarRange, from.y - std::cos(angle) * kLidarRange};
+    scene_.world().RayCast(&ray, from, to);
     lidar_[i] = ray.fraction;
   }
 }

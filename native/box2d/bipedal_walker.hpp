@@ -1,6 +1,6 @@
-// BipedalWalker: walk on two legs over rough ground, or over ladders, stumps and pits. The rules are those of Gymnasium's
-// bipedal_walker.py (v3), from which each number is computed in the same order. Gymnasium keeps one world for all
-// episodes, whose leftovers decide the order of later contacts; here each episode has a new one, as its first there.
+// BipedalWalker: walk on two legs over rough ground, or over stumps, pits and stairs. The rules are those of
+// Gymnasium's bipedal_walker.py (v3), and each number is computed in the same order. Gymnasium keeps one world for
+// all episodes, whose leftovers decide the order of later contacts; here each has a new one, as its first there.
 #pragma once
 
 #include <array>

@@ -11,6 +11,9 @@
 
 #include "engine/environment.hpp"
 #include "engine/random.hpp"
+#include "iterations.hpp"
+#include "scene.hpp"
+#include "together.hpp"
 
 namespace headrace::box2d {
 
@@ -97,6 +100,15 @@ Simulator simulator(const typename Game::Options& options) {
   simulator.spec = Shown<Game>(Game::is_discrete(options));
   simulator.frame_height = Game::kHeight;
   simulator.frame_width = Game::kWidth;
+#if !defined(__SANITIZE_THREAD__)  // which takes one stack for one thread
+  simulator.group = kLanes;
+  simulator.step_together = [](std::span<Turn* const> turns) {
+    together(static_cast<int>(turns.size()), [&](int i) {
+      Turn& turn = *turns[i];
+      turn.attempt([&] { turn.result = turn.env->step(turn.action); });
+    });
+  };
+#endif
   simulator.make = [options](int) { return std::make_unique<Episode<Game>>(options); };
   return simulator;
 }

@@ -159,13 +159,15 @@ void LunarLander::render(std::uint8_t* rgb) const {
   for (const int chunk : {kChunks / 2 - 1, kChunks / 2 + 1}) {
     const double x = surface_[chunk].x, top = kPad + 50 / kScale;
     canvas.line({x, kPad}, {x, top}, 1, {255, 255, 255});
-    canvas.polygon(std::array<Point, 3>{{{x, top}, {x, top - 10 / kScale}, {x + 25 / kScale, top - 5 / kScale}}}, kFlag);
+    const std::array<Point, 3> flag{{{x, top}, {x, top - 10 / kScale}, {x + 25 / kScale, top - 5 / kScale}}};
+    canvas.polygon(flag, kFlag);
   }
   if (lander_ == nullptr) return;
   const auto flame = [&](Point from, Point to, double width) {
+    const Point across = from.x == to.x ? Point{width, 0} : Point{0, width};
     const b2Vec2 tip = lander_->GetWorldPoint(to);
-    const b2Vec2 a = lander_->GetWorldPoint(Point{from.x - width * (from.x == to.x), from.y - width * (from.x != to.x)});
-    const b2Vec2 b = lander_->GetWorldPoint(Point{from.x + width * (from.x == to.x), from.y + width * (from.x != to.x)});
+    const b2Vec2 a = lander_->GetWorldPoint(Point{from.x - across.x, from.y - across.y});
+    const b2Vec2 b = lander_->GetWorldPoint(Point{from.x + across.x, from.y + across.y});
     canvas.polygon(std::array<Point, 3>{{{a.x, a.y}, {b.x, b.y}, {tip.x, tip.y}}}, kFlame);
   };
   if (main_power_ > 0) flame({0, -10 / kScale}, {0, (-10 - 25 * main_power_) / kScale}, 5 / kScale);

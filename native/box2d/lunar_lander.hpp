@@ -1,5 +1,5 @@
-// LunarLander: land a rocket between two flags. The rules are those of Gymnasium's lunar_lander.py (v3), from which each
-// number is computed in the same order.
+// LunarLander: land a rocket between two flags. The rules are those of Gymnasium's lunar_lander.py (v3), and each number
+// is computed in the same order.
 #pragma once
 
 #include <array>

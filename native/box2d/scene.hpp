@@ -1,5 +1,5 @@
-// A world of Box2D with what the tasks put into it. Numbers are doubles, as in Gymnasium's Python, until Box2D takes them
-// as floats.
+// A world of Box2D with what the tasks put into it. Numbers are doubles, as in Gymnasium's Python, until Box2D takes
+// them as floats.
 #pragma once
 
 #include <Box2D/Box2D.h>

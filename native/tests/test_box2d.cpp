@@ -68,7 +68,7 @@ void test_states(const typename Game::Options& options, int steps) {
   CHECK(played<Game>(*env, steps, std::mt19937(2)) == played<Game>(*other, steps, std::mt19937(2)));
 
   std::mt19937 random(3);   // whatever is loaded, nothing breaks
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 60; ++i) {
     auto wrong = state;
     wrong[random() % wrong.size()] ^= static_cast<std::byte>(1 << random() % 8);
     if (i % 4 == 0) wrong.resize(random() % wrong.size());
@@ -82,6 +82,48 @@ void test_states(const typename Game::Options& options, int steps) {
   std::vector<std::uint8_t> rgb(3 * Game::kWidth * Game::kHeight);
   env->render(rgb.data());
   CHECK(std::ranges::any_of(rgb, [&](auto value) { return value != rgb[0]; }));
+}
+
+// worlds that step together do what each does alone
+template <class Game>
+void test_groups(const typename Game::Options& options, int steps) {
+  const auto simulator = headrace::box2d::simulator<Game>(options);
+  if (!simulator.step_together) return;
+  std::vector<std::unique_ptr<Environment>> envs;
+  std::vector<std::mt19937> randoms;
+  std::vector<std::vector<float>> seen(kLanes);
+  for (int i = 0; i < kLanes; ++i) {
+    envs.push_back(simulator.make(i)), envs[i]->seed(i), envs[i]->reset();
+    randoms.emplace_back(i);
+  }
+  for (int t = 0; t < steps; ++t) {
+    const int count = 1 + t % kLanes;  // some of them, never in the same company
+    std::vector<Move<Game>> moves(count);
+    std::vector<Turn> turns(count);
+    std::vector<Turn*> group;
+    for (int i = 0; i < count; ++i) {
+      const int env = (t + i) % kLanes;
+      moves[i] = some_move<Game>(randoms[env]);
+      turns[i].env = envs[env].get(), turns[i].action = Action(reinterpret_cast<const std::byte*>(moves[i].data()));
+      group.push_back(&turns[i]);
+    }
+    simulator.step_together(group);
+    for (int i = 0; i < count; ++i) {
+      CHECK(!turns[i].error);
+      Rows<Game> rows;
+      envs[(t + i) % kLanes]->observe(rows.row());
+      auto& shown = seen[(t + i) % kLanes];
+      shown.insert(shown.end(), rows.obs.begin(), rows.obs.end());
+      shown.push_back(turns[i].result.reward);
+      if (turns[i].result.terminated) turns[i].env->reset();
+    }
+  }
+  for (int i = 0; i < kLanes; ++i) {
+    auto alone = simulator.make(i);
+    alone->seed(i), alone->reset();
+    const auto shown = played<Game>(*alone, static_cast<int>(seen[i].size()) / (Game::kObserved + 1), std::mt19937(i));
+    CHECK(shown == seen[i]);
+  }
 }
 
 // worlds on several threads share nothing that one of them changes
@@ -107,6 +149,9 @@ int main() {
   test_states<LunarLander>({.continuous = true, .enable_wind = true}, 80);
   test_states<BipedalWalker>({}, 60);
   test_states<BipedalWalker>({.hardcore = true}, 60);
+  test_groups<LunarLander>({.continuous = true}, 400);
+  test_groups<BipedalWalker>({}, 150);
+  test_groups<BipedalWalker>({.hardcore = true}, 150);
   test_threads<LunarLander>({.continuous = true}, 100);
   test_threads<BipedalWalker>({.hardcore = true}, 50);
 }
