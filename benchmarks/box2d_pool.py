@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import envpool
 import gymnasium as gym
@@ -35,7 +36,8 @@ class Box2DArgs(Args):
 
 def comparisons(args: Box2DArgs) -> Iterator[Comparison]:
     """One for each task."""
-    n, sizes = args.num_envs, {"num_envs": args.num_envs, "num_threads": args.num_threads, "seed": 0}
+    n = args.num_envs
+    sizes: dict[str, Any] = {"num_envs": n, "num_threads": args.num_threads, "seed": 0}
     for task in TASKS:
         with ExitStack() as stack:
             mine = stack.enter_context(headrace.make(task, **sizes))

@@ -35,15 +35,18 @@ def test_options_that_do_not_fit_are_refused(task: str, options: dict[str, Any],
         headrace.make(task, num_envs=1, **options)
 
 
-def test_options_choose_the_other_names() -> None:
-    for task, option in (("LunarLander-v3", "continuous"), ("BipedalWalker-v3", "hardcore")):
-        named = {"continuous": "LunarLanderContinuous-v3", "hardcore": "BipedalWalkerHardcore-v3"}[option]
-        with (
-            headrace.make(task, num_envs=2, seed=1, **{option: True}) as one,
-            headrace.make(named, num_envs=2, seed=1) as other,
-        ):
-            assert one.action_space == other.action_space
-            np.testing.assert_array_equal(one.reset()[0], other.reset()[0])
+@pytest.mark.parametrize(
+    ("task", "option", "named"),
+    [
+        ("LunarLander-v3", "continuous", "LunarLanderContinuous-v3"),
+        ("BipedalWalker-v3", "hardcore", "BipedalWalkerHardcore-v3"),
+    ],
+)
+def test_options_choose_the_other_names(task: str, option: str, named: str) -> None:
+    chosen: dict[str, Any] = {option: True}
+    with headrace.make(task, num_envs=2, seed=1, **chosen) as one, headrace.make(named, num_envs=2, seed=1) as other:
+        assert one.action_space == other.action_space
+        np.testing.assert_array_equal(one.reset()[0], other.reset()[0])
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -42,7 +42,7 @@ def actions_of(envs: list[gym.Env], obs: np.ndarray, rng: np.random.Generator) -
         landing = [lunar_lander.heuristic(env.unwrapped, row) for env, row in zip(envs, obs, strict=True)]
         sampled = [env.action_space.sample() for env in envs]
         return np.array([b if rng.random() < 0.1 else a for a, b in zip(landing, sampled, strict=True)])
-    return np.float32(1.5 * np.sin(np.arange(4 * N).reshape(N, 4) + rng.integers(0, 50) // 10 + obs[:, :1]))
+    return (1.5 * np.sin(np.arange(4 * N).reshape(N, 4) + rng.integers(0, 50) // 10 + obs[:, :1])).astype(np.float32)
 
 
 @pytest.mark.parametrize("case", rest_nightly(CASES, "lander", "continuous lander in wind", "hardcore walker"))
@@ -64,7 +64,7 @@ def test_results_equal_gymnasiums(case: str) -> None:
                 seen, reward, terminated, truncated, _ = pool.step(actions, ids)
                 theirs = [envs[i].step(action) for i, action in zip(ids, actions, strict=True)]
                 np.testing.assert_array_equal(seen, [result[0] for result in theirs])
-                np.testing.assert_array_equal(reward, np.float32([result[1] for result in theirs]))
+                np.testing.assert_array_equal(reward, np.array([result[1] for result in theirs], np.float32))
                 np.testing.assert_array_equal(terminated, [result[2] for result in theirs])
                 np.testing.assert_array_equal(truncated, [result[3] for result in theirs])
                 obs[ids] = seen
