@@ -125,7 +125,7 @@ $(RUN_ENV): $(SETTINGS) | $(BIN)/python
 
 # what compiling and fetching the emulator need, so that compilers may work beside the installation of everything else (.ci/run)
 $(DEV_TOOLS): $(SETTINGS) | $(BIN)/python
-	$(INSTALL) -e . cmake ninja scikit-build-core ale-py mujoco
+	$(INSTALL) -e . cmake ninja scikit-build-core setuptools ale-py mujoco
 	touch $@
 
 $(DEV_PACKAGES): $(SETTINGS) | $(DEV_TOOLS)
