@@ -40,7 +40,7 @@ class Limits(Callback):
         self.seen: dict[int, int] = {}
 
     def on_update(self, training: Training) -> None:
-        self.seen[training.step] = training._runner.pool.config["max_episode_steps"]  # type: ignore[attr-defined]
+        self.seen[training.step] = training._trainer.source.pool.config["max_episode_steps"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
