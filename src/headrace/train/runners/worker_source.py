@@ -87,13 +87,26 @@ class WorkerSource(Source):
 
     def start_workers(self, interrupt: object) -> None:
         """Starts all workers; waits for a cluster until the run is told to end."""
-        config, counters, start = self.config, self.counters, self.supervisor.start
-        if self.cluster is not None:
-            self.cluster.start(self.supervisor, counters, self.weights, self.evaluations, self.memory)
+        if self.cluster is None:
+            self._start_here()
+        else:
+            self.cluster.start(self.supervisor, self.counters, self.weights, self.evaluations, self.memory)
             while not self.cluster.connected and not interrupt:
                 self.check_workers()
                 time.sleep(REST)
-            return
+        if self.exchange is not None:
+            made, rests = self.counters.actor_updates, self.counters.rests
+            self.supervisor.start(
+                "actor",
+                actor_learner.work,
+                *(self.config, self.memory, self.exchange, self.counters),
+                progress=lambda: int(made[0]),
+                pulse=lambda: int(made[0] + rests[-1]),
+            )
+
+    def _start_here(self) -> None:
+        """Starts the samplers and the evaluator in processes of this machine."""
+        config, counters, start = self.config, self.counters, self.supervisor.start
         sampler = replay_sampler if isinstance(self.memory, StepReplay) else rollout_sampler
         for number in range(config.samplers):
             start(
@@ -106,15 +119,6 @@ class WorkerSource(Source):
         if config.evaluate_episodes:
             arguments = config, self.run.path, self.weights, self.evaluations, counters
             start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
-        if self.exchange is not None:
-            made, rests = counters.actor_updates, counters.rests
-            start(
-                "actor",
-                actor_learner.work,
-                *(config, self.memory, self.exchange, counters),
-                progress=lambda: int(made[0]),
-                pulse=lambda: int(made[0] + rests[-1]),
-            )
 
     def check_workers(self) -> None:
         """Restarts workers that have died, with news of each."""
