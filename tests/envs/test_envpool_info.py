@@ -17,7 +17,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     envpool: Any = pytest.importorskip("envpool")
 
-NEEDED = {"atari": "ale_py", "mujoco": "mujoco", "dm_control": "mujoco", "vizdoom": "vizdoom"}
+NEEDED = {
+    "atari": "ale_py",
+    "box2d": "headrace_box2d",
+    "mujoco": "mujoco",
+    "dm_control": "mujoco",
+    "vizdoom": "vizdoom",
+}
 THEIRS = set(envpool.list_all_envs())
 SOME = {"atari": 20, "vizdoom": 21}  # one task of so many, where the same code tells of all of them
 COMMON = [

@@ -14,7 +14,7 @@ from headrace.errors import ActionError, EnvIdError, OptionError, SequenceError
 torch = pytest.importorskip("torch")
 
 CUDA = "cuda:0"
-NATIVE = ("atari", "dm_control", "mujoco", "vizdoom")
+NATIVE = ("atari", "box2d", "dm_control", "mujoco", "vizdoom")
 KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks]
 
 

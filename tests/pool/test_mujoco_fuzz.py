@@ -64,8 +64,7 @@ def test_models_with_unusual_parts() -> None:
             assert result.startswith("OptionError: ")
             assert REFUSED[name] in result
         elif name == "little memory":
-            assert "EnvironmentFailure: environment 0: MuJoCo: " in result
-            assert "memory" in result
+            assert "0 episodes ended, 12 failed" in result
         else:
             assert ENDED in result, name
 
@@ -95,11 +94,11 @@ def test_environments_that_share_a_thread_are_as_if_alone(name: str) -> None:
 
 def test_too_little_memory_is_said() -> None:
     headrace.register("Fuzzed-v0", task_over(model_of("little memory")), replace=True)
-    with (
-        headrace.make("Fuzzed-v0", num_envs=2) as pool,
-        pytest.raises(EnvironmentFailure, match="increase <size memory"),
-    ):
-        pool.reset()
+    with headrace.make("Fuzzed-v0", num_envs=2) as pool:
+        actions = np.zeros((2, *pool.action_space.shape))
+        with pytest.raises(EnvironmentFailure, match="increase <size memory"):  # noqa: PT012
+            pool.reset()
+            pool.step(actions)
 
 
 def test_sleep_is_refused_with_what_to_do() -> None:

@@ -10,7 +10,7 @@ import torch
 from headrace.envs import FAMILIES
 from headrace.pool.torch.pool import TorchPool
 
-NATIVE = ("atari", "dm_control", "mujoco", "vizdoom")
+NATIVE = ("atari", "box2d", "dm_control", "mujoco", "vizdoom")
 KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks]
 N = 5
 
