@@ -95,7 +95,7 @@ def test_environments_that_share_a_thread_are_as_if_alone(name: str) -> None:
 def test_too_little_memory_is_said() -> None:
     headrace.register("Fuzzed-v0", task_over(model_of("little memory")), replace=True)
     with headrace.make("Fuzzed-v0", num_envs=2) as pool:
-        actions = np.zeros((2, *pool.action_space.shape))
+        actions = np.zeros((2, *(pool.action_space.shape or ())))
         with pytest.raises(EnvironmentFailure, match="increase <size memory"):  # noqa: PT012
             pool.reset()
             pool.step(actions)
