@@ -17,7 +17,7 @@ from headrace.train.algorithms.fused.protocol import Parts
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.sac import SAC, SoftActorCritic
-from headrace.train.config.algorithms.sac import SACConfig
+from headrace.train.config.algorithms import SACConfig
 from headrace.train.config.fields import setting
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size

@@ -22,20 +22,25 @@ from torch.func import functional_call
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.algorithms.ppo_presets import ppo_presets
 from headrace.train.config.fields import setting
-from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
+from headrace.train.config.presets import PPO
 from headrace.train.config.rollout import RolloutConfig
 from headrace.train.modules.distributions import DiagonalGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.storage.samples import Samples
 
 MULTIPLIER_RATE = 20  # of the multipliers' logarithms, in units of the learning rate
+PRESETS = {
+    preset: {key: {name: each[name] for name in each if "clip" not in name} for key, each in table.items()}
+    for preset, table in PPO.items()
+}
 
 
 @dataclass(frozen=True)
 class REPPOConfig(RolloutConfig):
-    """Settings of REPPO."""
+    """Settings of REPPO; its presets are PPO's, but for what belongs to its loss."""
+
+    presets = PRESETS
 
     minibatch_size: int = setting(256, "Samples in one gradient step.", low=1)
     epochs: int = setting(4, "Passes over a rollout.", low=1)
@@ -105,16 +110,9 @@ class REPPO(OnPolicy):
     """Fits Q to λ-returns; its actor ascends ``mean(Q) + α·H - β·KL``, where α and β keep H and KL near their aims."""
 
     settings = REPPOConfig
-    capabilities = Capabilities(presets=(DEFAULT_PRESET, "fast"))
     config: REPPOConfig
     keeps_params = True
     statistics = ("critic_loss", "q_mean", "entropy", "approx_kl", "alpha", "beta", "gradient_norm")
-
-    @classmethod
-    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns PPO's, but for what belongs to its loss."""
-        known = ppo_presets(task, network, preset)
-        return {name: known[name] for name in known if "clip" not in name and name != "target_kl"}
 
     def _build(self) -> None:
         super()._build()

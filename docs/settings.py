@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.train.config.fields import REQUIRED, Setting, default_of, settings_of
-from headrace.train.config.registry import DEFAULT_PRESET, algorithms, find_algorithm
+from headrace.train.config.fields import NEVER, REQUIRED, Setting, default_of, settings_of
+from headrace.train.config.presets import DEFAULT_PRESET, preset_of
+from headrace.train.config.registry import ALGORITHMS, find_settings
+from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 
 DOCS = Path(__file__).parent
@@ -27,16 +29,20 @@ def overview() -> Iterator[str]:
     """What each algorithm can do."""
     yield "| `--algo` | actions | networks | learns from | workers | several agents | action masks |"
     yield "|---|---|---|---|---|---|---|"
-    for name in algorithms():
-        able = find_algorithm(name).capabilities
+    for name in ALGORITHMS:
+        able = find_settings(name)
         words = [
             f"[`{name}`](#{name})",
-            " and ".join(able.actions),
-            ", ".join(KINDS[kind] for kind in able.networks),
-            "a replay" if able.replay else "rollouts",
+            " and ".join(able.action_kinds),
+            ", ".join(KINDS[kind] for kind in able.network_kinds),
+            "a replay" if issubclass(able, ReplayConfig) else "rollouts",
             *(
                 "yes" if each else "no"
-                for each in (able.workers, able.agents, able.masks and "discrete" in able.actions)
+                for each in (
+                    able.has_workers,
+                    able.several_agents,
+                    able.keeps_masks and "discrete" in able.action_kinds,
+                )
             ),
         ]
         yield f"| {' | '.join(words)} |"
@@ -44,19 +50,19 @@ def overview() -> Iterator[str]:
 
 def own(algo: str) -> Iterator[str]:
     """The settings that an algorithm has beside those of every run."""
-    algorithm = find_algorithm(algo)
-    begins = algorithm.presets("", "auto", DEFAULT_PRESET)
+    record = find_settings(algo)
+    begins = preset_of(record.presets, "", "auto", DEFAULT_PRESET)
     yield "| setting | begins with | what it does |"
     yield "|---|---|---|"
-    for name, known in settings_of(algorithm.settings).items():
-        if known.uses and name not in settings_of(Config):
-            value = begins.get(name, default_of(algorithm.settings, name))
+    for name, known in settings_of(record).items():
+        if NEVER not in known.needs and name not in settings_of(Config):
+            value = begins.get(name, default_of(record, name))
             yield f"| `{name}` | {_value(value)} | {_meaning(known)} |"
 
 
 def group(name: str) -> Iterator[str]:
     """The settings of one group that every algorithm has."""
-    presets = {algo: find_algorithm(algo).presets("", "auto", DEFAULT_PRESET) for algo in algorithms()}
+    presets = {algo: preset_of(find_settings(algo).presets, "", "auto", DEFAULT_PRESET) for algo in ALGORITHMS}
     yield "| setting | default | what it does |"
     yield "|---|---|---|"
     for setting, known in settings_of(Config).items():

@@ -40,9 +40,9 @@ from headrace.train.algorithms.crossq import CrossQ
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SoftActorCritic
-from headrace.train.config.algorithms.crossq import CrossQConfig
-from headrace.train.config.fields import setting
-from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
+from headrace.train.config.algorithms import CrossQConfig
+from headrace.train.config.fields import NEVER, setting
+from headrace.train.config.presets import DEFAULT_PRESET, with_flat_observations
 from headrace.train.modules.batch_renorm import BatchRenorm, Renorm
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
@@ -50,7 +50,7 @@ from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.transitions import Transitions
 
-NEVER = 2**62  # batches
+UNREACHED = 2**62  # batches
 DEVIATION = 0.15
 """standard deviation of a normal distribution with the target entropy, in units of half the action range"""
 WIDER = 4
@@ -92,12 +92,14 @@ DEFAULT: dict[str, Any] = PUBLISHED | {
     "critic_learning_rate": 1e-3,
     "replay_ratio": 1 / 8,
 }
-PRESETS = {DEFAULT_PRESET: DEFAULT, "published": PUBLISHED}
+PRESETS = {DEFAULT_PRESET: with_flat_observations(DEFAULT), "published": with_flat_observations(PUBLISHED)}
 
 
 @dataclass(frozen=True)
 class FlashSACConfig(CrossQConfig):
     """The settings of CrossQ, and those of distributions, targets and noise."""
+
+    presets = PRESETS
 
     initial_temperature: float = setting(
         0.01,
@@ -114,7 +116,7 @@ class FlashSACConfig(CrossQConfig):
         low=0,
         high=1,
     )
-    renorm_after: int = setting(0, "Not used: batches are never renormalised.", use=())
+    renorm_after: int = setting(0, "Not used: batches are never renormalised.", needs=(NEVER,))
     target_entropy: float | None = setting(
         None,
         "Entropy, in nats, that the temperature is adjusted to; None for that of Gaussians whose standard deviation is "
@@ -141,10 +143,6 @@ class FlashSAC(CrossQ):
     """
 
     settings = FlashSACConfig
-    capabilities = Capabilities(
-        replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=tuple(PRESETS)
-    )
-    known_presets = PRESETS
     config: FlashSACConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # the attribute is never assigned
     target_parts = ("critic",)
 
@@ -156,7 +154,7 @@ class FlashSAC(CrossQ):
         actions = distribution.noise_size
         normal = actions / 2 * math.log(2 * math.pi * math.e * DEVIATION**2)
         self.target_entropy = normal if config.target_entropy is None else config.target_entropy
-        how = config.activation, Renorm(config.batch_momentum, warm_up=NEVER, epsilon=1e-5)
+        how = config.activation, Renorm(config.batch_momentum, warm_up=UNREACHED, epsilon=1e-5)
         actor = ResidualActor(inputs, 2 * actions, *_blocks("hidden", config.hidden), *how)
         shape = _blocks("critic_hidden", config.critic_hidden or config.hidden)
         critics = [ResidualNetwork(inputs + actions, config.atoms, *shape, *how) for _ in range(2)]

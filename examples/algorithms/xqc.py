@@ -33,9 +33,9 @@ from headrace.train.algorithms.crossq import CrossQ
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SoftActorCritic
-from headrace.train.config.algorithms.crossq import CrossQConfig
+from headrace.train.config.algorithms import CrossQConfig
 from headrace.train.config.fields import setting
-from headrace.train.config.registry import DEFAULT_PRESET, Capabilities
+from headrace.train.config.presets import CROSSQ, DEFAULT_PRESET
 from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
@@ -43,11 +43,14 @@ from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.storage.transitions import Transitions
 
 LEAST, SMALLEST = 1e-6, 1e-4  # lengths of weights, and returns, that are divided by
+PRESETS = {preset: CROSSQ[preset] for preset in (DEFAULT_PRESET, "fast")}
 
 
 @dataclass(frozen=True)
 class XQCConfig(CrossQConfig):
     """The settings of CrossQ, and those of distributions."""
+
+    presets = PRESETS
 
     initial_temperature: float = setting(
         0.01,
@@ -64,9 +67,6 @@ class XQC(CrossQ):
     """A stochastic policy π, critics that return distributions of Q, and the temperature α; there are no targets."""
 
     settings = XQCConfig
-    capabilities = Capabilities(
-        replay=True, actions=("continuous",), networks=("mlp",), workers=True, presets=(DEFAULT_PRESET, "fast")
-    )
     config: XQCConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # the attribute is never assigned
 
     def _make_reward_scaler(self, columns: int) -> RewardScaler:

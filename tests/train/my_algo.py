@@ -9,21 +9,27 @@ Source: Williams 1992 (doi:10.1007/BF00992696).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.fields import setting
-from headrace.train.config.registry import Capabilities
 from headrace.train.config.rollout import RolloutConfig
 from headrace.train.storage.samples import Samples, normalised
+
+# short rollouts of few environments; returns that reach to the ends of episodes
+BEGIN = {"num_envs": 16, "num_steps": 16, "learning_rate": 3e-3, "gae_lambda": 1.0, "total_steps": 150_000}
+PRESETS = {"default": {"": BEGIN}}
 
 
 @dataclass(frozen=True)
 class ReinforceConfig(RolloutConfig):
     """The settings of every algorithm that learns from rollouts, and one more."""
+
+    network_kinds = ("mlp", "cnn", "own")
+    several_agents = keeps_masks = False
+    presets = PRESETS
 
     baseline: float = setting(
         1.0, "How much of what the critic expects is taken off a return; 0 is REINFORCE without one.", low=0, high=1
@@ -34,14 +40,8 @@ class Reinforce(OnPolicy):
     """A policy that ascends ``mean((R - baseline · v) · log π(a | s))``, with a critic v that is fitted to R."""
 
     settings = ReinforceConfig
-    capabilities = Capabilities(networks=("mlp", "cnn", "own"), agents=False, masks=False, graphs=False)
     config: ReinforceConfig
     statistics = ("policy_loss", "value_loss", "gradient_norm")
-
-    @classmethod
-    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Short rollouts of few environments; returns that reach to the ends of episodes."""
-        return {"num_envs": 16, "num_steps": 16, "learning_rate": 3e-3, "gae_lambda": 1.0, "total_steps": 150_000}
 
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
         """One update from a rollout, ``step`` agent steps into the run."""

@@ -26,7 +26,7 @@ from headrace.studies.sweep.study import STATES, begin_study, best_of, load_stud
 from headrace.studies.sweep.summary import importance
 from headrace.train.config.command import option_of, setting_of, train_command
 from headrace.train.config.merge import DECIDING
-from headrace.train.config.registry import DEFAULT_PRESET
+from headrace.train.config.presets import DEFAULT_PRESET
 from headrace.train.config.settings import Config
 from headrace.train.processes.torchrun import refuse
 from headrace.train.runs import trust as code

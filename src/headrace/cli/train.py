@@ -25,7 +25,8 @@ from headrace.train import Result, resume, train
 from headrace.train.config.command import setting_of
 from headrace.train.config.fields import settings_of
 from headrace.train.config.merge import DECIDING, algorithms_of, hints
-from headrace.train.config.registry import find_algorithm, who_uses
+from headrace.train.config.registry import conditions, described_owners, find_settings
+from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import preload_workers, resolved
 from headrace.train.processes.torchrun import place, refuse
@@ -180,7 +181,7 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
         The tuner's record for the run, or None if there was nothing to tune; and the settings that it found.
     """
     given = {setting_of(word) for word in argv if word.startswith("--")} | asked.keys()
-    if not find_algorithm(args.algo).capabilities.replay or given & {"samplers", "num_envs"}:
+    if not issubclass(find_settings(args.algo), ReplayConfig) or given & {"samplers", "num_envs"}:
         return None, {}
     preload_workers(asked)
     config = resolved(make_config(args.task, **asked))
@@ -241,13 +242,12 @@ def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
     """Parses arguments with these settings as options and their defaults."""
-    algorithms = {algo: find_algorithm(algo) for algo in algorithms_of(defaults)}
     groups: dict[str, list[tuple[str, Any, Any]]] = {}
     offered = ELSEWHERE | {"help", *RunArgs.__dataclass_fields__}
-    for algorithm in algorithms.values():
-        settings, types = settings_of(algorithm.settings), hints(algorithm.settings)
-        for name, known in settings.items():
-            if name in offered or not any(map(algorithm.capabilities.admit, known.uses)):
+    for record in map(find_settings, algorithms_of(defaults)):
+        types, possible = hints(record), conditions(record)
+        for name, known in settings_of(record).items():
+            if name in offered or not possible.issuperset(known.needs):
                 continue
             offered.add(name)
             hint = JSON if name in ("schedules", "policies", "curriculum") else None
@@ -257,7 +257,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
                 tyro.conf.arg(help=known.help.replace("%", "%%"), help_behavior_hint=shown),
                 *([hint] if hint else []),
             )
-            type_ = Literal[algorithm.capabilities.presets] if name == "preset" else types[name]
+            type_ = Literal[tuple(record.presets)] if name == "preset" else types[name]
             kind = Annotated[(Any if hint else type_, *marks)]
             groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
     _check_offered(argv, offered, str(defaults["algo"]))
@@ -285,8 +285,8 @@ def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
     for word in argv:
         name = setting_of(word)
         for each in (name, name.removeprefix("no_")):
-            if word.startswith("--") and each not in offered and (users := who_uses(each)):
-                raise OptionError(f"{word} would not be used by {algo}: it is for {users}")
+            if word.startswith("--") and each not in offered and (owners := described_owners(each)):
+                raise OptionError(f"{word} would not be used by {algo}: it is for {owners}")
 
 
 def _changes(args: RunArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:

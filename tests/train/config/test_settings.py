@@ -13,16 +13,17 @@ import pytest
 
 from headrace.errors import OptionError
 from headrace.train import resume, train
-from headrace.train.algorithms.ppo import PPOConfig
-from headrace.train.algorithms.sac import SACConfig
-from headrace.train.config.algorithms.ppo_presets import PRESETS
+from headrace.train.config.algorithms import PPOConfig, SACConfig
 from headrace.train.config.fields import Setting, settings_of
 from headrace.train.config.merge import shared
-from headrace.train.config.registry import algorithms, find_algorithm
+from headrace.train.config.presets import PPO
+from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.settings import Config, make_config
 
 
-@pytest.mark.parametrize("task", [*PRESETS, "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"])
+@pytest.mark.parametrize(
+    "task", [*PPO["default"], "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"]
+)
 def test_json_round_trip(task):
     config = make_config(task, seed=7, env_options={"frame_skip": 2})
     assert Config.from_json(config.to_json()) == config
@@ -132,7 +133,7 @@ def test_bad_options_are_named(name, value):
 FLOATS = {
     (algo, field.name)
     for algo in ("ppo", "dqn", "sac")
-    for field in dataclasses.fields(find_algorithm(algo).settings)
+    for field in dataclasses.fields(find_settings(algo))
     if isinstance(field.default, float)
 }
 MAYBE = [("ppo", "stop_at_return"), ("ppo", "value_clip_range"), ("ppo", "target_kl"), ("sac", "target_entropy")]
@@ -165,7 +166,7 @@ def test_every_number_must_be_finite_wherever_it_comes_from(algo, name):
     for value in NOT_FINITE:
         wheres: list[dict[str, Any]] = [{name: value}, {"policies": {"one": {name: value}}}]
         for where in wheres:
-            if name in shared(find_algorithm(algo).settings) and "policies" in where:
+            if name in shared(find_settings(algo)) and "policies" in where:
                 continue
             with pytest.raises(OptionError, match=rf"{name}={value} must be a finite number"):
                 make_config("CartPole-v1", algo=algo, **where)
@@ -228,10 +229,10 @@ def test_schedules_survive_their_file():
     assert Config.from_json(config.to_json()) == config
 
 
-@pytest.mark.parametrize("algo", algorithms())
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_an_algorithm_has_its_own_settings_and_nobody_elses(algo):
     config = make_config("CartPole-v1", algo=algo)
-    assert type(config) is find_algorithm(algo).settings
+    assert type(config) is find_settings(algo)
     written = json.loads(config.to_json())
     assert list(written) == list(settings_of(type(config)))
     assert ("clip_range" in written, "epsilon_end" in written) == (algo == "ppo", algo in ("dqn", "pqn"))
@@ -281,7 +282,7 @@ def test_unknown_algorithms_are_errors(name, words):
 def settings_of_all(**chosen: Any) -> str:
     """A config.json as it was when every run listed the settings of all algorithms."""
     every: dict[str, Any] = {}
-    for algo in reversed(algorithms()):
+    for algo in reversed(ALGORITHMS):
         every |= json.loads(make_config("CartPole-v1", defaults=False, algo=algo).to_json())
     return json.dumps(every | {"algo": "ppo"} | chosen)
 
@@ -307,4 +308,4 @@ def test_a_run_with_the_settings_of_all_algorithms_goes_on(algo, task, tmp_path)
     file = run / "config.json"
     file.write_text(settings_of_all(**json.loads(file.read_text())))
     assert resume(run, total_steps=512, quiet=True).steps == 512
-    assert list(json.loads(file.read_text())) == list(settings_of(find_algorithm(algo).settings))
+    assert list(json.loads(file.read_text())) == list(settings_of(find_settings(algo)))

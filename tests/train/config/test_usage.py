@@ -11,16 +11,17 @@ import pytest
 import headrace
 from headrace.errors import OptionError
 from headrace.train import train
-from headrace.train.collect.setup import policy_setups
-from headrace.train.config.algorithms import dqn_presets, ppo_presets
-from headrace.train.config.fields import IN_TURN, KINDS, WORKERS, settings_of
-from headrace.train.config.registry import algorithms, find_algorithm
+from headrace.train.collect.setup import policy_cases
+from headrace.train.config.fields import NEVER, settings_of
+from headrace.train.config.presets import DQN, FAMILIES, PPO
+from headrace.train.config.registry import ALGORITHMS, conditions, find_settings
+from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import make_config
-from headrace.train.config.usage import PolicySetup, check_learns, check_used
+from headrace.train.config.usage import PolicyCase, check_learns, check_used
 from headrace.train.launch.checks import resolved, why_no_samplers
 
-TASKS = {*ppo_presets.PRESETS, *dqn_presets.PRESETS}
-SETTINGS = [(algo, name) for algo in algorithms() for name in settings_of(find_algorithm(algo).settings)]
+TASKS = {*PPO["default"], *DQN["default"], *FAMILIES["minatar"].TASKS} - {"", "gru", *FAMILIES}
+SETTINGS = [(algo, name) for algo in ALGORITHMS for name in settings_of(find_settings(algo))]
 
 
 @pytest.mark.parametrize(("algo", "name"), SETTINGS)
@@ -28,14 +29,14 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     chosen: dict[str, Any] = {"copies": "another", "normalise_observations": True}
     if algo == "dqn":
         chosen |= {"target_update": 0, "prioritised": True, "trunk": "strided"}
-    can = find_algorithm(algo).capabilities
-    setups = [
-        PolicySetup(make_config("Some-v0", defaults=False, algo=algo, samplers=samplers, **chosen), kind)
-        for samplers in ((0, 1) if can.workers else (0,))
-        for kind in can.networks
+    record = find_settings(algo)
+    cases = [
+        PolicyCase.of(make_config("Some-v0", defaults=False, algo=algo, samplers=samplers, **chosen), kind)
+        for samplers in ((0, 1) if record.has_workers else (0,))
+        for kind in record.network_kinds
     ]
-    admitted = any(map(can.admit, settings_of(find_algorithm(algo).settings)[name].uses))
-    assert any(setup.uses(name) for setup in setups) == admitted
+    admitted = conditions(record).issuperset(settings_of(record)[name].needs)
+    assert any(case.uses(name) for case in cases) == admitted
     none = {(algo, each) for algo in ("a2c", "pqn") for each in WORKERS_ONLY}
     assert admitted or (algo, name) in none | {("crossq", "target_rate")}
 
@@ -54,7 +55,7 @@ def check(task: str, **settings: Any) -> None:
     """As a run that begins with these settings is checked."""
     config = resolved(make_config(task, **settings))
     spec = headrace.make_spec(task, **config.env_options)
-    check_used(config, settings, policy_setups(config, spec), why_no_samplers(config))
+    check_used(config, settings, policy_cases(config, spec), why_no_samplers(config))
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3", "ddpg", "dqn"])
@@ -166,17 +167,17 @@ def test_who_would_not_learn_is_named_before_there_is_a_folder(tmp_path, algo, s
 
 
 def test_of_several_policies_one_that_learns_is_enough():
-    one = PolicySetup(make_config("TagGridWorld-v0"))
-    other = PolicySetup(make_config("TagGridWorld-v0", frozen=True))
+    one = PolicyCase.of(make_config("TagGridWorld-v0"))
+    other = PolicyCase.of(make_config("TagGridWorld-v0", frozen=True))
     check_learns(one.config, {}, {"tagger": one, "runner": other})
     with pytest.raises(OptionError, match="no policy would learn"):
         check_learns(one.config, {}, {"tagger": other, "runner": other})
-    late = PolicySetup(
+    late = PolicyCase.of(
         make_config("TagGridWorld-v0", algo="dqn", samplers=0, total_steps=10, learning_starts=40), agents=4
     )
     check_learns(late.config, {"learning_starts": 40}, {"tagger": late})  # each of its agents collects
     with pytest.raises(OptionError, match="policy 'tagger': with learning_starts=40"):
-        check_learns(late.config, {"learning_starts": 40}, {"tagger": dataclasses.replace(late, agents=3)})
+        check_learns(late.config, {"learning_starts": 40}, {"tagger": late._replace(agents=3)})
 
 
 def test_who_learns_nothing_by_default_is_told_so(tmp_path, capfd):
@@ -185,16 +186,16 @@ def test_who_learns_nothing_by_default_is_told_so(tmp_path, capfd):
     assert "learning_starts=1000 and total_steps=64 nothing would be learnt" in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("algo", algorithms())
+@pytest.mark.parametrize("algo", ALGORITHMS)
 @pytest.mark.parametrize("samplers", [0, 1])
 def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
     for task in TASKS:
         config = make_config(task, algo=algo, samplers=samplers)
-        check_used(config, dataclasses.asdict(config), {"": PolicySetup(config)})
+        check_used(config, dataclasses.asdict(config), {"": PolicyCase.of(config)})
     nothing: dict[str, Any] = {"evaluate_episodes": 0}
-    nothing |= {"save_replay": False, "n_step": 1} if find_algorithm(algo).capabilities.replay else {}
+    nothing |= {"save_replay": False, "n_step": 1} if issubclass(find_settings(algo), ReplayConfig) else {}
     config = make_config("CartPole-v1", algo=algo, samplers=samplers, **nothing)
-    check_used(config, nothing, {"": PolicySetup(config)})
+    check_used(config, nothing, {"": PolicyCase.of(config)})
 
 
 def test_an_automatic_choice_of_no_samplers_is_reported(tmp_path, capfd):
@@ -212,7 +213,7 @@ def test_nothing_is_left_of_a_run_that_was_refused(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_uses_name_known_ways_and_networks():
+def test_settings_need_conditions_that_there_are():
+    known = {NEVER}.union(*(conditions(find_settings(algo)) for algo in ALGORITHMS))
     for algo, name in SETTINGS:
-        for use in settings_of(find_algorithm(algo).settings)[name].uses:
-            assert use.ways in {(IN_TURN,), (WORKERS,), (IN_TURN, WORKERS)} and set(use.networks) <= set(KINDS)
+        assert known.issuperset(settings_of(find_settings(algo))[name].needs)

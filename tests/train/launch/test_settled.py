@@ -80,19 +80,19 @@ def test_before_it_is_decided_nothing_is_apart() -> None:
 def test_what_the_number_of_cores_decides_is_told(cores: Any, count: int, words: str) -> None:
     cores(count)
     asked = {"algo": "sac", "samplers": 1}
-    assert [words in remark for remark in check_request("Pendulum-v1", asked).remarks()] == [True]
+    assert [words in remark for remark in check_request("Pendulum-v1", asked).remarks] == [True]
     for settings in ({"actor_device": "cpu"}, {"actor_device": ""}, {"samplers": 0}, {"replay_ratio": None}):
-        assert not any("core" in remark for remark in check_request("Pendulum-v1", asked | settings).remarks())
+        assert not any("core" in remark for remark in check_request("Pendulum-v1", asked | settings).remarks)
 
 
 @pytest.mark.parametrize("more", [{"samplers": 0}, {"samplers": 1}, {"deterministic": True}])
 def test_what_a_given_setting_turns_off_of_a_preset_is_told_once(more: dict[str, Any]) -> None:
     env = {"flat_observation": True}
     asked = {"algo": "crossq", "preset": "fast", "total_steps": 10_000, "env_options": env} | more
-    told = check_request(REACH, asked | {"hindsight": 0.8}).remarks()
+    told = check_request(REACH, asked | {"hindsight": 0.8}).remarks
     assert [words for words in told if "n_step" in words] == ["n_step=3, a preset's, is not used with hindsight=0.8"]
     for settings in ({}, {"hindsight": 0.8, "n_step": 1}):
-        assert not any("n_step" in words for words in check_request(REACH, asked | settings).remarks())
+        assert not any("n_step" in words for words in check_request(REACH, asked | settings).remarks)
 
 
 def env_options(run: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from headrace.train import resume
 from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.config.merge import only
-from headrace.train.config.registry import find_algorithm
+from headrace.train.config.registry import find_settings
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.normalisation import RunningStatistics
@@ -184,7 +184,7 @@ def test_both_processes_hold_the_same_network(tmp_path, algo):
     options = TWO | {"normalise_observations": True, "normalise_rewards": True, "target_kl": 0.02, "num_steps": 64}
     if algo in ("ddpg", "crossq"):
         options |= {"algo": algo, "learning_starts": 256, "replay_ratio": 0.1, "hidden": (8,)}
-        options = only(find_algorithm(algo).settings, options | ({"critic_hidden": (8,)} if algo == "crossq" else {}))
+        options = only(find_settings(algo), options | ({"critic_hidden": (8,)} if algo == "crossq" else {}))
     if algo == "a network that counts":
         (tmp_path / "mine.py").write_text(COUNTING)
         options["network"] = f"{tmp_path / 'mine.py'}:Counting"

@@ -226,8 +226,8 @@ def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
         OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
     """
     request = check_request(task, overrides)
-    config, setups = request.config, request.setups.values()
+    config, cases = request.config, request.cases.values()
     light = build_task(task, **config.env_options).kernel is not None  # one core is enough for its environments
-    alone = config.samplers > 0 or config.devices or any(setup.config.device != "cpu" for setup in setups)
-    small = light and all(setup.network == "mlp" for setup in setups) and config.torch_threads <= 1
+    alone = config.samplers > 0 or config.devices or any(case.config.device != "cpu" for case in cases)
+    small = light and all(case.network == "mlp" for case in cases) and config.torch_threads <= 1
     return config, usable_cores() if small and not alone else 1

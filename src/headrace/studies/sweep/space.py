@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from headrace.errors import OptionError
 from headrace.train.config.merge import hints
-from headrace.train.config.registry import find_algorithm, unknown
+from headrace.train.config.registry import find_settings, unknown
 from headrace.train.runs.files import number
 
 FIXED = ("task", "algo", "seed", "policies", "schedules", "env_options", "load", "device", "devices")
@@ -80,7 +80,7 @@ def _read_file(path: str) -> dict[str, Any]:
 
 def _type_of(name: str, algo: str) -> Any:
     """Returns the type of a setting; raises `OptionError` if the setting cannot be varied."""
-    settings = find_algorithm(algo).settings
+    settings = find_settings(algo)
     if name not in settings.__dataclass_fields__:
         raise OptionError(f"--space: {unknown(name, '…', algo, settings.__dataclass_fields__)}")
     if name in FIXED:

@@ -23,9 +23,10 @@ from headrace.studies.tuning.search import Search
 from headrace.train.cluster import connection
 from headrace.train.collect.setup import find_device
 from headrace.train.config.fields import settings_of
-from headrace.train.config.registry import algorithms, find_algorithm
+from headrace.train.config.registry import ALGORITHMS, find_settings
+from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
-from headrace.train.config.usage import PolicySetup
+from headrace.train.config.usage import PolicyCase
 from headrace.train.runners.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 
@@ -64,8 +65,8 @@ class Tuning:
     def settings(self, config: Config) -> dict[str, Any]:
         """Returns the settings that the result changes, name → value."""
         size = asdict(self.best.size)
-        setup = PolicySetup(dataclasses.replace(config, **size))
-        return {name: value for name, value in size.items() if setup.uses(name) and value != getattr(config, name)}
+        case = PolicyCase.of(dataclasses.replace(config, **size))
+        return {name: value for name, value in size.items() if case.uses(name) and value != getattr(config, name)}
 
     def record(self) -> dict[str, Any]:
         """Returns the entries of a run's event: ``text``, and ``data`` with the probed sizes and the best one."""
@@ -81,11 +82,7 @@ class Tuning:
 
 def tunable(config: Config) -> bool:
     """Returns whether a run can be tuned: it has a replay and samplers, and its policy learns."""
-    return (
-        find_algorithm(config.algo).capabilities.replay
-        and config.samplers != 0
-        and not (config.devices or config.frozen)
-    )
+    return isinstance(config, ReplayConfig) and config.samplers != 0 and not (config.devices or config.frozen)
 
 
 def tune(
@@ -117,7 +114,7 @@ def tune(
         raise OptionError(f"seconds={seconds} and limit={limit} must be above 0, and seconds finite")
     find_device(config.device)
     if not tunable(config):
-        whose = ", ".join(name for name in algorithms() if find_algorithm(name).capabilities.replay)
+        whose = ", ".join(name for name in ALGORITHMS if issubclass(find_settings(name), ReplayConfig))
         raise OptionError(
             f"the tuner is for runs with samplers, of {whose}, not for {config.algo} "
             f"with samplers={config.samplers} on {config.device}"

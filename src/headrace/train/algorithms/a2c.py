@@ -11,13 +11,14 @@ from torch import Tensor
 from headrace.train.algorithms.fused.rollouts import FusedA2C
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.algorithms.a2c import A2CConfig, A2CDeclaration
+from headrace.train.config.algorithms import A2CConfig
 from headrace.train.storage.samples import Samples
 
 
-class A2C(A2CDeclaration, OnPolicy):
+class A2C(OnPolicy):
     """A policy that descends ``-mean(A · log π) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``."""
 
+    settings = A2CConfig
     config: A2CConfig
     fused = FusedA2C
 

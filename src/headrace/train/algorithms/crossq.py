@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SoftActorCritic
-from headrace.train.config.algorithms.crossq import CrossQConfig, CrossQDeclaration
+from headrace.train.config.algorithms import CrossQConfig
 from headrace.train.modules.batch_renorm import NormalisedCritics, NormalisedPerceptron, Renorm, running_statistics
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.storage.transitions import Transitions
 
 
-class CrossQ(CrossQDeclaration, OffPolicy):
+class CrossQ(OffPolicy):
     """A stochastic policy π, its critics Q, and the temperature α; there are no targets.
 
     Attributes:
@@ -35,6 +35,7 @@ class CrossQ(CrossQDeclaration, OffPolicy):
         OptionError: the actions are not continuous and bounded, or the network does not fit.
     """
 
+    settings = CrossQConfig
     config: CrossQConfig
     critic_statistics = ("critic_loss", "q_mean")
     actor_statistics = ("actor_loss", "entropy", "temperature")

@@ -15,13 +15,13 @@ import torch
 from torch import nn
 
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
-from headrace.train.config.algorithms.ddpg import DDPGConfig, DDPGDeclaration
+from headrace.train.config.algorithms import DDPGConfig
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import Deterministic
 from headrace.train.storage.transitions import Transitions
 
 
-class DDPG(DDPGDeclaration, OffPolicy):
+class DDPG(OffPolicy):
     """A deterministic policy μ, its critic Q, and their targets μ' and Q'.
 
     Attributes:
@@ -31,6 +31,7 @@ class DDPG(DDPGDeclaration, OffPolicy):
         OptionError: the actions are not continuous and bounded, or the network does not fit.
     """
 
+    settings = DDPGConfig
     config: DDPGConfig
     critic_statistics = ("critic_loss", "q_mean", "critic_gradient_norm")
     actor_statistics = ("actor_loss", "actor_gradient_norm")

@@ -21,7 +21,7 @@ from headrace.train.algorithms.fused.dqn import FusedDQN
 from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.config.algorithms.dqn import DQNConfig, DQNDeclaration
+from headrace.train.config.algorithms import DQNConfig
 from headrace.train.modules.action_masks import forbidden, masked
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.q_network import QNetwork, make_q_network
@@ -31,7 +31,7 @@ SEEN = 2048
 """number of images whose statistics standardise pixels"""
 
 
-class DQN(DQNDeclaration, OffPolicy):
+class DQN(OffPolicy):
     """Action values Q, and their targets Q'.
 
     Attributes:
@@ -42,6 +42,7 @@ class DQN(DQNDeclaration, OffPolicy):
         OptionError: actions are not `Discrete`, or no network fits the observations.
     """
 
+    settings = DQNConfig
     config: DQNConfig
     critic_statistics = ("critic_loss", "q_mean", "gradient_norm")
     statistics = critic_statistics

@@ -26,7 +26,6 @@ from headrace.train.algorithms.optimiser import FlatAdam, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
-from headrace.train.config.registry import Capabilities
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.network import input_size
@@ -79,7 +78,6 @@ class OffPolicy(Policy):
     betas: tuple[float, float] = (0.9, 0.999)
 
     settings = ReplayConfig
-    capabilities = Capabilities(replay=True, networks=("mlp", "own"), workers=True)
     network: Any
     parts: dict[str, Tensor]
     errors: Tensor

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from headrace.errors import StateError
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.registry import Capabilities
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.progress import PolicyProgress
@@ -25,13 +24,10 @@ from headrace.train.runs import checkpoint as checkpoints
 class Policy:
     """One network, the agents that it plays, and the updates that train it; each algorithm is a subclass.
 
-    The rest of training reads only `settings`, `capabilities` and `presets` of an algorithm.
-
     Attributes:
         name: its name in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, in which the policy's own settings replace those of the run.
-        settings: the dataclass of the algorithm's settings; ``config`` is an instance.
-        capabilities: the capabilities of the algorithm.
+        settings: the record of the algorithm's settings, which also says what it can do; ``config`` is an instance.
         keeps_params: whether rollouts keep the parameters of action distributions, as importance ratios need them.
         statistics: the names of the elements of `losses`.
         heads: the number of actions of each choice, if the policy keeps to action masks; otherwise empty.
@@ -50,7 +46,6 @@ class Policy:
     """
 
     settings: ClassVar[type[Config]] = Config
-    capabilities: ClassVar[Capabilities] = Capabilities()
     config: Any
     keeps_params: ClassVar[bool] = False
     statistics: tuple[str, ...]
@@ -74,15 +69,6 @@ class Policy:
         self.process_group: Collectives | None = None
         self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
-
-    @classmethod
-    def presets(cls, task: str, network: str, preset: str) -> dict[str, Any]:
-        """Returns the settings, name → value, with which a run of this task and network begins; by default none.
-
-        Args:
-            preset: one of the names in ``capabilities.presets``.
-        """
-        return {}
 
     def _make_reward_scaler(self, columns: int) -> RewardScaler | None:
         """Returns what scales the rewards of so many columns; None for no scaling."""

@@ -11,16 +11,17 @@ from torch import Tensor
 from headrace.train.algorithms.fused.rollouts import FusedPPO
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.algorithms.ppo import PPOConfig, PPODeclaration
+from headrace.train.config.algorithms import PPOConfig
 from headrace.train.storage.samples import Samples
 
 
-class PPO(PPODeclaration, OnPolicy):
+class PPO(OnPolicy):
     """A policy that descends ``mean(-min(r·A, clip(r)·A)) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``.
 
     Here ``r`` is the ratio of an action's probability to that of the policy that acted.
     """
 
+    settings = PPOConfig
     config: PPOConfig
     keeps_params = True
     fused = FusedPPO

@@ -16,13 +16,13 @@ from headrace.errors import OptionError
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.algorithms.pqn import PQNConfig, PQNDeclaration
+from headrace.train.config.algorithms import PQNConfig
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.normed import make_normed_q_network
 from headrace.train.storage.samples import Samples
 
 
-class PQN(PQNDeclaration, OnPolicy):
+class PQN(OnPolicy):
     """A policy that descends ``mean((Q(s, a) - R)²)/2`` with ``R = r + γ·((1 - λ)·max Q(s', ·) + λ·R')``.
 
     Here R' is the R of the next step; at the end of an episode R is r. Advantages are estimated with the values of the
@@ -32,6 +32,7 @@ class PQN(PQNDeclaration, OnPolicy):
         OptionError: actions are not `Discrete`, or no network fits the observations.
     """
 
+    settings = PQNConfig
     config: PQNConfig
     statistics = ("critic_loss", "q_mean", "gradient_norm")
 

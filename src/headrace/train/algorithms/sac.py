@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.fused.sac import FusedSAC
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
-from headrace.train.config.algorithms.sac import SACConfig, SACDeclaration
+from headrace.train.config.algorithms import SACConfig
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.storage.transitions import Transitions
@@ -39,7 +39,7 @@ class SoftActorCritic(ActorCritic):
         self.temperature = Temperature(initial_temperature)
 
 
-class SAC(SACDeclaration, OffPolicy):
+class SAC(OffPolicy):
     """A stochastic policy π, its critics Q, their targets Q', and the temperature α.
 
     Attributes:
@@ -50,6 +50,7 @@ class SAC(SACDeclaration, OffPolicy):
         OptionError: the actions are not continuous and bounded, or the network does not fit.
     """
 
+    settings = SACConfig
     config: SACConfig
     critic_statistics = ("critic_loss", "q_mean")
     actor_statistics = ("actor_loss", "entropy", "temperature")

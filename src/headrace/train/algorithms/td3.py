@@ -13,13 +13,13 @@ from torch import nn
 from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.fused.td3 import FusedTD3
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
-from headrace.train.config.algorithms.td3 import TD3Config, TD3Declaration
+from headrace.train.config.algorithms import TD3Config
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import Deterministic
 from headrace.train.storage.transitions import Transitions
 
 
-class TD3(TD3Declaration, OffPolicy):
+class TD3(OffPolicy):
     """A deterministic policy μ, its critics Q, and their targets μ' and Q'.
 
     Attributes:
@@ -29,6 +29,7 @@ class TD3(TD3Declaration, OffPolicy):
         OptionError: the actions are not continuous and bounded, or the network does not fit.
     """
 
+    settings = TD3Config
     config: TD3Config
     critic_statistics = ("critic_loss", "q_mean")
     actor_statistics = ("actor_loss",)

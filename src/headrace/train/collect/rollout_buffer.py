@@ -12,6 +12,7 @@ from torch import Tensor
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import act, outputs
+from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.action_masks import forbidden
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples
@@ -188,7 +189,7 @@ class Experience:
         """Returns the policy's training data: samples, or transitions for a replay; None for a frozen policy."""
         if self.config.frozen:
             return None
-        if not self.policy.capabilities.replay:
+        if not isinstance(self.policy.config, ReplayConfig):
             return self.samples(outcome)
         present = None if outcome.present is None else outcome.present.flatten()
         return Recorded(self.transitions(outcome), present)

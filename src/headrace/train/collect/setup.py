@@ -27,9 +27,10 @@ from headrace.train.collect.self_play import check_copies
 from headrace.train.collect.step_collector import StepCollector
 from headrace.train.collect.steps import Frames, replays_steps
 from headrace.train.config import user_objects
-from headrace.train.config.registry import Capabilities, algorithms, find_algorithm
+from headrace.train.config.registry import ALGORITHMS, find_algorithm, find_settings
+from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
-from headrace.train.config.usage import PolicySetup
+from headrace.train.config.usage import PolicyCase
 from headrace.train.logging.memory_use import free
 from headrace.train.modules.action_masks import check_masks, has_masks
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
@@ -157,20 +158,20 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
     Raises:
         OptionError: the algorithm cannot play them; the message names algorithms that can.
     """
-    algo, can = config.algo, find_algorithm(config.algo).capabilities
+    algo = config.algo
     kind = "continuous" if isinstance(agent_group.action, gym.spaces.Box) else "discrete"
-    if kind not in can.actions:
+    if kind not in config.action_kinds:
         raise OptionError(
-            f"algo={algo!r} is for {' and '.join(can.actions)} actions, not {agent_group.action}; "
-            f"for {kind} ones there are {_algorithms_for(lambda other: kind in other.actions)}"
+            f"algo={algo!r} is for {' and '.join(config.action_kinds)} actions, not {agent_group.action}; "
+            f"for {kind} ones there are {_algorithms_for(lambda other: kind in other.action_kinds)}"
         )
-    if spec.agents and not can.agents:
+    if spec.agents and not config.several_agents:
         raise OptionError(f"algo={algo!r} is for tasks with one agent, not for {config.task}")
     if config.action_masks and has_masks(spec):
         check_masks(spec)
-        if agent_group.heads and not can.masks:
+        if agent_group.heads and not config.keeps_masks:
             raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
-    if spec.agents and can.replay and uses_images(config, agent_group.observation):
+    if spec.agents and isinstance(config, ReplayConfig) and uses_images(config, agent_group.observation):
         raise OptionError(f"the replay of algo={algo!r} holds images of tasks with one agent, not of {config.task}")
     _check_network(config, agent_group.observation, kind)
 
@@ -184,38 +185,37 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
     Raises:
         OptionError: it does not have one; the message names algorithms that have.
     """
-    can, images = find_algorithm(config.algo).capabilities, uses_images(config, space)
+    kinds, images = config.network_kinds, uses_images(config, space)
     network = config.network if config.network in ("cnn", "gru") else network_kind(config, space)
-    if network == "own" and images and can.replay and "cnn" not in can.networks:
+    if network == "own" and images and isinstance(config, ReplayConfig) and "cnn" not in kinds:
         network = "cnn"  # the replays of these algorithms hold vectors
-    if network in can.networks:
+    if network in kinds:
         return
-    others = _algorithms_for(lambda other: actions in other.actions and network in other.networks)
+    others = _algorithms_for(lambda other: actions in other.action_kinds and network in other.network_kinds)
     needed = f", which images such as {space} need" if images else ""
-    pixels = ", and network='mlp' takes pixels as numbers" if images and "mlp" in can.networks else ""
+    pixels = ", and network='mlp' takes pixels as numbers" if images and "mlp" in kinds else ""
     raise OptionError(
-        f"algo={config.algo!r} has networks of kind {', '.join(can.networks)}, not {network}{needed}: "
+        f"algo={config.algo!r} has networks of kind {', '.join(kinds)}, not {network}{needed}: "
         f"{others} have one for {actions} actions{pixels}"
     )
 
 
-def _algorithms_for(able: Callable[[Capabilities], bool]) -> str:
-    return ", ".join(name for name in algorithms() if able(find_algorithm(name).capabilities))
+def _algorithms_for(able: Callable[[type[Config]], bool]) -> str:
+    return ", ".join(name for name in ALGORITHMS if able(find_settings(name)))
 
 
-def policy_setups(config: Config, spec: TaskSpec) -> dict[str, PolicySetup]:
-    """Returns policy name → its settings and kind of network, which determine the settings in use.
+def policy_cases(config: Config, spec: TaskSpec) -> dict[str, PolicyCase]:
+    """Returns policy name → what decides which settings are used for it.
 
     Raises:
         OptionError: as for `agent_groups`.
     """
-    setups = {}
-    for name, agent_group in agent_groups(config, spec).items():
+    cases = {}
+    for name, group in agent_groups(config, spec).items():
         own = config.of_policy(name)
-        continuous = isinstance(agent_group.action, gym.spaces.Box)
-        kind = network_kind(own, agent_group.observation)
-        setups[name] = PolicySetup(own, kind, continuous, agent_group.width, not spec.agents)
-    return setups
+        continuous = isinstance(group.action, gym.spaces.Box)
+        cases[name] = PolicyCase.of(own, network_kind(own, group.observation), continuous, group.width, not spec.agents)
+    return cases
 
 
 def make_policies(config: Config, pool: Any, device: torch.device) -> list[Policy]:
@@ -254,8 +254,7 @@ def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torc
     Args:
         name: the policy's name; empty for a single policy.
     """
-    algorithm: Any = find_algorithm(config.algo, whole=True)
-    return algorithm(name, config, agent_group, device)
+    return find_algorithm(config.algo)(name, config, agent_group, device)
 
 
 def _torch_threads(config: Config, groups: Sequence[AgentGroup]) -> int:

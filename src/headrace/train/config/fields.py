@@ -1,44 +1,29 @@
-"""Settings as fields of dataclasses, with their meaning, bounds, group in the help, and the cases of their use.
+"""Settings as fields of frozen records, with their meaning, bounds, group in the help, and when they are used.
 
-A setting is a field of a frozen dataclass, made by `setting`. No other module lists settings by name.
+A record holds the settings of one owner, such as the workers of a run or one algorithm. A setting is a field of it,
+made by `setting`. No other module lists settings by name.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from headrace.train.config.checks import require
 
-IN_TURN, WORKERS = "samplers=0", "samplers"
+IN_TURN, WORKERS = "with samplers=0", "with samplers"
 """the two ways of training: collecting and learning alternately, in one process for each device, or with workers"""
-KINDS = ("mlp", "cnn", "gru", "own")
-"""kinds of networks; ``own`` is a user's network"""
+MLP, LAYERS, CNN = (f"with a network that is {kind}" for kind in ("mlp", "mlp or gru", "cnn"))
+CONTINUOUS, ONE_AGENT = "with continuous actions", "in tasks with one agent"
+NEVER = "in no run"
+KINDS = {"mlp": {MLP, LAYERS}, "cnn": {CNN}, "gru": {LAYERS}, "own": set[str]()}
+"""kinds of networks, of which ``own`` is a user's → the conditions that hold with one"""
 REQUIRED = dataclasses.MISSING
 """the default of a required setting"""
-
-
-@dataclass(frozen=True)
-class Use:
-    """One case in which a setting is used, by those algorithms that have it.
-
-    Attributes:
-        replay: whether the algorithm learns from a replay; None for either.
-        ways: ways of training.
-        networks: kinds of networks.
-        continuous: whether for continuous actions only.
-        given: another setting that must have a value, and that value; True stands for every value that is true.
-        alone: whether for tasks with one agent only.
-    """
-
-    replay: bool | None = None
-    ways: tuple[str, ...] = (IN_TURN, WORKERS)
-    networks: tuple[str, ...] = KINDS
-    continuous: bool = False
-    given: tuple[str, Any] | None = None
-    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,9 +34,11 @@ class Setting:
         help: its meaning.
         low, above, high: inclusive lower, exclusive lower and inclusive upper bound; None for no bound. The value None
             is within all bounds.
-        group: its heading in the help; None for the heading of the class that adds it.
-        uses: the cases in which it is used.
-        shared: whether all policies of a run have the same value.
+        group: its heading in the help; None for that of its record.
+        needs: the conditions under which it is used, of those above, all of which must hold.
+        given: another setting that must have a value for it to be used, and that value; True stands for every value
+            that is true.
+        shared: whether all policies of a run have the same value; None for what its record says.
         scheduled: whether ``schedules`` may change it during a run.
         continuable: whether it may differ when a run is resumed.
         speed: whether the speed of training, or the memory that it needs, depends on it; the tuner then measures again
@@ -63,8 +50,9 @@ class Setting:
     above: float | None = None
     high: float | None = None
     group: str | None = None
-    uses: tuple[Use, ...] = (Use(),)
-    shared: bool = False
+    needs: tuple[str, ...] = ()
+    given: tuple[str, Any] | None = None
+    shared: bool | None = None
     scheduled: bool = False
     continuable: bool = False
     speed: bool = False
@@ -87,6 +75,37 @@ class Setting:
         if above is not None:
             require(value > above, name, value, f"above {above}")
 
+    def words(self) -> Iterator[str]:
+        """Yields in words the conditions under which the setting is used."""
+        yield from self.needs
+        if self.given is not None:
+            name, value = self.given
+            yield f"with {name}" + ("" if value is True else f"={value!r}")
+
+
+class Record:
+    """The settings of one owner; a subclass is a frozen dataclass.
+
+    Args:
+        group: the heading of its settings in the help, unless they name another; by default the class's name.
+        shared: whether all policies of a run have the same values, unless a setting says otherwise.
+
+    Attributes:
+        needs: further conditions for settings of other records, name → as `Setting.needs`.
+    """
+
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    def __init_subclass__(cls, group: str = "", shared: bool = False) -> None:
+        for field in vars(cls).values():
+            if isinstance(field, dataclasses.Field) and "setting" in field.metadata:
+                known: Setting = field.metadata["setting"]
+                heading = known.group or group or cls.__name__.removesuffix("Config")
+                known = dataclasses.replace(
+                    known, group=heading, shared=shared if known.shared is None else known.shared
+                )
+                field.metadata = MappingProxyType({"setting": known})
+
 
 def setting(
     default: Any,
@@ -96,37 +115,33 @@ def setting(
     above: float | None = None,
     high: float | None = None,
     group: str | None = None,
-    use: Use | tuple[Use, ...] = Use(),
-    shared: bool = False,
+    needs: tuple[str, ...] = (),
+    given: tuple[str, Any] | None = None,
+    shared: bool | None = None,
     scheduled: bool = False,
     continuable: bool = False,
     speed: bool = False,
 ) -> Any:
     """Returns a dataclass field with this default; the other arguments are the attributes of `Setting`."""
-    uses = use if isinstance(use, tuple) else (use,)
-    metadata = {"setting": Setting(help, low, above, high, group, uses, shared, scheduled, continuable, speed)}
+    known = Setting(help, low, above, high, group, needs, given, shared, scheduled, continuable, speed)
     if isinstance(default, dict):
-        return dataclasses.field(default_factory=default.copy, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+        return dataclasses.field(default_factory=default.copy, metadata={"setting": known})
+    return dataclasses.field(default=default, metadata={"setting": known})
 
 
 @cache
-def settings_of(cls: type[Any]) -> dict[str, Setting]:
-    """Returns field name → `Setting` of a dataclass, in order; an empty `Setting` for a field not made by `setting`."""
-    return {
-        field.name: _in_its_group(cls, field.name, field.metadata.get("setting", Setting()))
-        for field in dataclasses.fields(cls)
+def settings_of(record: type[Any]) -> dict[str, Setting]:
+    """Returns field name → `Setting` of a record, in order."""
+    plain = Setting(group=record.__name__.removesuffix("Config"))  # of a field that `setting` did not make
+    known = {field.name: field.metadata.get("setting", plain) for field in dataclasses.fields(record)}
+    narrowed = {
+        name: dataclasses.replace(known[name], needs=(*needs, *known[name].needs))
+        for name, needs in record.needs.items()
     }
+    return known | narrowed
 
 
-def _in_its_group(cls: type[Any], name: str, known: Setting) -> Setting:
-    if known.group is not None:
-        return known
-    adds = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
-    return dataclasses.replace(known, group=adds.__name__.removesuffix("Config"))
-
-
-def default_of(cls: type[Any], name: str) -> Any:
-    """Returns the default of a dataclass's field."""
-    field = cls.__dataclass_fields__[name]
+def default_of(record: type[Any], name: str) -> Any:
+    """Returns the default of a record's field."""
+    field = record.__dataclass_fields__[name]
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()

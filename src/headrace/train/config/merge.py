@@ -13,7 +13,8 @@ from headrace.errors import OptionError
 from headrace.pool.registry import build_task, is_registered
 from headrace.train.config.checks import as_lists, check_storable, describe, matches
 from headrace.train.config.fields import default_of, settings_of
-from headrace.train.config.registry import DEFAULT_PRESET, algorithms, find_algorithm, unknown
+from headrace.train.config.presets import DEFAULT_PRESET, preset_of
+from headrace.train.config.registry import ALGORITHMS, find_settings, unknown
 
 DECIDING = ("algo", "network", "preset")
 """settings that select a preset's values"""
@@ -32,10 +33,11 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
     """
     algo, network = given.get("algo", "ppo"), given.get("network", "auto")
     preset = given.get("preset", DEFAULT_PRESET)
-    settings, values = find_algorithm(algo).settings, {}
+    settings, values = find_settings(algo), {}
     if defaults:
         check_preset(algo, preset)
-        values = {n: checked(settings, n, v) for n, v in preset_values(algo, task, network, preset).items()}
+        chosen = preset_of(settings.presets, task, network, preset)
+        values = {name: checked(settings, name, value) for name, value in chosen.items()}
     theirs: dict[str, Any] = {}  # of policies with other algorithms
     for name, value in given.items():
         if name in settings.__dataclass_fields__ and name != "task":
@@ -50,7 +52,7 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
     if "policies" in values:
         values["policies"] = {
             name: (policy_preset_values(task, algo, network, preset, own, given) if defaults else {})
-            | only(find_algorithm(own.get("algo", algo)).settings, theirs)
+            | only(find_settings(own.get("algo", algo)), theirs)
             | own
             if isinstance(own, dict)
             else own
@@ -61,16 +63,9 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
 
 def check_preset(algo: str, preset: str) -> None:
     """Raises `OptionError` where an algorithm has no preset of this name."""
-    names = find_algorithm(algo).capabilities.presets
+    names = find_settings(algo).presets
     if preset not in names:
         raise OptionError(f"training option preset={preset!r} must be one that {algo} has: {', '.join(names)}")
-
-
-def preset_values(algo: str, task: str, network: str, preset: str) -> dict[str, Any]:
-    """Returns a preset's settings, name → value; those of the default preset if the algorithm has none of this name."""
-    algorithm = find_algorithm(algo)
-    known = preset in algorithm.capabilities.presets
-    return algorithm.presets(task, network, preset if known else DEFAULT_PRESET)
 
 
 def policy_preset_values(
@@ -80,14 +75,13 @@ def policy_preset_values(
 
     Settings that are ``given`` are left out.
     """
-    ours, theirs = find_algorithm(algo), find_algorithm(own.get("algo", algo))
-    before = preset_values(algo, task, network, preset)
-    after = preset_values(own.get("algo", algo), task, own.get("network", network), preset)
+    ours, theirs = find_settings(algo), find_settings(own.get("algo", algo))
+    before = preset_of(ours.presets, task, network, preset)
+    after = preset_of(theirs.presets, task, own.get("network", network), preset)
     values = {}
-    for name in sorted(only(theirs.settings, before | after).keys() - shared(theirs.settings) - set(given)):
-        value = after.get(name, default_of(theirs.settings, name))
-        known = name in ours.settings.__dataclass_fields__
-        if not known or value != before.get(name, default_of(ours.settings, name)):
+    for name in sorted(only(theirs, before | after).keys() - shared(theirs) - set(given)):
+        value = after.get(name, default_of(theirs, name))
+        if name not in ours.__dataclass_fields__ or value != before.get(name, default_of(ours, name)):
             values[name] = list(value) if isinstance(value, tuple) else value
     return values
 
@@ -95,10 +89,10 @@ def policy_preset_values(
 def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
     """Returns the values, name → value, without `REMOVED` settings and those of other registered algorithms."""
     values = {name: value for name, value in values.items() if name not in REMOVED}
-    used = _of_policies(values).union(find_algorithm(values.get("algo", "ppo")).settings.__dataclass_fields__)
+    used = _of_policies(values).union(find_settings(values.get("algo", "ppo")).__dataclass_fields__)
     if used.issuperset(values):
         return values
-    known = set().union(*(find_algorithm(name).settings.__dataclass_fields__ for name in algorithms()))
+    known = set().union(*(find_settings(name).__dataclass_fields__ for name in ALGORITHMS))
     return {name: value for name, value in values.items() if name in used or name not in known}
 
 
@@ -107,7 +101,7 @@ def _of_policies(values: Mapping[str, Any]) -> set[str]:
 
 
 def record_types(values: Mapping[str, Any]) -> list[type[Any]]:
-    return [find_algorithm(name).settings for name in algorithms_of(values)]
+    return [find_settings(name) for name in algorithms_of(values)]
 
 
 def algorithms_of(values: Mapping[str, Any]) -> list[str]:

@@ -1,9 +1,9 @@
 """The settings of a training run: their checks, those of each policy, and how they are made and written.
 
-The settings are one flat, frozen dataclass. The names of its fields are also the options of the command line, the
-keyword arguments of `headrace.train.train`, and the keys of ``config.json``. The fields are in
-`headrace.train.config.common`. An algorithm derives its own dataclass from it by way of
-`headrace.train.config.rollout.RolloutConfig` or `headrace.train.config.replay.ReplayConfig`.
+The settings of a run are the records of its owners (`headrace.train.config.common`) and that of its algorithm, joined
+by inheritance into one frozen dataclass, in which each name is looked up. The names of the fields are also the options
+of the command line, the keyword arguments of `headrace.train.train`, and the keys of ``config.json``. The record of an
+algorithm derives from `headrace.train.config.rollout.RolloutConfig` or `headrace.train.config.replay.ReplayConfig`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.errors import OptionError
 from headrace.pool.by_value import UNPICKLABLE
@@ -27,17 +27,34 @@ from headrace.train.config.checks import (
     interpolated,
     require,
 )
-from headrace.train.config.common import CommonConfig
-from headrace.train.config.fields import settings_of
-from headrace.train.config.registry import find_algorithm, unknown
+from headrace.train.config.common import Environments, Files, Learning, Network, Policies, Run, Workers
+from headrace.train.config.fields import KINDS, settings_of
+from headrace.train.config.presets import DEFAULT_PRESET, Presets
+from headrace.train.config.registry import find_settings, unknown
 
 LOGGERS = ("tensorboard", "wandb", "trackio")
 NETWORKS = ("auto", "mlp", "cnn", "gru")
 
 
 @dataclass(frozen=True)
-class Config(CommonConfig):
-    """Settings of a run, whatever its algorithm."""
+class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
+    """Settings of a run, whatever its algorithm; those of an algorithm derive from it.
+
+    Attributes:
+        action_kinds: kinds of actions that the algorithm has, of ``"discrete"`` and ``"continuous"``.
+        network_kinds: kinds of networks; ``"gru"`` is a recurrent one, ``"own"`` a user's.
+        several_agents: whether it can play tasks with several agents.
+        keeps_masks: whether it keeps to action masks of discrete actions.
+        has_workers: whether it can learn from samplers in other processes.
+        presets: settings with which its runs begin, see `headrace.train.config.presets`.
+    """
+
+    action_kinds: ClassVar[tuple[str, ...]] = ("discrete", "continuous")
+    network_kinds: ClassVar[tuple[str, ...]] = tuple(KINDS)
+    several_agents: ClassVar[bool] = True
+    keeps_masks: ClassVar[bool] = True
+    has_workers: ClassVar[bool] = False
+    presets: ClassVar[Presets] = {DEFAULT_PRESET: {}}
 
     if TYPE_CHECKING:
 
@@ -133,7 +150,7 @@ class Config(CommonConfig):
             own = self._as_copied(name, own)
         if not own:
             return dataclasses.replace(self, policies={}) if self.policies else self
-        settings = find_algorithm(own.get("algo", self.algo)).settings
+        settings = find_settings(own.get("algo", self.algo))
         values = merge.only(settings, vars(self)) | own
         values |= {"policies": {}, "schedules": merge.only(settings, self.schedules)}
         return make_config(values.pop("task"), defaults=False, **values)
@@ -142,7 +159,7 @@ class Config(CommonConfig):
         own = self.policies.get(name, {})
         if not isinstance(own, dict):
             raise OptionError(f"policy {name!r} must be a dict of settings, such as agents, not {own!r}")
-        settings = find_algorithm(own.get("algo", self.algo)).settings
+        settings = find_settings(own.get("algo", self.algo))
         for key in sorted(own.keys() - settings.__dataclass_fields__.keys() - {"agents"}):
             words = unknown(key, own[key], own.get("algo", self.algo), settings.__dataclass_fields__)
             raise OptionError(f"policy {name!r}: {words}")
@@ -204,6 +221,6 @@ def make_config(task: str, *, defaults: bool = True, **overrides: Any) -> Config
 def _unpickled(values: dict[str, Any], objects: bytes | None, task: bytes | None) -> Config:
     user_objects.unpack(objects)
     unpack(task)
-    config = object.__new__(find_algorithm(values["algo"]).settings)
+    config = object.__new__(find_settings(values["algo"]))
     vars(config).update(values)
     return config

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import OptionError
-from headrace.train.config.registry import begins_workers, find_algorithm
+from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.usage import (
-    PolicySetup,
-    check_learns,
-    check_used,
-    learns_nothing,
-    turned_off,
-    unused_defaults,
-)
+from headrace.train.config.usage import PolicyCase, check_learns, check_used, learns_nothing, unused_presets
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
@@ -29,36 +22,14 @@ class Request:
     """A run whose settings have passed all checks.
 
     Attributes:
-        requested: the settings as the user gave them.
         config: the settings with which the run begins; none is left open.
-        setups: policy name → its settings and network, as `headrace.train.collect.setup.policy_setups` returns them.
-        no_samplers: in words, why an algorithm with a replay has no samplers; None if it has some, or never has any.
-        off: a setting of a preset → the setting that the user gave and that turns it off.
+        cases: by the names of the policies, as `headrace.train.collect.setup.policy_cases` returns them.
+        remarks: lines that tell the user which settings were decided for them, and why.
     """
 
-    requested: Config
     config: Config
-    setups: dict[str, PolicySetup]
-    no_samplers: str | None
-    off: dict[str, str]
-
-    def remarks(self) -> list[str]:
-        """Returns lines that tell the user which settings were decided for them, and why."""
-        found = [self._without_samplers(), *self._turned_off(), *map(learns_nothing, self.setups.values())]
-        return [words for words in (*found, _decided_by_cores(self.requested, self.config)) if words]
-
-    def _without_samplers(self) -> str | None:
-        if self.no_samplers is None:
-            return None
-        unused = dict(pair for setup in self.setups.values() for pair in unused_defaults(setup))
-        unused = {name: value for name, value in unused.items() if name not in self.off}
-        without = "".join(f"; {name}={value} is not used so" for name, value in unused.items())
-        told = "samples and learns in turn, without workers (samplers=0), since"
-        return f"{self.config.algo} {told} {self.no_samplers}{without}"
-
-    def _turned_off(self) -> list[str]:
-        pairs = [[f"{name}={getattr(self.config, name)!r}" for name in pair] for pair in self.off.items()]
-        return [f"{name}, a preset's, is not used with {other}" for name, other in pairs]
+    cases: dict[str, PolicyCase]
+    remarks: tuple[str, ...]
 
 
 def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
@@ -73,12 +44,27 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     requested = make_config(task, **overrides)
     check_launcher(requested)
     config = resolved(requested)
-    replay = find_algorithm(config.algo).capabilities.replay
-    why = why_no_samplers(config) if requested.samplers < 0 and replay else None
-    setups = _check_task(config)
-    check_used(config, overrides, setups, why)
-    check_learns(config, overrides, setups, why)
-    return Request(requested, config, setups, why, dict(turned_off(config, overrides, setups)))
+    # in words, why an algorithm with a replay has no samplers; None if it has some, or never has any
+    why = why_no_samplers(config) if requested.samplers < 0 and isinstance(config, ReplayConfig) else None
+    cases = _check_task(config)
+    check_used(config, overrides, cases, why)
+    check_learns(config, overrides, cases, why)
+    remarks = [*_on_presets(config, overrides, cases, why), *map(learns_nothing, cases.values())]
+    remarks.append(_decided_by_cores(requested, config))
+    return Request(config, cases, tuple(filter(None, remarks)))
+
+
+def _on_presets(
+    config: Config, given: Mapping[str, Any], cases: Mapping[str, PolicyCase], why: str | None
+) -> Iterator[str]:
+    """Yields in words why there are no samplers, and which settings of the preset are not used."""
+    unused = {f"{name}={getattr(config, name)!r}": by for name, by in unused_presets(config, given, cases)}
+    if why is not None:
+        without = "".join(f"; {setting} is not used so" for setting, by in unused.items() if by is None)
+        yield f"{config.algo} samples and learns in turn, without workers (samplers=0), since {why}{without}"
+    for setting, by in unused.items():
+        if by is not None:
+            yield f"{setting}, a preset's, is not used with {by}={getattr(config, by)!r}"
 
 
 def resolved(config: Config) -> Config:
@@ -94,8 +80,7 @@ def resolved(config: Config) -> Config:
     if config.deterministic:
         decided["torch_threads"] = config.torch_threads or 1  # results must not depend on the number of cores
     if config.samplers < 0:
-        replay = find_algorithm(config.algo).capabilities.replay
-        decided["samplers"] = int(replay and why_no_samplers(config) is None)
+        decided["samplers"] = int(isinstance(config, ReplayConfig) and why_no_samplers(config) is None)
     if isinstance(config, ActorCriticConfig) and config.actor_device == "auto":
         apart = _can_learn_apart(dataclasses.replace(config, **decided))
         decided["actor_device"] = "cpu" if apart and usable_cores() > 1 else ""
@@ -143,9 +128,14 @@ def preload_workers(settings: Mapping[str, Any]) -> None:
         return
     if place() is not None:
         return
-    in_turn = samplers < 0 and (not begins_workers(settings.get("algo", "ppo")) or settings.get("deterministic"))
+    in_turn = samplers < 0 and (not _has_samplers(settings.get("algo", "ppo")) or settings.get("deterministic"))
     if samplers != 0 and not in_turn:
         worker_context()
+
+
+def _has_samplers(algo: str) -> bool:
+    """Returns whether runs of one of Headrace's algorithms have samplers by default; other algorithms import torch."""
+    return algo in ALGORITHMS and issubclass(find_settings(algo), ReplayConfig)
 
 
 def check_launcher(config: Config) -> None:
@@ -165,15 +155,15 @@ def check_launcher(config: Config) -> None:
     where.device(config.device)
 
 
-def _check_task(config: Config) -> dict[str, PolicySetup]:
+def _check_task(config: Config) -> dict[str, PolicyCase]:
     """Checks devices, files and the settings that depend on the task; raises `OptionError` for what is missing.
 
     Returns:
-        Policy name → its settings and network.
+        Policy name → its case.
     """
     from headrace.pool.registry import build_task
     from headrace.train.collect.curriculum import check_curriculum
-    from headrace.train.collect.setup import find_device, policy_setups, reward_function
+    from headrace.train.collect.setup import find_device, policy_cases, reward_function
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 
@@ -189,9 +179,9 @@ def _check_task(config: Config) -> dict[str, PolicySetup]:
         goals_for(config)
     _check_groups(config)
     spec = build_task(config.task, **config.env_options).spec
-    setups = policy_setups(config, spec)
-    check_loads(config, spec, setups)
-    return setups
+    cases = policy_cases(config, spec)
+    check_loads(config, spec, cases)
+    return cases
 
 
 def _check_groups(config: Config) -> None:

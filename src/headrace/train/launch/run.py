@@ -88,7 +88,7 @@ def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, opti
         with run.held():
             if options.tuned is not None:
                 run.events.note("tuned", options.tuned["text"], 0, 0.0, options.tuned["data"])
-            return _run(request.config, run, None, options, request.remarks())
+            return _run(request.config, run, None, options, request.remarks)
     except BaseException:
         run.leave()
         raise

@@ -14,7 +14,7 @@ from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import space_text
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
-from headrace.train.config.usage import PolicySetup
+from headrace.train.config.usage import PolicyCase
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
@@ -22,19 +22,19 @@ from headrace.train.runs import trust
 from headrace.train.runs.folder import RunFolder
 
 
-def check_loads(config: Config, spec: TaskSpec, setups: Mapping[str, PolicySetup]) -> None:
+def check_loads(config: Config, spec: TaskSpec, cases: Mapping[str, PolicyCase]) -> None:
     """Checks that the networks that ``load`` names exist, and fit this run's observations and actions.
 
     Args:
-        setups: the run's policies by name; ``""`` for the policy of a single agent.
+        cases: by the names of the run's policies; ``""`` for the policy of a single agent.
 
     Raises:
         OptionError: the run that ``load`` names has no checkpoint, has observations or actions of other sizes, or
             differs in ``normalise_observations``, ``normalise_values`` or, for a network that has one, ``activation``.
     """
     groups = policy_mapping(spec, config.policies)
-    for name, setup in setups.items():
-        own = setup.config
+    for name, case in cases.items():
+        own = case.config
         if own.load is None:
             continue
         run, theirs = RunFolder.read(own.load)
@@ -42,7 +42,7 @@ def check_loads(config: Config, spec: TaskSpec, setups: Mapping[str, PolicySetup
             raise OptionError(f"load={own.load!r}: that run has no checkpoint yet")
         _check_sizes(own, name, groups[name], theirs)
         there = theirs.of_policy(name)
-        unseen = ["normalise_observations", *(["activation"] if setup.uses("activation") else [])]
+        unseen = ["normalise_observations", *(["activation"] if case.uses("activation") else [])]
         unseen += ["normalise_values"] if hasattr(own, "normalise_values") else []
         for setting in unseen:  # settings that do not show in the shapes of the loaded tensors
             ours, learnt = getattr(own, setting), getattr(there, setting, False)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task, is_known_here_only
-from headrace.train.collect.setup import policy_setups
-from headrace.train.config.registry import find_algorithm
+from headrace.train.collect.setup import policy_cases
 from headrace.train.config.settings import Config
 from headrace.train.config.usage import check_asked_for
 
@@ -16,7 +15,7 @@ def check_workers(config: Config) -> None:
     Raises:
         OptionError: it does not; the message names the reason.
     """
-    if not find_algorithm(config.algo).capabilities.workers:
+    if not config.has_workers:
         raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
     spec = build_task(config.task, **config.env_options).spec
     if spec.agents:
@@ -26,5 +25,5 @@ def check_workers(config: Config) -> None:
             f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
             "import: put it into a file, my_env.py:NAME, or train with samplers=0"
         )
-    (setup,) = policy_setups(config, spec).values()
-    check_asked_for(setup)
+    (case,) = policy_cases(config, spec).values()
+    check_asked_for(case)

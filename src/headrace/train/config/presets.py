@@ -1,0 +1,298 @@
+"""Presets: settings with which a run begins, as data, by algorithm, preset and family of tasks.
+
+An algorithm's presets are a dict: name of the preset → key → settings. A key is a task, a family of tasks, or "" for
+all others, of which the first counts that there is; a preset without any of them is the default one for that task. A
+further key of the default preset, the name of a network, has settings that are added to those of the task.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.envs import atari, dm_control, minatar, mujoco, vizdoom
+
+Settings = dict[str, Any]
+Presets = dict[str, dict[str, Settings]]
+
+DEFAULT_PRESET = "default"
+"""the preset that every algorithm has; its values are for learning from few steps"""
+FAMILIES = {"atari": atari, "dm_control": dm_control, "minatar": minatar, "mujoco": mujoco, "vizdoom": vizdoom}
+CARTPOLE = {"CartPole-v0": {"stop_at_return": 195.0}, "CartPole-v1": {"stop_at_return": 475.0}}
+PENDULUM = ("Pendulum-v0", "Pendulum-v1")
+FLAT: Settings = {"env_options": {"flat_observation": True}}
+"""with it, dm_control's observations are one vector"""
+_CLIPPED: Settings = {"env_options": {"episodic_life": True, "reward_clip": True}}
+_COMBINED: Settings = {"env_options": {"use_combined_action": True}}
+_LIMITED: Settings = {"env_options": {"max_episode_steps": 5000}}
+
+
+def preset_of(presets: Presets, task: str, network: str, preset: str) -> Settings:
+    """Returns the settings, name → value, with which a run of this task and network begins."""
+    family = next((name for name, module in FAMILIES.items() if task in module.TASKS), "")
+    default = presets.get(DEFAULT_PRESET, {})
+    tables = (presets.get(preset, {}), default)
+    found = next((table[key] for table in tables for key in (task, family, "") if key in table), {})
+    return found | default.get(network, {})
+
+
+def with_flat_observations(values: Settings) -> dict[str, Settings]:
+    """Returns the same settings for all tasks, with one vector as the observations of dm_control's."""
+    return {"": values, "dm_control": values | FLAT}
+
+
+# fmt: off
+# -- PPO -----------------------------------------------------------------------------------------
+
+# Settings of CleanRL's ppo_atari_envpool.py, for 8 environments.
+_PPO_ATARI: Settings = _CLIPPED | {
+    "total_steps": 10_000_000, "num_envs": 8, "num_steps": 128, "epochs": 4, "minibatch_size": 256,
+    "learning_rate": 2.5e-4, "clip_range": 0.1, "value_clip_range": 0.1, "value_coef": 0.5, "entropy_coef": 0.01,
+}
+# Fewer, larger steps than CleanRL's: more learning a second where the network's arithmetic is the limit.
+_PPO_LARGE: Settings = _PPO_ATARI | {
+    "num_envs": 16, "num_steps": 64, "epochs": 3, "learning_rate": 4e-4, "value_clip_range": None,
+}
+# Found by search for the least time until the task counts as solved.
+_PPO_SPARSE: Settings = {
+    "normalise_observations": True, "normalise_rewards": True, "num_steps": 64, "epochs": 10, "minibatch_size": 512,
+    "learning_rate": 1e-3,
+}
+_PPO_SOLVED: Settings = {"total_steps": 1_000_000, "epochs": 8, "minibatch_size": 512, "learning_rate": 2e-3}
+_PPO_PENDULUM: Settings = _PPO_SPARSE | {
+    "total_steps": 400_000, "stop_at_return": -200.0, "gamma": 0.9, "gae_lambda": 0.9,
+}
+# Found by search for the highest return in a few minutes. Episodes of a perfect player end by the limit alone.
+_PPO_MINATAR: Settings = _LIMITED | {
+    "total_steps": 5_000_000, "num_envs": 128, "num_steps": 64, "minibatch_size": 1024, "learning_rate": 2.5e-3,
+    "value_coef": 0.5, "entropy_coef": 0.01,
+}
+# Found by search on HalfCheetah-v5 and Ant-v5 for the highest return after a million steps.
+_PPO_MUJOCO: Settings = {
+    "total_steps": 1_000_000, "num_envs": 16, "num_steps": 128, "epochs": 10, "minibatch_size": 512,
+    "learning_rate": 5e-4, "gamma": 0.98, "gae_lambda": 0.92, "log_std_init": -1.0, "normalise_observations": True,
+    "normalise_rewards": True,
+}
+# For the most return in the fewest seconds: half of the default epochs leave time for more steps, and returns are from
+# further ahead. More environments, larger minibatches and networks take robots further that fall, or have many joints,
+# but each step costs more.
+_PPO_MUJOCO_FAST: Settings = _PPO_MUJOCO | {
+    "total_steps": 4_000_000, "num_envs": 32, "hidden": (128, 128), "epochs": 5, "minibatch_size": 1024,
+    "deviation_floor": 0.1, "gamma": 0.99, "gae_lambda": 0.95, "normalise_rewards": False, "normalise_values": True,
+}
+PPO: Presets = {
+    DEFAULT_PRESET: {
+        # Actor and critic share a recurrent network: where returns are large, its gradient is the critic's alone. Found
+        # by `benchmarks/learning.py cartpole-gru acrobot-gru`, steps and seeds; without: by `--set
+        # normalise_rewards=False`:
+        #   CartPole-v1              solved after 75,000 to 81,000, three of three; without at 132 after 200,000
+        #   Acrobot-v1               solved after 32,000 to 43,000, three of three; without at -500 after 300,000
+        # Half the weight of the critic, rollouts or minibatches twice as large, and half the rate are no better on
+        # CartPole; normalised observations are worse.
+        "gru": {"normalise_rewards": True},
+        "atari": _PPO_ATARI,
+        "mujoco": _PPO_MUJOCO,
+        "dm_control": _PPO_MUJOCO | FLAT,
+        # With normalised rewards, as scenarios have different scales. Found on D1Basic-v1
+        # (`benchmarks/learning.py doom`).
+        "vizdoom": _PPO_LARGE | _COMBINED | {"total_steps": 1_000_000, "normalise_rewards": True},
+        **{task: _PPO_SOLVED | goal for task, goal in CARTPOLE.items()},
+        "Acrobot-v1": _PPO_SOLVED | {"stop_at_return": -100.0},
+        **{f"MinAtar-{game}-v{n}": _PPO_MINATAR for game in ("Breakout", "SpaceInvaders") for n in (0, 1)},
+        "Pong-v5": _PPO_LARGE | {"total_steps": 5_000_000, "stop_at_return": 18.0, "stop_episodes": 20},
+        **dict.fromkeys(PENDULUM, _PPO_PENDULUM),
+        # Found by search: 4 taggers in 101 x 101 cells with random starts; 5 taggers and 20 runners in the plane.
+        "TagGridWorld-v0": {
+            "total_steps": 3_000_000, "num_envs": 256, "num_steps": 50, "minibatch_size": 5120, "gamma": 0.98,
+            "entropy_coef": 0.01, "normalise_observations": True,
+        },
+        "TagContinuous-v0": {
+            "total_steps": 600_000, "num_envs": 32, "num_steps": 20, "minibatch_size": 640, "epochs": 1,
+            "learning_rate": 2e-3, "gamma": 0.98, "entropy_coef": 0.005, "normalise_observations": True,
+        },
+        "MountainCar-v0": _PPO_SPARSE | {"total_steps": 3_000_000, "stop_at_return": -110.0, "entropy_coef": 0.01},
+        # a wide policy pushes at full force for long enough to reach the hill by chance
+        "MountainCarContinuous-v0": _PPO_SPARSE | {
+            "total_steps": 1_000_000, "stop_at_return": 90.0, "gamma": 0.999, "log_std_init": 1.0,
+        },
+    },
+    "fast": {"mujoco": _PPO_MUJOCO_FAST, "dm_control": _PPO_MUJOCO_FAST | FLAT},
+}
+
+# -- A2C -----------------------------------------------------------------------------------------
+
+# Short rollouts, as each is used for one update; other settings are those of PPO. Measured by
+# `benchmarks/learning.py cartpole-a2c acrobot-a2c`, agent steps and seeds:
+#   CartPole-v1              solved after 133,000 to 305,000, six of six; with PPO's settings at 126 after 200,000
+#   Acrobot-v1               solved after 16,000 to 51,000, three of three; with PPO's at -124 after 300,000
+#   Pendulum-v1              at -305 and -884 after 400,000, so not solved; with PPO's at -1,113
+#   MinAtar-Breakout-v1      at 1.5 and 1.6 after 500,000; with PPO's at 1.0
+# On CartPole, training with twice the learning rate is unstable. The rate for tasks without an entry is low.
+_A2C: Settings = {"num_envs": 16, "num_steps": 8, "learning_rate": 1e-3, "anneal_learning_rate": False}
+_A2C_TASKS: dict[str, Settings] = {
+    **{task: {"learning_rate": 3e-3} for task in (*CARTPOLE, "Acrobot-v1")},
+    **{task: {"learning_rate": 2e-3} for task in PENDULUM},
+    **{task: {"num_envs": 32, "num_steps": 5} for task in minatar.TASKS},
+    # sizes as for PPO, as every agent contributes samples
+    "TagContinuous-v0": {"num_envs": 32, "num_steps": 20, "learning_rate": 2e-3, "anneal_learning_rate": True},
+    "TagGridWorld-v0": {"num_envs": 256, "num_steps": 50, "anneal_learning_rate": True},
+}
+_OF_PPO_ALONE = {"epochs", "minibatch_size", "clip_range", "value_clip_range"}
+
+
+def _a2c(key: str) -> Settings:
+    values = PPO[DEFAULT_PRESET].get(key, {}) | _A2C | _A2C_TASKS.get(key, {})
+    return {name: value for name, value in values.items() if name not in _OF_PPO_ALONE}
+
+
+A2C: Presets = {
+    DEFAULT_PRESET: {
+        **{key: _a2c(key) for key in ("", *PPO[DEFAULT_PRESET], *_A2C_TASKS)}, "gru": PPO[DEFAULT_PRESET]["gru"]
+    }
+}
+
+# -- PQN -----------------------------------------------------------------------------------------
+
+# For observations that are vectors, with perceptrons; the sizes are those of purejaxql for CartPole.
+_PQN: Settings = {
+    "num_envs": 32, "num_steps": 64, "hidden": (128, 128), "activation": "relu", "minibatch_size": 128, "epochs": 4,
+    "q_lambda": 0.95, "learning_rate": 1e-3, "max_grad_norm": 10.0,
+}
+# The authors' settings: 128 environments, 32 steps, 2 epochs of 32 minibatches.
+_PQN_IMAGES: Settings = _PQN | {
+    "num_envs": 128, "num_steps": 32, "minibatch_size": 128, "epochs": 2, "q_lambda": 0.65, "learning_rate": 2.5e-4,
+}
+_PQN_MINATAR: Settings = _PQN_IMAGES | _LIMITED | {"total_steps": 5_000_000, "learning_rate": 5e-4, "epsilon_end": 0.02}
+PQN: Presets = {
+    DEFAULT_PRESET: {
+        "": _PQN,
+        "atari": _PQN_IMAGES | _CLIPPED | {
+            "total_steps": 10_000_000, "anneal_learning_rate": False, "epsilon_end": 0.001,
+        },
+        "vizdoom": _PQN_IMAGES | _COMBINED | {"total_steps": 1_000_000},
+        "minatar": _PQN_MINATAR,
+        **{
+            task: _PQN | goal | {"total_steps": 500_000, "stop_episodes": 20, "epsilon_fraction": 0.2}
+            for task, goal in CARTPOLE.items()
+        },
+    },
+    # For few seconds: a short exploration, a larger λ, and fewer, larger updates in bfloat16.
+    "fast": {
+        "minatar": _PQN_MINATAR | {
+            "total_steps": 1_000_000, "stop_episodes": 20, "torch_threads": 1, "bf16": True, "minibatch_size": 256,
+            "learning_rate": 1e-3, "q_lambda": 0.9,
+        },
+    },
+}
+
+# -- DQN -----------------------------------------------------------------------------------------
+
+# For observations that are vectors, with perceptrons.
+_DQN: Settings = {
+    "num_envs": 8, "num_steps": 4, "hidden": (128, 128), "activation": "relu", "minibatch_size": 128,
+    "learning_rate": 1e-3, "anneal_learning_rate": False, "max_grad_norm": 10.0, "matmul_precision": "medium",
+    "loss": "squared", "target_rate": 0.02, "replay_size": 100_000, "replay_ratio": 0.25,
+}
+# Settings of CleanRL's dqn_atari.py, but for double targets, Huber's loss and clipped gradients. The replay takes
+# 7.1 GB: a frame of 84 x 84 is held once.
+_DQN_ATARI: Settings = _DQN | _CLIPPED | {
+    "total_steps": 10_000_000, "minibatch_size": 32, "learning_rate": 1e-4, "adam_epsilon": 1e-8, "loss": "huber",
+    "bf16": True, "replay_size": 1_000_000, "learning_starts": 80_000, "target_update": 250, "publish_every": 10,
+    "epsilon_end": 0.01,
+}
+# Found by search on MinAtar-Breakout-v1: a mean return of 7 within 80,000 steps.
+_DQN_MINATAR: Settings = _DQN | _LIMITED | {
+    "total_steps": 500_000, "minibatch_size": 64, "learning_rate": 5e-4, "loss": "huber", "target_rate": 0.01,
+    "n_step": 3, "epsilon_end": 0.02, "epsilon_fraction": 0.05,
+}
+DQN: Presets = {
+    DEFAULT_PRESET: {
+        "": _DQN,
+        "atari": _DQN_ATARI,
+        # As for Atari, with a replay that takes 2.1 GB for colour images.
+        "vizdoom": _DQN_ATARI | _COMBINED | {
+            "total_steps": 1_000_000, "replay_size": 100_000, "learning_starts": 10_000,
+        },
+        "minatar": _DQN_MINATAR,
+        # Larger and fewer batches, with which learning takes less time on a CPU. The replay takes 1.4 GB.
+        "Pong-v5": _DQN_ATARI | {
+            "total_steps": 2_000_000, "stop_at_return": 18.0, "stop_episodes": 20, "minibatch_size": 64,
+            "learning_rate": 2.5e-4, "replay_size": 200_000, "replay_ratio": 0.125, "learning_starts": 10_000,
+            "n_step": 3, "epsilon_fraction": 0.05,
+        },
+        **{
+            task: _DQN | goal | {
+                "total_steps": 100_000, "stop_episodes": 20, "epsilon_end": 0.01, "epsilon_fraction": 0.2,
+            }
+            for task, goal in CARTPOLE.items()
+        },
+    },
+    "fast": {
+        # For few seconds: images of a quarter of the size, a CNN that is cheap for them, one large batch for 64 steps,
+        # and targets of 5 steps. Pixels are standardised, as small objects such as a ball would otherwise have little
+        # influence. The replay takes 0.8 GB. With twice the updates per step and half the replay, less is learnt from
+        # each step of Breakout, at half the speed.
+        "atari": _DQN | {
+            "total_steps": 1_000_000, "stop_episodes": 20, "num_envs": 32, "torch_threads": 1, "trunk": "strided",
+            "standardise_pixels": True, "dueling": True, "double": False, "loss": "huber", "bf16": True,
+            "minibatch_size": 128, "learning_rate": 5e-4, "replay_size": 400_000, "replay_ratio": 1 / 64,
+            "learning_starts": 8000, "n_step": 5, "target_update": 150, "publish_every": 4, "epsilon_end": 0.01,
+            "epsilon_fraction": 0.08,
+            "env_options": {"img_height": 42, "img_width": 42, "episodic_life": True, "reward_clip": True},
+        },
+        "minatar": _DQN_MINATAR | {
+            "num_envs": 32, "torch_threads": 1, "dueling": True, "double": False, "minibatch_size": 256,
+            "learning_rate": 1e-3, "replay_ratio": 1 / 32, "target_update": 100, "publish_every": 4,
+            "epsilon_fraction": 0.1,
+        },
+    },
+}
+
+# -- DDPG, TD3, SAC ------------------------------------------------------------------------------
+
+# Values that papers and libraries of the field share for MuJoCo's tasks; also for tasks without presets.
+_CONTINUOUS: Settings = {
+    "num_envs": 8, "num_steps": 8, "hidden": (256, 256), "activation": "relu", "minibatch_size": 256,
+    "learning_rate": 3e-4, "critic_learning_rate": 1e-3, "anneal_learning_rate": False,
+    "adam_epsilon": 1e-8,  # gradients of mean losses are small: PPO's 1e-5 would slow updates down
+    "matmul_precision": "medium",
+    "publish_every": 4,  # copying the weights to another core's cache takes long
+}
+# Found by search for the least time to the task's usual criterion.
+_PENDULUM: Settings = {
+    "total_steps": 40_000, "stop_at_return": -200.0, "stop_episodes": 20, "hidden": (64, 64), "minibatch_size": 128,
+    "learning_rate": 1e-3, "critic_learning_rate": 2e-3, "learning_starts": 1000, "gamma": 0.95, "target_rate": 0.02,
+    "replay_size": 100_000,
+    "matmul_precision": "highest",  # products this small are not faster in a lower precision
+}
+
+
+def _continuous(own: Settings, pendulum: Settings) -> Presets:
+    values = _CONTINUOUS | own
+    on_pendulum = dict.fromkeys(PENDULUM, values | _PENDULUM | pendulum)
+    return {DEFAULT_PRESET: with_flat_observations(values) | on_pendulum}
+
+
+DDPG: Presets = _continuous({"max_grad_norm": 10.0}, {"exploration_noise": 0.2})
+TD3: Presets = _continuous({"learning_rate": 1e-3, "learning_starts": 10_000}, {"exploration_noise": 0.2})
+SAC: Presets = _continuous({"learning_starts": 5000}, {})
+
+# -- CrossQ --------------------------------------------------------------------------------------
+
+# The settings of the paper's experiments: critics of 2,048 units, an update for every step.
+_CROSSQ: Settings = {
+    "total_steps": 1_000_000, "num_envs": 1, "num_steps": 1, "hidden": (256, 256), "critic_hidden": (2048, 2048),
+    "activation": "relu", "minibatch_size": 256, "learning_rate": 1e-3, "critic_learning_rate": 1e-3,
+    "anneal_learning_rate": False, "adam_epsilon": 1e-8, "learning_starts": 5000, "replay_ratio": 1.0,
+    "actor_device": "",
+}
+CROSSQ: Presets = {
+    # For few steps: narrower critics and several environments, both of which save time.
+    DEFAULT_PRESET: with_flat_observations(_CROSSQ | {"num_envs": 8, "num_steps": 8, "critic_hidden": (512, 512)}),
+    # For few seconds, most of which are updates: few updates, targets of three steps, and a learning rate that ends
+    # at 0.
+    "fast": with_flat_observations(_CROSSQ | {
+        "total_steps": 300_000, "num_envs": 32, "num_steps": 8, "critic_hidden": (), "anneal_learning_rate": True,
+        "replay_ratio": 1 / 32, "n_step": 3, "torch_threads": 1,
+    }),
+    "published": with_flat_observations(_CROSSQ),
+}
