@@ -302,7 +302,7 @@ def test_bfloat16_is_close_to_float32():
     space, networks = gym.spaces.Box(0, 255, (4, 84, 84), np.uint8), []
     for bf16 in (False, True):
         torch.manual_seed(0)
-        networks.append(make_network(PPOConfig("x", bf16=bf16), space, distribution_for(gym.spaces.Discrete(6))))
+        networks.append(make_network(space, distribution_for(gym.spaces.Discrete(6)), bf16=bf16))
     images = torch.randint(0, 256, (8, 4, 84, 84), dtype=torch.uint8)
     with torch.no_grad():
         (params, values), (rough_params, rough_values) = (network(images) for network in networks)

@@ -11,7 +11,6 @@ import torch
 
 import headrace
 from headrace.errors import OptionError
-from headrace.train.algorithms.ppo import PPOConfig
 from headrace.train.config.settings import make_config
 from headrace.train.modules.cnn import ImageActorCritic, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import distribution_for
@@ -22,7 +21,7 @@ train: Any = headrace.train  # the module itself, called; a type checker sees a 
 
 def network_for(shape: tuple[int, ...], dtype: type = np.uint8, **settings: Any) -> Any:
     space = gym.spaces.Box(0, 255, shape, dtype)
-    return make_network(PPOConfig("x", **settings), space, distribution_for(gym.spaces.Discrete(3)))
+    return make_network(space, distribution_for(gym.spaces.Discrete(3)), **settings)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Curiosity:
 
     def __init__(self, config: Config, agent_group: AgentGroup, device: torch.device):
         self.config, space = config, agent_group.observation
-        self.images = uses_images(config, space)
+        self.images = uses_images(config.network, space)
         self.target = _network(config, space).to(device).requires_grad_(False)
         self.predictor = _network(config, space).to(device)
         self.optimiser = FlatAdam(self.predictor, epsilon=config.adam_epsilon)
@@ -129,8 +129,8 @@ class Curiosity:
 
 def _network(config: Config, space: gym.Space) -> nn.Module:
     """Returns a network that maps inputs [B, …] to float32[B, `FEATURES`]."""
-    if uses_images(config, space):
-        trunk = trunk_for(config, space)
+    if uses_images(config.network, space):
+        trunk = trunk_for(space, config.trunk, config.bf16)
         return nn.Sequential(trunk, initialised(nn.Linear(trunk.features, FEATURES), 1.0))
     first, second = nn.Linear(input_size(space), FEATURES), nn.Linear(FEATURES, FEATURES)
     return nn.Sequential(initialised(first), nn.ReLU(), initialised(second), nn.ReLU(), nn.Linear(FEATURES, FEATURES))

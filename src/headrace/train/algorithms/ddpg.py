@@ -44,8 +44,8 @@ class DDPG(OffPolicy):
         config = self.config
         distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
         actions = distribution.size
-        space = self.agent_group.observation
-        parts = make_actor_critic(config, space, actions, actions, squash=True, twin=False)
+        shape = actions, actions, config.network, config.hidden, config.activation
+        parts = make_actor_critic(self.agent_group.observation, *shape, squash=True, twin=False)
         return distribution, ActorCritic(*parts)
 
     def critic_losses(self, batch: Transitions) -> Losses:

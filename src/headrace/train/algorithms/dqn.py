@@ -66,7 +66,9 @@ class DQN(OffPolicy):
         epsilon = config.epsilon_end if config.frozen else config.epsilon_start
         share = torch.tensor(epsilon, device=self.device)
         distribution = EpsilonGreedy(int(space.n), int(space.start), share, bool(self.heads))
-        return distribution, make_q_network(config, self.agent_group.observation, distribution.size)
+        names = ("network", "hidden", "activation", "trunk", "bf16", "dueling")
+        how = {name: getattr(config, name) for name in names}
+        return distribution, make_q_network(self.agent_group.observation, distribution.size, **how)
 
     def fuse(self, parts: Parts) -> FusedUpdate:
         return FusedDQN(parts, self.target_of, self._note)

@@ -53,7 +53,9 @@ class OnPolicy(Policy):
 
     def _build(self) -> None:
         self.distribution = distribution_for(self.agent_group.action, self.device)
-        self.network = make_network(self.config, self.agent_group.observation, self.distribution).to(self.device)
+        names = ("network", "hidden", "activation", "shared", "log_std_init", "trunk", "bf16")
+        how = {name: getattr(self.config, name) for name in names}
+        self.network = make_network(self.agent_group.observation, self.distribution, **how).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
         self.actor_parameters = self.optimiser.parameters
         if self.config.normalise_values:

@@ -57,7 +57,9 @@ class Policy:
     def __init__(self, name: str, config: Config, agent_group: AgentGroup, device: torch.device):
         self.name, self.config, self.agent_group, self.device = name, config, agent_group, device
         self.heads = agent_group.heads if config.action_masks else ()
-        self.encoder = InputEncoder(config, agent_group.observation, device)
+        self.encoder = InputEncoder(
+            agent_group.observation, device, config.network, config.normalise_observations, config.deviation_floor
+        )
         columns = config.num_envs * agent_group.width
         self.reward_scaler = self._make_reward_scaler(columns)
         self._build()

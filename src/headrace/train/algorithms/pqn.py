@@ -47,7 +47,8 @@ class PQN(OnPolicy):
         self.distribution = EpsilonGreedy(
             int(space.n), int(space.start), torch.zeros((), device=self.device), bool(self.heads)
         )
-        network = make_normed_q_network(config, self.agent_group.observation, self.distribution.size)
+        how = {name: getattr(config, name) for name in ("network", "hidden", "activation", "trunk", "bf16")}
+        network = make_normed_q_network(self.agent_group.observation, self.distribution.size, **how)
         self.network = network.to(self.device)
         self.optimiser = FlatRAdam(self.network, epsilon=config.adam_epsilon)
         self.actor_parameters = self.optimiser.parameters

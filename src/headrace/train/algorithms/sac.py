@@ -65,7 +65,8 @@ class SAC(OffPolicy):
         distribution = SquashedGaussian(self.agent_group.action, self.device)
         actions = distribution.noise_size
         self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
-        parts = make_actor_critic(config, self.agent_group.observation, 2 * actions, actions)
+        shape = 2 * actions, actions, config.network, config.hidden, config.activation
+        parts = make_actor_critic(self.agent_group.observation, *shape)
         return distribution, SoftActorCritic(*parts, config.initial_temperature)
 
     def fuse(self, parts: Parts) -> FusedUpdate:

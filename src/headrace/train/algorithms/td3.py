@@ -42,7 +42,8 @@ class TD3(OffPolicy):
         self.actor_every = config.policy_delay
         distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
         actions = distribution.size
-        parts = make_actor_critic(config, self.agent_group.observation, actions, actions, squash=True)
+        shape = actions, actions, config.network, config.hidden, config.activation
+        parts = make_actor_critic(self.agent_group.observation, *shape, squash=True)
         return distribution, ActorCritic(*parts)
 
     def fuse(self, parts: Parts) -> FusedUpdate:

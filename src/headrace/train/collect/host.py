@@ -75,7 +75,7 @@ class HostCollector(Collector):
             actions = self._act(t, EVERYWHERE)
             acted = clock()
             *_, info = step(actions, out=batch)
-            check_declared(info, self.spec, self.config)
+            check_declared(info, self.spec, self.config.action_masks)
             self._note(t, EVERYWHERE, {name[len(FINAL) :]: array for name, array in self._final.items()})
             stepped = clock()
             self.seconds["inference"] += acted - now
@@ -127,7 +127,7 @@ class HostCollector(Collector):
         if "final_info" in info:
             finals |= {name: info["final_info"][name[len(INFO) :]] for name in self.masks}
         self._note(t, ids, finals)
-        check_declared(info, self.spec, self.config)
+        check_declared(info, self.spec, self.config.action_masks)
 
     def _note(self, t: int, envs: Any, finals: dict[str, np.ndarray]) -> None:
         """Keeps the final observations of truncated episodes, and marks ends of episodes for recurrent policies."""

@@ -171,7 +171,7 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
         check_masks(spec)
         if agent_group.heads and not config.keeps_masks:
             raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
-    if spec.agents and isinstance(config, ReplayConfig) and uses_images(config, agent_group.observation):
+    if spec.agents and isinstance(config, ReplayConfig) and uses_images(config.network, agent_group.observation):
         raise OptionError(f"the replay of algo={algo!r} holds images of tasks with one agent, not of {config.task}")
     _check_network(config, agent_group.observation, kind)
 
@@ -185,8 +185,8 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
     Raises:
         OptionError: it does not have one; the message names algorithms that have.
     """
-    kinds, images = config.network_kinds, uses_images(config, space)
-    network = config.network if config.network in ("cnn", "gru") else network_kind(config, space)
+    kinds, images = config.network_kinds, uses_images(config.network, space)
+    network = config.network if config.network in ("cnn", "gru") else network_kind(config.network, space)
     if network == "own" and images and isinstance(config, ReplayConfig) and "cnn" not in kinds:
         network = "cnn"  # the replays of these algorithms hold vectors
     if network in kinds:
@@ -213,8 +213,8 @@ def policy_cases(config: Config, spec: TaskSpec) -> dict[str, PolicyCase]:
     cases = {}
     for name, group in agent_groups(config, spec).items():
         own = config.of_policy(name)
-        continuous = isinstance(group.action, gym.spaces.Box)
-        cases[name] = PolicyCase.of(own, network_kind(own, group.observation), continuous, group.width, not spec.agents)
+        kind, continuous = network_kind(own.network, group.observation), isinstance(group.action, gym.spaces.Box)
+        cases[name] = PolicyCase.of(own, kind, continuous, group.width, not spec.agents)
     return cases
 
 
@@ -258,7 +258,7 @@ def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torc
 
 
 def _torch_threads(config: Config, groups: Sequence[AgentGroup]) -> int:
-    cnn = any(uses_cnn(config, agent_group.observation) for agent_group in groups)
+    cnn = any(uses_cnn(config.network, agent_group.observation) for agent_group in groups)
     rows = config.num_envs * max(agent_group.width for agent_group in groups)
     return usable_cores() if cnn or rows >= MANY_ROWS else 1
 

@@ -84,7 +84,7 @@ def make_replay(config: Any, masks: int = 0) -> StepReplay:
     n_step = 1 if config.hindsight else config.n_step
     steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
     spaces = spec.observation, spec.action
-    wide = raw_dtype_of(config, spec.observation) == torch.float64
+    wide = raw_dtype_of(spec.observation, config.normalise_observations) == torch.float64
     layout = StepLayout(*spaces, segments, steps, envs, frames.stack, masks, wide)
     needed = sum(prod(shape) * dtype.itemsize for shape, dtype in layout.fields.values())
     with replay_named(config.replay_size, needed, torch.device("cpu")):
@@ -161,7 +161,7 @@ class StepRecorder:
         if self.writer.layout.masks:
             following.mask[...] = info[MASK]
         elif MASK in info:
-            check_declared(info, self.pool.spec, self.policy.config)
+            check_declared(info, self.pool.spec, self.policy.config.action_masks)
         self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0)
         spec, over = self.pool.spec, terminated | truncated
         scores, ends = game_value(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)

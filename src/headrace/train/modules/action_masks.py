@@ -21,7 +21,6 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.pool.action_masks import MASK, heads_of
 from headrace.pool.spec import TaskSpec
-from headrace.train.config.settings import Config
 
 NEVER = -1e9
 
@@ -40,9 +39,9 @@ def check_masks(spec: TaskSpec) -> None:
         raise OptionError(f"{spec.task}: info[{MASK!r}] must have shape {wanted} to mask its actions, not {given}")
 
 
-def check_declared(info: Mapping[str, Any], spec: TaskSpec, config: Config) -> None:
-    """Raises `OptionError` if a step's info has masks that the task does not declare, and that would be ignored."""
-    if MASK in info and config.action_masks and not has_masks(spec):
+def check_declared(info: Mapping[str, Any], spec: TaskSpec, used: bool) -> None:
+    """Raises `OptionError` if a step's info has masks, to be ``used``, that the task does not declare."""
+    if MASK in info and used and not has_masks(spec):
         raise OptionError(
             f"{spec.task}: info[{MASK!r}] is no mask of its actions, {spec.action}: it must have a 1 or 0 for each of "
             "some discrete actions, from the first reset on; train with action_masks=False to ignore it"

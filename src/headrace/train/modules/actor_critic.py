@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.config.settings import Config
 from headrace.train.modules.network import input_size, made_by, tried
 from headrace.train.modules.perceptron import Critic, Perceptron
 from headrace.train.modules.twin_critic import TwinCritic
@@ -60,12 +59,20 @@ class OwnCritic(nn.Module):
 
 
 def make_actor_critic(
-    config: Config, space: gym.Space, outputs: int, actions: int, *, squash: bool = False, twin: bool = True
+    space: gym.Space,
+    outputs: int,
+    actions: int,
+    network: str,
+    hidden: tuple[int, ...],
+    activation: str,
+    *,
+    squash: bool = False,
+    twin: bool = True,
 ) -> tuple[nn.Module, nn.Module]:
     """Returns an actor and critics for an observation space: perceptrons, or those of a user's own network.
 
     Args:
-        config: the settings that describe them: ``network``, ``hidden`` and ``activation``.
+        network, hidden, activation: as the settings of these names.
         squash: whether a tanh bounds the actor's outputs to [-1, 1].
         twin: whether there are two critics, or any number of a user's; otherwise there is one.
 
@@ -73,9 +80,9 @@ def make_actor_critic(
         OptionError: there is no network for the space, or the user's own does not have the interface that
             `own_actor_critic` describes.
     """
-    if ":" in config.network:
-        return own_actor_critic(config.network, space, outputs, actions, squash, None if twin else 1)
-    inputs, shape = input_size(space), (config.hidden, config.activation)
+    if ":" in network:
+        return own_actor_critic(network, space, outputs, actions, squash, None if twin else 1)
+    inputs, shape = input_size(space), (hidden, activation)
     actor = Perceptron(inputs, outputs, *shape, squash=squash)
     return actor, TwinCritic(inputs + actions, *shape) if twin else Critic(inputs, actions, *shape)
 

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.config.settings import Config
 from headrace.train.modules.layers import gradient_of, initialised, is_exporting, through_activation, with_log_std
 
 SMALL_SIDE = 8  # minimum height and width of an image for a CNN
@@ -235,27 +234,27 @@ def cpu_has_bf16() -> bool:
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def trunk_for(config: Config, space: gym.Space, streams: int = 1) -> Trunk:
+def trunk_for(space: gym.Space, trunk: str, bf16: bool, streams: int = 1) -> Trunk:
     """Returns the trunk for images of a space.
 
     Args:
-        config: the settings that describe it: ``trunk`` and ``bf16``.
         space: the space of images, uint8[C, H, W].
+        trunk, bf16: as the settings of these names.
         streams: factor of the number of units of the last layer.
 
     Raises:
-        OptionError: the images are too small for the trunk of the settings.
+        OptionError: the images are too small for the trunk.
     """
     assert isinstance(space, gym.spaces.Box)
     channels, height, width = space.shape
     small = min(height, width) < NATURE_SIDE
-    if config.trunk == "strided":
+    if trunk == "strided":
         if small:
             raise OptionError(f"trunk='strided' is for images of at least {NATURE_SIDE} x {NATURE_SIDE}, not {space}")
-        return StridedTrunk(channels, height, width, config.bf16, 256 * streams)
+        return StridedTrunk(channels, height, width, bf16, 256 * streams)
     if small:
         return SmallTrunk(channels, height, width, float(space.high.max()), 128 * streams)
-    return NatureTrunk(channels, height, width, config.bf16, 512 * streams)
+    return NatureTrunk(channels, height, width, bf16, 512 * streams)
 
 
 def blocks(images: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.pool.sources import module_of
 from headrace.train.config import user_objects
-from headrace.train.config.settings import Config
 from headrace.train.modules.cnn import ImageActorCritic, is_image, trunk_for
 from headrace.train.modules.distributions import DiagonalGaussian, Distribution
 from headrace.train.modules.gru import GRU
@@ -28,24 +27,37 @@ from headrace.train.modules.mlp import MLP
 __all__ = ["GRU", "MLP", "input_size", "make_network", "uses_cnn", "uses_images"]
 
 
-def make_network(config: Config, space: gym.Space, distribution: Distribution) -> nn.Module:
+def make_network(
+    space: gym.Space,
+    distribution: Distribution,
+    *,
+    network: str = "auto",
+    hidden: tuple[int, ...] = (64, 64),
+    activation: str = "tanh",
+    shared: bool = False,
+    log_std_init: float = 0.0,
+    trunk: str = "nature",
+    bf16: bool = False,
+) -> nn.Module:
     """Returns the actor-critic for an observation space, on the CPU, initialised from torch's global generator.
+
+    The arguments after the distribution mean the same as the settings of these names.
 
     Raises:
         OptionError: no network fits the space, or the user's own network does not have the right interface.
     """
     gaussian = isinstance(distribution, DiagonalGaussian)
     outputs = distribution.outputs
-    log_std = nn.Parameter(torch.full((outputs,), config.log_std_init)) if gaussian else None
-    if ":" in config.network:
-        return OwnNetwork(config.network, space, outputs, log_std)
-    if config.network == "cnn" and not is_image(space):
+    log_std = nn.Parameter(torch.full((outputs,), log_std_init)) if gaussian else None
+    if ":" in network:
+        return OwnNetwork(network, space, outputs, log_std)
+    if network == "cnn" and not is_image(space):
         raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
-    if uses_cnn(config, space):
-        return ImageActorCritic(trunk_for(config, space), outputs, log_std)
-    if config.network == "gru":
-        return GRU(input_size(space), outputs, config.hidden, config.activation, log_std)
-    return MLP(input_size(space), outputs, config.hidden, config.activation, log_std, config.shared)
+    if uses_cnn(network, space):
+        return ImageActorCritic(trunk_for(space, trunk, bf16), outputs, log_std)
+    if network == "gru":
+        return GRU(input_size(space), outputs, hidden, activation, log_std)
+    return MLP(input_size(space), outputs, hidden, activation, log_std, shared)
 
 
 class OwnNetwork(nn.Module):
@@ -129,21 +141,21 @@ def _module(name: str, make: Any, arguments: tuple[Any, ...]) -> nn.Module:
     return module
 
 
-def uses_images(config: Config, space: gym.Space) -> bool:
-    return is_image(space) and config.network not in ("mlp", "gru")
+def uses_images(network: str, space: gym.Space) -> bool:
+    return is_image(space) and network not in ("mlp", "gru")
 
 
-def uses_cnn(config: Config, space: gym.Space) -> bool:
-    return uses_images(config, space) and ":" not in config.network
+def uses_cnn(network: str, space: gym.Space) -> bool:
+    return uses_images(network, space) and ":" not in network
 
 
-def network_kind(config: Config, space: gym.Space) -> str:
+def network_kind(network: str, space: gym.Space) -> str:
     """Returns the kind of the network for this space: ``mlp``, ``cnn`` or ``gru``, or ``own`` for a user's."""
-    if ":" in config.network:
+    if ":" in network:
         return "own"
-    if uses_cnn(config, space):
+    if uses_cnn(network, space):
         return "cnn"
-    return "gru" if config.network == "gru" else "mlp"
+    return "gru" if network == "gru" else "mlp"
 
 
 def input_size(space: gym.Space) -> int:

@@ -14,7 +14,6 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from headrace.train.config.settings import Config
 from headrace.train.modules.cnn import NATURE_SIDE, cpu_has_bf16, trunk_for
 from headrace.train.modules.layers import initialised, is_exporting
 from headrace.train.modules.network import input_size, uses_images
@@ -48,11 +47,11 @@ class NormedConvolutions(nn.Module):
     channel.
     """
 
-    def __init__(self, config: Config, space: gym.spaces.Box, actions: int):
+    def __init__(self, space: gym.spaces.Box, actions: int, trunk: str, bf16: bool):
         super().__init__()
         self.scale = 1 / float(space.high.max())
-        self.bf16 = config.bf16
-        convolutions, dense = _layers_of(config, space)
+        self.bf16 = bf16
+        convolutions, dense = _layers_of(space, trunk)
         layers: list[nn.Module] = []
         for layer in convolutions:
             layers += [layer, nn.GroupNorm(1, layer.out_channels), nn.ReLU()]
@@ -69,24 +68,35 @@ class NormedConvolutions(nn.Module):
         return self.head(x.float())
 
 
-def _layers_of(config: Config, space: gym.spaces.Box) -> tuple[list[nn.Conv2d], nn.Linear]:
-    trunk: Any = trunk_for(config, space)
-    if config.trunk == "strided":
+def _layers_of(space: gym.spaces.Box, kind: str) -> tuple[list[nn.Conv2d], nn.Linear]:
+    trunk: Any = trunk_for(space, kind, bf16=False)
+    if kind == "strided":
         return list(trunk.convolutions), trunk.dense
     if min(space.shape[1:]) < NATURE_SIDE:
         return [trunk.conv], trunk.dense
     return [trunk.conv1, trunk.conv2, trunk.conv3], trunk.dense
 
 
-def make_normed_q_network(config: Config, space: gym.Space, actions: int) -> GreedyQNetwork:
+def make_normed_q_network(
+    space: gym.Space,
+    actions: int,
+    *,
+    network: str,
+    hidden: tuple[int, ...],
+    activation: str,
+    trunk: str,
+    bf16: bool,
+) -> GreedyQNetwork:
     """Returns the network for an observation space, on the CPU, initialised from torch's global generator.
+
+    The arguments after the number of actions mean the same as the settings of these names.
 
     Raises:
         OptionError: no network fits the space, or a user's network does not have the required interface.
     """
-    if ":" in config.network:
-        return GreedyQNetwork(OwnQ(config.network, space, actions))
-    if uses_images(config, space):
+    if ":" in network:
+        return GreedyQNetwork(OwnQ(network, space, actions))
+    if uses_images(network, space):
         assert isinstance(space, gym.spaces.Box)
-        return GreedyQNetwork(NormedConvolutions(config, space, actions))
-    return GreedyQNetwork(NormedPerceptron(input_size(space), actions, config.hidden, config.activation))
+        return GreedyQNetwork(NormedConvolutions(space, actions, trunk, bf16))
+    return GreedyQNetwork(NormedPerceptron(input_size(space), actions, hidden, activation))

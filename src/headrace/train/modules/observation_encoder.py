@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
-from headrace.train.config.settings import Config
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.normalisation import ObservationNormaliser
 
@@ -16,20 +15,26 @@ from headrace.train.modules.normalisation import ObservationNormaliser
 class InputEncoder:
     """A function from observations to inputs: images unchanged, others flattened to float32[B, D] and normalised.
 
+    Args:
+        network: the setting of this name, as images are inputs of some networks only.
+        normalise: whether numbers are normalised, by standard deviations of at least ``floor``.
+
     Attributes:
         raw_dtype: the dtype of observations before they are normalised, see `raw_dtype_of`.
     """
 
-    def __init__(self, config: Config, space: gym.Space, device: torch.device):
+    def __init__(
+        self, space: gym.Space, device: torch.device, network: str = "auto", normalise: bool = False, floor: float = 0.0
+    ):
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
             raise OptionError(f"there is no network for the observation space {space}")
-        self.image = uses_images(config, space)
+        self.image = uses_images(network, space)
         self.categories = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
         self.first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
         self.shape: tuple[int, ...] = tuple(space.shape or ()) if self.image else (input_size(space),)
         self.dtype = torch.uint8 if self.image else torch.float32
-        wanted = config.normalise_observations and not self.image and not self.categories
-        floor, self.raw_dtype = config.deviation_floor, raw_dtype_of(config, space)
+        wanted = normalise and not self.image and not self.categories
+        self.raw_dtype = raw_dtype_of(space, normalise)
         self.normaliser = ObservationNormaliser(self.shape[0], device, floor, self.raw_dtype) if wanted else None
         plain = not self.image and not self.categories and space.dtype == np.float32 and len(space.shape or ()) == 1
         self.is_identity = (self.image or plain) and self.normaliser is None
@@ -48,11 +53,11 @@ class InputEncoder:
         return out.copy_(observations.view(out.shape), non_blocking=True)
 
 
-def raw_dtype_of(config: Config, space: gym.Space) -> torch.dtype:
+def raw_dtype_of(space: gym.Space, normalise: bool) -> torch.dtype:
     """Returns the dtype of observations before they are normalised: float64 where float32 would round the space's.
 
     The mean must be subtracted first: seconds since 1970, near 1.7e9, are multiples of 128 in float32.
     """
     kind = np.dtype(space.dtype)
     wide = isinstance(space, gym.spaces.Box) and kind.itemsize >= 4 and kind != np.float32
-    return torch.float64 if wide and config.normalise_observations else torch.float32
+    return torch.float64 if wide and normalise else torch.float32

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.config.settings import Config
 from headrace.train.modules.cnn import Saved, is_image, trunk_for
 from headrace.train.modules.layers import gradient_of, initialised, orthogonal
 from headrace.train.modules.network import OwnNetwork, input_size, uses_images
@@ -92,9 +91,9 @@ class PerceptronQ(Layers):
 class ImageQ(nn.Module):
     """A trunk of convolutions with a `Head`; with a dueling one, the trunk's last layer is twice as wide."""
 
-    def __init__(self, config: Config, space: gym.Space, actions: int, dueling: bool):
+    def __init__(self, space: gym.Space, actions: int, trunk: str, bf16: bool, dueling: bool):
         super().__init__()
-        self.trunk = trunk_for(config, space, 2 if dueling else 1)
+        self.trunk = trunk_for(space, trunk, bf16, 2 if dueling else 1)
         self.head = Head(self.trunk.features, actions, dueling)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -129,23 +128,35 @@ class OwnQ(nn.Module):
         return self.own(x)[0]
 
 
-def make_q_network(config: Config, space: gym.Space, actions: int) -> QNetwork:
+def make_q_network(
+    space: gym.Space,
+    actions: int,
+    *,
+    network: str,
+    hidden: tuple[int, ...],
+    activation: str,
+    trunk: str,
+    bf16: bool,
+    dueling: bool,
+) -> QNetwork:
     """Returns the network for an observation space, on the CPU, initialised from torch's global generator.
+
+    The arguments after the number of actions mean the same as the settings of these names.
 
     Raises:
         OptionError: no network fits the space, or a user's network does not have the required interface.
     """
     q: Any
-    if ":" in config.network:
-        if config.dueling:
-            raise OptionError(f"dueling is for our networks; network={config.network!r} can be so by itself")
-        q = OwnQ(config.network, space, actions)
-    elif config.network == "cnn" and not is_image(space):
+    if ":" in network:
+        if dueling:
+            raise OptionError(f"dueling is for our networks; network={network!r} can be so by itself")
+        q = OwnQ(network, space, actions)
+    elif network == "cnn" and not is_image(space):
         raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
-    elif uses_images(config, space):
-        q = ImageQ(config, space, actions, config.dueling)
+    elif uses_images(network, space):
+        q = ImageQ(space, actions, trunk, bf16, dueling)
     else:
-        q = PerceptronQ(input_size(space), actions, config.hidden, config.activation, config.dueling)
+        q = PerceptronQ(input_size(space), actions, hidden, activation, dueling)
     return QNetwork(q)
 
 

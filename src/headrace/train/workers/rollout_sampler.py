@@ -81,7 +81,7 @@ class RolloutSampler(Sampler):
             closed = forbidden(torch.from_numpy(self._told[MASK]), self.policy.heads)
             slot.forbidden[t] = closed.numpy()
         else:
-            check_declared(self._told, self.pool.spec, self.config)
+            check_declared(self._told, self.pool.spec, self.config.action_masks)
         acted = self._choose(torch.from_numpy(slot.observations[t]), closed)
         self._params[t], actions = acted.params, acted.actions
         slot.actions[t], slot.versions[t] = actions.numpy(), self._version
