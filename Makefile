@@ -80,16 +80,17 @@ format: $(DEV_ENV) ## ruff: put right what it can
 typecheck: $(DEV_ENV) ## pyright
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# the engine and Atari games under the thread sanitizer, then under address + undefined
+# what always runs: under the thread sanitizer the engine, whose threads step all simulators; under address + undefined
+# all simulators, too
 sanitize-build: build/thread/.configured build/address/.configured
 	$(BIN)/cmake --build build/thread -j $(JOBS)
 	$(BIN)/cmake --build build/address -j $(JOBS)
 
-sanitize: sanitize-build ## the C++ tests under sanitizers
+sanitize: sanitize-build ## the C++ tests under sanitizers, a core of them
 	$(BIN)/ctest --test-dir build/thread -j $(JOBS) --output-on-failure
 	$(BIN)/ctest --test-dir build/address -j $(JOBS) --output-on-failure
 
-sanitize-emulator: build/thread-emulator/.configured build/address-emulator/.configured ## the same, the emulator's own code too (nightly)
+sanitize-emulator: build/thread-emulator/.configured build/address-emulator/.configured ## all of them, the emulator's own code too (nightly)
 	for build in thread address; do $(BIN)/cmake --build build/$$build-emulator -j $(JOBS) && \
 	    $(BIN)/ctest --test-dir build/$$build-emulator -j $(JOBS) --output-on-failure || exit; done
 
@@ -142,12 +143,16 @@ $(DEV_ENV): $(DEV_PACKAGES) $(DEV_MODULES)
 	touch $@
 
 # an instrumented emulator takes minutes to build, and it is not ours: `sanitize` links the one of the module
-build/thread/.configured build/address/.configured: $(DEV_MODULES)
+build/address/.configured: $(DEV_MODULES)
 
+FAMILIES_native  := MUJOCO
+FAMILIES_address := ATARI BOX2D MUJOCO
 build/%/.configured: SANITIZER = $(filter thread address,$(subst -, ,$*))
+build/%/.configured: FAMILIES = $(if $(findstring -emulator,$*),ATARI BOX2D MUJOCO,$(FAMILIES_$*))
 build/%/.configured: $(ATARI) $(BOX2D) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
 	$(BIN)/cmake -G Ninja -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
-	    -DHEADRACE_ATARI=$(if $(SANITIZER),ON,OFF) -DHEADRACE_SANITIZE=$(SANITIZER) \
-	    -DHEADRACE_ALE=$(if $(filter thread address,$*),$$(ls -t $(CURDIR)/build/atari-*/ale.cmake 2>/dev/null | head -n 1)) \
+	    $(foreach family,ATARI BOX2D MUJOCO,-DHEADRACE_$(family)=$(if $(filter $(family),$(FAMILIES)),ON,OFF)) \
+	    -DHEADRACE_SANITIZE=$(SANITIZER) -DHEADRACE_CORE_TESTS=$(if $(findstring -emulator,$*),OFF,ON) \
+	    -DHEADRACE_ALE=$(if $(filter address,$*),$$(ls -t $(CURDIR)/build/atari-*/ale.cmake 2>/dev/null | head -n 1)) \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	touch $@

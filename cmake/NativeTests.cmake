@@ -21,8 +21,11 @@ foreach(source IN LISTS native_tests)
   if(family AND NOT TARGET ${simulators})
     continue()
   endif()
-  if(name MATCHES "^test_(atari_machine|atari_fuzz|lanes)$" AND HEADRACE_SANITIZE STREQUAL thread)
+  if(name MATCHES "^test_(atari_machine|atari_fuzz|atari_compose|lanes)$" AND HEADRACE_SANITIZE STREQUAL thread)
     continue()  # they run in one thread
+  endif()
+  if(name MATCHES "^test_(atari_fuzz|lanes)$" AND HEADRACE_CORE_TESTS AND HEADRACE_SANITIZE)
+    continue()  # hundreds of models, or of programs
   endif()
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE headrace_engine)
