@@ -1,4 +1,8 @@
-"""The robots over MuJoCo Warp, on its CPU device: the same code as on a GPU does what MuJoCo does on threads."""
+"""The robots over MuJoCo Warp, on its CPU device: the same code as on a GPU does what MuJoCo does on threads.
+
+Warp compiles kernels of its own for each model, for a minute: by day `test_gymnasium_on_device.py` and
+`test_mujoco_device.py` run one each.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,6 @@ import warp as wp
 import headrace
 from headrace.envs import FAMILIES
 from headrace.errors import OptionError
-from nightly import rest_nightly
 
 ROBOTS = [*FAMILIES["dm_control"], *(name for name in FAMILIES["mujoco"] if name.endswith("-v5"))]
 # tasks whose starts may be refused, which needs the host
@@ -31,7 +34,8 @@ def rows(obs: Any) -> np.ndarray:
     return np.concatenate([np.asarray(part).reshape(len(part), -1) for part in parts], 1)
 
 
-@pytest.mark.parametrize("name", rest_nightly(RUNNING, "FishSwim-v1", "CheetahRun-v1"))
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", RUNNING)
 def test_the_first_steps_are_those_of_threads(name: str) -> None:
     with headrace.make_torch(name, 2, "cpu", seed=3) as device, headrace.make(name, num_envs=2, seed=3) as threads:
         tolerance = ANT if name == "Ant-v5" else TOLERANCE
@@ -55,6 +59,7 @@ def test_most_robots_run_on_devices() -> None:
     assert len(RUNNING) == 38
 
 
+@pytest.mark.nightly
 def test_a_step_of_ant_is_a_few_hundred_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted as a graph has them: what it repeats until all worlds have converged is there once."""
     launched: list[str] = []
@@ -72,6 +77,7 @@ def test_a_step_of_ant_is_a_few_hundred_launches(monkeypatch: pytest.MonkeyPatch
     assert 50 < len(launched) < 400
 
 
+@pytest.mark.nightly
 def test_a_step_frees_all_memory_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """So a graph that Warp knows of holds the temporary arrays of one physics step, however many it has."""
     held, most, given = {}, [0], []

@@ -13,6 +13,7 @@ from headrace.pool.executors.kernels import warps
 from headrace.pool.executors.kernels.build import program_of
 from headrace.pool.executors.kernels.launch import quiet
 from headrace.pool.registry import build_task
+from nightly import rest_nightly
 
 BLOCK = 64  # two warps
 COUNT = 3  # numbers of a `wp.vec3f`
@@ -128,7 +129,7 @@ def test_a_warp_stores_the_numbers_of_its_active_threads_and_no_others(masks, mo
     np.testing.assert_array_equal(out.numpy().reshape(BLOCK, 8), want)
 
 
-@pytest.mark.parametrize("task", ["TagGridWorld-v0", "TagContinuous-v0"])
+@pytest.mark.parametrize("task", rest_nightly(["TagGridWorld-v0", "TagContinuous-v0"], "TagGridWorld-v0"))
 def test_tag_compiled_for_cuda(task, tmp_path):
     built = build_task(task)
     program = program_of(built.kernel, built.spec, "cuda:0")

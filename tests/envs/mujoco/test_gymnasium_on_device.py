@@ -28,7 +28,7 @@ def newton(name: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("task", "tolerance"), rest_nightly([("Reacher-v4", 1e-5), ("Hopper-v5", 1e-4)], ("Hopper-v5", 1e-4))
+    ("task", "tolerance"), rest_nightly([("Reacher-v4", 1e-5), ("Hopper-v5", 1e-4)], ("Reacher-v4", 1e-5))
 )
 def test_equal_seeds_begin_and_go_on_alike(make: Any, task: str, tolerance: float) -> None:
     """Before contacts, which float32 and another engine see otherwise."""
@@ -39,6 +39,7 @@ def test_equal_seeds_begin_and_go_on_alike(make: Any, task: str, tolerance: floa
         assert_alike(device.step(torch.as_tensor(action)), threads.step(action), tolerance)
 
 
+@pytest.mark.nightly
 def test_no_contact_is_felt_before_the_first_step(make: Any, tmp_path: Path) -> None:
     xml = newton("humanoidstandup.xml", tmp_path)
     device = headrace.make_torch("HumanoidStandup-v5", 2, "cpu", seed=2, xml_file=xml)
