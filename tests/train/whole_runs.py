@@ -21,6 +21,7 @@ SMALL: dict[str, Any] = {
     "total_steps": 20_000,
     "log_steps": 500,
     "stop_at_return": None,
+    "evaluate_episodes": 0,
     "tensorboard": False,
     "video": False,
     "checkpoint_seconds": 0.0,

@@ -93,10 +93,11 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         pool.close()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("task", "options"),
     [
-        pytest.param("D1Basic-v1", {}, marks=pytest.mark.nightly),
+        ("D1Basic-v1", {}),
         ("Deathmatch-v1", {"force_speed": True, "delta_button_config": {"TURN_LEFT_RIGHT_DELTA": (3, -10.0, 10.0)}}),
     ],
 )
@@ -140,7 +141,8 @@ def test_rewards_are_envpools(peer: Any, task: str) -> None:
     assert ends or task == "Basic-v1"
 
 
-@pytest.mark.parametrize("task", rest_nightly(["HealthGathering-v1", "D1Basic-v1"], "HealthGathering-v1"))
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", ["HealthGathering-v1", "D1Basic-v1"])
 def test_episodes_of_doing_nothing_are_as_long_as_envpools(peer: Any, make: Any, task: str) -> None:
     """The floor hurts at a pace of its own, so that who stands still dies at the same step; and infos agree."""
 

@@ -23,15 +23,7 @@ train: Any = headrace.train
 CPU = torch.device("cpu")
 VECTORS = gym.spaces.Box(-1, 1, (3,), np.float32)
 IMAGES = gym.spaces.Box(0, 255, (2, 12, 10), np.uint8)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Networks as small as these are slower on several, and far slower where others are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def curiosity(space: gym.Space = VECTORS, **settings: Any) -> Curiosity:
@@ -95,13 +87,13 @@ def test_a_run_goes_on_as_if_undisturbed(tmp_path, algo):
     options = SMALL | {"curiosity": 0.5, "hidden": (16,), "quiet": True, "anneal_learning_rate": False}
     if algo == "a2c":
         del options["minibatch_size"]
-    train("CartPole-v1", algo, run_dir=tmp_path / "whole", **(options | {"total_steps": 2048}))
-    train("CartPole-v1", algo, run_dir=tmp_path / "broken", **(options | {"total_steps": 1024}))
-    resume(tmp_path / "broken", total_steps=2048, quiet=True)
+    train("CartPole-v1", algo, run_dir=tmp_path / "whole", **(options | {"total_steps": 1024}))
+    train("CartPole-v1", algo, run_dir=tmp_path / "broken", **(options | {"total_steps": 512}))
+    resume(tmp_path / "broken", total_steps=1024, quiet=True)
     assert_same_run(tmp_path / "whole", tmp_path / "broken")
     (*_, last) = read_metrics(tmp_path / "whole" / "metrics.jsonl")
     assert last["loss"]["bonus"] > 0 and last["loss"]["curiosity_loss"] > 0
-    train("CartPole-v1", algo, run_dir=tmp_path / "plain", **(options | {"total_steps": 1024, "curiosity": 0.0}))
+    train("CartPole-v1", algo, run_dir=tmp_path / "plain", **(options | {"total_steps": 512, "curiosity": 0.0}))
     (*_, last) = read_metrics(tmp_path / "plain" / "metrics.jsonl")
     assert "bonus" not in last["loss"]
     assert evaluate(tmp_path / "whole", episodes=2).mean_return > 1

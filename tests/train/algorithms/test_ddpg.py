@@ -48,7 +48,7 @@ NORMALISED = {"normalise_observations": True, "normalise_rewards": True}
 TINY = SMALL | {
     "samplers": 0,
     "hidden": (16,),
-    "total_steps": 3000,
+    "total_steps": 1500,
     "learning_starts": 400,
     "replay_ratio": 0.1,
     "replay_size": 1000,
@@ -282,8 +282,6 @@ def test_normalised_runs_learn_from_raw_transitions_by_the_statistics_of_today()
     ("task", "settings"),
     [
         ("Pendulum-v1", {"batch_size": 4}),
-        ("Pendulum-v1", NORMALISED),
-        pytest.param("Pendulum-v1", {}, marks=pytest.mark.nightly),
         pytest.param("TestHunt-v0", NORMALISED, marks=pytest.mark.nightly),
         pytest.param("TestHunt-v0", {}, marks=pytest.mark.nightly),
         pytest.param("TestHunt-v0", {"batch_size": 4}, marks=pytest.mark.nightly),
@@ -292,8 +290,8 @@ def test_normalised_runs_learn_from_raw_transitions_by_the_statistics_of_today()
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task, settings):
     options = TINY | TASKS[task] | settings | {"anneal_learning_rate": False}
     train(task, run_dir=tmp_path / "alone", quiet=True, **options)
-    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1500}))
-    resume(tmp_path / "stopped", quiet=True, total_steps=3000)
+    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 750}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=1500)
     if "batch_size" not in settings:  # a pool of groups continues at another group
         assert_same_run(tmp_path / "alone", tmp_path / "stopped")
     assert facts(tmp_path / "alone")[-1]["loss"]["critic_loss"] > 0
@@ -331,7 +329,7 @@ def test_a_run_goes_on_without_its_replay(tmp_path: Path, capsys):
 
 
 def test_policies_may_have_different_algorithms(tmp_path: Path):
-    options = TINY | HUNT | {"total_steps": 4000}
+    options = TINY | HUNT | {"total_steps": 1500}
     train("TestHunt-v0", run_dir=tmp_path, quiet=True, **options)
     losses = read_metrics(tmp_path / "metrics.jsonl")[-1]["policies"]
     assert set(losses["archer"]["loss"]) == set(DDPG.statistics)

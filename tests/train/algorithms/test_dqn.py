@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +16,6 @@ import headrace
 from device_waits import NothingWaits
 from dqn_updates import IMAGES, SMALL_IMAGES, VECTORS, generator, policy_for, some_transitions
 from headrace.errors import OptionError
-from headrace.train import resume
 from headrace.train.algorithms.dqn import DQN, DQNConfig
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import UpdateRates
@@ -26,7 +26,8 @@ from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.storage.transitions import Transitions
-from whole_runs import SMALL, assert_same_run
+from nightly import rest_nightly
+from whole_runs import SMALL
 
 train: Any = headrace.train
 CPU = torch.device("cpu")
@@ -41,13 +42,7 @@ TINY = SMALL | {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Networks as small as these are slower on several, and far slower where others are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # -- networks ---------------------------------------------------------------------------------------
@@ -316,20 +311,11 @@ def test_unsupported_settings_of_dqn_are_errors(tmp_path):
         make_config("CartPole-v1", algo="dqn", epsilon_end=2.0)
 
 
-def test_a_run_goes_on_as_if_undisturbed(tmp_path):
-    options = TINY | {"target_update": 7, "env_options": {"max_episode_steps": 20}, "quiet": True}
-    options |= {"epsilon_start": 0.3, "epsilon_end": 0.3}  # it would fall with the steps to come, which differ here
-    train("CartPole-v1", "dqn", run_dir=tmp_path / "whole", **options)
-    train("CartPole-v1", "dqn", run_dir=tmp_path / "broken", **(options | {"total_steps": 1536}))
-    resume(tmp_path / "broken", total_steps=3000, quiet=True)
-    assert_same_run(tmp_path / "whole", tmp_path / "broken")
-    path = newest(tmp_path / "broken" / "checkpoints")
-    assert path is not None and float(load(path).state["epsilon"]) == pytest.approx(0.3)
-    assert all(length <= 20 for length in evaluate(tmp_path / "broken", episodes=2).lengths)
+SEEN = ["Catch-v0", "FrozenLake-v1", "MinAtar-Breakout-v1", "MinAtar-Breakout-v1 as numbers"]
+WAYS = list(itertools.product(SEEN, (0, 1)))
 
 
-@pytest.mark.parametrize("samplers", [0, 1])
-@pytest.mark.parametrize("task", ["Catch-v0", "FrozenLake-v1", "MinAtar-Breakout-v1", "MinAtar-Breakout-v1 as numbers"])
+@pytest.mark.parametrize(("task", "samplers"), rest_nightly(WAYS, *WAYS[::3], WAYS[5]))
 def test_it_learns_from_steps(tmp_path, task, samplers):
     """Of vectors, numbers, images, and images that a perceptron takes as vectors."""
     task, _, numbers = task.partition(" ")

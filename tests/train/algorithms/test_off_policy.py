@@ -16,7 +16,6 @@ import headrace
 from collecting import collecting
 from device_waits import NothingWaits
 from headrace.errors import OptionError
-from headrace.train import resume
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import make_policy
@@ -29,7 +28,7 @@ from headrace.train.storage.transitions import Transitions
 from headrace.train.workers.replay_sampler import ReplaySampler
 from nightly import rest_nightly
 from updates import CPU, a_policy, some_transitions
-from whole_runs import SMALL, assert_same_run, facts
+from whole_runs import SMALL, facts
 
 PICTURES = """
 import gymnasium as gym
@@ -212,24 +211,6 @@ def test_a_policy_that_has_learnt_fills_an_empty_replay_itself(tmp_path: Path, s
         assert not trainer.policies[0].distribution.widely
     finally:
         trainer.close()
-
-
-@pytest.mark.parametrize(
-    ("algo", "settings"),  # and DDPG in its own tests
-    rest_nightly(
-        [("td3", {}), ("td3", NORMALISED), ("sac", {}), ("sac", NORMALISED), ("crossq", {})],
-        ("td3", {}),
-        ("sac", NORMALISED),
-    ),
-)
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, algo, settings):
-    options = TINY | settings | {"total_steps": 1400} | ({"policy_delay": 5} if algo == "td3" else {})
-    train("Pendulum-v1", algo, run_dir=tmp_path / "alone", quiet=True, **options)
-    train("Pendulum-v1", algo, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 700}))
-    resume(tmp_path / "stopped", quiet=True, total_steps=1400)
-    assert_same_run(tmp_path / "alone", tmp_path / "stopped")
-    losses = facts(tmp_path / "alone")[-1]["loss"]
-    assert losses["critic_loss"] > 0 and losses["actor_loss"] != 0
 
 
 @pytest.mark.parametrize("precision", ["highest", "medium"])

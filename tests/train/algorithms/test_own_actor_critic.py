@@ -10,12 +10,8 @@ import torch
 
 import headrace
 from headrace.errors import OptionError
-from headrace.train import resume
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.play.evaluate import evaluate
-from nightly import rest_nightly
 from updates import a_policy, some_transitions
-from whole_runs import assert_same_run
 
 train: Any = headrace.train
 OWN = """
@@ -122,16 +118,6 @@ def test_it_learns_what_our_own_network_of_the_same_weights_learns(algo, own):
     torch.testing.assert_close(measured[0], measured[1], rtol=1e-4, atol=1e-5)
     inputs = torch.randn(9, batch.inputs.shape[1])
     torch.testing.assert_close(ours.network(inputs)[0], theirs.network(inputs)[0], rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("algo", rest_nightly(["sac", "td3", "ddpg"], "sac"))
-def test_a_stopped_run_continues_as_if_left_alone(algo, own, tmp_path):
-    options = SMALL | {"network": f"{own}:single"}
-    train("Pendulum-v1", algo, run_dir=tmp_path / "alone", quiet=True, **options)
-    train("Pendulum-v1", algo, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 300}))
-    resume(tmp_path / "stopped", quiet=True, total_steps=600)
-    assert_same_run(tmp_path / "alone", tmp_path / "stopped")
-    assert len(evaluate(tmp_path / "alone", 2).returns) == 2
 
 
 @pytest.mark.parametrize(

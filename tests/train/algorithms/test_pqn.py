@@ -15,30 +15,19 @@ from torch import nn
 import headrace
 from collecting import CPU, collecting
 from headrace.errors import OptionError
-from headrace.train import resume
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.pqn import PQN, PQNConfig
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
-from headrace.train.runs.checkpoint import load, newest
 from headrace.train.storage.samples import Samples
-from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
 VECTORS = gym.spaces.Box(-1, 1, (3,), np.float32)
 SMALL_IMAGES = gym.spaces.Box(0, 1, (2, 12, 10), np.uint8)
 IMAGES = gym.spaces.Box(0, 255, (2, 44, 41), np.uint8)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Networks as small as these are slower on several, and far slower where others are busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def policy_for(space: gym.Space = VECTORS, actions: int = 4, **settings: Any) -> PQN:
@@ -170,17 +159,6 @@ def test_unsupported_settings_of_pqn_are_errors():
             train("CartPole-v1", "pqn", quiet=True, total_steps=100, run_dir="never", **settings)
     with pytest.raises(OptionError, match="continuous"):
         train("Pendulum-v1", "pqn", quiet=True, total_steps=100, run_dir="never")
-
-
-def test_a_run_goes_on_as_if_undisturbed(tmp_path):
-    options = SMALL | {"hidden": (16,), "epochs": 2, "quiet": True, "anneal_learning_rate": False}
-    options |= {"epsilon_start": 0.3, "epsilon_end": 0.3}  # it would fall with the steps to come, which differ here
-    train("CartPole-v1", "pqn", run_dir=tmp_path / "whole", **(options | {"total_steps": 3000}))
-    train("CartPole-v1", "pqn", run_dir=tmp_path / "broken", **(options | {"total_steps": 1536}))
-    resume(tmp_path / "broken", total_steps=3000, quiet=True)
-    assert_same_run(tmp_path / "whole", tmp_path / "broken")
-    path = newest(tmp_path / "broken" / "checkpoints")
-    assert path is not None and float(load(path).state["epsilon"]) == pytest.approx(0.3)
 
 
 def test_it_learns_to_balance_a_pole(tmp_path):

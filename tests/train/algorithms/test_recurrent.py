@@ -89,9 +89,9 @@ def test_a_stopped_recurrent_run_continues_as_if_left_alone(tmp_path: Path):
         "num_steps": 7,
         "log_steps": 56,
     }
-    train("Recall-v0", run_dir=tmp_path / "alone", **(options | {"total_steps": 56 * 40}))
-    train("Recall-v0", run_dir=tmp_path / "stopped", **(options | {"total_steps": 56 * 13}))
-    resume(tmp_path / "stopped", quiet=True, total_steps=56 * 40)
+    train("Recall-v0", run_dir=tmp_path / "alone", **(options | {"total_steps": 56 * 12}))
+    train("Recall-v0", run_dir=tmp_path / "stopped", **(options | {"total_steps": 56 * 5}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=56 * 12)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
 
 
