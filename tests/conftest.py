@@ -156,6 +156,17 @@ def _full_precision() -> None:
             torch.use_deterministic_algorithms(False)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Networks of tests are slower on several threads, and far slower where others are busy."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 Make = Callable[..., Any]
 
 

@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,23 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+def wait_for(done: Callable[[], Any], seconds: float = 90.0) -> Any:
+    """Returns what ``done()`` returns once that is true."""
+    until = time.monotonic() + seconds
+    while not (found := done()):
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.02)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of this number that has not ended; one that nobody has waited for has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _program(words: list[str]) -> tuple[str, str, list[str]]:

@@ -18,13 +18,14 @@ from nightly import rest_nightly
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PROGRAMS = sorted(EXAMPLES.glob("*.py"))
-QUICK_PROGRAMS = [path for path in PROGRAMS if path.name != "tag_plane.py"]  # most of which is as in tag_grid.py
+QUICK_PROGRAMS = ("envpool_style.py", "guard_and_thieves.py", "kernel_environment.py", "ppo.py", "sac.py")
+ALWAYS = [EXAMPLES / name for name in QUICK_PROGRAMS]
 ARGUMENTS = {
     "cartpole_10000.py": ["--total-steps", "40000", "--num-envs", "1000"],
     "doorkey.py": ["2048"],
     "guard_and_thieves.py": ["10000"],
     "kernel_environment.py": ["20000"],
-    "ppo.py": ["--total-steps", "8192"],
+    "ppo.py": ["--total-steps", "4096"],
     "ppo_in_a_page.py": ["--total-steps", "81920"],
     "ppo_jax.py": ["--total-steps", "8192"],
     "sac.py": ["--total-steps", "600", "--learning-starts", "400", "--updates-per-step", "0.25"],
@@ -37,7 +38,7 @@ QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video", "samplers"
 """settings in which a quick run differs from what the command says, or that are chosen when it begins"""
 
 
-@pytest.mark.parametrize("program", rest_nightly(PROGRAMS, *QUICK_PROGRAMS), ids=lambda path: path.name)
+@pytest.mark.parametrize("program", rest_nightly(PROGRAMS, *ALWAYS), ids=lambda path: path.name)
 def test_example_runs(program: Path, tmp_path: Path) -> None:
     if "jax" in program.name:
         pytest.importorskip("jax")
@@ -53,6 +54,7 @@ def test_example_runs(program: Path, tmp_path: Path) -> None:
             assert {k: v for k, v in asked.items() if k not in QUICK} == {k: config[k] for k in config.keys() - QUICK}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("program", ["ppo.py", "sac.py"])
 def test_one_file_learners_run_over_gymnasiums_environments(program: str, tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLES / program), "--vec", "gymnasium", *ARGUMENTS[program]]

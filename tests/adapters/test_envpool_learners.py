@@ -12,7 +12,6 @@ from typing import Any
 import dm_env
 import numpy as np
 import pytest
-from dm_env import specs
 
 
 def listed(info: dict[str, Any], rows: int) -> list[dict[str, Any]]:
@@ -194,68 +193,6 @@ def test_trajectories_as_envpools_impala_unrolls_them(envpool: Any, task: str) -
     np.testing.assert_array_equal(discounts == 0, last)
     if task == "CartPole-v1":
         assert min(finished) >= 8
-    env.close()
-
-
-def test_a_batch_as_acmes_loop_steps_it(envpool: Any) -> None:
-    """Made a batched dm_env environment by its user, which starts all anew as soon as one is over."""
-
-    class Batch(dm_env.Environment):
-        def __init__(self, environment: Any):
-            self.environment = environment
-            self.rows = len(environment.all_env_ids)
-            self.over = True
-
-        def reset(self) -> Any:
-            self.over = False
-            obs, _ = self.environment.reset()
-            kinds = np.full(self.rows, dm_env.StepType.FIRST, np.int32)
-            return dm_env.TimeStep(kinds, np.zeros(self.rows, np.float32), np.ones(self.rows, np.float32), obs)
-
-        def step(self, action: Any) -> Any:
-            if self.over:
-                return self.reset()
-            obs, reward, term, trunc, _ = self.environment.step(action)
-            done = term + trunc
-            self.over = any(done)
-            return dm_env.TimeStep((done + 1).astype(np.int32), reward, (1 - done).astype(np.float32), obs)
-
-        def observation_spec(self) -> Any:
-            space = self.environment.observation_space
-            return specs.BoundedArray(space.shape, "float32", space.low, space.high, "observation")
-
-        def action_spec(self) -> Any:
-            space = self.environment.action_space
-            return specs.BoundedArray(space.shape, space.dtype, space.low, space.high, "action")
-
-    env = Batch(envpool.make("Hopper-v4", env_type="gym", num_envs=3, seed=2))
-    rng, episodes = np.random.default_rng(0), 0
-    for _ in range(150):
-        ts = env.step(rng.uniform(-1, 1, (3, *env.action_spec().shape)).astype(np.float32))
-        assert ts.observation.shape == (3, *env.observation_spec().shape)
-        if ts.first().any():
-            assert ts.first().all()
-            for row in ts.observation.astype(np.float32):
-                env.observation_spec().validate(row)
-                assert abs(row[0] - 1.25) < 0.01  # a new episode's height
-        episodes += bool(ts.last().any())
-    assert episodes >= 2
-    env.environment.close()
-
-
-@pytest.mark.nightly
-def test_tianshou(envpool: Any) -> None:
-    data = pytest.importorskip("tianshou.data")
-    env = envpool.make("CartPole-v1", env_type="gymnasium", num_envs=5, seed=0)
-    algorithms = pytest.importorskip("tianshou.algorithm.random")
-    policy = algorithms.MARLRandomDiscreteMaskedOffPolicyAlgorithm(action_space=env.action_space).policy
-    buffer = data.VectorReplayBuffer(500, len(env))
-    collector = data.Collector(policy, env, buffer)
-    collector.reset()
-    stats = collector.collect(n_step=200, random=True)
-    assert stats.n_collected_steps >= 200
-    assert len(buffer) >= 200
-    assert buffer.obs.shape[1:] == env.observation_space.shape
     env.close()
 
 

@@ -62,14 +62,7 @@ def told(infos: Any) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # networks are too small to share out
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

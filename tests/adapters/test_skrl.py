@@ -23,18 +23,10 @@ from skrl.utils.model_instantiators.torch import categorical_model, deterministi
 import headrace
 from headrace.adapters.skrl import HeadraceWrapper
 from headrace.errors import OptionError
-from nightly import rest_nightly
 
 MAKERS: dict[str, Callable[..., Any]] = {"pool": headrace.make, "torch pool": headrace.make_torch}
 both = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def agent_for(env: HeadraceWrapper, folder: Path) -> Any:
@@ -77,7 +69,8 @@ def mean_length(env: HeadraceWrapper, agent: Any, steps: int = 500) -> float:
     return steps * env.num_envs / ends
 
 
-@pytest.mark.parametrize("make", rest_nightly(MAKERS.values(), headrace.make), ids=MAKERS)
+@pytest.mark.nightly
+@both
 def test_ppo_learns(make: Callable[..., Any], tmp_path: Path) -> None:
     set_seed(1)
     env = HeadraceWrapper(make("CartPole-v1", num_envs=16, seed=0, autoreset="same_step"))

@@ -30,12 +30,7 @@ def env_of(make: Callable[..., Any], task: Any, num_envs: int = 4, **options: An
     return HeadraceEnv(make(task, num_envs=num_envs, seed=3, autoreset="same_step", **options))
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 TASKS = [

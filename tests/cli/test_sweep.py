@@ -69,8 +69,9 @@ def started(folder: Path) -> Program:
     return process
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("forked_runs")
-@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_sweep_continues(tmp_path: Path, how: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "sweep"
     process = started(folder)

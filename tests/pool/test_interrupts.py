@@ -25,7 +25,7 @@ import multi_agent_games  # noqa: F401  (registers the tasks)
 from headrace.errors import ClosedError, SequenceError
 
 N = 6
-ALARMS = 400
+ALARMS = 200
 
 
 class Alarm(BaseException):

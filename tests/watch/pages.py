@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -85,24 +83,6 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
-
-
-def wait_for(done: Callable[[], Any], seconds: float = 90.0) -> Any:
-    """Returns what ``done()`` returns once that is true."""
-    until = time.monotonic() + seconds
-    while not (found := done()):
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    """Whether there is a process of this number, that has not ended."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 def write_sweep(path: Path, trials: int = 12) -> Path:

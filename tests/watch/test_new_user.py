@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import serving, wait_for
+from pages import serving
 
 import headrace
+from programs import wait_for
 
 PATIENCE = 300.0  # seconds for a run, on a machine that has other things to do
 RETURN, AGENT = "section[aria-label=Return]", "section[aria-label='The agent']"

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import get, wait_for, write_run
+from pages import get, write_run
 
 from headrace.errors import OptionError
 from headrace.watch.notebook import show
+from programs import wait_for
 
 
 def test_a_frame_shows_the_page_until_it_is_closed(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import line, serving, wait_for, write_run, write_sweep
+from pages import line, serving, write_run, write_sweep
 
 from headrace.studies.tuning.measure import Probe, Size
 from headrace.studies.tuning.tune import Tuning
 from headrace.train.runs.events import EventLog
-from programs import Program
+from programs import Program, wait_for
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 Open = Callable[..., Any]

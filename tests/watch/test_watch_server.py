@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from pages import get, is_alive, line, serving, wait_for, write_run
+from pages import get, line, serving, write_run
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
@@ -29,7 +29,7 @@ from headrace.train.runs import lock
 from headrace.watch import players
 from headrace.watch.players import Players
 from headrace.watch.run import Run
-from programs import Program
+from programs import Program, is_alive, wait_for
 
 HOSTILE = "<img src=x onerror=alert(1)>&'\""
 TWO = ["http://here/", "http://there/"]

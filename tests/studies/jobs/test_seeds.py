@@ -59,7 +59,6 @@ def test_seeds_are_chosen_by_number_or_name() -> None:
             chosen_seeds(wrong)
 
 
-@pytest.mark.nightly
 @pytest.mark.usefixtures("forked_runs")
 def test_each_learns_as_it_does_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     parent = tmp_path / "seeds"
@@ -107,6 +106,7 @@ def started(parent: Path, *more: str) -> Program:
     return process
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("forked_runs")  # those that go on
 def test_ctrl_c_ends_all_with_checkpoints_and_they_go_on(tmp_path: Path) -> None:
     process = started(tmp_path / "seeds")

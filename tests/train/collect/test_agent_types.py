@@ -88,7 +88,7 @@ def test_telling_types_apart_does_not_wait_for_the_device() -> None:
 
 @pytest.mark.parametrize("batch_size", rest_nightly([0, 4], 0), ids=["device", "host"])
 def test_they_are_in_the_metrics_where_types_share_a_policy(tmp_path: Path, batch_size: int) -> None:
-    options = SMALL | SHARED | {"total_steps": 3000, "anneal_learning_rate": False, "batch_size": batch_size}
+    options = SMALL | SHARED | {"total_steps": 1024, "anneal_learning_rate": False, "batch_size": batch_size}
     train(TASK, run_dir=tmp_path / "alone", quiet=True, **options)
     policy = read_metrics(tmp_path / "alone" / "metrics.jsonl")[-1]["policies"]["all"]
     assert set(policy["types"]) == set(TYPES) and policy["types"]["tagger"]["length"] == policy["length"]
@@ -96,13 +96,13 @@ def test_they_are_in_the_metrics_where_types_share_a_policy(tmp_path: Path, batc
     apart = read_metrics(tmp_path / "apart" / "metrics.jsonl")[-1]["policies"]
     assert set(apart) == set(TYPES) and "types" not in apart["tagger"]
     if batch_size == 0:
-        train(TASK, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1536}))
-        resume(tmp_path / "stopped", quiet=True, total_steps=3000)
+        train(TASK, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 512}))
+        resume(tmp_path / "stopped", quiet=True, total_steps=1024)
         assert_same_run(tmp_path / "alone", tmp_path / "stopped")
 
 
 def test_processes_together_tell_of_all_their_episodes(tmp_path: Path) -> None:
-    options = SMALL | SHARED | {"total_steps": 2000, "devices": ("cpu", "cpu"), "torch_threads": 1}
+    options = SMALL | SHARED | {"total_steps": 1024, "devices": ("cpu", "cpu"), "torch_threads": 1}
     train(TASK, run_dir=tmp_path, quiet=True, **options)
     line = read_metrics(tmp_path / "metrics.jsonl")[-1]
     types = line["policies"]["all"]["types"]
@@ -111,7 +111,7 @@ def test_processes_together_tell_of_all_their_episodes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["picture", "lines"])
 def test_the_dashboard_shows_each_agent_type(tmp_path: Path, terminal: bool) -> None:
-    options: dict[str, Any] = SMALL | SHARED | {"total_steps": 2000}
+    options: dict[str, Any] = SMALL | SHARED | {"total_steps": 1024}
     config = make_config(TASK, **options)
     trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     dashboard, screen = Dashboard(io.StringIO()), io.StringIO()

@@ -177,10 +177,10 @@ def test_an_asynchronous_pool_gives_the_same_samples(task):
 
 @pytest.mark.parametrize("task", rest_nightly(GAMES, "TestHunt-v0"))
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
-    options = SMALL | {"total_steps": 3000, "anneal_learning_rate": False} | GAMES[task]
+    options = SMALL | {"total_steps": 1024, "anneal_learning_rate": False} | GAMES[task]
     train(task, run_dir=tmp_path / "alone", quiet=True, **options)
-    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 1500}))
-    resume(tmp_path / "stopped", quiet=True, total_steps=3000)
+    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 512}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=1024)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
 
 
@@ -192,7 +192,7 @@ def test_weights_stay_finite_when_all_agents_of_a_policy_have_left(tmp_path: Pat
         "TagContinuous-v0",
         algo,
         run_dir=tmp_path,
-        total_steps=2_000,
+        total_steps=800,
         video=False,
         tensorboard=False,
         quiet=True,
@@ -276,7 +276,7 @@ def test_a2c_is_one_update_from_all_of_a_rollout(tmp_path: Path):
 
 
 def test_ppo_clips_once_the_policy_has_moved(tmp_path: Path):
-    options = SMALL | {"total_steps": 2000, "epochs": 10, "learning_rate": 1e-2} | GAMES["TagGridWorld-v0"]
+    options = SMALL | {"total_steps": 512, "epochs": 10, "learning_rate": 1e-2} | GAMES["TagGridWorld-v0"]
     train("TagGridWorld-v0", run_dir=tmp_path, quiet=True, **options)
     clipped = [line["policies"]["tagger"]["loss"]["clip_fraction"] for line in read_metrics(tmp_path / "metrics.jsonl")]
     assert max(clipped) > 0.05

@@ -19,7 +19,7 @@ from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
-SHORT = SMALL | {"total_steps": 2048, "quiet": True}
+SHORT = SMALL | {"total_steps": 512, "quiet": True}
 
 
 def nothing(step: Step) -> Any:
@@ -72,12 +72,12 @@ def test_returns_are_the_games_and_values_are_of_the_functions(tmp_path: Path, c
     assert json.loads((run / "config.json").read_text())["reward"] == "<given>:nothing"
 
 
-@pytest.mark.parametrize("algo", ["dqn", "ppo"])
+@pytest.mark.parametrize("algo", rest_nightly(["dqn", "ppo"], "dqn"))
 def test_samplers_have_the_function_too(tmp_path: Path, algo: str):
     """A lambda of a test is no name that another process could import."""
     settings: dict[str, Any] = {
         "samplers": 1,
-        "total_steps": 3000,
+        "total_steps": 1200,
         "evaluate_episodes": 0,
         "viewer": False,
         "video": False,
@@ -95,9 +95,9 @@ def test_samplers_have_the_function_too(tmp_path: Path, algo: str):
 def test_a_run_goes_on_with_the_function_given_again(tmp_path: Path):
     train("CartPole-v1", **SHORT, run_dir=tmp_path / "run", reward=nothing)
     with pytest.raises(OptionError, match=r"reward is nothing, an object .* pass it again, reward="):
-        resume(tmp_path / "run", total_steps=4096, quiet=True)
+        resume(tmp_path / "run", total_steps=1024, quiet=True)
     memo = Memo()
-    assert resume(tmp_path / "run", total_steps=4096, quiet=True, reward=memo).steps == 4096
+    assert resume(tmp_path / "run", total_steps=1024, quiet=True, reward=memo).steps == 1024
     assert memo.seen
 
 
@@ -105,13 +105,13 @@ def test_a_file_names_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file = tmp_path / "mine.py"
     file.write_text("def half(step):\n    return step.reward / 2\n")
     train("CartPole-v1", **SHORT, run_dir=tmp_path / "run", reward=f"{file}:half")
-    assert resume(tmp_path / "run", total_steps=4096, quiet=True).steps == 4096
+    assert resume(tmp_path / "run", total_steps=1024, quiet=True).steps == 1024
     other = tmp_path / "theirs.py"
     other.write_text("def half(step):\n    return step.reward / 2\n")
     config = tmp_path / "run" / "config.json"
     config.write_text(config.read_text().replace("mine.py", "theirs.py"))
     with pytest.raises(TrustError, match=r"theirs\.py"):
-        resume(tmp_path / "run", total_steps=8192, quiet=True)
+        resume(tmp_path / "run", total_steps=2048, quiet=True)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from headrace.train.play.evaluate import evaluate
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.folder import RunFolder
+from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train
@@ -116,15 +117,15 @@ def test_the_past_stays_covered(kept):
     assert len(drawn.unique()) == kept
 
 
-@pytest.mark.parametrize("task", [TASK, "TagGridWorld-v0"])
+@pytest.mark.parametrize("task", rest_nightly([TASK, "TagGridWorld-v0"], TASK))
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
-    options = FREQUENT | {"anneal_learning_rate": False, "total_steps": 1200, "log_steps": 1, "epochs": 2}
+    options = FREQUENT | {"anneal_learning_rate": False, "total_steps": 640, "log_steps": 1, "epochs": 2}
     if task != TASK:
         options |= {"policies": {"a": {"agents": [0, 1]}, "b": {"agents": [2, 3], "copies": "a"}, "runner": {}}}
         options |= {"env_options": {"num_taggers": 4, "max_episode_steps": 9}, "network": "gru", "hidden": (8,)}
     train(task, run_dir=tmp_path / "alone", quiet=True, **options)
-    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 600}))
-    resume(tmp_path / "stopped", quiet=True, total_steps=1200)
+    train(task, run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 384}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=640)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
     one, two = (load(newest(tmp_path / name / "checkpoints")).state for name in ("alone", "stopped"))  # type: ignore[arg-type]
     pools = [name for name in one if name.startswith("versions.")]
@@ -149,6 +150,7 @@ def test_a_run_that_was_over_when_it_was_killed_is_reported_whole(tmp_path: Path
     assert line["policies"]["past"]["version"] == version and line["policies"]["learner"]["loss"]
 
 
+@pytest.mark.nightly
 def test_it_learns_to_beat_its_first_version(tmp_path: Path):
     settings = {"num_envs": 64, "num_steps": 16, "minibatch_size": 512, "total_steps": 60_000, "learning_rate": 3e-3}
     options = SMALL | settings | {"policies": PAST, "copy_every": 5000, "copies_kept": 6, "checkpoint_seconds": 60.0}

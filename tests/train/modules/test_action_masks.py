@@ -233,7 +233,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", rest_nightly(WAYS, "ppo with samplers", "pqn", "dqn", "dqn with samplers"))
+@pytest.mark.parametrize("name", rest_nightly(WAYS, "ppo with samplers", "dqn"))
 def test_gymnasiums_environments_are_never_asked_for_what_they_forbid(name, tmp_path: Path):
     """The environment raises where a closed door is taken; what is shown is worth twice any other."""
     settings = SMALL | {"total_steps": 2000, "learning_rate": 5e-3, "hidden": (32,)} | WAYS[name]
@@ -257,7 +257,8 @@ def test_videos_show_allowed_actions_only(tmp_path: Path, capsys):
     assert "video" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("task", rest_nightly(TASKS, "TestGate-v0"))
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", TASKS)
 def test_a_resumed_run_is_the_same(task, tmp_path: Path):
     options = SMALL | {"quiet": True, "anneal_learning_rate": False, "epochs": 2, "log_steps": 200}
     train(task, run_dir=tmp_path / "whole", **(options | {"total_steps": 1200}))

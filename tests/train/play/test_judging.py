@@ -17,6 +17,7 @@ import headrace
 from headrace.cli.main import main
 from headrace.train.play.judging import compare, describe_checkpoint
 from headrace.train.runs.folder import RunFolder
+from nightly import rest_nightly
 
 TINY: dict[str, Any] = {"stop_at_return": None, "tensorboard": False, "viewer": False, "video": False, "seed": 1}
 WAYS = {
@@ -60,7 +61,7 @@ def stops(after: int) -> Any:
     return lambda training, line: training.stop() if line["step"] >= after else None
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", rest_nightly(WAYS, "in turn", "workers"))
 def test_the_last_weights_are_evaluated_however_the_run_ends(way: str, tmp_path: Path, capfd: Any) -> None:
     ends: dict[str, Any] = {"total_steps": 2000}
     if way != "several processes":  # which know no callbacks

@@ -14,6 +14,7 @@ from headrace.train.play.agent import load_checkpoint
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
+from nightly import rest_nightly
 
 TINY: dict[str, Any] = {
     "num_envs": 4, "hidden": (8,), "total_steps": 256, "stop_at_return": None, "tensorboard": False, "video": False,
@@ -27,10 +28,11 @@ def trained(folder, algo: str, **settings: Any) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("samplers", [0, 1])
-@pytest.mark.parametrize(
-    ("algo", "how"), [("crossq", {}), ("td3", {}), ("ppo", {"normalise_observations": True, "normalise_values": True})]
-)
+NORMALISED = {"normalise_observations": True, "normalise_values": True}
+WAYS = [(*way, samplers) for way in (("crossq", {}), ("td3", {}), ("ppo", NORMALISED)) for samplers in (0, 1)]
+
+
+@pytest.mark.parametrize(("algo", "how", "samplers"), rest_nightly(WAYS, WAYS[1], WAYS[2], WAYS[5]))
 def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
     how = {"normalise_observations": False, **how} if algo == "ppo" else how
     source = trained(tmp_path / "source", algo, samplers=0, **how)

@@ -116,10 +116,12 @@ def test_the_run_stops_with_a_checkpoint_and_goes_on(tmp_path: Path, kind: str, 
 def test_closing_the_terminal_stops_the_run_with_a_checkpoint(tmp_path: Path) -> None:
     ours, its = pty.openpty()
     run = start(tmp_path, "ppo", stdout=its, stderr=its)
+    os.killpg(run.pid, signal.SIGSTOP)  # what a run writes between the two fails, and the run with it
     os.close(its)
     os.close(ours)
     os.killpg(run.pid, signal.SIGHUP)
-    assert run.wait(120) == 130
+    os.killpg(run.pid, signal.SIGCONT)
+    assert run.wait(120) in (130, 120)  # Python's own status where last words find no terminal
     assert end_of(tmp_path)["kind"] == "interrupted"
 
 

@@ -36,7 +36,7 @@ gym.register("Mine-v1", entry_point="__main__:Mine", max_episode_steps=20)
 headrace.register("Own-v0", build)
 """
 TASKS = ("Mine-v0", "Mine-v1", "Own-v0")
-SAMPLERS = 'algo="sac", samplers=1, learning_starts=10'
+SAMPLERS = 'algo="sac", samplers=1, actor_device="", learning_starts=10'
 KERNELS = Path(__file__).parents[3] / "examples" / "kernel_environment.py"
 TRAIN = f'headrace.train("TargetCart-v0", "dqn", samplers=1, learning_starts=10, {SETTINGS})'
 

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -22,7 +21,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.processes import page
 from headrace.train.processes.page import Page, address_of, page_of
 from headrace.train.runs.folder import RunFolder
-from programs import Program
+from programs import Program, is_alive, wait_for
 
 OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 TINY: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "total_steps": 64}
@@ -62,20 +61,6 @@ def get(url: str) -> str:
         return answer.read().decode()
 
 
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "nothing happened"
-        time.sleep(0.02)
-
-
 @pytest.mark.usefixtures("server")
 def test_who_comes_first_starts_a_server_that_outlives_the_run(run):
     door = Page(run)
@@ -95,7 +80,7 @@ def test_who_comes_first_starts_a_server_that_outlives_the_run(run):
         assert get(door.address).split()[0] == again  # somebody may still look
     finally:
         for pid in pids:
-            if lives(pid):
+            if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
 
 

@@ -17,6 +17,7 @@ from headrace.errors import OptionError, WorkerError
 from headrace.train.processes import supervisor as supervisor_module
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.supervisor import Supervisor
+from programs import wait_for
 
 
 def deaf_to_all(counters: Counters, restarts: int) -> None:
@@ -36,13 +37,6 @@ def fails_at_first(counters: Counters, restarts: int) -> None:
 
 def misconfigured(counters: Counters, restarts: int) -> None:
     raise OptionError("no such thing")
-
-
-def wait_for(condition, seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "nothing happened"
-        time.sleep(0.01)
 
 
 def supervise(supervisor: Supervisor, target, counters: Counters) -> None:

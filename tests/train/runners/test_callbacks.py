@@ -66,7 +66,7 @@ class Diary(Callback):
         self._note(f"end {reason}", training)
 
 
-@pytest.mark.parametrize("case", RUNS)
+@pytest.mark.parametrize("case", rest_nightly(RUNS, "in turn", "replay", "rollouts"))
 def test_every_moment_of_every_kind_of_run(tmp_path: Path, case: str):
     task, settings = RUNS[case]
     diary = Diary()
@@ -90,7 +90,7 @@ def test_a_callback_that_does_nothing_changes_nothing(tmp_path: Path):
     assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
-@pytest.mark.parametrize("case", rest_nightly(RUNS, "on the host", "replay", "rollouts"))
+@pytest.mark.parametrize("case", rest_nightly(RUNS, "on the host", "rollouts"))
 def test_stop_ends_a_run_that_can_be_resumed(tmp_path: Path, case: str):
     task, settings = RUNS[case]
 

@@ -27,8 +27,6 @@ from headrace.errors import OptionError, WorkerError
 from headrace.train import resume
 from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
-from headrace.train.config.merge import only
-from headrace.train.config.registry import find_settings
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.normalisation import RunningStatistics
@@ -40,12 +38,11 @@ from headrace.train.runners.process_group import ProcessGroup, _parcel
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.samples import minibatches
 from nightly import rest_nightly
-from programs import Program
+from programs import Program, is_alive
 from whole_runs import SMALL, assert_same_run, facts, wait_for_lines, weights
 
 train: Any = headrace.train
 CPU = torch.device("cpu")
-NETWORKS = ["ppo", "ddpg", "crossq", "a network that counts"]
 TWO: dict[str, Any] = SMALL | {"devices": ("cpu", "cpu"), "torch_threads": 1}
 HIDE, SHOW = b"\x1b[?25l", b"\x1b[?25h"  # a terminal's cursor
 SCRIPT = """
@@ -71,14 +68,6 @@ def workers(parent: int) -> list[int]:
 
 def children(parent: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether it runs; one whose parent has not yet asked for its status does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def wait_until_gone(pids: list[int]) -> None:
@@ -179,15 +168,11 @@ class Counting(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("algo", rest_nightly(NETWORKS, "ppo", NETWORKS[-1]))
-def test_both_processes_hold_the_same_network(tmp_path, algo):
+def test_both_processes_hold_the_same_network(tmp_path):
+    """Also what it counts itself; for the networks of all algorithms see `test_torchrun`."""
+    (tmp_path / "mine.py").write_text(COUNTING)
     options = TWO | {"normalise_observations": True, "normalise_rewards": True, "target_kl": 0.02, "num_steps": 64}
-    if algo in ("ddpg", "crossq"):
-        options |= {"algo": algo, "learning_starts": 256, "replay_ratio": 0.1, "hidden": (8,)}
-        options = only(find_settings(algo), options | ({"critic_hidden": (8,)} if algo == "crossq" else {}))
-    if algo == "a network that counts":
-        (tmp_path / "mine.py").write_text(COUNTING)
-        options["network"] = f"{tmp_path / 'mine.py'}:Counting"
+    options["network"] = f"{tmp_path / 'mine.py'}:Counting"
     config = make_config("Pendulum-v1", **options, env_options={"max_episode_steps": 50})
     store = _store()
     context = worker_context()
@@ -204,7 +189,8 @@ def test_both_processes_hold_the_same_network(tmp_path, algo):
         assert name == "own" or torch.equal(tensor, two[name]), name
 
 
-@pytest.mark.parametrize("told", rest_nightly(["one process", "a terminal's processes"], "a terminal's processes"))
+@pytest.mark.nightly
+@pytest.mark.parametrize("told", ["one process", "a terminal's processes"])
 def test_ctrl_c_ends_all_and_a_resumed_run_is_the_same(tmp_path, told):
     options = TWO | {"normalise_observations": True, "epochs": 2, "log_steps": 1, "anneal_learning_rate": False}
     process = start(tmp_path, "Pendulum-v1", options | {"total_steps": 100_000_000})

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -33,13 +32,6 @@ headrace.train("CartPole-v1", total_steps=10**9, run_dir=sys.argv[1], checkpoint
 """
 
 
-def wait_for(condition, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "nothing happened"
-        time.sleep(0.02)
-
-
 # -- one process at a time -----------------------------------------------------------------------
 
 
@@ -47,7 +39,7 @@ def test_a_run_that_is_trained_cannot_be_resumed_until_its_process_is_dead(tmp_p
     path = tmp_path / "run"
     process = programs.Program([sys.executable, "-c", TRAIN, str(path)], stdout=subprocess.DEVNULL)
     try:
-        wait_for(lambda: checkpoints.newest(path / "checkpoints"))
+        programs.wait_for(lambda: checkpoints.newest(path / "checkpoints"))
         assert RunFolder(path).holder == f"process {process.pid}"
         before = (path / "config.json").read_text()
         with pytest.raises(OptionError, match=f"is being trained by process {process.pid}"):

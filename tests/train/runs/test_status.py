@@ -21,7 +21,7 @@ from headrace.train.runs.events import EventLog, one_line, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import last_measurement
 from headrace.train.runs.status import read_status
-from programs import Program
+from programs import Program, wait_for
 
 TINY: dict[str, Any] = {
     "num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False,
@@ -53,13 +53,6 @@ def train(path: Path, **changes: Any) -> None:
 
 def kinds(path: Path) -> list[str]:
     return [event.kind for event in read_events(path / "events.jsonl")]
-
-
-def wait_for(condition, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "nothing happened"
-        time.sleep(0.02)
 
 
 def test_a_run_that_took_all_its_steps_is_finished_and_goes_on_in_the_same_log(tmp_path):
@@ -125,6 +118,8 @@ def test_an_error_is_one_line():
 def test_several_processes_have_one_log(tmp_path):
     train(tmp_path, devices=["cpu", "cpu"], total_steps=512)
     assert kinds(tmp_path).count("began") == 1 and kinds(tmp_path)[-1] == "finished"
+    headrace.train.resume(tmp_path, quiet=True, total_steps=1024)
+    assert kinds(tmp_path).count("resumed") == 1 and read_events(tmp_path / "events.jsonl")[-1].step == 1024
 
 
 def test_workers_that_die_are_in_the_log(tmp_path):
