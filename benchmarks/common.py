@@ -224,7 +224,8 @@ def random_actions(space: gym.Space, n: int, sets: int, dtype: Any = None) -> li
     rng = np.random.default_rng(0)
     shape, dtype = (n, *(space.shape or ())), dtype or space.dtype
     if isinstance(space, gym.spaces.Box):
-        return [rng.uniform(space.low, space.high, shape).astype(dtype) for _ in range(sets)]
+        low, high = np.where(np.isfinite(space.low), space.low, -1), np.where(np.isfinite(space.high), space.high, 1)
+        return [rng.uniform(low, high, shape).astype(dtype) for _ in range(sets)]
     assert isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete)
     values = space.n if isinstance(space, gym.spaces.Discrete) else space.nvec
     return [rng.integers(0, values, shape).astype(dtype) for _ in range(sets)]

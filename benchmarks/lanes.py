@@ -32,7 +32,7 @@ from common import Args, Contender, alternate, cell, heading, random_actions, wr
 from headrace.envs.dm_control import TASKS
 from headrace.errors import OptionError
 from headrace.pool.executors.mujoco.fields import library, native_module
-from headrace.pool.executors.mujoco.lanes import LANES, MUJOCO
+from headrace.pool.executors.mujoco.lanes import LANES, LANES32, MUJOCO
 
 ROBOTS = (
     "Ant-v5", "HalfCheetah-v5", "Hopper-v5", "Humanoid-v5", "HumanoidStandup-v5", "InvertedDoublePendulum-v5",
@@ -85,11 +85,32 @@ def measured(task: str, args: LanesArgs) -> dict[str, Any]:
                 for field, each in apart.items():
                     found = each.max(where=stepped & ~left, initial=largest[field + name])
                     largest[field + name] = float(found)
+        largest |= differences_of_floats(task, pool, actions[WARM:])
         runs = {} if "body_pos" in executor._memory.varying else bare(executor, np.stack(states), np.stack(controls))
         rates = alternate(runs, args, warm_up=args.seconds)
         pgs = executor.model.opt.solver == MJ.mjtSolver.mjSOL_PGS
     ratio = {name: quartiles(of, rates[MUJOCO]) for name, of in rates.items() if name != MUJOCO}
     return {"pgs": pgs, "rates": rates, "ratio": ratio, "equal": float(np.mean(equal)), "difference": largest}
+
+
+def differences_of_floats(task: str, pool: Any, actions: Sequence[np.ndarray]) -> dict[str, float]:
+    """The largest difference from `mj_step`'s positions and velocities of floats, from the states of a pool."""
+    largest = dict.fromkeys((f"{field}, floats" for field in FIELDS), 0.0)
+    with headrace.make(task, num_envs=ENVS, num_threads=1, seed=0, physics=LANES32) as floats:
+        executor: Any = floats._executor
+        floats.reset()
+        for action in actions:
+            floats.load_state(None, pool.save_state())
+            before = executor.record()
+            stepped = floats.step(action)[4]["elapsed_step"] > 0
+            after = executor.state_arrays()
+            theirs = mj_stepped(executor, before, after["ctrl"], floats.spec.frame_skip, {})
+            for field in FIELDS:
+                apart = np.abs(theirs[field] - after[field]).max(axis=1)
+                found = apart.max(where=stepped, initial=largest[f"{field}, floats"])
+                largest[f"{field}, floats"] = float(found)
+            pool.step(action)
+    return largest
 
 
 def mj_stepped(
@@ -128,6 +149,8 @@ def bare(executor: Any, states: np.ndarray, controls: np.ndarray) -> dict[str, C
     widths = native_module().lane_widths()
     chosen = dict.fromkeys((widths[0], *(width for width in widths if width == NARROW)))
     lanes = {f"{width} lanes": replaying(LANES, width) for width in chosen}
+    floats = native_module().lane_widths(LANES32)[0]
+    lanes[f"{floats} floats"] = replaying(LANES32, floats)
     return {MUJOCO: replaying(MUJOCO), **lanes, "N=1": replaying(LANES, together=1)}
 
 

@@ -241,7 +241,7 @@ class Collider {
     const auto between = pos(p, 0) - pos(p, 1);
     const V one(1), a = dot(axis1, axis1), b = -dot(axis1, axis2), c = dot(axis2, axis2);
     const V u = -dot(axis1, between), v = dot(axis2, between), det = fnma(b, b, a * c);
-    const M parallel = abs(det) < V(kMinValue);
+    const M parallel = abs(det) < (is_single<V> ? V(1e-6) * (a * c) : V(kMinValue));  // as far as a rounding can tell
     const V safe = select(parallel, one, det);
     V x1 = fnma(b, v, c * u) / safe, x2 = fnma(b, u, a * v) / safe;
     const M over1 = x1 > one, under1 = x1 < -one;

@@ -17,8 +17,11 @@ class Core {
 };
 
 // the plan must outlive it; only where the processor has the instructions
-Core* make_core_1(const Plan& plan);
-Core* make_core_4(const Plan& plan);
-Core* make_core_8(const Plan& plan);
+Core* make_double_1(const Plan& plan);
+Core* make_double_4(const Plan& plan);
+Core* make_double_8(const Plan& plan);
+Core* make_float_1(const Plan& plan);
+Core* make_float_8(const Plan& plan);
+Core* make_float_16(const Plan& plan);
 
 }  // namespace headrace::lanes

@@ -45,7 +45,7 @@ void advance(const Plan& plan, Work<V>& w, const V* qacc, const V* qvel, const V
     w.qacc_warmstart[i] = w.qacc[i];
   }
   integrate_positions(plan, w.qpos, qvel);
-  w.time[0] = w.time[0] + V(plan.timestep);
+  for (double& time : w.time) time += plan.timestep;
 }
 
 // What the forces of dampers and actuators change by with velocities, as far as the tree's pattern has it, less than
@@ -97,7 +97,7 @@ void euler(const Plan& plan, Work<V>& w) {
 template <class V>
 V3<V> brought_back(const V3<V>& turn, const V3<V>& velocity) {
   const V square = dot(turn, turn), one(1);
-  const auto tiny = square < V(1e-8);
+  const auto tiny = square < V(by_kind<V>(1e-8, 1e-2));  // the closed form cancels
   const V safe = select(tiny, one, square), angle = sqrt(safe);
   V sine, cosine;
   sincos(V(0.5) * angle, &sine, &cosine);

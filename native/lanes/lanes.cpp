@@ -11,17 +11,18 @@ namespace {
 using Make = Core* (*)(const Plan&);
 
 // the widths that were compiled, and whether this processor has them; the best first
-std::vector<std::pair<int, Make>> cores() {
+std::vector<std::pair<int, Make>> cores(Number number) {
+  const bool floats = number == Number::kFloat;
   std::vector<std::pair<int, Make>> found;
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    found.emplace_back(8, make_core_8);
-  if (fma) found.emplace_back(4, make_core_4), found.emplace_back(1, make_core_1);
-#else
-  found.emplace_back(1, make_core_1);
+    found.emplace_back(floats ? 16 : 8, floats ? make_float_16 : make_double_8);
+  if (fma) found.emplace_back(floats ? 8 : 4, floats ? make_float_8 : make_double_4);
+  if (!fma) return found;
 #endif
+  found.emplace_back(1, floats ? make_float_1 : make_double_1);
   return found;
 }
 
@@ -59,14 +60,14 @@ class Owner final : public Stepper {
 Stepper::~Stepper() = default;
 Core::~Core() = default;
 
-std::vector<int> widths() {
+std::vector<int> widths(Number number) {
   std::vector<int> found;
-  for (const auto& [width, make] : cores()) found.push_back(width);
+  for (const auto& [width, make] : cores(number)) found.push_back(width);
   return found;
 }
 
-std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, int width) {
-  auto widths = cores();
+std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, Number number, int width) {
+  auto widths = cores(number);
   if (width != 0) std::erase_if(widths, [&](const auto& each) { return each.first != width; });
   if (widths.empty()) throw Unsupported("this processor has no registers of that width");
   return std::make_unique<Owner>(read_plan(std::move(model), wanted), std::move(widths));

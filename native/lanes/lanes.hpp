@@ -31,6 +31,10 @@ struct Wanted {
   std::vector<std::string> sensors; // which are read of sensordata; empty: all
 };
 
+// What lanes compute with. Floats are as many again in a register, and have seven digits: states stay MuJoCo's doubles,
+// but each step rounds them.
+enum class Number { kDouble, kFloat };
+
 // Steps groups of simulations; one thread at a time.
 class Stepper {
  public:
@@ -49,9 +53,10 @@ class Stepper {
 };
 
 // widths that this processor can run, the best first; empty: none
-std::vector<int> widths();
+std::vector<int> widths(Number number = Number::kDouble);
 
 // throws Unsupported; width 0: the best, and narrower registers for groups that fit them
-std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, int width = 0);
+std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted,
+                                      Number number = Number::kDouble, int width = 0);
 
 }  // namespace headrace::lanes

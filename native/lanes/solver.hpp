@@ -47,10 +47,10 @@ class Newton {
   }
 
  private:
-  static constexpr double kTolerance = 1e-20;  // of what one more step would gain, in MuJoCo's measure
+  static constexpr double kTolerance = by_kind<V>(1e-20, 1e-10);  // of what one more step would gain, in MuJoCo's measure
   static constexpr int kMostSearches = 20;
   // A coarse search serves as well as an exact one; where it goes in circles, exactness ends it.
-  static constexpr double kCoarse = 0.5, kExact = 1e-6;
+  static constexpr double kCoarse = 0.5, kExact = by_kind<V>(1e-6, 1e-3);
   static constexpr int kCoarseIterations = 10;
 
   const Block& block(int a) const { return plan_.blocks[w_.pending[a]]; }
@@ -182,7 +182,7 @@ class Newton {
       gauss = fma(w_.search[i], w_.Ma[i] - w_.qfrc_smooth[i], gauss);
       curvature = fma(w_.search[i], w_.Mv[i], curvature);
     }
-    const V enough = abs(V(iteration < kCoarseIterations ? kCoarse : kExact) * start), most(1e300);
+    const V enough = abs(V(iteration < kCoarseIterations ? kCoarse : kExact) * start), most(by_kind<V>(1e300, 1e38));
     V low(0), high = most, alpha(1);
     M done = idle;
     for (int i = 0; i < kMostSearches; ++i) {

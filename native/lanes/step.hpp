@@ -61,7 +61,7 @@ class Lanes final : public Core {
     std::uint32_t left = 0;  // those whose last step was libmujoco's
     for (int i = 0; i < steps; ++i) {
       w_.bad = mask_of(refused | ~all, M());
-      std::copy(w_.qpos, w_.time + 1, w_.before);
+      std::copy(w_.qpos, w_.mocap_pos, w_.before), std::copy_n(w_.time, V::width, w_.time_before);
       step_once(plan_.shows_forces && i + 1 == steps);
       left = bits(w_.bad) & all & ~refused;
       for (int l = 0; l < count; ++l)
@@ -88,7 +88,7 @@ class Lanes final : public Core {
   // one step of a lane that met what is not computed, from its state of before
   void step_by_mujoco(int l, mjData& d, const mjModel& own) {
     each_state(d, [&](const V* from, mjtNum* to, mjtSize n) { take(w_.before + (from - w_.qpos), static_cast<int>(n), l, to); });
-    d.time = lane(w_.before[w_.time - w_.qpos], l);
+    d.time = w_.time_before[l];
     mj_step(&own, &d);
     load(l, d, own);
   }
@@ -151,7 +151,7 @@ class Lanes final : public Core {
     const mjModel& m = *plan_.model;
     const auto read = [l](V* to, const mjtNum* from, mjtSize n) { for (mjtSize i = 0; i < n; ++i) lane(to[i], l) = from[i]; };
     each_state(d, read);
-    read(w_.time, &d.time, 1), read(w_.ctrl, d.ctrl, m.nu);
+    read(w_.ctrl, d.ctrl, m.nu), w_.time[l] = d.time;
     read(w_.mocap_pos, d.mocap_pos, 3 * m.nmocap), read(w_.mocap_quat, d.mocap_quat, 4 * m.nmocap);
     if (plan_.own_coefficients) read(w_.wrap_prm, own.wrap_prm, m.nwrap);
     if (plan_.own_stiffness) read(w_.jnt_stiffness, own.jnt_stiffness, m.njnt);
@@ -163,7 +163,7 @@ class Lanes final : public Core {
     const auto write = [l](const V* from, mjtNum* to, mjtSize n) { for (mjtSize i = 0; i < n; ++i) to[i] = lane(from[i], l); };
     const mjModel& m = *plan_.model;
     each_state(d, write);
-    d.time = lane(w_.time[0], l);
+    d.time = w_.time[l];
     if (!stepped && plan_.shows_forces) mj_rnePostConstraint(&own, &d);
     for (const Shown shown : plan_.shown_new) show(shown, d, own, l, write);
     for (std::size_t i = 0; stepped && i < plan_.shown.size(); ++i) show(plan_.shown[i], d, own, l, write);

@@ -1,5 +1,6 @@
-// W doubles in a register, and masks of them: the numbers of W simulations. Each operation rounds once and in the
-// same way at every width; where two roundings become one, the code says `fma`.
+// W numbers in a register, and masks of them: those of W simulations. They are doubles, or floats in twice as many
+// lanes. Each operation rounds once and in the same way at every width; where two roundings become one, the code says
+// `fma`.
 //
 // Everything here has internal linkage: the file is compiled once for each kind of processor, and a function that
 // the linker took from the wrong one would be an illegal instruction elsewhere.
@@ -7,6 +8,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__AVX512F__) || defined(__AVX2__)
 #include <immintrin.h>
@@ -15,157 +17,159 @@
 namespace headrace::lanes {
 namespace {
 
-template <int W>
+template <int W, class T = double>
 struct Vec;
 
-template <int W>
+template <int W, class T = double>
 struct Mask;
 
-// ---- one double: for reading, for debugging, and for processors without the others ------------
+// ---- one number: for reading, for debugging, and for processors without the others ------------
 
-template <>
-struct Mask<1> {
-  bool m;
-};
+#define HEADRACE_LANES_ONE(T)                                                                               \
+  template <>                                                                                               \
+  struct Mask<1, T> {                                                                                       \
+    bool m;                                                                                                 \
+  };                                                                                                        \
+  template <>                                                                                               \
+  struct Vec<1, T> {                                                                                        \
+    static constexpr int width = 1;                                                                         \
+    using Number = T;                                                                                       \
+    using M = Mask<1, T>;                                                                                   \
+    T v;                                                                                                    \
+    Vec() = default;                                                                                        \
+    Vec(double x) : v(static_cast<T>(x)) {}                                                                 \
+  };                                                                                                        \
+  inline Vec<1, T> operator+(Vec<1, T> a, Vec<1, T> b) { return a.v + b.v; }                                \
+  inline Vec<1, T> operator-(Vec<1, T> a, Vec<1, T> b) { return a.v - b.v; }                                \
+  inline Vec<1, T> operator*(Vec<1, T> a, Vec<1, T> b) { return a.v * b.v; }                                \
+  inline Vec<1, T> operator/(Vec<1, T> a, Vec<1, T> b) { return a.v / b.v; }                                \
+  inline Vec<1, T> operator-(Vec<1, T> a) { return -a.v; }                                                  \
+  inline Vec<1, T> fma(Vec<1, T> a, Vec<1, T> b, Vec<1, T> c) { return std::fma(a.v, b.v, c.v); }           \
+  inline Vec<1, T> fnma(Vec<1, T> a, Vec<1, T> b, Vec<1, T> c) { return std::fma(-a.v, b.v, c.v); }         \
+  inline Vec<1, T> sqrt(Vec<1, T> a) { return std::sqrt(a.v); }                                             \
+  inline Vec<1, T> abs(Vec<1, T> a) { return std::fabs(a.v); }                                              \
+  inline Vec<1, T> min(Vec<1, T> a, Vec<1, T> b) { return a.v < b.v ? a.v : b.v; }                          \
+  inline Vec<1, T> max(Vec<1, T> a, Vec<1, T> b) { return a.v > b.v ? a.v : b.v; }                          \
+  inline Vec<1, T> round(Vec<1, T> a) { return std::nearbyint(a.v); }                                       \
+  inline Vec<1, T> floor(Vec<1, T> a) { return std::floor(a.v); }                                           \
+  inline Mask<1, T> operator<(Vec<1, T> a, Vec<1, T> b) { return {a.v < b.v}; }                             \
+  inline Mask<1, T> operator<=(Vec<1, T> a, Vec<1, T> b) { return {a.v <= b.v}; }                           \
+  inline Mask<1, T> operator==(Vec<1, T> a, Vec<1, T> b) { return {a.v == b.v}; }                           \
+  inline Mask<1, T> operator&(Mask<1, T> a, Mask<1, T> b) { return {a.m && b.m}; }                          \
+  inline Mask<1, T> operator|(Mask<1, T> a, Mask<1, T> b) { return {a.m || b.m}; }                          \
+  inline Mask<1, T> operator^(Mask<1, T> a, Mask<1, T> b) { return {a.m != b.m}; }                          \
+  inline Mask<1, T> operator~(Mask<1, T> a) { return {!a.m}; }                                              \
+  inline Vec<1, T> select(Mask<1, T> m, Vec<1, T> a, Vec<1, T> b) { return m.m ? a : b; }                   \
+  inline std::uint32_t bits(Mask<1, T> m) { return m.m; }                                                   \
+  inline Mask<1, T> mask_of(std::uint32_t bits, Mask<1, T>) { return {(bits & 1) != 0}; }
 
-template <>
-struct Vec<1> {
-  static constexpr int width = 1;
-  using M = Mask<1>;
-  double v;
-  Vec() = default;
-  Vec(double x) : v(x) {}
-};
+HEADRACE_LANES_ONE(double)
+HEADRACE_LANES_ONE(float)
+#undef HEADRACE_LANES_ONE
 
-inline Vec<1> operator+(Vec<1> a, Vec<1> b) { return a.v + b.v; }
-inline Vec<1> operator-(Vec<1> a, Vec<1> b) { return a.v - b.v; }
-inline Vec<1> operator*(Vec<1> a, Vec<1> b) { return a.v * b.v; }
-inline Vec<1> operator/(Vec<1> a, Vec<1> b) { return a.v / b.v; }
-inline Vec<1> operator-(Vec<1> a) { return -a.v; }
-inline Vec<1> fma(Vec<1> a, Vec<1> b, Vec<1> c) { return std::fma(a.v, b.v, c.v); }    // a b + c
-inline Vec<1> fnma(Vec<1> a, Vec<1> b, Vec<1> c) { return std::fma(-a.v, b.v, c.v); }  // c - a b
-inline Vec<1> sqrt(Vec<1> a) { return std::sqrt(a.v); }
-inline Vec<1> abs(Vec<1> a) { return std::fabs(a.v); }
-inline Vec<1> min(Vec<1> a, Vec<1> b) { return a.v < b.v ? a.v : b.v; }
-inline Vec<1> max(Vec<1> a, Vec<1> b) { return a.v > b.v ? a.v : b.v; }
-inline Vec<1> round(Vec<1> a) { return std::nearbyint(a.v); }
-inline Vec<1> floor(Vec<1> a) { return std::floor(a.v); }
-inline Mask<1> operator<(Vec<1> a, Vec<1> b) { return {a.v < b.v}; }
-inline Mask<1> operator<=(Vec<1> a, Vec<1> b) { return {a.v <= b.v}; }
-inline Mask<1> operator==(Vec<1> a, Vec<1> b) { return {a.v == b.v}; }
-inline Mask<1> operator&(Mask<1> a, Mask<1> b) { return {a.m && b.m}; }
-inline Mask<1> operator|(Mask<1> a, Mask<1> b) { return {a.m || b.m}; }
-inline Mask<1> operator^(Mask<1> a, Mask<1> b) { return {a.m != b.m}; }
-inline Mask<1> operator~(Mask<1> a) { return {!a.m}; }
-inline Vec<1> select(Mask<1> m, Vec<1> a, Vec<1> b) { return m.m ? a : b; }
-inline std::uint32_t bits(Mask<1> m) { return m.m; }
-inline Mask<1> mask_of(std::uint32_t bits, Mask<1>) { return {(bits & 1) != 0}; }
+// ---- registers: what AVX2 and AVX-512 write alike, but for a prefix and the kind of number ----
 
-// ---- four doubles: AVX2 -----------------------------------------------------------------------
+#define HEADRACE_LANES_WIDE(W, T, REGISTER, MASK, PREFIX, KIND)                                             \
+  template <>                                                                                               \
+  struct Mask<W, T> {                                                                                       \
+    MASK m;                                                                                                 \
+  };                                                                                                        \
+  template <>                                                                                               \
+  struct Vec<W, T> {                                                                                        \
+    static constexpr int width = W;                                                                         \
+    using Number = T;                                                                                       \
+    using M = Mask<W, T>;                                                                                   \
+    REGISTER v;                                                                                             \
+    Vec() = default;                                                                                        \
+    Vec(REGISTER x) : v(x) {}                                                                               \
+    Vec(double x) : v(PREFIX##_set1_##KIND(static_cast<T>(x))) {}                                           \
+  };                                                                                                        \
+  inline Vec<W, T> operator+(Vec<W, T> a, Vec<W, T> b) { return PREFIX##_add_##KIND(a.v, b.v); }            \
+  inline Vec<W, T> operator-(Vec<W, T> a, Vec<W, T> b) { return PREFIX##_sub_##KIND(a.v, b.v); }            \
+  inline Vec<W, T> operator*(Vec<W, T> a, Vec<W, T> b) { return PREFIX##_mul_##KIND(a.v, b.v); }            \
+  inline Vec<W, T> operator/(Vec<W, T> a, Vec<W, T> b) { return PREFIX##_div_##KIND(a.v, b.v); }            \
+  inline Vec<W, T> operator-(Vec<W, T> a) { return PREFIX##_xor_##KIND(a.v, PREFIX##_set1_##KIND(-T(0))); } \
+  inline Vec<W, T> fma(Vec<W, T> a, Vec<W, T> b, Vec<W, T> c) { return PREFIX##_fmadd_##KIND(a.v, b.v, c.v); }    \
+  inline Vec<W, T> fnma(Vec<W, T> a, Vec<W, T> b, Vec<W, T> c) { return PREFIX##_fnmadd_##KIND(a.v, b.v, c.v); }  \
+  inline Vec<W, T> sqrt(Vec<W, T> a) { return PREFIX##_sqrt_##KIND(a.v); }                                  \
+  inline Vec<W, T> abs(Vec<W, T> a) { return PREFIX##_andnot_##KIND(PREFIX##_set1_##KIND(-T(0)), a.v); }    \
+  inline Vec<W, T> min(Vec<W, T> a, Vec<W, T> b) { return PREFIX##_min_##KIND(a.v, b.v); }                  \
+  inline Vec<W, T> max(Vec<W, T> a, Vec<W, T> b) { return PREFIX##_max_##KIND(a.v, b.v); }
 
 #if defined(__AVX2__) && defined(__FMA__)
-template <>
-struct Mask<4> {
-  __m256d m;
-};
+#define HEADRACE_LANES_AVX2(W, T, REGISTER, KIND)                                                           \
+  HEADRACE_LANES_WIDE(W, T, REGISTER, REGISTER, _mm256, KIND)                                               \
+  inline Vec<W, T> round(Vec<W, T> a) { return _mm256_round_##KIND(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }  \
+  inline Vec<W, T> floor(Vec<W, T> a) { return _mm256_round_##KIND(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }      \
+  inline Mask<W, T> operator<(Vec<W, T> a, Vec<W, T> b) { return {_mm256_cmp_##KIND(a.v, b.v, _CMP_LT_OQ)}; }     \
+  inline Mask<W, T> operator<=(Vec<W, T> a, Vec<W, T> b) { return {_mm256_cmp_##KIND(a.v, b.v, _CMP_LE_OQ)}; }    \
+  inline Mask<W, T> operator==(Vec<W, T> a, Vec<W, T> b) { return {_mm256_cmp_##KIND(a.v, b.v, _CMP_EQ_OQ)}; }    \
+  inline Mask<W, T> operator&(Mask<W, T> a, Mask<W, T> b) { return {_mm256_and_##KIND(a.m, b.m)}; }         \
+  inline Mask<W, T> operator|(Mask<W, T> a, Mask<W, T> b) { return {_mm256_or_##KIND(a.m, b.m)}; }          \
+  inline Mask<W, T> operator^(Mask<W, T> a, Mask<W, T> b) { return {_mm256_xor_##KIND(a.m, b.m)}; }         \
+  inline Mask<W, T> operator~(Mask<W, T> a) {                                                               \
+    return {_mm256_xor_##KIND(a.m, _mm256_castsi256_##KIND(_mm256_set1_epi64x(-1)))};                       \
+  }                                                                                                         \
+  inline Vec<W, T> select(Mask<W, T> m, Vec<W, T> a, Vec<W, T> b) { return _mm256_blendv_##KIND(b.v, a.v, m.m); } \
+  inline std::uint32_t bits(Mask<W, T> m) { return static_cast<std::uint32_t>(_mm256_movemask_##KIND(m.m)); }
 
-template <>
-struct Vec<4> {
-  static constexpr int width = 4;
-  using M = Mask<4>;
-  __m256d v;
-  Vec() = default;
-  Vec(__m256d x) : v(x) {}
-  Vec(double x) : v(_mm256_set1_pd(x)) {}
-};
+HEADRACE_LANES_AVX2(4, double, __m256d, pd)
+HEADRACE_LANES_AVX2(8, float, __m256, ps)
+#undef HEADRACE_LANES_AVX2
 
-inline Vec<4> operator+(Vec<4> a, Vec<4> b) { return _mm256_add_pd(a.v, b.v); }
-inline Vec<4> operator-(Vec<4> a, Vec<4> b) { return _mm256_sub_pd(a.v, b.v); }
-inline Vec<4> operator*(Vec<4> a, Vec<4> b) { return _mm256_mul_pd(a.v, b.v); }
-inline Vec<4> operator/(Vec<4> a, Vec<4> b) { return _mm256_div_pd(a.v, b.v); }
-inline Vec<4> operator-(Vec<4> a) { return _mm256_xor_pd(a.v, _mm256_set1_pd(-0.0)); }
-inline Vec<4> fma(Vec<4> a, Vec<4> b, Vec<4> c) { return _mm256_fmadd_pd(a.v, b.v, c.v); }
-inline Vec<4> fnma(Vec<4> a, Vec<4> b, Vec<4> c) { return _mm256_fnmadd_pd(a.v, b.v, c.v); }
-inline Vec<4> sqrt(Vec<4> a) { return _mm256_sqrt_pd(a.v); }
-inline Vec<4> abs(Vec<4> a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v); }
-inline Vec<4> min(Vec<4> a, Vec<4> b) { return _mm256_min_pd(a.v, b.v); }
-inline Vec<4> max(Vec<4> a, Vec<4> b) { return _mm256_max_pd(a.v, b.v); }
-inline Vec<4> round(Vec<4> a) { return _mm256_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-inline Vec<4> floor(Vec<4> a) { return _mm256_round_pd(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-inline Mask<4> operator<(Vec<4> a, Vec<4> b) { return {_mm256_cmp_pd(a.v, b.v, _CMP_LT_OQ)}; }
-inline Mask<4> operator<=(Vec<4> a, Vec<4> b) { return {_mm256_cmp_pd(a.v, b.v, _CMP_LE_OQ)}; }
-inline Mask<4> operator==(Vec<4> a, Vec<4> b) { return {_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ)}; }
-inline Mask<4> operator&(Mask<4> a, Mask<4> b) { return {_mm256_and_pd(a.m, b.m)}; }
-inline Mask<4> operator|(Mask<4> a, Mask<4> b) { return {_mm256_or_pd(a.m, b.m)}; }
-inline Mask<4> operator^(Mask<4> a, Mask<4> b) { return {_mm256_xor_pd(a.m, b.m)}; }
-inline Mask<4> operator~(Mask<4> a) { return {_mm256_xor_pd(a.m, _mm256_castsi256_pd(_mm256_set1_epi64x(-1)))}; }
-inline Vec<4> select(Mask<4> m, Vec<4> a, Vec<4> b) { return _mm256_blendv_pd(b.v, a.v, m.m); }
-inline std::uint32_t bits(Mask<4> m) { return static_cast<std::uint32_t>(_mm256_movemask_pd(m.m)); }
 inline Mask<4> mask_of(std::uint32_t bits, Mask<4>) {
   const __m256i lane = _mm256_set_epi64x(8, 4, 2, 1), set = _mm256_set1_epi64x(bits);
   return {_mm256_castsi256_pd(_mm256_cmpeq_epi64(_mm256_and_si256(set, lane), lane))};
 }
+inline Mask<8, float> mask_of(std::uint32_t bits, Mask<8, float>) {
+  const __m256i lane = _mm256_set_epi32(128, 64, 32, 16, 8, 4, 2, 1), set = _mm256_set1_epi32(static_cast<int>(bits));
+  return {_mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(set, lane), lane))};
+}
 #endif
-
-// ---- eight doubles: AVX-512 -------------------------------------------------------------------
 
 #ifdef __AVX512F__
-template <>
-struct Mask<8> {
-  __mmask8 m;
-};
+#define HEADRACE_LANES_AVX512(W, T, REGISTER, MASK, KIND)                                                   \
+  HEADRACE_LANES_WIDE(W, T, REGISTER, MASK, _mm512, KIND)                                                   \
+  inline Vec<W, T> round(Vec<W, T> a) { return _mm512_roundscale_##KIND(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }  \
+  inline Vec<W, T> floor(Vec<W, T> a) { return _mm512_roundscale_##KIND(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }      \
+  inline Mask<W, T> operator<(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_LT_OQ)}; }    \
+  inline Mask<W, T> operator<=(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_LE_OQ)}; }   \
+  inline Mask<W, T> operator==(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_EQ_OQ)}; }   \
+  inline Mask<W, T> operator&(Mask<W, T> a, Mask<W, T> b) { return {static_cast<MASK>(a.m & b.m)}; }        \
+  inline Mask<W, T> operator|(Mask<W, T> a, Mask<W, T> b) { return {static_cast<MASK>(a.m | b.m)}; }        \
+  inline Mask<W, T> operator^(Mask<W, T> a, Mask<W, T> b) { return {static_cast<MASK>(a.m ^ b.m)}; }        \
+  inline Mask<W, T> operator~(Mask<W, T> a) { return {static_cast<MASK>(~a.m)}; }                           \
+  inline Vec<W, T> select(Mask<W, T> m, Vec<W, T> a, Vec<W, T> b) { return _mm512_mask_blend_##KIND(m.m, b.v, a.v); }   \
+  inline std::uint32_t bits(Mask<W, T> m) { return m.m; }                                                   \
+  inline Mask<W, T> mask_of(std::uint32_t bits, Mask<W, T>) { return {static_cast<MASK>(bits)}; }
 
-template <>
-struct Vec<8> {
-  static constexpr int width = 8;
-  using M = Mask<8>;
-  __m512d v;
-  Vec() = default;
-  Vec(__m512d x) : v(x) {}
-  Vec(double x) : v(_mm512_set1_pd(x)) {}
-};
-
-inline Vec<8> operator+(Vec<8> a, Vec<8> b) { return _mm512_add_pd(a.v, b.v); }
-inline Vec<8> operator-(Vec<8> a, Vec<8> b) { return _mm512_sub_pd(a.v, b.v); }
-inline Vec<8> operator*(Vec<8> a, Vec<8> b) { return _mm512_mul_pd(a.v, b.v); }
-inline Vec<8> operator/(Vec<8> a, Vec<8> b) { return _mm512_div_pd(a.v, b.v); }
-inline Vec<8> operator-(Vec<8> a) {
-  return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(a.v), _mm512_set1_epi64(INT64_MIN)));
-}
-inline Vec<8> fma(Vec<8> a, Vec<8> b, Vec<8> c) { return _mm512_fmadd_pd(a.v, b.v, c.v); }
-inline Vec<8> fnma(Vec<8> a, Vec<8> b, Vec<8> c) { return _mm512_fnmadd_pd(a.v, b.v, c.v); }
-inline Vec<8> sqrt(Vec<8> a) { return _mm512_sqrt_pd(a.v); }
-inline Vec<8> abs(Vec<8> a) { return _mm512_abs_pd(a.v); }
-inline Vec<8> min(Vec<8> a, Vec<8> b) { return _mm512_min_pd(a.v, b.v); }
-inline Vec<8> max(Vec<8> a, Vec<8> b) { return _mm512_max_pd(a.v, b.v); }
-inline Vec<8> round(Vec<8> a) { return _mm512_roundscale_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-inline Vec<8> floor(Vec<8> a) { return _mm512_roundscale_pd(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
-inline Mask<8> operator<(Vec<8> a, Vec<8> b) { return {_mm512_cmp_pd_mask(a.v, b.v, _CMP_LT_OQ)}; }
-inline Mask<8> operator<=(Vec<8> a, Vec<8> b) { return {_mm512_cmp_pd_mask(a.v, b.v, _CMP_LE_OQ)}; }
-inline Mask<8> operator==(Vec<8> a, Vec<8> b) { return {_mm512_cmp_pd_mask(a.v, b.v, _CMP_EQ_OQ)}; }
-inline Mask<8> operator&(Mask<8> a, Mask<8> b) { return {static_cast<__mmask8>(a.m & b.m)}; }
-inline Mask<8> operator|(Mask<8> a, Mask<8> b) { return {static_cast<__mmask8>(a.m | b.m)}; }
-inline Mask<8> operator^(Mask<8> a, Mask<8> b) { return {static_cast<__mmask8>(a.m ^ b.m)}; }
-inline Mask<8> operator~(Mask<8> a) { return {static_cast<__mmask8>(~a.m)}; }
-inline Vec<8> select(Mask<8> m, Vec<8> a, Vec<8> b) { return _mm512_mask_blend_pd(m.m, b.v, a.v); }
-inline std::uint32_t bits(Mask<8> m) { return m.m; }
-inline Mask<8> mask_of(std::uint32_t bits, Mask<8>) { return {static_cast<__mmask8>(bits)}; }
+HEADRACE_LANES_AVX512(8, double, __m512d, __mmask8, pd)
+HEADRACE_LANES_AVX512(16, float, __m512, __mmask16, ps)
+#undef HEADRACE_LANES_AVX512
 #endif
+#undef HEADRACE_LANES_WIDE
 
 // ---- for every width --------------------------------------------------------------------------
+
+template <class V>
+constexpr bool is_single = std::is_same_v<typename V::Number, float>;
+
+// a constant by the kind of numbers
+template <class V>
+constexpr double by_kind(double for_doubles, double for_floats) { return is_single<V> ? for_floats : for_doubles; }
 
 template <class V>
 inline typename V::M operator>(V a, V b) { return b < a; }
 template <class V>
 inline typename V::M operator>=(V a, V b) { return b <= a; }
 
-template <int W>
-inline bool any(Mask<W> m) { return bits(m) != 0; }
+template <int W, class T>
+inline bool any(Mask<W, T> m) { return bits(m) != 0; }
 
 template <class V>
-inline double& lane(V& v, int i) { return reinterpret_cast<double*>(&v)[i]; }
+inline typename V::Number& lane(V& v, int i) { return reinterpret_cast<typename V::Number*>(&v)[i]; }
 template <class V>
-inline double lane(const V& v, int i) { return reinterpret_cast<const double*>(&v)[i]; }
+inline typename V::Number lane(const V& v, int i) { return reinterpret_cast<const typename V::Number*>(&v)[i]; }
 
 }  // namespace
 }  // namespace headrace::lanes

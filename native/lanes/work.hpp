@@ -27,9 +27,10 @@ struct Work {
 
   explicit Work(const Plan& plan);
 
-  // the state, and what acts on it: one after the other as far as `time`
-  V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat, *time;
-  V *before;                // the state at a step's beginning, in the same order
+  // the state, and what acts on it, one after the other
+  V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat;
+  V *before;                // the state at a step's beginning, in the same order as far as `mocap_pos`
+  double time[V::width], time_before[V::width];
   V *body_pos, *body_quat, *wrap_prm, *jnt_stiffness;  // where they differ
 
   // positions: of all bodies by their numbers, of the plan's geoms by theirs
@@ -82,9 +83,8 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   const auto nq = m.nq, nv = m.nv, na = m.na, nu = m.nu, nbody = m.nbody, nmocap = m.nmocap;
   const auto n = static_cast<mjtSize>(plan.mass.elements), blocks = static_cast<mjtSize>(plan.blocks.size());
   const auto geoms = static_cast<mjtSize>(plan.geoms.size()), rows = static_cast<mjtSize>(plan.rows);
-  take(qpos, nq), take(qvel, nv), take(act, na), take(ctrl, nu), take(qacc_warmstart, nv), take(time, 1);
-  take(before, nq + 2 * nv + na + nu + 1);
-  take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap);
+  take(qpos, nq), take(qvel, nv), take(act, na), take(ctrl, nu), take(qacc_warmstart, nv);
+  take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap), take(before, nq + 2 * nv + na + nu);
   take(body_pos, plan.own_poses ? 3 * nbody : 0), take(body_quat, plan.own_poses ? 4 * nbody : 0);
   take(wrap_prm, plan.own_coefficients ? m.nwrap : 0), take(jnt_stiffness, plan.own_stiffness ? m.njnt : 0);
   take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);

@@ -57,10 +57,17 @@ Picture picture_of(int width, int height, const std::tuple<int, int, int>& camer
   return picture;
 }
 
+// what the option `physics` of a task in lanes says they compute with
+lanes::Number number_of(const std::string& physics) {
+  return physics == "lanes32" ? lanes::Number::kFloat : lanes::Number::kDouble;
+}
+
 // makes steppers for a task that is in lanes; its fields may be mjModel's, too
-MakeStepper stepping(bool in_lanes, lanes::Wanted wanted, int width = 0) {
-  if (!in_lanes) return {};
-  return [wanted = std::move(wanted), width](auto model) { return lanes::make_stepper(model, wanted, width); };
+MakeStepper stepping(const std::string& physics, lanes::Wanted wanted, int width = 0) {
+  if (physics == "mujoco") return {};
+  return [wanted = std::move(wanted), number = number_of(physics), width](auto model) {
+    return lanes::make_stepper(model, wanted, number, width);
+  };
 }
 
 // what of a task is not stepped in lanes; empty where all of it is
@@ -97,7 +104,7 @@ NB_MODULE(_mujoco, m) {
     } catch (const Unfit& e) {
       raise("OptionError", e.what());
     } catch (const lanes::Unsupported& e) {
-      raise("OptionError", std::string("physics='lanes': ") + e.what() + "; ask for 'mujoco'");
+      raise("OptionError", std::string("lanes cannot step it: ") + e.what() + "; ask for physics='mujoco'");
     }
   });
 
@@ -106,7 +113,8 @@ NB_MODULE(_mujoco, m) {
            [](Physics* self, std::uintptr_t model, std::uintptr_t function, const nb::bytes& bounds,
               const nb::bytes& arguments, std::size_t env_id, std::size_t command,
               std::vector<std::pair<std::size_t, std::string>> arrays,
-              const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces, bool in_lanes,
+              const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces,
+              const std::string& physics,
               bool kinematics, bool forces, std::vector<std::string> sensors) {
              Program program{reinterpret_cast<Program::Function>(function), bytes_of(bounds), bytes_of(arguments),
                              env_id, command, std::move(arrays)};
@@ -118,10 +126,10 @@ NB_MODULE(_mujoco, m) {
                wanted.varies.push_back(name);
              }
              new (self) Physics(model_at(model), std::move(program), std::move(fields), keeps_forces,
-                                stepping(in_lanes, std::move(wanted)));
+                                stepping(physics, std::move(wanted)));
            },
            nb::kw_only(), "model"_a, "function"_a, "bounds"_a, "arguments"_a, "env_id"_a, "command"_a, "arrays"_a,
-           "varying"_a, "keeps_forces"_a, "in_lanes"_a, "kinematics"_a, "forces"_a, "sensors"_a)
+           "varying"_a, "keeps_forces"_a, "physics"_a, "kinematics"_a, "forces"_a, "sensors"_a)
       .def_prop_ro("signature", &Physics::signature, "mjtState bits of a state row.");
 
   nb::class_<Studio>(m, "Studio", "Draws pictures of a pool's simulations, from one camera and of one size.")
@@ -165,7 +173,8 @@ NB_MODULE(_mujoco, m) {
       "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
       "The simulator of one task, over arrays [N, …] that the caller keeps.");
 
-  m.def("lane_widths", &lanes::widths, "Numbers of simulations that one call steps on this processor, the best first.");
+  m.def("lane_widths", [](const std::string& physics) { return lanes::widths(number_of(physics)); }, "physics"_a = "lanes",
+        "Numbers of simulations that one call steps on this processor, the best first.");
   m.def(
       "why_not_in_lanes",
       [](std::uintptr_t model, std::vector<std::string> reads, std::vector<std::string> varies, bool kinematics,
@@ -179,16 +188,16 @@ NB_MODULE(_mujoco, m) {
       "bare_loop",
       [](std::uintptr_t model, nb::ndarray<const double, nb::ndim<3>, nb::c_contig> states,
          nb::ndarray<const double, nb::ndim<3>, nb::c_contig> controls, int signature, int frame_skip, bool kinematics,
-         bool forces, int num_threads, bool in_lanes, const std::vector<std::string>& reads,
+         bool forces, int num_threads, const std::string& physics, const std::vector<std::string>& reads,
          const std::vector<std::string>& sensors, int width) {
         nb::gil_scoped_release unlocked;
         const auto steps = static_cast<int>(states.shape(0)), num_envs = static_cast<int>(states.shape(1));
         const Replay replay{states.data(), controls.data(), steps,                num_envs,
                             signature,     frame_skip,      {kinematics, forces}, num_threads};
-        return bare_loop(model_at(model), replay, stepping(in_lanes, {reads, kinematics, forces, {}, sensors}, width));
+        return bare_loop(model_at(model), replay, stepping(physics, {reads, kinematics, forces, {}, sensors}, width));
       },
       nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,
-      "num_threads"_a = 1, "in_lanes"_a = false, "reads"_a = std::vector<std::string>(),
+      "num_threads"_a = 1, "physics"_a = "mujoco", "reads"_a = std::vector<std::string>(),
       "sensors"_a = std::vector<std::string>(), "width"_a = 0,
       "Seconds that mj_step, or a step in lanes, and what a task needs after it take on states [steps, N, …] with\n"
       "controls [steps, N, nu]. reads, sensors: what the task reads, for lanes. width: one of `lane_widths`, or 0 for\n"

@@ -56,9 +56,9 @@ def test_it_is_part_of_a_spec() -> None:
     assert again.options == headrace.make_spec(TASK).options
 
 
-@pytest.mark.parametrize("value", ["lanes32", "warp", 1, None, True])
+@pytest.mark.parametrize("value", ["lanes64", "warp", 1, None, True])
 def test_others_are_refused(value: Any) -> None:
-    with pytest.raises(OptionError, match="physics of HalfCheetah-v5 must be one of lanes, mujoco"):
+    with pytest.raises(OptionError, match="physics of HalfCheetah-v5 must be one of lanes, lanes32, mujoco"):
         headrace.make_spec(TASK, physics=value)
 
 
@@ -78,9 +78,10 @@ def test_the_default_is_lanes_where_they_can() -> None:
 def test_what_lanes_cannot_step_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lanes.why_not_lanes(ENV, model_of(solver=library().mjtSolver.mjSOL_PGS)) == "the solver is PGS"
     monkeypatch.setattr(lanes, "_unsupported", lambda env, model: "geom 7 'table': mesh collisions")
-    said = "HalfCheetah-v5 cannot have physics='lanes': geom 7 'table': mesh collisions; leave physics out"
-    with pytest.raises(OptionError, match=said):
-        headrace.make(TASK, num_envs=1, physics="lanes")
+    for physics in ("lanes", "lanes32"):
+        said = f"HalfCheetah-v5 cannot have physics='{physics}': geom 7 'table': mesh collisions; leave physics out"
+        with pytest.raises(OptionError, match=said):
+            headrace.make(TASK, num_envs=1, physics=physics)
 
 
 @pytest.mark.usefixtures("preferred")
@@ -126,6 +127,10 @@ def test_a_state_is_of_no_physics() -> None:
     assert task_key(replace(spec, options={**spec.options, "frame_skip": 2}), "next_step") != key
 
 
+NEAR = {"lanes": 1e-7, "lanes32": 1e-3}
+"""how near results of a few agent steps are to libmujoco's, by the physics"""
+
+
 # -- that both agree -----------------------------------------------------------------------------
 
 
@@ -137,17 +142,20 @@ def actions_of(pool: Any, steps: int) -> np.ndarray:
 
 @needs_lanes
 @pytest.mark.parametrize("task", [TASK, "Hopper-v5", "WalkerWalk-v1", "ReacherEasy-v1", "HopperStand-v1"])
-@pytest.mark.parametrize(("num_threads", "batch_size"), [(1, 11), (3, 11), (2, 5)])
-def test_lanes_agree_with_mujoco(task: str, num_threads: int, batch_size: int) -> None:
+@pytest.mark.parametrize(
+    ("physics", "num_threads", "batch_size"),
+    [("lanes", 1, 11), ("lanes", 3, 11), ("lanes", 2, 5), ("lanes32", 1, 11), ("lanes32", 2, 5)],
+)
+def test_lanes_agree_with_mujoco(task: str, physics: str, num_threads: int, batch_size: int) -> None:
     more: dict[str, Any] = {}
     if task.endswith("-v1"):
         pytest.importorskip("dm_control")
         more["flat_observation"] = True
     rows: list[dict[tuple[int, int], np.ndarray]] = []
-    for physics, threads, batch in (("mujoco", 1, 11), ("lanes", num_threads, batch_size)):
+    for each, threads, batch in (("mujoco", 1, 11), (physics, num_threads, batch_size)):
         seen: dict[tuple[int, int], np.ndarray] = {}
         with headrace.make(
-            task, num_envs=11, batch_size=batch, num_threads=threads, seed=2, physics=physics, **more
+            task, num_envs=11, batch_size=batch, num_threads=threads, seed=2, physics=each, **more
         ) as pool:
             actions = actions_of(pool, 6)
             pool.async_reset()
@@ -160,14 +168,15 @@ def test_lanes_agree_with_mujoco(task: str, num_threads: int, batch_size: int) -
         rows.append({key: row for key, row in seen.items() if key[1] <= 5})
     assert rows[0].keys() == rows[1].keys()
     for key, row in rows[0].items():
-        np.testing.assert_allclose(rows[1][key], row, rtol=1e-7, atol=1e-7, err_msg=str(key))
+        np.testing.assert_allclose(rows[1][key], row, rtol=NEAR[physics], atol=NEAR[physics], err_msg=str(key))
 
 
 @needs_lanes
-def test_numbers_depend_on_no_company() -> None:
+@pytest.mark.parametrize("physics", ["lanes", "lanes32"])
+def test_numbers_depend_on_no_company(physics: str) -> None:
     with (
-        headrace.make(TASK, num_envs=11, seed=4, physics="lanes", num_threads=1) as together,
-        headrace.make(TASK, num_envs=11, seed=4, physics="lanes", num_threads=2) as alone,
+        headrace.make(TASK, num_envs=11, seed=4, physics=physics, num_threads=1) as together,
+        headrace.make(TASK, num_envs=11, seed=4, physics=physics, num_threads=2) as alone,
     ):
         together.reset()
         alone.reset()
@@ -178,8 +187,9 @@ def test_numbers_depend_on_no_company() -> None:
 
 
 @needs_lanes
-def test_states_pass_between_both() -> None:
-    pools = [headrace.make(TASK, num_envs=6, seed=5, physics=physics) for physics in ("lanes", "mujoco")]
+@pytest.mark.parametrize("ours", ["lanes", "lanes32"])
+def test_states_pass_between_both(ours: str) -> None:
+    pools = [headrace.make(TASK, num_envs=6, seed=5, physics=physics) for physics in (ours, "mujoco")]
     with pools[0] as one, pools[1] as other:
         one.reset()
         actions = actions_of(one, 20)
@@ -189,14 +199,15 @@ def test_states_pass_between_both() -> None:
         for to in (other, one):
             to.load_state(None, states)
         assert states == other.save_state()
-        np.testing.assert_allclose(one.step(actions[0])[0], other.step(actions[0])[0], rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(one.step(actions[0])[0], other.step(actions[0])[0], rtol=NEAR[ours], atol=NEAR[ours])
 
 
 @needs_lanes
-def test_divergence_ends_an_episode() -> None:
-    with headrace.make(TASK, num_envs=5, seed=1, physics="lanes") as pool:
+@pytest.mark.parametrize("physics", ["lanes", "lanes32"])
+def test_divergence_ends_an_episode(physics: str) -> None:
+    with headrace.make(TASK, num_envs=5, seed=1, physics=physics) as pool:
         pool.reset()
-        pool._executor.state_arrays()["qvel"][3] = 1e200
+        pool._executor.state_arrays()["qvel"][3] = 1e200  # beyond what floats hold
         _, reward, terminated, _, info = pool.step(np.zeros((5, 6)))
         assert terminated.tolist() == [False, False, False, True, False]
         assert reward[3] == 0 and (info["physics_warning"] > 0).tolist() == terminated.tolist()
@@ -213,6 +224,8 @@ def test_physics_alone_is_measured() -> None:
             assert executor.bare_seconds(states, actions, 2, physics) > 0
         for width in native_module().lane_widths():
             assert executor.bare_seconds(states, actions, 1, "lanes", width) > 0
+        for width in native_module().lane_widths("lanes32"):
+            assert executor.bare_seconds(states, actions, 1, "lanes32", width) > 0
         with pytest.raises(OptionError, match="no registers of that width"):
             executor.bare_seconds(states, actions, 1, "lanes", 3)
 
@@ -241,7 +254,10 @@ def has_physics(task: str) -> bool:
 @needs_lanes
 @pytest.mark.nightly
 def test_every_robots_steps_are_mujocos_but_for_rounding() -> None:
-    """From equal states, one agent step: MuJoCo's solver stops a little before the optimum."""
+    """From equal states, one agent step: MuJoCo's solver stops a little before the optimum.
+
+    In floats, positions alone: forces of stiff contacts, which some robots observe, amplify what floats round.
+    """
     tasks = in_lanes()
     assert len(tasks) >= 30
     for task in tasks:
@@ -250,16 +266,23 @@ def test_every_robots_steps_are_mujocos_but_for_rounding() -> None:
             settings["flat_observation"] = True
         with (
             headrace.make(task, **settings, physics="mujoco") as theirs,
-            headrace.make(task, **settings, physics="lanes") as ours,
+            headrace.make(task, **settings, physics="lanes") as lanes,
+            headrace.make(task, **settings, physics="lanes32") as floats,
         ):
-            np.testing.assert_array_equal(theirs.reset()[0], ours.reset()[0])
+            start = theirs.reset()[0]
+            assert all(np.array_equal(pool.reset()[0], start) for pool in (lanes, floats))
             for action in actions_of(theirs, 12):
-                ours.load_state(None, theirs.save_state())
-                expected, rewards, *ends = theirs.step(action)
-                obs, our_rewards, *our_ends = ours.step(action)
-                size = 1 + np.abs(expected).max()
-                assert np.abs(obs - expected).max() <= 1e-5 * size, task
-                np.testing.assert_allclose(our_rewards, rewards, rtol=1e-4, atol=1e-4, err_msg=task)
-                assert (np.stack(ends[:2]) == np.stack(our_ends[:2])).all(), task
-                if np.stack(ends[:2]).any():
+                before = theirs.save_state()
+                obs, rewards, *ends, _ = theirs.step(action)
+                qpos = theirs._executor.state_arrays()["qpos"]
+                for pool, near in ((lanes, 1e-5), (floats, 1e-3)):
+                    pool.load_state(None, before)
+                    our_obs, our_rewards, *our_ends, _ = pool.step(action)
+                    positions = our_obs, obs
+                    if pool is floats:
+                        positions = floats._executor.state_arrays()["qpos"], qpos
+                    assert np.abs(np.subtract(*positions)).max() <= near * (1 + np.abs(positions[1]).max()), task
+                    np.testing.assert_allclose(our_rewards, rewards, rtol=10 * near, atol=10 * near, err_msg=task)
+                    assert (np.stack(ends) == np.stack(our_ends)).all(), task
+                if np.stack(ends).any():
                     break

@@ -120,7 +120,7 @@ class Physics:
         arrays: Sequence[tuple[int, str]],
         varying: Sequence[tuple[str, Annotated[NDArray, dict(order="C", device="cpu")]]],
         keeps_forces: bool,
-        in_lanes: bool,
+        physics: str,
         kinematics: bool,
         forces: bool,
         sensors: Sequence[str],
@@ -193,7 +193,7 @@ def simulator(
 ) -> Simulator:
     """The simulator of one task, over arrays [N, …] that the caller keeps."""
 
-def lane_widths() -> list[int]:
+def lane_widths(physics: str = "lanes") -> list[int]:
     """
     Numbers of simulations that one call steps on this processor, the best first.
     """
@@ -215,7 +215,7 @@ def bare_loop(
     kinematics: bool,
     forces: bool,
     num_threads: int = 1,
-    in_lanes: bool = False,
+    physics: str = "mujoco",
     reads: Sequence[str] = [],
     sensors: Sequence[str] = [],
     width: int = 0,

@@ -23,7 +23,7 @@ from headrace.pool.executors.mujoco.fields import (
     physics_struct,
 )
 from headrace.pool.executors.mujoco.first_steps import load_and_try
-from headrace.pool.executors.mujoco.lanes import LANES, MUJOCO, PHYSICS
+from headrace.pool.executors.mujoco.lanes import MUJOCO, PHYSICS
 from headrace.pool.executors.mujoco.memory import Memory, state_components
 from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel, computed_after, wanted
 from headrace.pool.executors.threads import ThreadsExecutor
@@ -61,7 +61,7 @@ class MujocoExecutor(ThreadsExecutor):
         self.model, self._env, self._frame_skip = model, env, spec.frame_skip
         self._memory = memory = Memory(env, model, observation, shown, spec, n)
         self._functions = functions = _compile(env, model, observation, spec, memory, n)
-        physics = _physics(native, env, model, functions, memory, spec.options[PHYSICS] == LANES)
+        physics = _physics(native, env, model, functions, memory, spec.options[PHYSICS])
         self._signature = physics.signature
         self._rows = np.zeros((n, library().mj_stateSize(model, physics.signature)))
         self._components = state_components(model, self._rows, physics.signature)
@@ -118,7 +118,7 @@ class MujocoExecutor(ThreadsExecutor):
             controls: float64 [steps, N, nu].
             num_threads: number of threads that share the environments, each with one ``mjData``, or with one for each
                 lane.
-            physics: the physics, "mujoco" or "lanes", whichever the pool has.
+            physics: "mujoco", "lanes" or "lanes32", whichever the pool has.
             width: simulations that a thread steps at once in lanes; 0 for as many as the processor has registers for.
 
         Raises:
@@ -131,7 +131,7 @@ class MujocoExecutor(ThreadsExecutor):
             signature=self._signature,
             frame_skip=self._frame_skip,
             num_threads=num_threads,
-            in_lanes=physics == LANES,
+            physics=physics,
             reads=list(self._env.reads),
             width=width,
             **wanted(self._env),
@@ -139,7 +139,7 @@ class MujocoExecutor(ThreadsExecutor):
 
 
 def _physics(
-    native: ModuleType, env: MujocoEnv, model: MjModel, functions: Compiled, memory: Memory, in_lanes: bool
+    native: ModuleType, env: MujocoEnv, model: MjModel, functions: Compiled, memory: Memory, physics: str
 ) -> Any:
     """Returns the compiled description of a task's physics: its model, functions and arrays."""
     return native.Physics(
@@ -152,7 +152,7 @@ def _physics(
         arrays=[(functions.offset("physics", f), f) for f in env.reads if f not in env.varies],
         varying=list(memory.varying.items()),
         keeps_forces=any(name in env.reads for name in APPLIED),
-        in_lanes=in_lanes,
+        physics=physics,
         **wanted(env),
     )
 

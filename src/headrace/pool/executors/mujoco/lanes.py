@@ -15,18 +15,19 @@ from headrace.pool.executors.mujoco.program import MujocoEnv, wanted
 from headrace.pool.options import Checked
 
 PHYSICS = "physics"
-LANES, MUJOCO = "lanes", "mujoco"
+LANES, LANES32, MUJOCO = "lanes", "lanes32", "mujoco"
+CHOICES = (LANES, LANES32, MUJOCO)
 PREFERRED = LANES
 """the physics of a task that lanes can step and that names none"""
 
 
 def _known(value: Any) -> str:
-    if value not in ("", LANES, MUJOCO):
+    if value not in ("", *CHOICES):
         raise ValueError
     return value
 
 
-OPTION = Checked("", check=_known, wanted=f"one of {LANES}, {MUJOCO}")
+OPTION = Checked("", check=_known, wanted=f"one of {', '.join(CHOICES)}")
 """the option `PHYSICS`; empty until `physics_of` has chosen"""
 
 
@@ -36,9 +37,9 @@ def physics_of(task: str, asked: str, env: MujocoEnv, model: MjModel) -> str:
     Raises:
         OptionError: lanes are asked for, and cannot step the model.
     """
-    if asked == LANES and (why := _unsupported(env, model)):
+    if asked in (LANES, LANES32) and (why := _unsupported(env, model)):
         remedy = f"leave physics out, or ask for {MUJOCO!r}"
-        raise OptionError(f"{task} cannot have physics={LANES!r}: {why}; {remedy}")
+        raise OptionError(f"{task} cannot have physics={asked!r}: {why}; {remedy}")
     if asked:
         return asked
     return PREFERRED if PREFERRED == MUJOCO or not why_not_lanes(env, model) else MUJOCO
@@ -68,7 +69,7 @@ def _unsupported(env: MujocoEnv, model: MjModel) -> str:
 
 def remark(physics: str, env: MujocoEnv, model: MjModel) -> str:
     """Returns which physics steps a task, and why lanes do not; empty where the compiled module is not there to say."""
-    if physics == LANES or not NATIVE.installed():
-        return f"physics {physics}" if physics == LANES else ""
+    if physics != MUJOCO or not NATIVE.installed():
+        return f"physics {physics}" if physics != MUJOCO else ""
     why = why_not_lanes(env, model)
     return f"physics {physics}" + (f", not {LANES}: {why}" if why else f"; {LANES} can step it, too")

@@ -2,6 +2,6 @@
 
 namespace headrace::lanes {
 
-Core* make_core_4(const Plan& plan) { return new Lanes<Vec<4>>(plan); }
+Core* make_float_16(const Plan& plan) { return new Lanes<Vec<16, float>>(plan); }
 
 }  // namespace headrace::lanes

@@ -2,6 +2,6 @@
 
 namespace headrace::lanes {
 
-Core* make_core_1(const Plan& plan) { return new Lanes<Vec<1>>(plan); }
+Core* make_float_8(const Plan& plan) { return new Lanes<Vec<8, float>>(plan); }
 
 }  // namespace headrace::lanes

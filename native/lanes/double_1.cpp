@@ -1,0 +1,7 @@
+#include "step.hpp"
+
+namespace headrace::lanes {
+
+Core* make_double_1(const Plan& plan) { return new Lanes<Vec<1, double>>(plan); }
+
+}  // namespace headrace::lanes

@@ -1,0 +1,7 @@
+#include "step.hpp"
+
+namespace headrace::lanes {
+
+Core* make_double_4(const Plan& plan) { return new Lanes<Vec<4, double>>(plan); }
+
+}  // namespace headrace::lanes
