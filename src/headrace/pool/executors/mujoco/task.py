@@ -30,11 +30,11 @@ class MujocoTask:
     Every such task has the options ``frame_skip`` (number of physics steps in one agent step), ``frame_stack`` (number
     of latest observations to stack, oldest first, along a new first dimension; 1 for no such dimension),
     ``max_episode_steps`` and ``physics`` (``"lanes"``, which steps several simulations at once on a thread,
-    ``"lanes32"``, twice as many in floats, or ``"mujoco"``, MuJoCo's own library; on a device it has no effect), and rendering options: ``from_pixels`` (whether
-    pictures are the observation), ``render_width``, ``render_height``, ``render_camera_id`` or ``render_camera_name``,
-    ``render_effects`` (whether shadows, reflections and antialiasing are drawn), ``visual_options`` (a dict
-    `mujoco.mjtVisFlag` → whether it is drawn, in place of MuJoCo's default) and ``max_geom`` (greatest number of geoms
-    in a scene).
+    ``"lanes32"``, twice as many in floats, or ``"mujoco"``, MuJoCo's own library; on a device it has no effect), and
+    rendering options: ``from_pixels`` (whether pictures are the observation), ``render_width``, ``render_height``,
+    ``render_camera_id`` or ``render_camera_name``, ``render_effects`` (whether shadows, reflections and antialiasing
+    are drawn), ``visual_options`` (a dict `mujoco.mjtVisFlag` → whether it is drawn, in place of MuJoCo's default) and
+    ``max_geom`` (greatest number of geoms in a scene).
     A task with a `Dict` observation may list ``flat_observation`` among its options, as in dm_control: whether its
     arrays are concatenated into one.
 
