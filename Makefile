@@ -20,6 +20,7 @@ SETTINGS := pyproject.toml constraints.txt
 ENGINE   := CMakeLists.txt $(shell find native/engine -type f 2>/dev/null)
 ATARI    := $(ENGINE) cmake/ArcadeLearningEnvironment.cmake $(shell find native/atari -type f 2>/dev/null)
 BOX2D    := $(ENGINE) cmake/Box2D.cmake $(shell find native/box2d -type f 2>/dev/null)
+LEARNER  := CMakeLists.txt native/lanes/vec.hpp $(shell find native/learner -type f 2>/dev/null)
 MUJOCO   := $(ENGINE) cmake/MuJoCo.cmake $(shell find native/mujoco native/lanes -type f 2>/dev/null)
 
 # pins hold for isolated builds too (newer pips read the second name for those)
@@ -118,10 +119,12 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # torch by itself first: pinned, and never as somebody else's dependency
-# what a task needs that is compiled is built when it is first asked for (src/headrace/native_modules.py)
+# what a task needs that is compiled is built when it is first asked for (src/headrace/native_modules.py), but for what every
+# training uses
 $(RUN_ENV): $(SETTINGS) | $(BIN)/python
 	$(INSTALL) torch
 	$(INSTALL) -e '.[train,plots]' ale-py mujoco
+	$(BIN)/python -c "from headrace.native_modules import LEARNER; LEARNER.prepare()" || true
 	touch $@
 
 # what compiling and fetching the emulator need, so that compilers may work beside the installation of everything else (.ci/run)
@@ -135,7 +138,7 @@ $(DEV_PACKAGES): $(SETTINGS) | $(DEV_TOOLS)
 	touch $(RUN_ENV) $@
 
 # a change of a Python file compiles nothing, and one of a module's sources that module alone
-$(DEV_MODULES): $(ATARI) $(BOX2D) $(MUJOCO) | $(DEV_TOOLS)
+$(DEV_MODULES): $(ATARI) $(BOX2D) $(LEARNER) $(MUJOCO) | $(DEV_TOOLS)
 	$(BIN)/python -c "from headrace.native_modules import main; main()"
 	touch $@
 
@@ -145,13 +148,13 @@ $(DEV_ENV): $(DEV_PACKAGES) $(DEV_MODULES)
 # an instrumented emulator takes minutes to build, and it is not ours: `sanitize` links the one of the module
 build/address/.configured: $(DEV_MODULES)
 
-FAMILIES_native  := MUJOCO
-FAMILIES_address := ATARI BOX2D MUJOCO
+FAMILIES_native  := LEARNER MUJOCO
+FAMILIES_address := ATARI BOX2D LEARNER MUJOCO
 build/%/.configured: SANITIZER = $(filter thread address,$(subst -, ,$*))
-build/%/.configured: FAMILIES = $(if $(findstring -emulator,$*),ATARI BOX2D MUJOCO,$(FAMILIES_$*))
-build/%/.configured: $(ATARI) $(BOX2D) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
+build/%/.configured: FAMILIES = $(if $(findstring -emulator,$*),ATARI BOX2D LEARNER MUJOCO,$(FAMILIES_$*))
+build/%/.configured: $(ATARI) $(BOX2D) $(LEARNER) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
 	$(BIN)/cmake -G Ninja -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
-	    $(foreach family,ATARI BOX2D MUJOCO,-DHEADRACE_$(family)=$(if $(filter $(family),$(FAMILIES)),ON,OFF)) \
+	    $(foreach family,ATARI BOX2D LEARNER MUJOCO,-DHEADRACE_$(family)=$(if $(filter $(family),$(FAMILIES)),ON,OFF)) \
 	    -DHEADRACE_SANITIZE=$(SANITIZER) -DHEADRACE_CORE_TESTS=$(if $(findstring -emulator,$*),OFF,ON) \
 	    -DHEADRACE_ALE=$(if $(filter address,$*),$$(ls -t $(CURDIR)/build/atari-*/ale.cmake 2>/dev/null | head -n 1)) \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python

@@ -85,6 +85,7 @@ SECTIONS = {
             together=r"^\S+( physics=lanes| async)?",
         ),
         Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="physics.md"),
+        Benchmark("physics_returns", page="physics.md"),
         Benchmark("mujoco_pixels", "--repeats 2 --seconds 0.2 --tasks CheetahRun-v1"),
         Benchmark(
             "kernel_envs",
@@ -168,6 +169,7 @@ SECTIONS = {
             lines=(Line("SAC, one update", SB3, SB3),),
             together=r"^batch \d+",
         ),
+        Benchmark("learner_limit", "--repeats 1 --seconds 0.05 --widths 64 --minibatches 256"),
         Benchmark("fused_updates", "--repeats 2 --seconds 0.1 --precisions highest", together=r"^\w+"),
         Benchmark(
             "replay",

@@ -14,7 +14,7 @@ import pytest
 
 import headrace
 from headrace import native_modules
-from headrace.native_modules import ATARI, BOX2D, BUILT_FROM, MUJOCO, NEVER
+from headrace.native_modules import ATARI, BOX2D, BUILT_FROM, LEARNER, MUJOCO, NEVER
 
 ROOT = Path(__file__).parents[1]
 HIDDEN = """
@@ -84,10 +84,10 @@ def test_a_module_older_than_its_sources_is_outdated(monkeypatch: pytest.MonkeyP
 def test_versions_agree() -> None:
     versions = {
         read(f"{folder}pyproject.toml")["project"]["version"]
-        for folder in ("", *(f"native/{module.folder}/" for module in (ATARI, BOX2D, MUJOCO)))
+        for folder in ("", *(f"native/{module.folder}/" for module in (ATARI, BOX2D, LEARNER, MUJOCO)))
     }
     assert versions == {headrace.__version__}
-    for module in (ATARI, BOX2D, MUJOCO):
+    for module in (ATARI, BOX2D, LEARNER, MUJOCO):
         file = ROOT / "native" / module.folder / "python" / module.package / "__init__.py"
         assert f'__version__ = "{headrace.__version__}"' in file.read_text()
 

@@ -75,7 +75,8 @@ def main() -> None:
         room.pip("pip install headrace[train]", f"{wheels['headrace']}[train]")
         headrace = str(room.python.parent / "headrace")
         room.run("headrace train CartPole-v1", headrace, "train", "CartPole-v1", "--run-dir", "run")
-        compiled = [wheels[name] for name in ("headrace_atari", "headrace_box2d", "headrace_mujoco") if name in wheels]
+        names = ("headrace_atari", "headrace_box2d", "headrace_learner", "headrace_mujoco")
+        compiled = [wheels[name] for name in names if name in wheels]
         room.pip("pip install of the compiled wheels", *compiled, "ale-py")
         for task in ("Pong-v5", "LunarLander-v3", "HalfCheetah-v5"):
             room.run(f"headrace bench {task}", headrace, "bench", task, "--num-envs", "4", "--seconds", "1")

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = (".", "native/atari", "native/box2d", "native/mujoco")
+SOURCES = (".", "native/atari", "native/box2d", "native/learner", "native/mujoco")
 ELSEWHERE = "libmujoco.so*"  # is in the wheel of mujoco, which Python has loaded before
 LARGEST = {"headrace-": 5, "headrace_atari-": 3}
 """name → the MiB that a wheel may have"""

@@ -1,8 +1,8 @@
 """Loads the compiled modules, which are separate packages, and builds them in a checkout when they are first needed.
 
 Headrace itself is pure Python: kernel environments, worker processes and training need no compiled module. Atari,
-Box2D and MuJoCo need `headrace-atari`, `headrace-box2d` and `headrace-mujoco`, which come as wheels, or in a checkout
-from ``native/``.
+Box2D and MuJoCo need `headrace-atari`, `headrace-box2d` and `headrace-mujoco`, and training is faster with
+`headrace-learner`; these come as wheels, or in a checkout from ``native/``.
 """
 
 from __future__ import annotations
@@ -162,6 +162,14 @@ ATARI = NativeModule(
     "headrace_atari", "_atari", "atari", "atari", "the Atari emulator, once; it takes one to three minutes"
 )
 BOX2D = NativeModule("headrace_box2d", "_box2d", "box2d", "box2d", "the Box2D tasks, once; it takes half a minute")
+LEARNER = NativeModule(
+    "headrace_learner",
+    "_learner",
+    "learner",
+    "train",
+    "updates of small networks, once; it takes half a minute",
+    more=("lanes",),
+)
 MUJOCO = NativeModule(
     "headrace_mujoco",
     "_mujoco",
@@ -174,7 +182,7 @@ MUJOCO = NativeModule(
 
 def main() -> None:
     """Builds each module that is missing or older than its sources."""
-    for module in (ATARI, BOX2D, MUJOCO):
+    for module in (ATARI, BOX2D, LEARNER, MUJOCO):
         try:
             module.prepare()
         except OptionError as error:

@@ -21,6 +21,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.algorithms.update_threads import update_threads
 from headrace.train.modules.action_masks import masked
+from headrace.train.modules.compiled import CompiledMLP
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
@@ -57,6 +58,8 @@ class OnPolicy(Policy):
         how = {name: getattr(self.config, name) for name in names}
         self.network = make_network(self.agent_group.observation, self.distribution, **how).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
+        if CompiledMLP.fits(self.network, self.distribution):
+            self.network.compiled = CompiledMLP(self.network, (self.optimiser.parameters, self.optimiser.steps))
         self.actor_parameters = self.optimiser.parameters
         if self.config.normalise_values:
             self.value_normaliser = ValueNormaliser(self.device)
@@ -146,6 +149,9 @@ class OnPolicy(Policy):
                 break
             measure = self.stops_early or number == len(orders)
             measured.clear()
+            if (whole := self._epoch_at_once(samples, rates, order)) is not None:
+                measured.append(whole)
+                continue
             for batch in minibatches(samples, order, self.normalises_advantages, self.process_group):
                 statistics = self.backward(batch, rates, measure)
                 norm = self.optimiser.step(rates.learning_rate, rates.max_grad_norm)
@@ -155,6 +161,16 @@ class OnPolicy(Policy):
             if self.stops_early and self.is_over(measured[-1]):
                 break
         return torch.stack(measured).mean(0) if measured else None
+
+    def _epoch_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
+        """Makes the updates of an epoch in compiled code; returns `statistics`, or None where there is none for it."""
+        if self._fused is None or self.stops_early or order is None or self.process_group is not None:
+            return None
+        normalise = self.normalises_advantages
+        measured = self._fused.epoch(self.forward, self.optimiser, samples, order, rates, normalise, self._updates)
+        if measured is not None:
+            self._updates += len(order)
+        return measured
 
     def is_over(self, measured: Tensor) -> bool:
         """Returns whether to begin no further epoch, given the `statistics` of the last minibatch, float32[S]."""

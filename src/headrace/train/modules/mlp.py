@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.modules.layers import gradient_of, orthogonal, tanh_, through_activation, with_log_std
+from headrace.train.modules.layers import gradient_of, is_exporting, orthogonal, tanh_, through_activation, with_log_std
 
 
 class MLP(nn.Module):
@@ -51,10 +51,15 @@ class MLP(nn.Module):
         self.value_weight = nn.Parameter(orthogonal(1, hidden[-1], 1.0))
         self.value_bias = nn.Parameter(torch.zeros(1))
         self.log_std = log_std
+        self.compiled: Any = None
+        """a `CompiledMLP` of this network, which then answers where no gradient is recorded"""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Returns action parameters [B, size] and values [B] of observations float32[B, D]."""
-        return self.forward_saving(x)[:2]
+        if self.compiled is None or torch.is_grad_enabled() or is_exporting():
+            return self.forward_saving(x)[:2]
+        outputs = self.compiled.forward(x.contiguous())
+        return with_log_std(outputs[:, :-1], self.log_std), outputs[:, -1]
 
     def forward_saving(self, x: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Returns the results of `forward`, and the activations [x, h1, h2, …] for `backward_into_gradients`."""

@@ -1,0 +1,139 @@
+"""Networks and updates in compiled code, beside torch's."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.algorithms.ppo import PPO, PPOConfig
+from headrace.train.algorithms.rates import Rates
+from headrace.train.modules.compiled import CompiledMLP, compiled_module
+from headrace.train.modules.mlp import MLP
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.storage.samples import Samples, draw_order
+
+pytestmark = pytest.mark.skipif(compiled_module() is None, reason="this processor has no registers for it")
+ROWS = 200
+SEEN = gym.spaces.Box(-1, 1, (5,), np.float32)
+BOX, CHOICE = gym.spaces.Box(-2.0, 1.0, (2,), np.float32), gym.spaces.Discrete(3)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "hidden", "activation", "shared"),
+    [
+        (4, 2, (64, 64), "tanh", False),
+        (17, 6, (64,), "relu", True),
+        (1000, 18, (33, 5, 64), "tanh", True),
+        (1, 1, (1,), "relu", False),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 63, 130])
+def test_outputs_and_gradients_are_torchs(
+    inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, shared: bool, rows: int
+) -> None:
+    torch.manual_seed(0)
+    network = MLP(inputs, outputs, hidden, activation, None, shared)
+    optimiser = FlatAdam(network)
+    x, d = torch.randn(rows, inputs), torch.randn(rows, outputs + 1)
+    with torch.inference_mode():
+        params, values, saved = network.forward_saving(x)
+        network.backward_into_gradients(saved, d[:, :-1], d[:, -1])
+    wanted = optimiser.gradient.clone()
+    optimiser.gradient.zero_()
+    compiled = CompiledMLP(network)
+    torch.testing.assert_close(compiled.forward(x), torch.cat((params, values.unsqueeze(1)), 1), rtol=1e-5, atol=1e-5)
+    compiled.backward(x, d)
+    torch.testing.assert_close(optimiser.gradient, wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()))
+
+
+def policy_of(action: gym.Space, **settings: Any) -> PPO:
+    torch.manual_seed(0)
+    return PPO("", PPOConfig("x", **settings), AgentGroup(SEEN, action), torch.device("cpu"))
+
+
+def samples_of(policy: PPO, action: gym.Space) -> Samples:
+    """A rollout, whose actions are some that the policy takes, and whose probabilities have changed since."""
+    torch.manual_seed(1)
+    columns = torch.randn(4, ROWS)
+    actions = torch.randint(0, 3, (ROWS,)) if action is CHOICE else torch.randn(ROWS, 2)
+    inputs = torch.randn(ROWS, 5)
+    with torch.no_grad():
+        log_probs = policy.distribution.evaluate(policy.network(inputs)[0], actions)[0] + 0.2 * columns[0]
+    return Samples(inputs, actions, log_probs, columns[1], columns[2], columns[3])
+
+
+@pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"shared": True, "hidden": (32,)}, {"value_clip_range": 0.2}, {"normalise_advantages": False}],
+    ids=["plain", "shared", "clipped values", "plain advantages"],
+)
+def test_an_epoch_learns_what_torch_learns(action: gym.Space, settings: dict[str, Any]) -> None:
+    results = []
+    for compiled in (True, False):
+        policy = policy_of(action, minibatch_size=64, entropy_coef=0.01, **settings)
+        assert isinstance(policy.network.compiled, CompiledMLP)
+        samples, rates = samples_of(policy, action), Rates.of(policy.config, 0)
+        if not compiled:
+            policy.network.compiled = None
+        orders = [draw_order(samples, 64, torch.Generator().manual_seed(seed)) for seed in range(2)]
+        measured = policy.update(samples, rates, orders)
+        assert measured is not None and policy.updates == int(policy.optimiser.steps) == 6
+        results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_changes_of_parameters_are_seen() -> None:
+    policy = policy_of(CHOICE)
+    x, network = torch.randn(7, 5), policy.network
+
+    def agrees() -> bool:
+        with torch.inference_mode():
+            return bool(torch.allclose(network(x)[0], network.forward_saving(x)[0], atol=1e-5))
+
+    assert agrees()
+    network.load_state_dict({name: torch.randn_like(value) for name, value in network.state_dict().items()})
+    assert agrees()
+    with torch.inference_mode():
+        policy.optimiser.parameters.mul_(0.5)
+    assert agrees()
+    policy.optimiser.gradient.fill_(1.0)
+    policy.optimiser.step(1e-2, 0.5)
+    assert agrees()
+    samples = samples_of(policy, CHOICE)
+    policy.update(samples, Rates.of(policy.config, 0), [draw_order(samples, 64, torch.Generator())])
+    assert agrees()
+    for parameter in network.parameters():
+        nn.init.ones_(parameter)
+    assert agrees()
+
+
+def test_a_copy_of_a_network_is_torchs_alone() -> None:
+    network = policy_of(CHOICE).network
+    for copied in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
+        assert copied.compiled is None
+        assert torch.allclose(copied(torch.ones(2, 5))[0], network(torch.ones(2, 5))[0], atol=1e-6)
+
+
+def test_gradients_are_recorded_where_they_are_asked_for() -> None:
+    params, values = policy_of(BOX).network(torch.randn(3, 5))
+    assert params.requires_grad and values.requires_grad
+
+
+def test_wrong_sizes_are_refused() -> None:
+    compiled = policy_of(CHOICE).network.compiled
+    with pytest.raises((TypeError, ValueError)):
+        compiled.forward(torch.randn(3, 6))
+    policy = policy_of(CHOICE)
+    samples, rates = samples_of(policy, CHOICE), Rates.of(policy.config, 0)
+    with pytest.raises(ValueError, match="a row that the rollout has not"):
+        policy.update(samples, rates, [torch.full((1, 4), ROWS)])
