@@ -41,6 +41,7 @@ def samples(rows: int) -> Samples:
 
 def threads_in_updates(monkeypatch, rows: int = 2048, **settings: Any) -> int:
     policy, seen = learner(**settings), []
+    policy.network.compiled = None
     whole = policy.backward
 
     def backward(batch: Samples, rates: Rates, measure: bool) -> Any:
@@ -68,6 +69,7 @@ def test_given_threads_and_the_cores_of_samplers_are_kept(monkeypatch):
 
 def test_they_are_as_before_after_an_error(monkeypatch):
     policy = learner(**LARGE)
+    policy.network.compiled = None
     monkeypatch.setattr(policy, "backward", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         policy.learn(samples(2048), 0, torch.Generator())

@@ -150,7 +150,7 @@ class OnPolicy(Policy):
             measure = self.stops_early or number == len(orders)
             measured.clear()
             if (whole := self._epoch_at_once(samples, rates, order)) is not None:
-                measured.append(whole)
+                measured += [whole] if measure else []
                 continue
             for batch in minibatches(samples, order, self.normalises_advantages, self.process_group):
                 statistics = self.backward(batch, rates, measure)

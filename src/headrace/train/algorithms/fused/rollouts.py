@@ -140,6 +140,8 @@ class FusedPPO(FusedRollouts):
         compiled = getattr(network, "compiled", None)
         if compiled is None or every is None or not plain or isinstance(rates.learning_rate, Tensor):
             return None
+        if torch.get_num_threads() > 1:
+            return None  # minibatches that keep several cores busy
         clip = self.config.value_clip_range
         assert samples.log_probs is not None
         measured = compiled.epoch(
