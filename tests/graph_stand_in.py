@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from device_waits import NothingWaits
-from headrace.train.algorithms.graphs import Graph
+from headrace.train.modules.graphs import Graph
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def graphs_on_a_cpu() -> Iterator[None]:
     """A context in which functions become such graphs on a CPU; for what is made within it."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Graph, "possible", staticmethod(lambda device: True))
-        patched.setattr(Graph, "_aside", lambda graph: graph._function())
+        patched.setattr(Graph, "_aside", lambda graph, arguments: graph._function(*arguments))
         patched.setattr(Graph, "_capture", _capture)
         yield
 
@@ -32,7 +32,7 @@ def graphs_on_a_cpu() -> Iterator[None]:
 def _capture(graph: Any) -> Callable[[], object]:
     def replay() -> None:
         with NothingWaits():
-            result = graph._function()
+            result = graph._function(*graph._arguments)
         if graph._answer is None:
             graph._answer = result
         else:

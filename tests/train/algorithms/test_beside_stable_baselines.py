@@ -116,7 +116,7 @@ def test_updates_are_the_peers(algo, monkeypatch):
         monkeypatch.setattr(policy, "noise", lambda rows, drawn=drawn: drawn[:rows].clone())
         torch.manual_seed(number)
         peer.train(1, ROWS)
-        policy.improve(batch, UpdateRates(RATE, RATE, 1.0))
+        policy.improve(batch, UpdateRates(RATE, RATE, 1.0), (number + 1) % policy.actor_every == 0)
 
     for was, (mine, other) in zip(before, both(policy, peer), strict=True):
         assert (mine - was).abs().max() > 1e-3, "nothing was learnt"
@@ -150,7 +150,7 @@ def test_updates_over_images_are_the_peers(monkeypatch):
         batch = some_images(IMAGES, 16, number, weighted=False)
         monkeypatch.setattr(peer.replay_buffer, "sample", lambda *_, batch=batch, **__: as_samples(batch))
         peer.train(1, 16)
-        *_, norm = policy.improve(batch, UpdateRates(RATE, RATE, clip))
+        *_, norm = policy.improve(batch, UpdateRates(RATE, RATE, clip), (number + 1) % policy.actor_every == 0)
         assert norm > clip, "no gradient was clipped"
 
     for was, mine, other in zip(before, policy.network.parameters(), peer.q_net.parameters(), strict=True):

@@ -27,10 +27,11 @@ from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import evaluate
+from headrace.train.runners.turn_learners import RingLearner
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.device_replay import Replay
-from headrace.train.storage.transitions import Transitions
+from headrace.train.storage.transitions import Transitions, normalised
 from whole_runs import SMALL, assert_same_run, facts
 
 train: Any = headrace.train
@@ -129,11 +130,11 @@ def test_updates_are_as_many_as_asked_for():
     config = {"num_envs": 4, "num_steps": 2, "replay_ratio": 0.3, "learning_starts": 20, "minibatch_size": 4}
     config |= {"hidden": (4,), "replay_size": 64}
     collector, policies = build("device", "Pendulum-v1", **config)
-    counts = []
+    learner, counts = RingLearner(policies[0], generator()), []
     for _ in range(8):
         collector.draw(generator())
         (samples,) = collector.collect()
-        policies[0].learn(samples, 0, generator())
+        learner.learn(samples, 0, generator())
         counts.append(int(policies[0].optimisers()["critic.steps"]))
     # 8 steps a rollout: none before 20 steps, then 0.3 a step
     assert counts == [0, 0, 3, 5, 8, 10, 12, 15]
@@ -204,15 +205,15 @@ def test_the_replay_holds_what_a_plain_loop_sees(task, kind, normalise):
     collector, (policy, *_) = build(kind, task, **(NORMALISED if normalise else {}))
     loop = PlainLoop(collector)
     capacity = policy.config.replay_size
-    chance = generator(1)
+    chance, replay = generator(1), policy._ring()
     for _ in range(9):
         collector.draw(chance)
-        policy.record(collector.collect()[0])
+        replay.add(*collector.collect()[0])
         loop.follow()
-        assert int(policy.replay.written) == len(loop.rows)
+        assert int(replay.written) == len(loop.rows)
         for number, row in list(enumerate(loop.rows))[-capacity:]:
             known = ~np.isnan(row)
-            held = policy.replay.memory[number % capacity].numpy()
+            held = replay.memory[number % capacity].numpy()
             np.testing.assert_allclose(held[known], row[known], rtol=1e-6, atol=1e-6)
     assert len(loop.rows) > 2 * capacity
     assert collector.truncated.any()
@@ -227,7 +228,7 @@ def test_transitions_are_drawn_alike_from_all_that_are_held():
 
     def write(rows: torch.Tensor, present: torch.Tensor | None = None) -> None:
         column = rows.unsqueeze(1)
-        replay.write(Transitions(column, column, rows, torch.zeros_like(rows), column), present)
+        replay.add(Transitions(column, column, rows, torch.zeros_like(rows), column), present)
 
     write(numbers[:4])
     seen = replay.read(replay.draw((400,), generator())).rewards
@@ -245,14 +246,15 @@ def test_transitions_are_drawn_alike_from_all_that_are_held():
 def test_no_iteration_waits_for_the_device(task):
     collector, policies = build("static", task, **NORMALISED)
     chance = generator()
+    learners = {policy.name: RingLearner(policy, chance) for policy in policies if isinstance(policy, DDPG)}
     before = 0.0
     for watched in (False, True):
         collector.draw(chance)
         with NothingWaits() if watched else contextlib.nullcontext():
             rollouts = collector.collect()
             for policy, samples in zip(policies, rollouts, strict=True):
-                if isinstance(policy, DDPG):
-                    policy.learn(samples, 0, chance)
+                if policy.name in learners:
+                    learners[policy.name].learn(samples, 0, chance)
         (steps,) = (float(n) for name, n in policies[0].optimisers().items() if name.endswith("critic.steps"))
         assert steps > before
         before = steps
@@ -261,11 +263,12 @@ def test_no_iteration_waits_for_the_device(task):
 
 def test_normalised_runs_learn_from_raw_transitions_by_the_statistics_of_today():
     collector, (policy,) = build("device", "Pendulum-v1", **NORMALISED)
+    replay = policy._ring()
     for seed in range(3):
         collector.draw(generator(seed))
-        policy.record(collector.collect()[0])
-    raw = policy.replay.read(torch.arange(100))
-    batch = policy.normalised(raw)
+        replay.add(*collector.collect()[0])
+    raw = replay.read(torch.arange(100))
+    batch = normalised(raw, policy.encoder, policy.reward_scaler)
     normaliser, scaler = policy.encoder.normaliser, policy.reward_scaler
     for mine, plain in ((batch.inputs, raw.inputs), (batch.next_observations, raw.next_observations)):
         expected = ((plain - normaliser.mean) * normaliser.scale).clamp(-10, 10)

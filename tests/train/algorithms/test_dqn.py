@@ -19,6 +19,7 @@ from headrace.errors import OptionError
 from headrace.train.algorithms.dqn import DQN, DQNConfig
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.exploration import EpsilonGreedy
@@ -186,10 +187,11 @@ def test_updates_are_those_of_autograd(space, loss, weighted, fused):
 
 def test_targets_are_copied_now_and_then():
     policy = policy_for(target_update=3)
-    batch = some_transitions(VECTORS, 8, 0)
-    before, same = policy.targets.q.state_dict()["weights.0"].clone(), []
+    batch, ring = some_transitions(VECTORS, 8, 0), policy._ring()
+    ring.add(batch._replace(actions=batch.actions.float().view(-1, 1)))
+    updater, before, same = Updater(policy, ring), policy.targets.q.state_dict()["weights.0"].clone(), []
     for _ in range(7):
-        policy.improve(batch, RATES)
+        updater.update()
         now, target = policy.network.q.state_dict()["weights.0"], policy.targets.q.state_dict()["weights.0"]
         same.append("network" if torch.equal(now, target) else "before" if torch.equal(target, before) else "between")
         before = target.clone()
@@ -197,8 +199,9 @@ def test_targets_are_copied_now_and_then():
     # a run that goes on copies at the same updates
     other = policy_for(target_update=3)
     other.load_optimisers({name: tensor.clone() for name, tensor in policy.optimisers().items()})
-    other.load_state(policy.state())
-    assert [other.actor_is_due() for _ in range(3)] == [False, True, False]
+    again = Updater(other, ring)
+    again.load(updater.state())
+    assert again.updates == 7
 
 
 def test_an_update_waits_for_nothing():
@@ -284,11 +287,11 @@ def test_exploration_falls_to_its_end():
     assert [round(config.epsilon_at(step), 6) for step in (0, 250, 500, 800)] == [0.9, 0.5, 0.1, 0.1]
     policy = policy_for()
     assert float(policy.distribution.epsilon) == 1.0
-    policy.explore(0, policy.config.learning_starts - 1)
+    policy.explore(0, uniform=True)
     assert float(policy.distribution.epsilon) == 1.0
-    policy.explore(0, policy.config.learning_starts)
+    policy.explore(0, uniform=False)
     assert float(policy.distribution.epsilon) == pytest.approx(policy.config.epsilon_start)
-    policy.explore(policy.config.total_steps, policy.config.total_steps)
+    policy.explore(policy.config.total_steps, uniform=False)
     assert float(policy.distribution.epsilon) == pytest.approx(policy.config.epsilon_end)
     assert float(policy_for(frozen=True).distribution.epsilon) == pytest.approx(0.05)
 

@@ -41,7 +41,7 @@ def test_updates_are_those_of_autograd(activation: str):
     for seed in range(6):
         batch = some_transitions(policy, ROWS, seed)
         before = policy.generator.get_state()
-        measured = policy.improve(batch, UpdateRates(1e-2, 2e-2, 0.5))
+        measured = policy.improve(batch, UpdateRates(1e-2, 2e-2, 0.5), seed % 2 == 1)
         policy.generator.set_state(before)
         batch = Transitions(*(column if column is None else column.double() for column in batch))  # type: ignore
         expected = plain.critics(batch, policy.noise(ROWS).double())
@@ -219,11 +219,11 @@ def test_actions_are_uniform_until_there_is_something_to_go_by():
     policy = a_policy(FLASH_SAC, learning_starts=100, **SMALL)
     params = torch.randn(5000, 2 * policy.distribution.noise_size)
     noise = torch.randn(5000, policy.distribution.noise_size, generator=torch.Generator().manual_seed(0))
-    policy.explore(0, 99)
+    policy.explore(0, uniform=True)
     actions = policy.distribution.sample(params, noise)
     shares = torch.histc(actions, 10, -1, 1) / actions.numel()
     torch.testing.assert_close(shares, torch.full((10,), 0.1), atol=0.01, rtol=0)
-    policy.explore(0, 100)
+    policy.explore(0, uniform=False)
     mean, log_std = params.chunk(2, 1)
     expected = torch.tanh(mean + log_std.clamp(-20, 2).exp() * noise)
     torch.testing.assert_close(policy.distribution.sample(params, noise), expected)

@@ -13,12 +13,12 @@ import torch
 from graph_runs import NORMED, RUNS, SMALL, STEPS
 from graph_stand_in import graphs_on_a_cpu
 from headrace.train import resume, train
-from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.workers.actor_learner import actor_alone, critics_alone
 from nightly import rest_nightly
 from updates import a_policy, some_transitions
 
@@ -75,7 +75,7 @@ def test_graphs_learn_what_is_learnt_without(make: Any, name: str) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_replays_of_steps_are_read_in_graphs(make: Any, name: str) -> None:
     trainer = assert_graphs_learn_the_same(make, STEPS[name])
-    assert trainer.learner.updater._improve._graphs[True].captured
+    assert trainer.learner.updater._graphs[True].captured
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
@@ -96,14 +96,16 @@ def test_learners_beside_samplers_use_graphs_and_resume(tmp_path: Path, algo: st
 def test_halves_of_updates_are_graphs(algo: str) -> None:
     """As of two processes, of which one updates the critics and one the actor."""
     plain, graphs = a_policy(algo), a_policy(algo)
-    batch, rates = some_transitions(plain, 32, 1), UpdateRates(1e-2, 1e-2, 0.5)
+    ring, replay = plain._ring(), graphs._ring()
+    for each in (ring, replay):
+        each.add(some_transitions(plain, 32, 1))
+    halves = [(critics_alone(policy), actor_alone(policy)) for policy in (plain, graphs)]
+    expected = [Updater(plain, ring, improve=half) for half in halves[0]]
     with graphs_on_a_cpu():
-        critics = Updater(graphs, lambda: batch, improve=graphs.improve_critics_apart)
-        actor = Updater(graphs, lambda: batch, improve=graphs.improve_actor_apart, due=lambda: True)
-        for _ in range(8):
-            due = plain.actor_is_due()
-            wanted = plain.improve_critics_apart(batch, rates, due)
-            torch.testing.assert_close(critics(rates), wanted)
-            torch.testing.assert_close(actor(rates), plain.improve_actor_apart(batch, rates, True))
+        found = [Updater(graphs, replay, improve=half) for half in halves[1]]
+        for _ in range(10):
+            for one, other in zip(expected, found, strict=True):
+                torch.testing.assert_close(one.update(), other.update())
+        assert found[0]._graphs[True].captured
     for (name, tensor), other in zip(plain.model().items(), graphs.model().values(), strict=True):
         torch.testing.assert_close(tensor, other, msg=name)

@@ -40,9 +40,9 @@ def test_updates_from_a_replay(algo: str, most: int) -> None:
     batch = some_transitions(policy, 32, 1)
     if algo == "dqn":
         batch = batch._replace(actions=torch.zeros(32, dtype=torch.int64))
-    policy.improve_with(batch, UpdateRates(1e-3, 1e-3, 0.5), True)
+    policy.improve(batch, UpdateRates(1e-3, 1e-3, 0.5))
     with Launches() as counted:
-        policy.improve_with(batch, UpdateRates(1e-3, 1e-3, 0.5), True)
+        policy.improve(batch, UpdateRates(1e-3, 1e-3, 0.5))
     assert len(counted.names) <= most
 
 

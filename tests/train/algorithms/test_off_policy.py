@@ -22,9 +22,10 @@ from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.runners.assembly import make_trainer
+from headrace.train.runners.turn_learners import RingLearner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
-from headrace.train.storage.transitions import Transitions
+from headrace.train.storage.transitions import Transitions, normalised
 from headrace.train.workers.replay_sampler import ReplaySampler
 from nightly import rest_nightly
 from updates import CPU, a_policy, some_transitions
@@ -66,8 +67,7 @@ TINY = SMALL | {
 def test_the_vector_of_actor_parameters_determines_the_actions(algo):
     policy, copy = a_policy(algo), a_policy(algo, frozen=True)
     batch = some_transitions(policy, 32, 1)
-    for _ in range(2):  # of which TD3's actor learns in the second
-        policy.improve(batch, UpdateRates(1e-2, 1e-2, 0.5))
+    policy.improve(batch, UpdateRates(1e-2, 1e-2, 0.5))
     before = copy.forward(batch.inputs)[0]
     copy.actor_parameters.copy_(policy.actor_parameters)
     assert torch.equal(copy.forward(batch.inputs)[0], policy.forward(batch.inputs)[0])
@@ -77,18 +77,19 @@ def test_the_vector_of_actor_parameters_determines_the_actions(algo):
 @pytest.mark.parametrize("algo", CONTINUOUS)
 def test_a_frozen_policy_has_nothing_to_learn_with(algo):
     policy = a_policy(algo, frozen=True)
-    assert policy.replay is None and not policy.optimisers() and not list(policy.targets.parameters())
+    assert not policy.optimisers() and not list(policy.targets.parameters())
     assert sum(parameter.numel() for parameter in policy.network.actor.parameters()) <= len(policy.actor_parameters)
 
 
 @pytest.mark.parametrize("algo", CONTINUOUS)
 def test_equal_seeds_make_equal_updates(algo):
     first, second = a_policy(algo), a_policy(algo)
-    batch = some_transitions(first, 32, 1)
-    read = Updater(second, lambda: batch)
+    ring = first._ring()
+    ring.add(some_transitions(first, 32, 1))
+    one, other = Updater(first, ring), Updater(second, ring)
     for _ in range(4):
-        measured = first.improve(batch, UpdateRates(1e-2, 1e-2, 0.5))
-        assert torch.equal(measured, read(UpdateRates(1e-2, 1e-2, 0.5)))
+        assert torch.equal(one.update(), other.update())
+    assert not torch.equal(first.actor_parameters, a_policy(algo).actor_parameters)
     assert torch.equal(first.actor_parameters, second.actor_parameters)
 
 
@@ -98,12 +99,13 @@ def test_no_iteration_waits_for_the_device(algo):
     config = make_config("Pendulum-v1", algo=algo, **sizes, learning_starts=0, replay_ratio=0.05, **NORMALISED)
     collector, (policy,) = collecting("static", config)
     chance = torch.Generator().manual_seed(1)
+    learner = RingLearner(policy, chance)
     for watched in (False, True):
         before = policy.parts["critic"].clone()
         collector.draw(chance)
         with NothingWaits() if watched else contextlib.nullcontext():
             (samples,) = collector.collect()
-            policy.learn(samples, 0, chance)
+            learner.learn(samples, 0, chance)
         assert not torch.equal(policy.parts["critic"], before)
     collector.pool.close()
 
@@ -116,7 +118,7 @@ def test_observations_that_are_numbers_become_vectors(algo):
     policy: Any = make_policy("", config, AgentGroup(space, actions), CPU)
     seen = torch.randint(2, 7, (2, 8), generator=torch.Generator().manual_seed(0))
     batch = Transitions(seen[0], torch.zeros(8, 2), torch.zeros(8), torch.ones(8), seen[1])
-    normal = policy.normalised(batch)
+    normal = normalised(batch, policy.encoder, policy.reward_scaler)
     assert torch.equal(normal.inputs, torch.eye(5)[seen[0] - 2])
     assert torch.equal(normal.next_observations, torch.eye(5)[seen[1] - 2])
 
@@ -154,12 +156,13 @@ def test_actions_are_uniform_until_the_first_update(algo, kind):
     config = make_config("Pendulum-v1", algo=algo, **sizes, samplers=0, learning_starts=2500, replay_ratio=0.001)
     collector, (policy,) = collecting(kind, config)
     chance = torch.Generator().manual_seed(1)
+    learner = RingLearner(policy, chance)
     for _ in range(3):
         collector.draw(chance)
         (samples,) = collector.collect()
         assert policy.updates == 0
         assert_uniform(samples.transitions.actions)
-        policy.learn(samples, 0, chance)
+        learner.learn(samples, 0, chance)
     assert policy.updates > 0
     collector.draw(chance)
     collector.collect()

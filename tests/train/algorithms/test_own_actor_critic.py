@@ -112,8 +112,6 @@ def test_it_learns_what_our_own_network_of_the_same_weights_learns(algo, own):
     order = iter((1, 0) if algo == "sac" else (0, 0))
     theirs.noise = lambda rows: noises[next(order)].clone()
     batch = some_transitions(ours, 32, 0)
-    for policy in (ours, theirs):
-        policy.actor_every = 1
     measured = [policy.improve(batch, UpdateRates(1e-2, 2e-2, 0.5)) for policy in (ours, theirs)]
     torch.testing.assert_close(measured[0], measured[1], rtol=1e-4, atol=1e-5)
     inputs = torch.randn(9, batch.inputs.shape[1])

@@ -34,7 +34,7 @@ def test_updates_are_those_of_autograd(activation, fused):
     for number in range(1, 8):
         batch = some_transitions(policy, 32, number)
         before = policy.generator.get_state()
-        measured = policy.improve(batch, UpdateRates(1e-2, 2e-2, 0.5))
+        measured = policy.improve(batch, UpdateRates(1e-2, 2e-2, 0.5), number % 3 == 0)
         policy.generator.set_state(before)
         noise = 0.6 * policy.noise(32)
         assert (noise.abs() > 0.5).any(), "no noise was clipped"
@@ -59,7 +59,7 @@ def test_updates_are_those_of_autograd(activation, fused):
                 for target, now in zip(targets.parameters(), network.parameters(), strict=True):
                     target.mul_(0.9).add_(now, alpha=0.1)
         expected = torch.stack([loss, q.mean(), actor_loss]).detach()
-        torch.testing.assert_close(measured, expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(measured, expected[: len(measured)], rtol=1e-4, atol=1e-5)
         assert_same_parameters(policy.network, network, rtol=1e-3, atol=1e-5)
         assert_same_parameters(policy.targets, targets, rtol=1e-3, atol=1e-5)
 

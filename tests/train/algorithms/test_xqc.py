@@ -83,6 +83,7 @@ def test_returns_fit_the_critics_range_however_steps_are_stored(tmp_path: Path, 
             for count in range(100):
                 sampler.step()
                 if count > 75:
+                    trainer.learner._rewards.follow()
                     trainer.learner.updater.update()
             sampler.close()
         else:

@@ -16,6 +16,7 @@ from headrace.train.collect.steps import Frames, StepRecorder, make_replay
 from headrace.train.config.settings import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.transitions import normalised
 from nightly import rest_nightly
 from poisoned_env import OBSERVATION_NAN, REWARD_NAN
 from python_games import NEWEST_FIRST
@@ -164,7 +165,7 @@ def test_statistics_are_those_of_the_steps_that_were_taken(tmp_path):
     torch.testing.assert_close(normaliser.statistics.mean.numpy(), record[taken][..., :inputs].mean((0, 1), np.float64))
     assert int(normaliser.statistics.count) == trainer.step == int(taken.sum()) * 3
     batch = trainer.source.replay.read(trainer.source.replay.draw((50,), torch.Generator().manual_seed(0)))
-    seen = trainer.policies[0].normalised(batch)
+    seen = normalised(batch, trainer.policies[0].encoder, scaler, 3)
     torch.testing.assert_close(seen.inputs, ((batch.inputs - normaliser.mean) * normaliser.scale).clamp(-10, 10))
     assert torch.equal(seen.discounts, batch.discounts) and not torch.equal(seen.rewards, batch.rewards)
     trainer.close()
@@ -183,8 +184,9 @@ def test_normalised_sums_of_rewards_are_clipped_as_their_parts_would_be(tmp_path
     assert scaler is not None
     scaler.statistics.variance.fill_(0.25)  # a reward is doubled
     trainer.source.replay.arrays["record"][..., trainer.source.replay.layout.inputs + 1] = -4.0
-    trainer.learner.updater.update()
-    rewards = trainer.learner.updater.minibatches.read().rewards
+    updater = trainer.learner.updater
+    batch = updater.replay.sample(16, updater.generator)
+    rewards = normalised(batch, trainer.policies[0].encoder, scaler, updater.replay.n_step).rewards
     torch.testing.assert_close(rewards.max(), torch.tensor(-8 * (1 + GAMMA + GAMMA**2)), rtol=1e-4, atol=0)
     trainer.close()
 

@@ -24,6 +24,7 @@ from headrace.train.play.observation_batches import batched
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.transitions import normalised
 from python_games import CLOCK, SCALAR
 from whole_runs import SMALL
 
@@ -191,8 +192,9 @@ def test_a_replay_holds_observations_that_float32_would_round(tmp_path: Path, n_
         for _ in range(20):
             trainer.iterate()
         (policy,) = trainer.policies
-        replay = policy.replay if n_step == 1 else trainer.learner.updater.replay
-        batch = policy.normalised(replay.read(replay.draw((60,), torch.Generator().manual_seed(0))))
+        replay = trainer.learner.learners[0].replay if n_step == 1 else trainer.learner.updater.replay
+        sampled = replay.sample(60, torch.Generator().manual_seed(0))
+        batch = normalised(sampled, policy.encoder, policy.reward_scaler)
         assert {part.dtype for part in batch if part is not None} == {torch.float32}
         for seen in (batch.inputs, batch.next_observations):
             assert len(seen[:, 0].unique()) > 30

@@ -212,7 +212,7 @@ def learn_once(policy: Any, rows: slice, weighted: bool = False) -> None:
     own_noise = third.view(64, 1)[rows]
     policy.noise = lambda count: own_noise.repeat(count // len(own_noise), 1)  # SAC asks for both states at once
     batch = inputs, actions.view(64, 1).float().clamp(-1, 1), first, (second > 0) * 0.9, following
-    policy.improve_with(Transitions(*(each[rows] for each in batch)), UpdateRates.of(policy.config, 0), True)
+    policy.improve(Transitions(*(each[rows] for each in batch)), UpdateRates.of(policy.config, 0))
 
 
 def run(folder: Path, task: str, options: dict[str, Any]) -> None:

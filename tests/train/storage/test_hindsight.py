@@ -71,8 +71,8 @@ def test_goals_are_what_the_same_episode_achieved_later(steps, ends):
     for turn in range(6):
         story.write(steps // 4, 0)
         story.write(steps // 7 + 3, 1)
-        numbers = held.draw((4000,), torch.Generator().manual_seed(turn))
-        drawn = held.read(numbers)
+        drawn = held.sample(4000, torch.Generator().manual_seed(turn))
+        numbers = held.numbers
         seen: dict[tuple[int, int], set[int]] = {}
         rows = zip(drawn.inputs, drawn.next_observations, drawn.rewards, drawn.discounts, strict=True)
         for before, after, reward, discount in rows:
@@ -93,24 +93,24 @@ def test_a_share_of_goals_stays():
     story = Story(64)
     story.write(60)
     held = HindsightReplay(story.replay, GOALS, 0.7)
-    drawn = held.read(held.draw((20_000,), torch.Generator().manual_seed(1)))
+    drawn = held.sample(20_000, torch.Generator().manual_seed(1))
     kept = drawn.inputs[:, 2] == -1
     assert float(kept.float().mean()) == pytest.approx(0.3, abs=0.02)
     assert bool((drawn.rewards[kept] == -7).all()) and bool((drawn.discounts[kept] == GAMMA).all())
     none = HindsightReplay(story.replay, GOALS, 0.0)
-    assert bool((none.read(none.draw((100,), torch.Generator())).inputs[:, 2] == -1).all())
+    assert bool((none.sample(100, torch.Generator()).inputs[:, 2] == -1).all())
 
 
 def test_what_a_writer_overwrites_meanwhile_is_drawn_anew():
     story = Story(64)
     story.write(60)
     held = HindsightReplay(story.replay, GOALS, 1.0)
-    numbers = held.draw((64,), torch.Generator().manual_seed(1))
+    chance = torch.Generator().manual_seed(1)
+    numbers = story.replay.draw((64,), chance)
     story.write(50)
-    drawn = held.read(numbers)
+    drawn = held.read(numbers, chance)
     assert int(numbers.min()) // ENVS >= 110 + 2 - 64
     assert (drawn.inputs[:, 1] == numbers // ENVS).all() and (drawn.inputs[:, 2] > drawn.inputs[:, 1]).all()
-    assert held.held == story.replay.held and held.steps == story.replay.steps
 
 
 # -- tasks ------------------------------------------------------------------------------------------

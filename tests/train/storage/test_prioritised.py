@@ -106,7 +106,6 @@ def test_transitions_are_drawn_by_their_errors_while_others_come_and_go():
         assert weights is not None
         wanted = np.array([chances[number] ** -importance for number in numbers.tolist()])
         np.testing.assert_allclose(weights.numpy(), wanted / wanted.max(), rtol=1e-5)
-    assert prioritised.held == replay.held and prioritised.steps == replay.steps
 
 
 def test_what_was_overwritten_is_drawn_anew_and_keeps_its_hands_off_newer_rows():

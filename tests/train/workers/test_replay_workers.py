@@ -230,7 +230,7 @@ def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
         trainer.learner.settle()
         policy = trainer.policies[0]
         assert isinstance(policy, OffPolicy)
-        steps = policy.optimiser_of("actor").steps
+        steps = policy.adam["actor"].steps
         assert 0.3 * trainer.source.counters.actor_updates[0] < steps <= trainer.source.counters.actor_updates[0]
     finally:
         trainer.close()

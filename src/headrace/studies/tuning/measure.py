@@ -22,10 +22,10 @@ import torch
 
 from headrace.errors import HeadraceError, OptionError, WorkerError
 from headrace.machine import is_lack, usable_cores
-from headrace.train.algorithms.graphs import EAGER_CALLS
 from headrace.train.config.settings import Config
 from headrace.train.logging import memory_use
 from headrace.train.logging.hardware import gpu_use, processor_seconds
+from headrace.train.modules.graphs import EAGER_CALLS
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 

@@ -85,9 +85,9 @@ class CrossQ(OffPolicy):
         temperature = (log_alpha * (entropy - self.target_entropy)).sum()
         return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
 
-    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """Makes an update, as `OffPolicy.improve_with`, and averages running statistics over all training processes."""
-        measured = super().improve_with(batch, rates, actor)
+    def improve(self, batch: Transitions, rates: UpdateRates, actor: bool = True) -> Tensor:
+        """Makes an update, as `OffPolicy.improve`, and averages running statistics over all training processes."""
+        measured = super().improve(batch, rates, actor)
         if self.process_group is not None:
             for each in (*running_statistics(self.network), *running_statistics(self.targets)):
                 self.process_group.average(each, len(batch.rewards))

@@ -18,9 +18,7 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.train.algorithms.fused.dqn import FusedDQN
-from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
-from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms import DQNConfig
 from headrace.train.modules.action_masks import forbidden, masked
 from headrace.train.modules.exploration import EpsilonGreedy
@@ -44,6 +42,7 @@ class DQN(OffPolicy):
 
     settings = DQNConfig
     config: DQNConfig
+    fused = FusedDQN
     critic_statistics = ("critic_loss", "q_mean", "gradient_norm")
     statistics = critic_statistics
     clips_gradients = True
@@ -70,12 +69,8 @@ class DQN(OffPolicy):
         how = {name: getattr(config, name) for name in names}
         return distribution, make_q_network(self.agent_group.observation, distribution.size, **how)
 
-    def fuse(self, parts: Parts) -> FusedUpdate:
-        return FusedDQN(parts, self.target_of, self._note)
-
-    def explore(self, step: int, collected: int) -> None:
-        """As `OffPolicy.explore`; after the first update, sets the share of random actions to that of step ``step``."""
-        uniform = collected < self._uniform_steps
+    def explore(self, step: int, uniform: bool) -> None:
+        """As `OffPolicy.explore`; unless they are uniform, the share of random actions is that of step ``step``."""
         self.distribution.epsilon.fill_(1.0 if uniform else self.config.epsilon_at(step))
 
     @torch.inference_mode()
@@ -99,18 +94,6 @@ class DQN(OffPolicy):
 
     # -- updates ---------------------------------------------------------------------------------
 
-    @torch.inference_mode()
-    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """Makes one gradient step of Q; with ``actor``, the targets are moved after it.
-
-        Returns:
-            `statistics`, float32[3].
-        """
-        measured = self.improve_critics(batch, rates)
-        if actor:
-            self.move_targets()
-        return measured
-
     def critic_losses(self, batch: Transitions) -> Losses:
         """``mean(weight · loss(Q(s, a) - y))`` with ``y = r + discount · Q'(s', a')``.
 
@@ -122,7 +105,7 @@ class DQN(OffPolicy):
         values = self.network.q(batch.inputs)
         actions = batch.actions.view(-1, 1).to(torch.int64)
         error = values.gather(1, actions).squeeze(1) - target
-        self._note(error.detach())
+        self.note_errors(error.detach())
         huber = self.config.loss == "huber"
         each = F.huber_loss(error, torch.zeros_like(error), reduction="none") if huber else error.square()
         loss = batch.mean(each)
@@ -137,7 +120,7 @@ class DQN(OffPolicy):
         next_q = next_q.gather(1, torch.max(judged, 1, keepdim=True)[1]).squeeze(1)
         return torch.addcmul(batch.rewards, batch.discounts, next_q)
 
-    def _note(self, errors: Tensor) -> None:
+    def note_errors(self, errors: Tensor) -> None:
         """Stores the absolute errors of a batch's values in `errors`; the memory is reused for batches of one size."""
         if len(self.errors) != len(errors):
             self.errors = torch.empty_like(errors)
@@ -152,10 +135,6 @@ class DQN(OffPolicy):
             super().move_targets(*names)
 
     # -- checkpoints -----------------------------------------------------------------------------
-
-    def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
-        super().load_optimisers(saved)
-        self._counted = int(self._optimisers["q"].steps) if self._optimisers else 0
 
     def state(self) -> dict[str, Tensor]:
         return super().state() | {self.prefix("epsilon"): self.distribution.epsilon}

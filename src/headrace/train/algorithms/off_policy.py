@@ -1,12 +1,10 @@
-"""The base of algorithms with a replay: targets, updates of critics and actor, when they are due, and checkpoints.
+"""The base of algorithms with a replay: networks, the losses of critics and actor, and target networks.
 
-An algorithm is a subclass with networks and two losses, of its critics and of its actor. The two updates can run alone,
-so that two processes can make them on two devices. The actor's parameters are one flat vector,
-`OffPolicy.actor_parameters`, of which other processes get copies.
+An algorithm is a subclass with networks and two losses. The updates of critics and actor can run alone, so that two
+processes can make them on two devices. The actor's parameters are one flat vector, `OffPolicy.actor_parameters`, of
+which other processes get copies.
 
-No update waits for the device. In a run without workers, transitions of vectors are stored in a ring on the device
-(`headrace.train.storage.device_replay`), minibatches are drawn there, and on CUDA one update is one graph (`Updater`).
-Where the replay is one of steps, `headrace.train.algorithms.step_learner` draws from it.
+No update waits for the device. `headrace.train.algorithms.updater` draws batches, and makes one update after the other.
 """
 
 from __future__ import annotations
@@ -21,18 +19,18 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
+from headrace.train.algorithms.fused.protocol import FusedUpdate
 from headrace.train.algorithms.optimiser import FlatAdam, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.algorithms.updater import Updater
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.logging.memory_use import replay_named
+from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import input_size
 from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_replay import Replay
-from headrace.train.storage.transitions import Recorded, Transitions
+from headrace.train.storage.transitions import Transitions, normalised
 
 
 class Losses(NamedTuple):
@@ -48,12 +46,13 @@ class Losses(NamedTuple):
 
 
 class OffPolicy(Policy):
-    """A network, target copies of parts of it, and their updates from a replay.
+    """A network, target copies of parts of it, and their updates from batches of transitions.
 
     The parts of the network are its children, each with an optimiser of its own. A frozen policy has the network
-    alone, without optimisers, targets and replay.
+    alone, without optimisers and targets.
 
     Attributes:
+        fused: the hand-written update, for Headrace's own networks; None to use autograd on the losses.
         clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics as well.
         critic_statistics, actor_statistics: names of the elements that `improve_critics` and `improve_actor` return.
         actor_part: name of the child of the network that chooses actions.
@@ -61,14 +60,16 @@ class OffPolicy(Policy):
         parts: name of a child → its parameters, float32[P], as one vector of which they are views; of a frozen policy
             only the actor.
         actor_parameters: the parameters of the actor, float32[P].
+        adam: name of a child → its optimiser.
         targets: the target networks, by the names of their parts.
         actor_every: updates of the critics for each update of the actor and the targets.
         betas: Adam's decay rates of the means of gradients and of their squares.
         generator: the source of the noise in updates.
+        graphs: whether updates are CUDA graphs on a device that has them.
         errors: absolute errors of the last batch's values, float32[B], for priorities; only of DQN.
-        replay: the ring of a run without workers; None before its first rollout.
     """
 
+    fused: ClassVar[type[FusedUpdate] | None] = None
     clips_gradients: ClassVar[bool] = False
     critic_statistics: tuple[str, ...] = ()
     actor_statistics: tuple[str, ...] = ()
@@ -86,57 +87,42 @@ class OffPolicy(Policy):
         config, device = self.config, self.device
         self.distribution, network = self._make()
         self.network = network.to(device)
-        self._optimisers: dict[str, FlatAdam] = {}
+        self.adam: dict[str, FlatAdam] = {}
         self.targets: Any = nn.ModuleDict()
         self._targets: dict[str, Tensor] = {}
-        self.replay: Replay | None = None
-        # agent steps since the replay was empty; agents that had left count, as counting others waits
-        self._collected = 0
-        self._uniform_steps = config.learning_starts  # as many of them have random actions
+        self.graphs: bool = config.graphs and not config.host_random
         if config.frozen:
             self.parts = {self.actor_part: flatten(getattr(self.network, self.actor_part))[0]}
             self.actor_parameters = self.parts[self.actor_part]
             return
         for name, part in self.network.named_children():
-            self._optimisers[name] = FlatAdam(part, epsilon=config.adam_epsilon, betas=self.betas)
+            self.adam[name] = FlatAdam(part, epsilon=config.adam_epsilon, betas=self.betas)
         self._leaves = {
             name: [leaf for leaf in part.parameters() if leaf.requires_grad]
             for name, part in self.network.named_children()
         }
-        self.parts = {name: optimiser.parameters for name, optimiser in self._optimisers.items()}
+        self.parts = {name: optimiser.parameters for name, optimiser in self.adam.items()}
         self.actor_parameters = self.parts[self.actor_part]
         for name in self.target_parts:
             self.targets[name] = copy.deepcopy(getattr(self.network, name)).requires_grad_(False)
             self._targets[name], _ = flatten(self.targets[name])
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
-        self._counted = 0
-        own = ":" in config.network
-        parts = Parts(config, self.network, self.targets, self._optimisers, self.distribution, self._draw_noise)
-        self._fused = None if own else self.fuse(parts)
-        self.explore(0, 0)
-        self._actor_measured = torch.zeros(len(self.actor_statistics), device=device)
-        # rows of a minibatch and sums of statistics, in memory that CUDA graphs of updates use
-        self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=device)
-        self._measured = torch.zeros(len(self.statistics), device=device)
-        self._update = Updater(self, self._batch, self.graphs)
+        self._fused = None if self.fused is None or ":" in config.network else self.fused(self)
+        self.explore(0, config.learning_starts > 0)
 
     def _make(self) -> tuple[Any, nn.Module]:
         """Returns the distribution and the network."""
         raise NotImplementedError
 
-    def fuse(self, parts: Parts) -> FusedUpdate | None:
-        """Returns a hand-written update for Headrace's own networks; None to use autograd on the losses."""
-        return None
-
-    def explore(self, step: int, collected: int) -> None:
-        """Sets the exploration of the next steps; until the first update, actions are uniform.
+    def explore(self, step: int, uniform: bool) -> None:
+        """Sets the exploration of the next steps.
 
         Args:
             step: agent steps of the run.
-            collected: those of this process since its replay was empty.
+            uniform: whether actions are uniform, as until the first update.
         """
-        self.distribution.explore(widely=collected < self._uniform_steps)
+        self.distribution.explore(widely=uniform)
 
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
         """Called before the first update, for instance to compute statistics of observations.
@@ -156,56 +142,28 @@ class OffPolicy(Policy):
     @property
     def updates(self) -> int:
         """As `Policy.updates`, of the part with the most updates."""
-        return max((int(each.steps) for each in self._optimisers.values()), default=0)
-
-    @property
-    def graphs(self) -> bool:
-        """Whether updates are CUDA graphs on a device that has them."""
-        return self.config.graphs and not self.config.host_random
-
-    def optimiser_of(self, part: str) -> FlatAdam:
-        """Returns the optimiser of a part of the network."""
-        return self._optimisers[part]
+        return max((int(each.steps) for each in self.adam.values()), default=0)
 
     # -- updates ---------------------------------------------------------------------------------
 
-    def improve(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Makes one update: a gradient step of the critics, one of the actor if it is due, and then one of the targets.
+    @torch.inference_mode()
+    def improve(self, batch: Transitions, rates: UpdateRates, actor: bool = True) -> Tensor:
+        """Makes one update: a gradient step of the critics and, with ``actor``, one of the actor and of the targets.
+
+        All shapes are fixed, as for a CUDA graph.
 
         Returns:
-            `statistics`, float32; those of the actor's last update where it was not due.
+            `critic_statistics`, with ``actor`` followed by `actor_statistics`, float32.
         """
-        return self.improve_with(batch, rates, self.actor_is_due())
-
-    def actor_is_due(self) -> bool:
-        """Counts one more update, and returns whether the actor learns in it."""
-        self._counted += 1
-        return self._counted % self.actor_every == 0
-
-    @torch.inference_mode()
-    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """As `improve`, where ``actor`` says whether the actor learns; all shapes are fixed, as for a CUDA graph."""
-        if actor and self._fused is not None:
+        if actor and self.actor_statistics and self._fused is not None:
             measured = self._fused.improve_both(batch, rates)
-            self._actor_measured.copy_(measured[len(self.critic_statistics) :])
-            self.move_targets()
-            return measured
-        critics = self.improve_critics(batch, rates)
-        if actor:
-            self._actor_measured.copy_(self.improve_actor(batch, rates))
-            self.move_targets()
-        return torch.cat((critics, self._actor_measured))
-
-    def improve_critics_apart(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """As `improve_with`, where another process updates the actor; returns `critic_statistics`."""
-        critics = self.improve_critics(batch, rates)
+        else:
+            measured = self.improve_critics(batch, rates)
+            if actor and self.actor_statistics:
+                measured = torch.cat((measured, self.improve_actor(batch, rates)))
         if actor:
             self.move_targets()
-        return critics
-
-    def improve_actor_apart(self, batch: Transitions, rates: UpdateRates, actor: bool = True) -> Tensor:
-        """As `improve_with`, where another process updates the critics; returns `actor_statistics`."""
-        return self.improve_actor(batch, rates)
+        return measured
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Makes one gradient step of the critics; returns `critic_statistics`, float32."""
@@ -235,15 +193,15 @@ class OffPolicy(Policy):
             batch = batch._replace(**inference)
             found = losses(batch)
             for name, loss in found.parts.items():
-                self._optimisers[name].gradient.zero_()
+                self.adam[name].gradient.zero_()
                 torch.autograd.backward(loss, inputs=self._leaves[name])
         statistics = [number.detach() for number in found.statistics]
         for name in found.parts:
             rate = rates.critic_learning_rate if name == "critic" else rates.learning_rate
             if self.clips_gradients:
-                statistics.append(self._optimisers[name].step(rate, rates.max_grad_norm))
+                statistics.append(self.adam[name].step(rate, rates.max_grad_norm))
             else:
-                self._optimisers[name].step_unclipped(rate)
+                self.adam[name].step_unclipped(rate)
         return torch.stack(statistics)
 
     @torch.inference_mode()
@@ -258,89 +216,35 @@ class OffPolicy(Policy):
         noise.normal_(generator=self.generator)
         return noise if noise.device == self.device else noise.to(self.device)
 
-    def _draw_noise(self, rows: int) -> Tensor:
-        return self.noise(rows)
-
     def join_group(self, process_group: Collectives) -> None:
         super().join_group(process_group)
-        for optimiser in self._optimisers.values():
+        for optimiser in self.adam.values():
             optimiser.reduce = process_group.average
 
-    # -- one iteration of the Trainer ------------------------------------------------------------
-
-    def learn(self, samples: Recorded | None, step: int, generator: torch.Generator) -> None:
-        """Stores a rollout in the replay, and makes the updates that are then due; see `Policy.learn`."""
-        if samples is None:
-            return
-        replay = self.record(samples)
-        due = self._due()
-        self.explore(step, self._collected)
-        if due == 0:
-            return
-        rates = UpdateRates.of(self.config, step)
-        self._measured.zero_()
-        for rows in replay.draw((due, self.config.minibatch_size), generator).unbind(0):
-            self._rows.copy_(rows)
-            self._measured += self._update(rates)
-        self.losses = self._measured / due
-
-    @torch.inference_mode()
-    def record(self, samples: Recorded) -> Replay:
-        """Stores a rollout in the replay, and returns the replay."""
-        replay = self._ring()
-        replay.write(*samples)
-        return replay
-
-    def _due(self) -> int:
-        """Returns the number of updates due after one more rollout, on average ``replay_ratio`` for each agent step."""
-        config, before = self.config, self._collected
-        if config.replay_ratio is None:
-            raise OptionError("replay_ratio=None lets workers run free; with samplers=0 it must be a number")
-        self._collected += config.num_steps * self._columns
-        if self._collected < config.learning_starts:
-            return 0
-        return int(config.replay_ratio * self._collected) - int(config.replay_ratio * before)
-
-    def _batch(self) -> Transitions:
-        """Returns the transitions numbered ``_rows``."""
-        assert self.replay is not None
-        some = self.replay.read(self._rows)
-        return self.normalised(some._replace(discounts=some.discounts * self.config.gamma))
-
-    def normalised(self, some: Transitions, steps: int = 1) -> Transitions:
-        """Returns transitions of up to ``steps`` steps, normalised by the present statistics.
-
-        Observations of a `Discrete`, int64[B], and images for a perceptron become vectors first.
-        """
-        normaliser, scaler = self.encoder.normaliser, self.reward_scaler
-        if not self.encoder.image and some.inputs.shape[1:] != self.encoder.shape:
-            out = torch.empty(2, len(some.inputs), *self.encoder.shape, device=self.device)
-            inputs, next_observations = map(self.encoder.plain, (some.inputs, some.next_observations), out)
-            some = some._replace(inputs=inputs, next_observations=next_observations)
-        if normaliser is not None:
-            inputs, next_observations = (
-                normaliser(x, torch.empty_like(x, dtype=torch.float32)) for x in (some.inputs, some.next_observations)
-            )
-            some = some._replace(inputs=inputs, next_observations=next_observations)
-        return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards, steps))
-
-    @property
-    def _columns(self) -> int:
-        return self.config.num_envs * self.agent_group.width
-
     def _ring(self) -> Replay:
-        if self.replay is None:
-            config, columns = self.config, self._columns
-            if config.replay_size < columns * config.num_steps:
-                rows = f"{config.num_steps} steps of {columns} agents"
-                raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
-            with torch.inference_mode(False):  # a checkpoint is loaded into it outside inference mode
-                inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
-                sizes, masks, dtype = (config.replay_size, inputs, actions), sum(self.heads), self.encoder.raw_dtype
-                needed = dtype.itemsize * config.replay_size * (2 * inputs + actions + 2 + masks)
-                with replay_named(config.replay_size, needed, self.device):
-                    self.replay = Replay(*sizes, self.device, masks, dtype)
-        return self.replay
+        """Returns an empty ring for the transitions of this policy's agents.
+
+        Measurements make updates from it by hand: they draw numbers of transitions into ``_rows``, and call
+        ``_update(rates)``.
+        """
+        config, columns = self.config, self.config.num_envs * self.agent_group.width
+        if config.replay_size < columns * config.num_steps:
+            rows = f"{config.num_steps} steps of {columns} agents"
+            raise OptionError(f"replay_size={config.replay_size} must hold a rollout at least, {rows}")
+        inputs, actions = input_size(self.agent_group.observation), math.prod(self.distribution.action_shape)
+        sizes, masks, dtype = (config.replay_size, inputs, actions), sum(self.heads), self.encoder.raw_dtype
+        needed = dtype.itemsize * config.replay_size * (2 * inputs + actions + 2 + masks)
+        # a checkpoint is loaded into it outside inference mode
+        with torch.inference_mode(False), replay_named(config.replay_size, needed, self.device):
+            ring = Replay(*sizes, self.device, masks, dtype, config.gamma, self.graphs)
+        self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=self.device)
+        self._measured = torch.zeros(len(self.statistics), device=self.device)
+
+        def update(rates: UpdateRates) -> Tensor:
+            return self.improve(normalised(ring.read(self._rows), self.encoder, self.reward_scaler), rates)
+
+        self._update = Graph(update, self.device, self.graphs, (self.generator,))
+        return ring
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -354,7 +258,7 @@ class OffPolicy(Policy):
     def optimisers(self) -> dict[str, Tensor]:
         """Returns the states of all optimisers, and the targets."""
         moments: dict[str, Tensor] = {}
-        for name, optimiser in self._optimisers.items():
+        for name, optimiser in self.adam.items():
             target = {"target": self._targets[name]} if name in self._targets else {}
             moments |= checkpoints.prefixed(name, optimiser.state() | target)
         return checkpoints.prefixed(self.name, moments) if self.name else moments
@@ -362,38 +266,8 @@ class OffPolicy(Policy):
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
         """Restores what `optimisers` returned."""
         moments = checkpoints.group(self.name, saved) if self.name else saved
-        for name, optimiser in self._optimisers.items():
+        for name, optimiser in self.adam.items():
             mine = checkpoints.group(name, moments)
             optimiser.load(mine)
             if name in self._targets:
                 self._targets[name].copy_(mine["target"])
-            self._counted = int(optimiser.steps) if name == "critic" else self._counted
-
-    def state(self) -> dict[str, Tensor]:
-        """As `Policy.state`, with the replay unless ``save_replay`` is False."""
-        state = super().state()
-        if not self.config.frozen:
-            learning = {"generator": self.generator.get_state(), "actor": self._actor_measured}
-            state |= checkpoints.prefixed(self.prefix("learning"), learning)
-        if self.replay is not None and self.config.save_replay:
-            kept: dict[str, Any] = self.replay.state() | {"collected": torch.tensor(self._collected)}
-            state |= checkpoints.prefixed(self.prefix("replay"), kept)
-        return state
-
-    def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned; without a replay in it, learning continues once an empty one has filled."""
-        super().load_state(saved)
-        if self.config.frozen:
-            return
-        learning = checkpoints.group(self.prefix("learning"), saved)
-        self.generator.set_state(learning["generator"])
-        self._actor_measured.copy_(learning["actor"])
-        kept = checkpoints.group(self.prefix("replay"), saved)
-        if kept:
-            self._ring().load(kept)
-            self._collected = int(kept["collected"])
-        else:
-            self._uniform_steps = 0 if self.updates else self.config.learning_starts  # a policy that has learnt acts
-            which = f"policy {self.name!r}" if self.name else "the policy"
-            self.caveat = f"{which} begins with an empty replay, as save_replay=False left it out of the checkpoint"
-        self.explore(self._collected, self._collected)

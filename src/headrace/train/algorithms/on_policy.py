@@ -5,7 +5,6 @@ An algorithm is a subclass with a `loss`. No update waits for the device: statis
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from headrace.train.algorithms.curiosity import Curiosity
 from headrace.train.algorithms.fused.rollouts import FusedRollouts
-from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
@@ -23,12 +21,14 @@ from headrace.train.algorithms.update_threads import update_threads
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.compiled import CompiledMLP
 from headrace.train.modules.distributions import distribution_for
+from headrace.train.modules.graphs import Graph
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import ValueNormaliser
 from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
+from headrace.train.storage.transitions import to_device
 
 
 class OnPolicy(Policy):
@@ -46,6 +46,7 @@ class OnPolicy(Policy):
     stops_early: bool = False
     curiosity: Curiosity | None = None
     _updates = 0
+    _graph: Graph | None = None
 
     @property
     def normalises_advantages(self) -> bool:
@@ -64,7 +65,6 @@ class OnPolicy(Policy):
         if self.config.normalise_values:
             self.value_normaliser = ValueNormaliser(self.device)
         self._fused = None if self.fused is None else self.fused(self.distribution, self.config)
-        self._graph: _UpdateGraph | None = None
         if self.config.curiosity and not self.config.frozen:
             self.curiosity = Curiosity(self.config, self.agent_group, self.device)
 
@@ -92,10 +92,9 @@ class OnPolicy(Policy):
         rates, orders = Rates.of(config, step), self.draw_orders(samples, generator)
         graphs = config.graphs and Graph.possible(self.device)
         if graphs and not self.stops_early and samples.rows is None:
-            if self._graph is None:
-                self._graph = _UpdateGraph(self)
+            self._graph = self._graph or Graph(self._update_at, self.device)
             made = self._updates + sum(1 if order is None else len(order) for order in orders)
-            self.losses = self._graph(samples, rates, orders)
+            self.losses = self._graph(samples, to_device(torch.tensor(rates), self.device), orders)
             self._updates = made
         else:
             with self._threads(samples, orders):
@@ -104,6 +103,10 @@ class OnPolicy(Policy):
         if self.curiosity is not None and not self.interrupted():
             seen = samples.inputs if samples.rows is None else samples.inputs[samples.rows]
             self.curiosity.learn(seen, rates.learning_rate, generator)
+
+    def _update_at(self, samples: Samples, rates: Tensor, orders: list[Tensor | None]) -> Tensor | None:
+        """As `update`, for rates as one tensor."""
+        return self.update(samples, Rates(*rates.unbind()), orders)
 
     def _threads(self, samples: Samples, orders: list[Tensor | None]) -> AbstractContextManager[None]:
         """Returns a context with torch's threads for updates, if they are not given and no other process has cores."""
@@ -239,42 +242,3 @@ class OnPolicy(Policy):
         super().load_state(saved)
         if self.curiosity is not None:
             self.curiosity.load(checkpoints.group(self.prefix("curiosity"), saved))
-
-
-class _UpdateGraph:
-    """A policy's updates from one rollout as a CUDA graph, with copies of its inputs in fixed memory."""
-
-    def __init__(self, policy: OnPolicy):
-        self._policy = policy
-        self._graph = Graph(self._update, policy.device)
-        self._samples: Samples | None = None
-        self._rates: Tensor | None = None
-        self._orders: list[Tensor | None] = []
-
-    def __call__(self, samples: Samples, rates: Rates, orders: list[Tensor | None]) -> Tensor:
-        if self._rates is None:
-            self._rates = torch.zeros(len(rates), device=self._policy.device)
-            self._orders = [None if order is None else torch.empty_like(order) for order in orders]
-        self._rates.copy_(torch.tensor(rates), non_blocking=True)
-        self._take(samples, orders)
-        return self._graph()
-
-    @torch.inference_mode()  # in which rollouts are collected: elsewhere their tensors are read-only
-    def _take(self, samples: Samples, orders: list[Tensor | None]) -> None:
-        """Copies a rollout to where the graph reads it."""
-        for kept, order in zip(self._orders, orders, strict=True):
-            if kept is not None and order is not None:
-                kept.copy_(order)
-        if self._samples is None or not self._graph.captured:
-            self._samples = samples
-        for field in dataclasses.fields(samples):
-            kept, given = getattr(self._samples, field.name), getattr(samples, field.name)
-            # a rollout that is a CUDA graph writes to the same memory each time, so its tensors need no copy
-            if isinstance(kept, Tensor) and kept.data_ptr() != given.data_ptr():
-                kept.copy_(given)
-
-    def _update(self) -> Tensor:
-        assert self._samples is not None and self._rates is not None
-        losses = self._policy.update(self._samples, Rates(*self._rates.unbind()), self._orders)
-        assert losses is not None
-        return losses

@@ -52,7 +52,7 @@ class PQN(OnPolicy):
         self.network = network.to(self.device)
         self.optimiser = FlatRAdam(self.network, epsilon=config.adam_epsilon)
         self.actor_parameters = self.optimiser.parameters
-        self._fused = self._graph = None
+        self._fused = None
         self.explore(0)
 
     def explore(self, step: int) -> None:

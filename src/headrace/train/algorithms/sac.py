@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.fused.sac import FusedSAC
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms import SACConfig
@@ -52,6 +51,7 @@ class SAC(OffPolicy):
 
     settings = SACConfig
     config: SACConfig
+    fused = FusedSAC
     critic_statistics = ("critic_loss", "q_mean")
     actor_statistics = ("actor_loss", "entropy", "temperature")
     statistics = (*critic_statistics, *actor_statistics)
@@ -68,9 +68,6 @@ class SAC(OffPolicy):
         shape = 2 * actions, actions, config.network, config.hidden, config.activation
         parts = make_actor_critic(self.agent_group.observation, *shape)
         return distribution, SoftActorCritic(*parts, config.initial_temperature)
-
-    def fuse(self, parts: Parts) -> FusedUpdate:
-        return FusedSAC(parts, self.target_entropy)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics.

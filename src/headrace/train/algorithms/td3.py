@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from headrace.train.algorithms.fused.protocol import FusedUpdate, Parts
 from headrace.train.algorithms.fused.td3 import FusedTD3
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.config.algorithms import TD3Config
@@ -31,6 +30,7 @@ class TD3(OffPolicy):
 
     settings = TD3Config
     config: TD3Config
+    fused = FusedTD3
     critic_statistics = ("critic_loss", "q_mean")
     actor_statistics = ("actor_loss",)
     statistics = (*critic_statistics, *actor_statistics)
@@ -45,9 +45,6 @@ class TD3(OffPolicy):
         shape = actions, actions, config.network, config.hidden, config.activation
         parts = make_actor_critic(self.agent_group.observation, *shape, squash=True)
         return distribution, ActorCritic(*parts)
-
-    def fuse(self, parts: Parts) -> FusedUpdate:
-        return FusedTD3(parts)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · min Q'(s', a')``.

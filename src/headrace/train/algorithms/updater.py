@@ -1,80 +1,161 @@
-"""Updates from a replay, called one after the other; on CUDA each is the replay of a captured graph."""
+"""Updates from a replay: draws a batch, makes one update after the other, and counts them.
+
+It is the same for runs that collect and learn in turn and for those with samplers, from a ring on the device and from a
+replay of steps. Nothing waits for the device: statistics of updates stay in tensors until they are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.graphs import Graph
+from headrace.errors import OptionError
+from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.storage.transitions import Transitions
-
-
-class Updatable(Protocol):
-    """The interface of a policy for an `Updater`; `headrace.train.algorithms.off_policy.OffPolicy` implements it.
-
-    Attributes:
-        generator: the source of the noise in updates.
-    """
-
-    device: torch.device
-    generator: torch.Generator
-
-    def actor_is_due(self) -> bool:
-        """Counts one more update, and returns whether the actor learns in it."""
-        ...
-
-    def improve_with(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """Makes one update.
-
-        Returns:
-            The algorithm's statistics, float32[S].
-        """
-        ...
+from headrace.train.modules.graphs import Graph
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.storage.device_mirror import replay_on
+from headrace.train.storage.device_replay import Replay
+from headrace.train.storage.hindsight import HindsightReplay, goals_for
+from headrace.train.storage.prioritised import PrioritisedReplay
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.transitions import Transitions, normalised
 
 
 class Updater:
-    """A function that updates a policy from the batches that ``read`` returns.
+    """A policy that learns from a replay.
 
-    On CUDA there are two graphs, one for updates with the actor and one for those without.
+    On CUDA each update is the replay of a captured graph, of one for updates with the actor or one for those without.
 
     Args:
-        read: returns a batch; for graphs, always with the same shapes, in the same memory.
-        improve: makes an update, or the half of one that this process makes; by default the policy's `improve_with`.
-        due: returns whether the actor learns in the next update; by default the policy's `actor_is_due`.
+        replay: a ring on the policy's device, or a replay of steps, which may be written to during updates.
+        generator: draws transitions; by default a new one on the CPU, with the seed of the run.
+        improve: makes the half of an update that this process makes; by default both.
+
+    Attributes:
+        replay: the source of batches: the replay or its copy on the policy's device, or a `PrioritisedReplay` or a
+            `HindsightReplay` over either.
+        updates: number of updates so far, including those before a resumption.
     """
 
     def __init__(
         self,
-        policy: Updatable,
-        read: Callable[[], Transitions],
-        graphs: bool = True,
+        policy: OffPolicy,
+        replay: Replay | StepReplay,
+        generator: torch.Generator | None = None,
         improve: Callable[[Transitions, UpdateRates, bool], Tensor] | None = None,
-        due: Callable[[], bool] | None = None,
     ):
-        self._policy, self._read = policy, read
-        self._improve, self._due = improve or policy.improve_with, due or policy.actor_is_due
+        self.policy, self.updates, self._since = policy, 0, 0
+        self.replay = replay if isinstance(replay, Replay) else _drawn_from(policy, replay)
+        self.generator = generator or torch.Generator().manual_seed(policy.config.seed)
+        self._improve = improve or self._improve_all
         self._given: UpdateRates | None = None
-        self._rates = UpdateRates(0.0, 0.0, 0.0)
         self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
+        self._measured = torch.zeros(len(policy.statistics), device=policy.device)
+        self._actor_measured = torch.zeros(len(policy.actor_statistics), device=policy.device)
         self._graphs = {
-            actor: Graph(partial(self._once, actor), policy.device, graphs, (policy.generator,))
+            actor: Graph(partial(self._once, actor), policy.device, policy.graphs, (policy.generator,))
             for actor in (False, True)
         }
+        self.set_rates(0)
 
-    def __call__(self, rates: UpdateRates) -> Tensor:
-        """Makes one update at these rates; returns its statistics, float32, which the next call may overwrite."""
+    def set_rates(self, step: int) -> None:
+        """Sets scheduled settings to their values at agent step ``step``."""
+        config, rates = self.policy.config, UpdateRates.of(self.policy.config, step)
         if rates != self._given:
             self._given = self._rates = rates
-            if Graph.possible(self._policy.device):
+            if Graph.possible(self.policy.device):
                 self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
                 self._rates = UpdateRates(*self._rate_values.unbind())
-        return self._graphs[self._due()]()
+        if isinstance(self.replay, PrioritisedReplay):
+            (_, least), progress = config.priorities, min(1.0, step / config.total_steps)
+            self.replay.importance = least + progress * (1 - least)
+
+    def learn(self, before: float, after: float, step: int) -> None:
+        """Makes the updates that are due, on average ``replay_ratio`` for each agent step.
+
+        Args:
+            before, after: agent steps of this process since the replay was empty, before and after the last rollout.
+            step: agent steps of the run.
+        """
+        config = self.policy.config
+        if config.replay_ratio is None:
+            raise OptionError("replay_ratio=None lets workers run free; with samplers=0 it must be a number")
+        if after < config.learning_starts:
+            return
+        self.set_rates(step)
+        for _ in range(int(config.replay_ratio * after) - int(config.replay_ratio * before)):
+            self.update()
+        losses = self.statistics()
+        self.policy.losses = self.policy.losses if losses is None else losses
+
+    def explore(self, step: int, collected: float) -> None:
+        """Sets the exploration of the next steps; actions are uniform until learning starts, if nothing was learnt.
+
+        Args:
+            step: agent steps of the run.
+            collected: those of this process since the replay was empty.
+        """
+        self.policy.explore(step, not self.updates and collected < self.policy.config.learning_starts)
 
     @torch.inference_mode()
-    def _once(self, actor: bool) -> Tensor:
-        return self._improve(self._read(), self._rates, actor)
+    def update(self) -> Tensor:
+        """Makes one update; returns its statistics, float32, which the next call may overwrite."""
+        policy, replay = self.policy, self.replay
+        if not self.updates:
+            policy.prepare(lambda count: replay.sample(count, self.generator).inputs)
+        batch = replay.sample(policy.config.minibatch_size, self.generator)
+        self.updates += 1
+        self._since += 1
+        measured = self._graphs[self.updates % policy.actor_every == 0](batch, self._rates)
+        self._measured[: len(measured)] += measured
+        if isinstance(replay, PrioritisedReplay):
+            replay.update(replay.numbers, policy.errors)
+        return measured
+
+    def _once(self, actor: bool, batch: Transitions, rates: UpdateRates) -> Tensor:
+        policy = self.policy
+        batch = normalised(batch, policy.encoder, policy.reward_scaler, self.replay.n_step)
+        return self._improve(batch, rates, actor)
+
+    def _improve_all(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
+        """Returns all statistics of an update; those of the actor's last update where it does not learn in this one."""
+        measured, critics = self.policy.improve(batch, rates, actor), len(self.policy.critic_statistics)
+        if actor:
+            self._actor_measured.copy_(measured[critics:])
+            return measured
+        return torch.cat((measured, self._actor_measured))
+
+    def statistics(self) -> Tensor | None:
+        """Returns means over the updates since the last call, see `OffPolicy.statistics`; None if there were none."""
+        if not self._since:
+            return None
+        means = self._measured / self._since
+        self._measured.zero_()
+        self._since = 0
+        return means
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns the tensors of a checkpoint, beside the policy's and those of the replay."""
+        learning = {"generator": self.policy.generator.get_state(), "actor": self._actor_measured}
+        return checkpoints.prefixed(self.policy.prefix("learning"), learning)
+
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        """Restores the tensors of `state`, after the policy's optimisers."""
+        learning = checkpoints.group(self.policy.prefix("learning"), saved)
+        self.policy.generator.set_state(learning["generator"])
+        self._actor_measured.copy_(learning["actor"])
+        self.updates = self.policy.updates
+
+
+def _drawn_from(policy: OffPolicy, replay: StepReplay) -> StepReplay | PrioritisedReplay | HindsightReplay:
+    """Returns the source of batches on the policy's device: one that draws by priority or replaces goals, if asked."""
+    config, there = policy.config, replay_on(policy.device, replay, policy.graphs)
+    if config.hindsight:
+        return HindsightReplay(there, goals_for(config), config.hindsight)
+    return there if config.priorities is None else PrioritisedReplay(there, *config.priorities)

@@ -19,12 +19,12 @@ from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.batch import FINAL
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.torch.tensors import torch_dtype
-from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.final_observations import FinalObservationList, FinalObservationSlots, slots_needed
 from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations
 from headrace.train.config.settings import Config
+from headrace.train.modules.graphs import Graph
 from headrace.train.modules.policy_mapping import AgentGroup
 
 

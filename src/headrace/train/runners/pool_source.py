@@ -18,7 +18,6 @@ from torch import Tensor
 from headrace.errors import ActionError, StateError, TrustError
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
-from headrace.train.algorithms.graphs import Graph
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector
 from headrace.train.collect.curriculum import options_at, words_of
@@ -29,6 +28,7 @@ from headrace.train.collect.steps import make_replay, replays_steps
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.logging.timer import Timer
+from headrace.train.modules.graphs import Graph
 from headrace.train.play.judging import judged
 from headrace.train.runners.parts import Figures, News, Scored, Source, model_of
 from headrace.train.runners.process_group import ProcessGroup

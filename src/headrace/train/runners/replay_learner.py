@@ -1,26 +1,34 @@
-"""The learner of a replay that samplers fill; with a free replay ratio, neither waits for the other."""
+"""The learner of a replay that samplers fill; with a free replay ratio, neither waits for the other.
+
+It publishes the weights, and keeps the statistics of the rewards that samplers have received.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
 from headrace.train.algorithms.off_policy import OffPolicy
+from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.steps import make_replay
 from headrace.train.config.settings import Config
+from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runners.pace import Pace
 from headrace.train.runners.parts import Figures, Learner
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.device_replay import Replay
 from headrace.train.storage.files import ReplayFiles
-from headrace.train.workers.actor_learner import Exchange
+from headrace.train.storage.step_replay import StepReplay
+from headrace.train.workers.actor_learner import CRITIC, Exchange, critics_alone
 from headrace.train.workers.rate_limiter import RateLimiter
-from headrace.train.workers.replay_updates import ReplayUpdates
 
 HEAD_START = 100  # maximum number of updates of the critics before the process that learns the actor has started
 
@@ -31,6 +39,7 @@ class ReplayLearner(Learner):
     Attributes:
         memory: the replay, a `StepReplay`.
         updater: makes the updates.
+        apart: whether another process learns the actor, and this one the critics.
         rate_limiter: decides which updates are due, and which steps are allowed.
         emptied: agent steps and updates of the run when its replay was last empty, from which the limiter counts both.
         exchange: the weights that the processes of an actor and of its critics send each other.
@@ -42,13 +51,20 @@ class ReplayLearner(Learner):
         self.memory, self.emptied = make_replay(config, sum(policy.heads)), (0, 0)
         self._files = ReplayFiles(self.memory, run.replay)
         self.exchange = Exchange(policy, weights, apart=self.config.apart)
-        self.updater = ReplayUpdates(self.config, policy, self.memory, self.exchange)
+        self.apart: bool = self.config.apart
+        self.updater = Updater(policy, self.memory, improve=critics_alone(policy) if self.apart else None)
+        self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
+        scaler = policy.reward_scaler
+        self._rewards = None if scaler is None else SampledRewards(self.memory, scaler, policy.device)
         self.rate_limiter = RateLimiter(config, counters)
         self.pace = Pace(self.update, lambda: self.finished(0), lambda: self.updater.updates)
 
     def begin(self, interrupt: object) -> None:
         self.updater.set_rates(self._counters.total_steps())
-        self.updater.begin()
+        self.exchange.publish_actor(self.policy)
+        if self.apart:
+            self.exchange.publish_moments(self.policy, self._actor_measured)
+            self.publish()
         self.pace.begin()
 
     def learn(self, rollouts: list[Any], step: int) -> None:
@@ -60,9 +76,13 @@ class ReplayLearner(Learner):
         made, limiter = self.updater.updates, self.rate_limiter
         if made >= limiter.due(self._counters.total_steps()) or not self.memory.held:
             return False
-        if self.config.apart and not self._counters.actor_updates[0] and made > HEAD_START:
+        if self.apart and not self._counters.actor_updates[0] and made > HEAD_START:
             return False  # further updates would fit the critics to the initial actor
+        if self._rewards is not None:
+            self._rewards.follow()
         self.updater.update()
+        if self.updater.updates % self.config.publish_every == 0:
+            self.publish()
         limiter.note(self.updater.updates)
         return True
 
@@ -74,28 +94,42 @@ class ReplayLearner(Learner):
         return self.config.replay_ratio is None or self.updater.updates >= self.rate_limiter.due(steps)
 
     def publish(self) -> None:
-        self.updater.publish()
+        """As `Learner.publish`, of the parts that this process learns; reads those that another process learns."""
+        if self.apart:
+            self.exchange.critics.publish(self.policy.parts[CRITIC])
+            self.exchange.take_actor(self.policy)
+        else:
+            self.exchange.publish_actor(self.policy)
 
     def settle(self) -> None:
-        self.updater.settle()
+        if self.apart:
+            self.exchange.take_actor(self.policy)
+            self.exchange.take_moments(self.policy, self._actor_measured)
 
     def set_rates(self, config: Config) -> None:
-        if self.config.apart:
+        if self.apart:
             before = self.config.schedules
             name = min(name for name, points in config.schedules.items() if points != before.get(name))
             raise OptionError(
                 f"{name} cannot change while the actor learns in a process of its own: train with actor_device=''"
             )
-        self.updater.config = config
-        self.updater.set_rates(self._counters.total_steps())
 
     def report(self) -> None:
         losses = self.updater.statistics()
-        if losses is not None:
-            self.policy.losses = losses
+        if losses is None:
+            return
+        if self.apart:
+            self.settle()
+            losses[len(self.policy.critic_statistics) :] = self._actor_measured
+        self.policy.losses = losses
 
     def figures(self) -> Figures:
-        return self.pace.figures(self.config.minibatch_size, staleness=self.updater.staleness())
+        """As `Learner.figures`, with the mean age of the last batch, in steps of its environments and in versions."""
+        replay, staleness = self.updater.replay, {}
+        if not isinstance(replay, Replay) and len(replay.numbers):
+            ages = self.memory.staleness(replay.numbers, self.exchange.weights.version)
+            staleness = {name: float(each.double().mean()) for name, each in ages._asdict().items()}
+        return self.pace.figures(self.config.minibatch_size, staleness=staleness)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -126,3 +160,29 @@ class ReplayLearner(Learner):
 
     def close(self) -> None:
         self.exchange.close()
+
+
+class SampledRewards:
+    """Updates the statistics of returns with the steps that samplers have written to a replay."""
+
+    def __init__(self, replay: StepReplay, scaler: RewardScaler, device: torch.device):
+        self.replay, self.scaler, self.device = replay, scaler, device
+        self._scalers: list[RewardScaler] = []  # of each sampler, with common statistics
+        self._followed: list[int] = []  # rows of each sampler that the statistics hold
+
+    @torch.inference_mode()
+    def follow(self) -> None:
+        """Updates them with the steps since the last call; in a resumed run, since the first call."""
+        replay, scaler = self.replay, self.scaler
+        if not self._scalers:
+            self._scalers = [copy.copy(scaler) for _ in range(replay.layout.segments)]
+            for each in self._scalers:
+                each.running = torch.zeros_like(scaler.running)
+            resumed = bool(scaler.statistics.count)
+            self._followed = [int(rows) if resumed else 0 for rows in replay.arrays["written"]]
+        for segment, each in enumerate(self._scalers):
+            steps = replay.steps_since(segment, self._followed[segment])
+            self._followed[segment] = steps.rows
+            if len(steps.rewards):
+                each.running.masked_fill_(steps.begins, 0.0)
+                each.update(*(part.to(self.device) for part in (steps.rewards, steps.ends, steps.taken)))

@@ -7,9 +7,12 @@ buffer two copies later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from headrace.train.modules.graphs import Graph
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.step_replay import MARGIN, StepReplay
 from headrace.train.storage.transitions import Transitions, to_device
@@ -24,9 +27,10 @@ class DeviceReplay(StepReplay):
 
     Args:
         device: the device of the copy, which takes as much memory as the replay itself.
+        graphs: whether transitions are gathered by CUDA graphs on a device that has them.
     """
 
-    def __init__(self, replay: StepReplay, device: torch.device | str):
+    def __init__(self, replay: StepReplay, device: torch.device | str, graphs: bool = False):
         self.__setstate__(replay.__getstate__())
         self.device = torch.device(device)
         host = {name: torch.from_numpy(self.arrays[name]) for name in StepReader.NEEDED if name in self.arrays}
@@ -35,6 +39,7 @@ class DeviceReplay(StepReplay):
         ]
         copies = {name: copy for name, (_, copy) in zip(host, self._copies, strict=True)}
         self._gather = StepReader(self.layout, copies, self.n_step, self.gamma)
+        self._enabled, self._graphs = graphs, dict[int, Graph]()  # of each number of transitions
         self._copied = [0] * self.layout.segments  # rows of each segment that were copied or skipped
         self._begin = [0] * self.layout.segments  # the first row from which all rows are on the device
         cuda = self.device.type == "cuda"
@@ -101,13 +106,16 @@ class DeviceReplay(StepReplay):
             here[place : place + rows, segment].copy_(buffer[:rows], non_blocking=True)
         staged.note()
 
-    def _read_at(self, numbers: Tensor) -> Transitions:
-        return self._gather(to_device(numbers, self.device))
+    def read(self, numbers: Tensor, draw: Callable[[int], Tensor] | None = None) -> Transitions:
+        """As `StepReplay.read`; rows of the copy, which only `draw` overwrites, need not be replaced by others."""
+        if len(numbers) not in self._graphs:
+            self._graphs[len(numbers)] = Graph(self._gather, self.device, self._enabled)
+        return self._graphs[len(numbers)](to_device(numbers, self.device))
 
 
-def replay_on(device: torch.device, replay: StepReplay) -> StepReplay:
+def replay_on(device: torch.device, replay: StepReplay, graphs: bool = False) -> StepReplay:
     """Returns the replay for a learner on this device: itself on a CPU, otherwise a `DeviceReplay` over it."""
-    return replay if device.type == "cpu" else DeviceReplay(replay, device)
+    return replay if device.type == "cpu" else DeviceReplay(replay, device, graphs)
 
 
 class _Staged:

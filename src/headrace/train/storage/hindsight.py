@@ -15,40 +15,48 @@ from headrace.pool.registry import build_task
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.storage.layout import FIRST
 from headrace.train.storage.reader import observed
-from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.transitions import Transitions
 
 AHEAD = 64  # rows of an episode that are looked at together
 
 
-class HindsightReplay(ReplayWrapper):
+class HindsightReplay:
     """Reads from a `StepReplay` of single steps, and replaces some goals.
 
     Args:
         goals: where goals are in observations, and the rewards for reaching them.
         share: the probability that a transition's goal is replaced.
+
+    Attributes:
+        numbers: the numbers of the transitions that were sampled last, int64[B].
     """
 
+    numbers = torch.zeros(0, dtype=torch.int64)
+
     def __init__(self, replay: StepReplay, goals: Goals, share: float):
-        super().__init__(replay)
+        self.replay, self.n_step = replay, replay.n_step
         self.goals, self.share = goals, share
         self._judge = goals.judge()
         self._records = torch.from_numpy(replay.arrays["record"]).flatten(0, 2)
         self._flags = torch.from_numpy(replay.arrays["flags"]).flatten()
 
-    def read(self, numbers: Tensor) -> Transitions:
-        """As `StepReplay.read`, with some transitions' goals replaced and their rewards recomputed.
+    def sample(self, size: int, generator: torch.Generator) -> Transitions:
+        """As `StepReplay.sample`, with some transitions' goals replaced and their rewards recomputed."""
+        self.numbers = self.replay.draw((size,), generator)
+        return self.read(self.numbers, generator)
 
-        Which goals, and by which, is drawn by the generator that `draw` had last.
-        """
-        chance = torch.rand(2, len(numbers), generator=self._generator)
+    def read(self, numbers: Tensor, generator: torch.Generator) -> Transitions:
+        """As `StepReplay.read`, with goals replaced; the generator draws which, and by which."""
+        chance = torch.rand(2, len(numbers), generator=generator)
         chosen = (chance[0] < self.share).nonzero().squeeze(1)
         while True:
             some = self.replay.read(numbers)
             goals = self._achieved_later(numbers[chosen], chance[1, chosen])
-            if self.replay.lost(numbers) is None:  # else later rows may have been overwritten as well
+            lost = self.replay.lost(numbers)
+            if lost is None:  # else later rows may have been overwritten as well
                 return self._with_goals(some, chosen.to(some.rewards.device), goals.to(some.rewards.device))
+            numbers[lost] = self.replay.draw((int(lost.sum()),), generator)
 
     def _with_goals(self, some: Transitions, chosen: Tensor, goals: Tensor) -> Transitions:
         if not len(chosen):

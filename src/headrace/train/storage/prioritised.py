@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from headrace.train.storage.replay_wrapper import ReplayWrapper
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.sum_tree import SumTree
 from headrace.train.storage.transitions import Transitions, to_device
@@ -21,7 +20,7 @@ from headrace.train.storage.transitions import Transitions, to_device
 LEAST = 1e-6  # ε, so that transitions with an error of 0 are also drawn
 
 
-class PrioritisedReplay(ReplayWrapper):
+class PrioritisedReplay:
     """Draws from a `StepReplay` by priority.
 
     Transitions that were never drawn have the highest priority so far.
@@ -32,15 +31,23 @@ class PrioritisedReplay(ReplayWrapper):
 
     Attributes:
         importance: the exponent β of importance weights, which increases to 1 during a run.
+        numbers: the numbers of the transitions that were sampled last, int64[B].
     """
 
+    numbers = torch.zeros(0, dtype=torch.int64)
+
     def __init__(self, replay: StepReplay, exponent: float, importance: float = 1.0):
-        super().__init__(replay)
+        self.replay, self.n_step = replay, replay.n_step
         self.exponent, self.importance = exponent, importance
         self._tree = SumTree(replay.layout.size)
         self._known = [(0, 0)] * replay.layout.segments  # rows that have priorities, [low, high) of each segment
         self._highest = torch.ones((), dtype=torch.float64)
         self._to_come: list[tuple[Tensor, Tensor, torch.cuda.Event | None]] = []
+
+    def sample(self, size: int, generator: torch.Generator) -> Transitions:
+        """Returns ``size`` transitions, drawn in proportion to their priorities, as `read` does."""
+        self.numbers = self.draw((size,), generator)
+        return self.read(self.numbers)
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Returns numbers of transitions for `read`, int64 of this shape, in proportion to their priorities."""

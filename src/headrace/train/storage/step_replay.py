@@ -76,9 +76,14 @@ class StepReplay:
         masks: elements of an action mask, K; 0 without masks.
         wide: whether observations are stored as float64 rather than float32.
 
+    Attributes:
+        numbers: the numbers of the transitions that were sampled last, int64[B].
+
     Raises:
         OptionError: T is too small for n steps with stacked images, or a space is of another kind.
     """
+
+    numbers = torch.zeros(0, dtype=torch.int64)
 
     def __init__(
         self,
@@ -173,6 +178,11 @@ class StepReplay:
 
     # -- drawing ---------------------------------------------------------------------------------
 
+    def sample(self, size: int, generator: torch.Generator) -> Transitions:
+        """Returns ``size`` transitions, drawn uniformly from those held, as `read` does."""
+        self.numbers = self.draw((size,), generator)
+        return self.read(self.numbers)
+
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Returns numbers of transitions for `read`, int64 of this shape, drawn uniformly from those held.
 
@@ -238,22 +248,12 @@ class StepReplay:
             after a termination, float32[B]; ``masks`` of ``next_observations``, uint8[B, K], or None.
         """
         while True:
-            transitions = self._read_at(numbers)
+            transitions = self._gather(numbers)
             self._fence()
             lost = self.lost(numbers)
             if lost is None:
                 return transitions
             numbers[lost] = (draw or self._again)(int(lost.sum()))
-
-    def gather(self, numbers: Tensor) -> Transitions:
-        """Returns the transitions of `read`, for numbers on the device of the arrays; some may have been overwritten.
-
-        It can be part of a CUDA graph.
-        """
-        return self._gather(numbers)
-
-    def _read_at(self, numbers: Tensor) -> Transitions:
-        return self._gather(numbers)
 
     def _again(self, count: int) -> Tensor:
         return self.draw((count,), self._generator)

@@ -7,6 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from headrace.train.modules.normalisation import RewardScaler
+from headrace.train.modules.observation_encoder import InputEncoder
+
 
 class Transitions(NamedTuple):
     """Transitions of agents, one in each row.
@@ -49,3 +52,24 @@ class Recorded(NamedTuple):
 
     transitions: Transitions
     present: Tensor | None
+
+
+def normalised(some: Transitions, encoder: InputEncoder, scaler: RewardScaler | None, steps: int = 1) -> Transitions:
+    """Returns transitions of up to ``steps`` steps, normalised by the present statistics.
+
+    Observations of a `Discrete`, int64[B], and images for a perceptron become vectors first.
+
+    Args:
+        scaler: scales rewards; None without scaling.
+    """
+    normaliser = encoder.normaliser
+    if not encoder.image and some.inputs.shape[1:] != encoder.shape:
+        out = torch.empty(2, len(some.inputs), *encoder.shape, device=some.rewards.device)
+        inputs, next_observations = map(encoder.plain, (some.inputs, some.next_observations), out)
+        some = some._replace(inputs=inputs, next_observations=next_observations)
+    if normaliser is not None:
+        inputs, next_observations = (
+            normaliser(x, torch.empty_like(x, dtype=torch.float32)) for x in (some.inputs, some.next_observations)
+        )
+        some = some._replace(inputs=inputs, next_observations=next_observations)
+    return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards, steps))

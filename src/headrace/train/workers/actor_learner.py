@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,13 +21,12 @@ from headrace.errors import OptionError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.algorithms.step_learner import drawn_from, minibatches_of
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
-from headrace.train.storage.device_mirror import replay_on
 from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.transitions import Transitions
 from headrace.train.workers.rate_limiter import REST
 from headrace.train.workers.worker_seeds import seed_of
 
@@ -83,7 +83,7 @@ class Exchange:
         """Copies the last published state into a policy's optimisers, and its statistics into ``measured``."""
         if self.moments.read(self._moments, measured) is None:
             return
-        states = [tensor for name in actor_parts(policy) for tensor in policy.optimiser_of(name).state().values()]
+        states = [tensor for name in actor_parts(policy) for tensor in policy.adam[name].state().values()]
         for state, values in zip(states, self._moments.split([state.numel() for state in states]), strict=True):
             state.copy_(values.view(state.shape))
 
@@ -110,8 +110,25 @@ def extras_of(policy: OffPolicy) -> int:
 
 
 def _moments(policy: OffPolicy) -> Tensor:
-    states = [tensor for name in actor_parts(policy) for tensor in policy.optimiser_of(name).state().values()]
+    states = [tensor for name in actor_parts(policy) for tensor in policy.adam[name].state().values()]
     return torch.cat([state.reshape(-1).float() for state in states])
+
+
+def critics_alone(policy: OffPolicy) -> Callable[[Transitions, UpdateRates, bool], Tensor]:
+    """Returns what updates the critics and the targets where another process updates the actor."""
+
+    def improve(batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
+        measured = policy.improve_critics(batch, rates)
+        if actor:
+            policy.move_targets()
+        return measured
+
+    return improve
+
+
+def actor_alone(policy: OffPolicy) -> Callable[[Transitions, UpdateRates, bool], Tensor]:
+    """Returns what updates the actor where another process updates the critics."""
+    return lambda batch, rates, _: policy.improve_actor(batch, rates)
 
 
 def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, restarts: int) -> None:
@@ -128,8 +145,7 @@ def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters
     seed = seed_of(config, 2**30, restarts, int(counters.begun[0]))
     generator = torch.Generator().manual_seed(seed)
     policy.generator.manual_seed(seed)
-    minibatches = minibatches_of(config, policy, drawn_from(config, replay_on(device, replay)), replay.n_step)
-    update = Updater(policy, minibatches.read, policy.graphs, policy.improve_actor_apart, lambda: True)
+    updater = Updater(policy, replay, generator, actor_alone(policy))
     kept, last = time.monotonic(), measured
     with torch.inference_mode():
         while not counters.stopped:
@@ -139,8 +155,8 @@ def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters
                 time.sleep(REST)
                 continue
             exchange.critics.read(policy.parts[CRITIC])
-            minibatches.draw(generator)
-            last = update(UpdateRates.of(config, counters.total_steps()))
+            updater.set_rates(counters.total_steps())
+            last = updater.update()
             counters.actor_updates[0] = made + 1
             if made % config.publish_every == 0:
                 exchange.publish_actor(policy)

@@ -72,7 +72,7 @@ class ReplaySampler(Sampler):
         steps = self.counters.total_steps()
         masks = self._recorder.masks()
         assert isinstance(self.policy, OffPolicy)
-        self.policy.explore(steps, steps)
+        self.policy.explore(steps, steps < self.policy.config.learning_starts)
         closed = None if masks is None else forbidden(masks, self.policy.heads)
         return self._choose(self._recorder.observations(), closed).actions
 

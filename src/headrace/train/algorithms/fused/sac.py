@@ -7,31 +7,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.fused.protocol import Parts, SequentialFusedUpdate
+from headrace.train.algorithms.fused.protocol import FusedUpdate
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.layers import gradient_of
 from headrace.train.storage.transitions import Transitions
 
 
-class FusedSAC(SequentialFusedUpdate):
+class FusedSAC(FusedUpdate):
     """The update of `headrace.train.algorithms.sac.SAC`."""
-
-    def __init__(self, parts: Parts, target_entropy: float):
-        super().__init__(parts)
-        self.target_entropy = target_entropy
 
     @torch.inference_mode()
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Descends ``½ Σ mean((Q(s, a) - y)²)`` over both, ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``."""
         params = self.network.actor(batch.next_observations)
-        next_actions, next_log_prob, _ = self.distribution.sample_with_log_prob(params, self.noise(len(params)))
+        next_actions, next_log_prob, _ = self.distribution.sample_with_log_prob(params, self.policy.noise(len(params)))
         return self._improve_critics(batch, rates, next_actions, next_log_prob)
 
     @torch.inference_mode()
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Descends ``mean(α log π(a|s) - min Q(s, a))``; with α, ``-mean(log π + target entropy) · log α``."""
         saved = self.network.actor.activations(batch.inputs)
-        drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(len(batch.inputs)))
+        drawn = self.distribution.sample_with_log_prob(saved[-1], self.policy.noise(len(batch.inputs)))
         return self._improve_actor(batch, rates, saved, drawn)
 
     @torch.inference_mode()
@@ -39,7 +35,7 @@ class FusedSAC(SequentialFusedUpdate):
         """Updates critics and actor; one forward pass of the actor serves both, as it is the same actor."""
         rows = len(batch.inputs)
         saved = self.network.actor.activations(torch.cat((batch.inputs, batch.next_observations)))
-        drawn = self.distribution.sample_with_log_prob(saved[-1], self.noise(2 * rows))
+        drawn = self.distribution.sample_with_log_prob(saved[-1], self.policy.noise(2 * rows))
         (actions, next_actions), (log_prob, next_log_prob) = (both.split(rows) for both in drawn[:2])
         critics = self._improve_critics(batch, rates, next_actions, next_log_prob)
         drawn = actions, log_prob, tuple(both[:rows] for both in drawn[2])
@@ -70,7 +66,7 @@ class FusedSAC(SequentialFusedUpdate):
         actor.backward_into_gradients(saved, self.distribution.gradient(chosen, d_actions, temperature * (1 / rows)))
         self.optimisers["actor"].step_unclipped(rates.learning_rate)
         entropy = log_prob.mean(0, keepdim=True).neg_()
-        torch.sub(entropy, self.target_entropy, out=gradient_of(log_temperature))
+        torch.sub(entropy, self.policy.target_entropy, out=gradient_of(log_temperature))
         self.optimisers["temperature"].step_unclipped(rates.learning_rate)
         loss = torch.addcmul(lower.mean(), temperature, entropy).neg_()
         return torch.cat((loss, entropy, temperature))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.fused.protocol import SequentialFusedUpdate
+from headrace.train.algorithms.fused.protocol import FusedUpdate
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.storage.transitions import Transitions
 
 
-class FusedTD3(SequentialFusedUpdate):
+class FusedTD3(FusedUpdate):
     """The update of `headrace.train.algorithms.td3.TD3`."""
 
     @torch.inference_mode()
@@ -20,7 +20,7 @@ class FusedTD3(SequentialFusedUpdate):
         Here ``a'`` is ``μ'(s')`` plus clipped noise, and is also clipped.
         """
         config, critic, target_critic = self.config, self.network.critic, self.targets.critic
-        noise = self.noise(len(batch.rewards)).mul_(config.target_noise)
+        noise = self.policy.noise(len(batch.rewards)).mul_(config.target_noise)
         noise.clamp_(-config.target_noise_clip, config.target_noise_clip)
         next_actions = noise.add_(self.targets.actor(batch.next_observations)).clamp_(-1.0, 1.0)
         next_q = target_critic(batch.next_observations, next_actions).amin(0)

@@ -6,6 +6,7 @@ cannot launch as fast as a GPU runs them. Captured once, they are launched toget
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -13,15 +14,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
 EAGER_CALLS = 2  # calls before the capture, so that objects created at first use exist already
 
 
 class Graph:
-    """A function without arguments that becomes one CUDA graph after a few calls; on a CPU it stays a function.
+    """A function that becomes one CUDA graph after a few calls; on a CPU it stays a function.
 
-    Its tensors must be the same in every call, and no shape may depend on their values. From the capture on, its result
-    is in the same memory after every call.
+    Its arguments are tensors, also in tuples, lists and dataclasses. Those of the captured call are the graph's memory,
+    to which later ones are copied unless they are in it already. No shape may depend on values. From the capture on,
+    the result is in the same memory after every call.
 
     Args:
         function: the function, which is called directly until it is captured.
@@ -30,7 +33,7 @@ class Graph:
 
     def __init__(
         self,
-        function: Callable[[], Any],
+        function: Callable[..., Any],
         device: torch.device,
         enabled: bool = True,
         generators: Sequence[torch.Generator] = (),
@@ -40,6 +43,7 @@ class Graph:
         self._generators = generators
         self._calls = 0
         self._replay: Callable[[], object] | None = None
+        self._arguments: tuple[Any, ...] = ()
         self._answer: Any = None
 
     @staticmethod
@@ -51,23 +55,33 @@ class Graph:
         """Whether calls replay a graph already."""
         return self._replay is not None
 
-    def __call__(self) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         if not self._enabled:
-            return self._function()
+            return self._function(*arguments)
         if self._replay is None:
             self._calls += 1
             if self._calls <= EAGER_CALLS:
-                return self._aside()
+                return self._aside(arguments)
+            self._arguments = arguments
             self._replay = self._capture()
+        else:
+            self._take(arguments)
         self._replay()
         return self._answer
 
-    def _aside(self) -> Any:
+    @torch.inference_mode()  # outside of which tensors made in it are read-only
+    def _take(self, arguments: tuple[Any, ...]) -> None:
+        """Copies arguments to where the graph reads them."""
+        for kept, given in zip(tensors_in(self._arguments), tensors_in(arguments), strict=True):
+            if kept.data_ptr() != given.data_ptr():
+                kept.copy_(given)
+
+    def _aside(self, arguments: tuple[Any, ...]) -> Any:
         """Calls the function on a side stream, as calls before a capture must be; returns its result."""
         main, side = torch.cuda.current_stream(self._device), _side_stream(self._device)
         side.wait_stream(main)
         with torch.cuda.stream(side):
-            answer = self._function()
+            answer = self._function(*arguments)
         main.wait_stream(side)
         return answer
 
@@ -79,8 +93,20 @@ class Graph:
         # other threads, such as the one that monitors connections to other processes, may call CUDA during the capture
         capture = torch.cuda.graph(graph, stream=_side_stream(self._device), capture_error_mode="thread_local")
         with torch.cuda.device(self._device), _no_garbage(), capture:
-            self._answer = self._function()
+            self._answer = self._function(*self._arguments)
         return graph.replay
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yields the tensors in tuples, lists and dataclasses."""
+    if isinstance(value, Tensor):
+        yield value
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from tensors_in(getattr(value, field.name))
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from tensors_in(each)
 
 
 @functools.cache
