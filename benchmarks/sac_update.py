@@ -77,7 +77,7 @@ class Ours:
         self.batch = batch
         self.policy = SAC("", config, AgentGroup(OBSERVATIONS, BOX), torch.device("cpu"))
         self.replay = Replay(HELD, INPUTS, ACTIONS)
-        self.replay.write(held)
+        self.replay.add(held)
         self.rates = UpdateRates.of(config, 0)
         self.chance = torch.Generator().manual_seed(1)
 

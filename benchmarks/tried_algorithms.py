@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace.train.algorithms.fused.protocol import Parts
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.sac import SAC, SoftActorCritic
@@ -51,6 +50,8 @@ class Critics(nn.Module):
 class WithCritics(SAC):
     """SAC with other critics, and without a hand-written update."""
 
+    fused = None
+
     def _make_critics(self, columns: int) -> Critics:
         raise NotImplementedError
 
@@ -61,9 +62,6 @@ class WithCritics(SAC):
         self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
         actor = Perceptron(inputs, 2 * actions, config.hidden, config.activation)
         return distribution, SoftActorCritic(actor, self._make_critics(inputs + actions), config.initial_temperature)
-
-    def fuse(self, parts: Parts) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """There is none."""
 
 
 class LayerNorm(WithCritics):
@@ -132,7 +130,7 @@ class Muon(SAC):
 
     def _build(self) -> None:
         super()._build()
-        for name, optimiser in self._optimisers.items():
+        for name, optimiser in self.adam.items():
             if name != "temperature":
                 optimiser.__class__ = FlatMuon
                 found = [leaf for leaf in self._leaves[name] if leaf.dim() > 1 and min(leaf.shape[-2:]) > 1]

@@ -20,6 +20,7 @@ from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.storage.sampled_rewards import SampledRewards
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers.replay_sampler import ReplaySampler
 from nightly import rest_nightly
@@ -107,7 +108,7 @@ def test_returns_are_followed_across_lost_samplers_and_ends_of_episodes():
     space, chance = gym.spaces.Box(-1, 1, (2,)), np.random.default_rng(0)
     replay = StepReplay(space, space, 1, 64, 3)
     writer, expected, running, followed = replay.writer(0), [], np.zeros(3), xqc.ReturnScaler(3, 0.9, 5.0)
-    read, before = 0, np.zeros(3, np.bool_)
+    rewards_of, before = SampledRewards(replay, followed), np.zeros(3, np.bool_)
     for t in range(200):
         if t % 50 == 0:  # a new sampler
             writer = replay.writer(0)
@@ -122,10 +123,7 @@ def test_returns_are_followed_across_lost_samplers_and_ends_of_episodes():
         running = np.where(ends | before, 0.0, running * 0.9)
         before = ends
         if t % 7 == 0 or t == 199:
-            steps = replay.steps_since(0, read)
-            followed.running.masked_fill_(steps.begins, 0.0)
-            followed.update(steps.rewards, steps.ends, steps.taken)
-            read = steps.rows
+            rewards_of.follow()
     assert int(followed.statistics.count) == len(expected)
     assert float(followed.statistics.mean) == pytest.approx(np.mean(expected), rel=1e-5)
     assert float(followed.statistics.variance) == pytest.approx(np.var(expected), rel=1e-4)

@@ -76,7 +76,7 @@ def plain_advantages(
                 out = torch.empty(agent_group.width, *experience.encoder.shape)
                 inputs, network = experience.encoder(seen, out), experience.policy.network
                 memory = experience.memory
-                memory = () if memory is None else (memory[t + 1].view(envs, agent_group.width, -1)[env],)
+                memory = () if memory is None else (memory.values[t + 1].view(envs, agent_group.width, -1)[env],)
                 value = (network.step if memory else network)(inputs, *memory)[1]
                 finals[env] = in_rewards(value).detach().numpy()
             finals[cut[:, agents]] = values[t + 1][cut[:, agents]]

@@ -13,7 +13,6 @@ from headrace.errors import StateError
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
-from headrace.train.logging.progress import PolicyProgress
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -105,16 +104,6 @@ class Policy:
         """
         return self.distribution.draw(noise, generator)
 
-    def learn(self, samples: Any, step: int, generator: torch.Generator) -> None:
-        """Makes all updates that are due after one rollout.
-
-        Args:
-            samples: a `Samples` of the rollout; or, for an algorithm with a replay, a `Recorded`.
-            step: agent steps of the run before the rollout.
-            generator: draws minibatches.
-        """
-        raise NotImplementedError
-
     def join_group(self, process_group: Collectives) -> None:
         """Averages gradients and statistics with other processes from now on; updates are then no CUDA graphs."""
         self.process_group = process_group
@@ -146,12 +135,6 @@ class Policy:
         """
         own = {name: points for name, points in schedules.items() if hasattr(self.config, name)}
         self.config = dataclasses.replace(self.config, schedules=self.config.schedules | own)
-
-    def progress(self) -> PolicyProgress:
-        """Returns the policy's returns, lengths of episodes and losses for the dashboard."""
-        tracker = self.tracker
-        types = tracker.by_type()
-        return PolicyProgress(self.name, tracker.mean_return(), tracker.mean_length(), types, self.last_losses())
 
     def prefix(self, what: str) -> str:
         """Returns the name of a group of tensors in a checkpoint."""

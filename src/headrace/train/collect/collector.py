@@ -19,7 +19,8 @@ from headrace.pool.batch import FINAL, INFO, OBS, observation_fields
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.tensors import torch_dtype
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.rollout_buffer import Experience, FinalObservations, Outcome
+from headrace.train.collect.outcome import FinalObservations, Outcome
+from headrace.train.collect.rollout_buffer import Experience
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.policy_mapping import AgentGroup

@@ -22,7 +22,8 @@ from headrace.pool.torch.tensors import torch_dtype
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.final_observations import FinalObservationList, FinalObservationSlots, slots_needed
-from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations
+from headrace.train.collect.outcome import FinalObservations
+from headrace.train.collect.rollout_buffer import EVERYWHERE
 from headrace.train.config.settings import Config
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -59,7 +60,6 @@ class DeviceCollector(Collector):
         # on the CPU, NumPy tests faster than torch whether any element is true
         self._flags = None if self.static or device.type != "cpu" else list(self.truncated.numpy())
         self._rollouts = 0
-        self._recurrent = any(experience.starts is not None for experience in self.experiences)
 
     def start(self) -> None:
         self.pool.reset(out=self._batches[-1])
@@ -74,10 +74,10 @@ class DeviceCollector(Collector):
             step()
             if self._truncations and (flags is None or np.count_nonzero(flags[t])):
                 self._ended.note(t, self.truncated[t], self._final)
-            if self._recurrent:
-                over = self.terminated[t] | self.truncated[t]
-                for experience in self.experiences:
-                    experience.note_ends(t, EVERYWHERE, over)
+            for experience in self.experiences:
+                if experience.memory is not None:
+                    over = self.terminated[t] | self.truncated[t]
+                    experience.memory.note_ends(t, EVERYWHERE, over, experience.agent_group.width)
             stepped = clock()
             self.seconds["inference"] += acted - now
             self.seconds["env"] += stepped - acted

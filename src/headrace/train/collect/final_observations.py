@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headrace.pool.executors.kernels.launch import load, quiet, record_over, view_of
 from headrace.train.collect.collector import MASKS, columns_of
-from headrace.train.collect.rollout_buffer import FinalObservations
+from headrace.train.collect.outcome import FinalObservations
 from headrace.train.modules.policy_mapping import AgentGroup
 
 BLOCK = 256

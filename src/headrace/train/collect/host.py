@@ -22,7 +22,8 @@ from headrace.pool.pool import Pool
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.final_observations import FinalObservationList
-from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations
+from headrace.train.collect.outcome import FinalObservations
+from headrace.train.collect.rollout_buffer import EVERYWHERE
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import check_declared
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -137,10 +138,11 @@ class HostCollector(Collector):
             ids = rows if envs is EVERYWHERE else envs[rows].astype(np.int64)
             kept = {name: torch.from_numpy(array[rows]) for name, array in finals.items()}
             self._ended.add(t, torch.from_numpy(ids), kept)
-        if any(experience.starts is not None for experience in self.experiences):
-            where = envs if envs is EVERYWHERE else torch.from_numpy(envs.astype(np.int64))
-            for experience in self.experiences:
-                experience.note_ends(t, where, (self.terminated[t] | self.truncated[t])[where])
+        for experience in self.experiences:
+            if experience.memory is not None:
+                where = envs if envs is EVERYWHERE else torch.from_numpy(envs.astype(np.int64))
+                over = (self.terminated[t] | self.truncated[t])[where]
+                experience.memory.note_ends(t, where, over, experience.agent_group.width)
 
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         found = self._ended.of(agent_group, observation_name(agent_group))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +11,9 @@ from torch import Tensor
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.acting import act, outputs
+from headrace.train.collect.outcome import Outcome
+from headrace.train.collect.recurrent_memory import RecurrentMemory
+from headrace.train.collect.rollout_masks import RolloutMasks
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.action_masks import forbidden
 from headrace.train.runs import checkpoint as checkpoints
@@ -19,42 +21,6 @@ from headrace.train.storage.samples import Samples
 from headrace.train.storage.transitions import Recorded, Transitions
 
 EVERYWHERE = slice(None)
-
-
-@dataclass(frozen=True)
-class FinalObservations:
-    """The final observations of K truncated episodes.
-
-    Attributes:
-        t: time step at which each was truncated, int64[K]; T, the rollout's length, marks an unused entry.
-        columns: column of each in the rollout buffer, int64[K].
-        observations: [K, …], in the dtype of the agent group's observation array.
-        masks: action masks, [K, …]; None without masks.
-    """
-
-    t: Tensor
-    columns: Tensor
-    observations: Tensor
-    masks: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Rewards and ends of a rollout for the columns of one agent group, on the policy's device.
-
-    Attributes:
-        rewards: float32[T, columns].
-        terminated: bool[T, columns]; the episode terminated, or the agent left it.
-        truncated: bool[T, columns]; the episode was truncated, or the agent alone was.
-        present: bool[T, columns], whether the agent was in the game before the step; None if all agents were.
-        final_observations: final observations of truncated episodes; None if no episode was truncated.
-    """
-
-    rewards: Tensor
-    terminated: Tensor
-    truncated: Tensor
-    present: Tensor | None
-    final_observations: FinalObservations | None
 
 
 class Row(NamedTuple):
@@ -86,9 +52,8 @@ class Experience:
         masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K]; None if no policy uses masks.
 
     Attributes:
-        memory: a recurrent network's memory before each step, float32[T + 1, columns, H]; None for other networks.
-        starts: whether an episode starts with a step, bool[T + 1, columns]; for recurrent networks.
-        forbidden: actions that were forbidden, bool[T, columns, logits]; None without masks.
+        memory: a recurrent network's memory before each step; None for other networks.
+        masks: action masks, and the actions that they forbade; None without masks.
     """
 
     def __init__(
@@ -132,11 +97,11 @@ class Experience:
         self.values = rows(steps + 1)
         self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
         self._rows = [self._row(t) for t in range(steps)]
-        recurrent = policy.memory_size > 0
-        self.memory = rows(steps + 1, policy.memory_size) if recurrent else None
-        self.starts = rows(steps + 1, dtype=torch.bool) if recurrent else None
-        self._masks = masks if policy.heads else None
-        self.forbidden = rows(steps, sum(policy.heads), dtype=torch.bool) if policy.heads else None
+        size = policy.memory_size
+        self.memory = RecurrentMemory(steps, self.columns, size, device) if size else None
+        self.masks = (
+            RolloutMasks(masks, policy.heads, agent_group, device) if policy.heads and masks is not None else None
+        )
 
     def _row(self, t: int) -> Row:
         params = None if self.params is None else self.params[t]
@@ -158,32 +123,20 @@ class Experience:
         columns = self.agent_group.columns(envs)
         row = self._rows[t] if columns is EVERYWHERE else self._rows[t].of(columns)
         seen, inputs = (row.inputs, None) if self._in_place else (self._seen(t, envs), row.inputs)
-        memory = None if self.memory is None else self._remembered(t, columns)
-        closed = None if self.forbidden is None else self._forbid(t, envs)
+        memory = None if self.memory is None else self.memory.before(t, columns)
+        closed = None if self.masks is None else self.masks.forbid(t, envs)
         acted = act(self.policy, seen, inputs, row.noise, memory, closed)
         if self.memory is not None and acted.memory is not None:
-            self.memory[t + 1, columns] = acted.memory
+            self.memory.values[t + 1, columns] = acted.memory
         if row.params is not None:
             row.params.copy_(acted.params)
         row.values.copy_(acted.values)
         row.actions.copy_(acted.actions)
         return self.distribution.to_env(row.actions)
 
-    def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor) -> None:
-        """Marks where an episode ended with step t, as a recurrent network's memory is reset there.
-
-        Args:
-            envs: some environments: numbers int64[k], or a slice.
-            ends: whether an episode of each ended, bool[k].
-        """
-        if self.starts is not None:
-            width = self.agent_group.width
-            self.starts[t + 1].view(-1, width)[envs] = ends.to(self.device).unsqueeze(1)
-
     def begin(self) -> None:
-        if self.memory is not None and self.starts is not None:
-            self.memory[0].copy_(self.memory[-1])
-            self.starts[0].copy_(self.starts[-1])
+        if self.memory is not None:
+            self.memory.begin()
 
     def learnable(self, outcome: Outcome) -> Samples | Recorded | None:
         """Returns the policy's training data: samples, or transitions for a replay; None for a frozen policy."""
@@ -197,10 +150,10 @@ class Experience:
     def samples(self, outcome: Outcome) -> Samples:
         """Returns the rollout's samples after all steps, and updates statistics of observations, rewards and values."""
         config = self.config
-        inputs, memory = self._encode(-1, EVERYWHERE), None
-        if self.memory is not None:
-            memory = self._remembered(config.num_steps, EVERYWHERE)
-        self.values[-1] = self._value(inputs, memory, self._mask(config.num_steps, EVERYWHERE))
+        inputs, kept = self._encode(-1, EVERYWHERE), self.memory
+        memory = None if kept is None else kept.before(config.num_steps, EVERYWHERE)
+        masks = None if self.masks is None else self.masks.at(config.num_steps, EVERYWHERE)
+        self.values[-1] = self._value(inputs, memory, masks)
         values = self._in_rewards(self.values)
         over = outcome.terminated | outcome.truncated
         rewards = (
@@ -229,7 +182,6 @@ class Experience:
         if (normaliser := self.policy.value_normaliser) is not None:
             normaliser.update(returns if rows is None else returns[rows], weights)
             returns, values = normaliser.normalised(returns), normaliser.normalised(values)
-        recurrent = self.memory is not None and self.starts is not None
         return Samples(
             self.inputs[:-1].flatten(0, 1),
             actions,
@@ -239,9 +191,9 @@ class Experience:
             values[:-1].flatten(),
             rows,
             weights,
-            self._remembered(0, EVERYWHERE) if recurrent else None,
-            self.starts[:-1].flatten() if recurrent else None,  # type: ignore[index]
-            None if self.forbidden is None else self.forbidden.flatten(0, 1),
+            None if kept is None else kept.before(0, EVERYWHERE),
+            None if kept is None else kept.starts[:-1].flatten(),
+            None if self.masks is None else self.masks.forbidden.flatten(0, 1),
         )
 
     def transitions(self, outcome: Outcome) -> Transitions:
@@ -259,7 +211,6 @@ class Experience:
         if finals is not None:
             last = torch.empty(len(finals.t), *self.encoder.shape, dtype=seen.dtype, device=self.device)
             next_observations[finals.t, finals.columns] = self.encoder.plain(finals.observations, last)
-        masks = self._following_masks(finals)
         self.update_statistics(outcome)
         return Transitions(
             seen[:-1].flatten(0, 1),
@@ -267,19 +218,8 @@ class Experience:
             outcome.rewards.flatten(),
             (~outcome.terminated).flatten().float(),
             next_observations[:-1].flatten(0, 1),
-            masks=masks,
+            masks=None if self.masks is None else self.masks.after(finals),
         )
-
-    def _following_masks(self, finals: FinalObservations | None) -> Tensor | None:
-        """Returns the action masks of the observations after each step, [T · columns, K]; None without masks."""
-        if self._masks is None:
-            return None
-        actions = sum(self.policy.heads)
-        masks = self.agent_group.of_all(self._masks[1:]).to(self.device)[..., :actions]
-        if finals is not None and finals.masks is not None:
-            masks = torch.cat((masks, masks[:1]))  # a row for unused entries
-            masks[finals.t, finals.columns] = finals.masks[:, :actions].to(self.device)
-        return masks[: len(self.actions)].flatten(0, 1)
 
     def update_statistics(self, outcome: Outcome) -> None:
         """Updates the statistics of observations and rewards with a rollout that is written into a replay."""
@@ -290,24 +230,19 @@ class Experience:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns a recurrent network's last memory and starts for a checkpoint; nothing for other networks."""
-        if self.memory is None or self.starts is None:
-            return {}
-        kept = {"memory": self.memory[-1], "starts": self.starts[-1]}
-        return checkpoints.prefixed(self.policy.prefix("memory"), kept)
+        """Returns a recurrent network's memory for a checkpoint; nothing for other networks."""
+        return {} if self.memory is None else checkpoints.prefixed(self.policy.prefix("memory"), self.memory.state())
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        if self.memory is not None and self.starts is not None:
-            kept = checkpoints.group(self.policy.prefix("memory"), saved)
-            self.memory[-1].copy_(kept["memory"])
-            self.starts[-1].copy_(kept["starts"])
+        if self.memory is not None:
+            self.memory.load(checkpoints.group(self.policy.prefix("memory"), saved))
 
     def begin_anew(self) -> None:
         """Resets the state of unfinished episodes, after new ones have begun in all environments."""
         if self.reward_scaler is not None:
             self.reward_scaler.running.zero_()
-        if self.starts is not None:
-            self.starts[-1].fill_(True)
+        if self.memory is not None:
+            self.memory.starts[-1].fill_(True)
 
     # -- helpers ---------------------------------------------------------------------------------
 
@@ -332,23 +267,6 @@ class Experience:
         """Returns the first `steps` steps' observations before they are normalised, [steps, columns, D]."""
         raw = torch.stack([self._seen(t, EVERYWHERE) for t in range(steps)])
         return raw.to(self.device, self.encoder.raw_dtype).view(steps, self.columns, *self.encoder.shape)
-
-    def _remembered(self, t: int, columns: slice) -> Tensor:
-        """Returns the memory before step t, float32[columns, H]; 0 at the start of an episode."""
-        assert self.memory is not None and self.starts is not None
-        return self.memory[t, columns].masked_fill(self.starts[t, columns].unsqueeze(1), 0.0)
-
-    def _forbid(self, t: int, envs: slice) -> Tensor:
-        """Stores which actions are forbidden at step t, and returns them, bool[columns, logits]."""
-        assert self.forbidden is not None
-        masks: Any = self._mask(t, envs)
-        return self.forbidden[t, self.agent_group.columns(envs)].copy_(forbidden(masks, self.policy.heads))
-
-    def _mask(self, t: int, envs: slice) -> Tensor | None:
-        """Returns the action masks of step t, [columns, K]; None without masks."""
-        if self._masks is None:
-            return None
-        return self.agent_group.of_all(self._masks[t, envs], 0).to(self.device, non_blocking=True)
 
     def _value(self, inputs: Tensor, memory: Tensor | None, masks: Tensor | None) -> Tensor:
         closed = None if masks is None else forbidden(masks, self.policy.heads)
@@ -386,8 +304,9 @@ class Experience:
             inputs = torch.empty(shape, dtype=self.encoder.dtype, device=self.device)
             memory = None
             if self.memory is not None:
-                memory = self.memory[(finals.t + 1).clamp(max=len(self.memory) - 1), finals.columns]
-            masks = None if self._masks is None else finals.masks
+                kept = self.memory.values
+                memory = kept[(finals.t + 1).clamp(max=len(kept) - 1), finals.columns]
+            masks = None if self.masks is None else finals.masks
             last = self._value(self.encoder(finals.observations, inputs), memory, masks)
             result[finals.t, finals.columns] = self._in_rewards(last)
         return result[:-1]

@@ -17,7 +17,8 @@ from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import MASKS, Collector
 from headrace.train.collect.host import HOST
-from headrace.train.collect.rollout_buffer import EVERYWHERE, FinalObservations, Outcome
+from headrace.train.collect.outcome import FinalObservations, Outcome
+from headrace.train.collect.rollout_buffer import EVERYWHERE
 from headrace.train.collect.steps import Frames, StepRecorder
 from headrace.train.config.settings import Config
 from headrace.train.modules.policy_mapping import AgentGroup

@@ -1,11 +1,10 @@
 """The learner of a replay that samplers fill; with a free replay ratio, neither waits for the other.
 
-It publishes the weights, and keeps the statistics of the rewards that samplers have received.
+It publishes the weights after each update, or after a few.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,6 @@ from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.steps import make_replay
 from headrace.train.config.settings import Config
-from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runners.pace import Pace
@@ -26,7 +24,7 @@ from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.device_replay import Replay
 from headrace.train.storage.files import ReplayFiles
-from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.sampled_rewards import SampledRewards
 from headrace.train.workers.actor_learner import CRITIC, Exchange, critics_alone
 from headrace.train.workers.rate_limiter import RateLimiter
 
@@ -55,7 +53,7 @@ class ReplayLearner(Learner):
         self.updater = Updater(policy, self.memory, improve=critics_alone(policy) if self.apart else None)
         self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
         scaler = policy.reward_scaler
-        self._rewards = None if scaler is None else SampledRewards(self.memory, scaler, policy.device)
+        self._rewards = None if scaler is None else SampledRewards(self.memory, scaler)
         self.rate_limiter = RateLimiter(config, counters)
         self.pace = Pace(self.update, lambda: self.finished(0), lambda: self.updater.updates)
 
@@ -160,29 +158,3 @@ class ReplayLearner(Learner):
 
     def close(self) -> None:
         self.exchange.close()
-
-
-class SampledRewards:
-    """Updates the statistics of returns with the steps that samplers have written to a replay."""
-
-    def __init__(self, replay: StepReplay, scaler: RewardScaler, device: torch.device):
-        self.replay, self.scaler, self.device = replay, scaler, device
-        self._scalers: list[RewardScaler] = []  # of each sampler, with common statistics
-        self._followed: list[int] = []  # rows of each sampler that the statistics hold
-
-    @torch.inference_mode()
-    def follow(self) -> None:
-        """Updates them with the steps since the last call; in a resumed run, since the first call."""
-        replay, scaler = self.replay, self.scaler
-        if not self._scalers:
-            self._scalers = [copy.copy(scaler) for _ in range(replay.layout.segments)]
-            for each in self._scalers:
-                each.running = torch.zeros_like(scaler.running)
-            resumed = bool(scaler.statistics.count)
-            self._followed = [int(rows) if resumed else 0 for rows in replay.arrays["written"]]
-        for segment, each in enumerate(self._scalers):
-            steps = replay.steps_since(segment, self._followed[segment])
-            self._followed[segment] = steps.rows
-            if len(steps.rewards):
-                each.running.masked_fill_(steps.begins, 0.0)
-                each.update(*(part.to(self.device) for part in (steps.rewards, steps.ends, steps.taken)))

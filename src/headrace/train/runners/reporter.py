@@ -12,13 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_statistics
 from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.memory_use import in_use
 from headrace.train.logging.metrics import MetricsWriter
-from headrace.train.logging.progress import Progress
+from headrace.train.logging.progress import PolicyProgress, Progress
 from headrace.train.processes.page import address_of
 from headrace.train.runners.parts import Figures, Learner, Source, model_of
 from headrace.train.runners.process_group import ProcessGroup
@@ -189,7 +190,7 @@ class Reporter:
             step=state.step,
             seconds=state.seconds,
             episodes=policies[0].tracker.episodes,
-            policies=tuple(policy.progress() for policy in policies),
+            policies=tuple(map(_progress_of, policies)),
             evaluation=self.source.evaluation,
             split=figures.split,
             speeds=figures.speeds,
@@ -213,3 +214,9 @@ class Reporter:
         if self.writer is not None:
             self.writer.close()
             self._live.close()
+
+
+def _progress_of(policy: Policy) -> PolicyProgress:
+    tracker = policy.tracker
+    types = tracker.by_type()
+    return PolicyProgress(policy.name, tracker.mean_return(), tracker.mean_length(), types, policy.last_losses())

@@ -16,13 +16,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import gymnasium as gym
-import numpy as np
 import torch
 from torch import Tensor
 
 from headrace.errors import OptionError, SequenceError
 from headrace.pool.executors.processes.shared import Fence, SharedArrays
-from headrace.train.storage.layout import FIRST, LAST, TERMINATED, TRUNCATED, StepLayout
+from headrace.train.storage.layout import FIRST, StepLayout
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.transitions import Transitions
 from headrace.train.storage.writer import StepWriter
@@ -42,24 +41,6 @@ class Staleness(NamedTuple):
 
     steps: Tensor
     versions: Tensor
-
-
-class StepsTaken(NamedTuple):
-    """Steps of K rows of one segment, with N environments.
-
-    Attributes:
-        rewards: float32[K, N]; 0 where no step was taken.
-        ends: whether an episode ended, bool[K, N].
-        taken: whether a step was taken rather than an episode only begun, bool[K, N].
-        begins: whether episodes begin with the first of the rows, bool[N].
-        rows: rows that the segment has published.
-    """
-
-    rewards: Tensor
-    ends: Tensor
-    taken: Tensor
-    begins: Tensor
-    rows: int
 
 
 class StepReplay:
@@ -165,17 +146,6 @@ class StepReplay:
         lows = self._whole(self.layout.steps // MARGIN)
         return [(low, max(low, rows - self.n_step)) for low, rows in zip(lows, written, strict=True)]
 
-    def steps_since(self, segment: int, row: int) -> StepsTaken:
-        """Returns the steps of a segment's rows from ``row`` on, or from the first that was not overwritten."""
-        layout, high = self.layout, int(self._written[segment])
-        low = min(max(row, self.whole_rows(layout.steps // MARGIN)[segment]), high)
-        places = np.arange(low, high) % layout.steps
-        flags = torch.from_numpy(self.arrays["flags"][places, segment])
-        rewards = torch.from_numpy(self.arrays["record"][places, segment, :, layout.inputs + layout.actions])
-        ends, taken, begins = flags & (TERMINATED | TRUNCATED) > 0, flags & LAST == 0, flags & FIRST > 0
-        ends[:-1] |= begins[1:]
-        return StepsTaken(rewards * taken, ends, taken, begins[:1].any(0), high)
-
     # -- drawing ---------------------------------------------------------------------------------
 
     def sample(self, size: int, generator: torch.Generator) -> Transitions:
@@ -247,16 +217,14 @@ class StepReplay:
             float32[B, A] or int64[B]; ``rewards``, the n-step sums, and ``discounts``, γ to the number of steps, or 0
             after a termination, float32[B]; ``masks`` of ``next_observations``, uint8[B, K], or None.
         """
+        redraw = draw or (lambda count: self.draw((count,), self._generator))
         while True:
             transitions = self._gather(numbers)
             self._fence()
             lost = self.lost(numbers)
             if lost is None:
                 return transitions
-            numbers[lost] = (draw or self._again)(int(lost.sum()))
-
-    def _again(self, count: int) -> Tensor:
-        return self.draw((count,), self._generator)
+            numbers[lost] = redraw(int(lost.sum()))
 
     def staleness(self, numbers: Tensor, version: int) -> Staleness:
         """Returns the age of transitions with these numbers, int64[B], if the newest weights have this version."""
