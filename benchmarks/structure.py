@@ -40,6 +40,7 @@ from common import RESULTS, earlier, heading, tell
 from headrace.train import Callback, Training, train
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.config.settings import make_config
+from headrace.train.modules.compiled import CompiledMLP
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 
@@ -222,26 +223,27 @@ class FirstStep(Callback):
     def note(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a method of the optimiser that notes the functions first."""
 
-        def noted(*args: Any) -> Any:
+        def noted(*args: Any, **named: Any) -> Any:
             frames = [frame for frame, _ in traceback.walk_stack(None) if "/src/headrace/" in frame.f_code.co_filename]
             self.functions = self.functions or [frame.f_code.co_qualname for frame in reversed(frames)]
-            return step(*args)
+            return step(*args, **named)
 
         return noted
 
 
 def stops(task: str, algo: str, begin: str, **settings: Any) -> int:
     """The functions from the one named ``begin`` to the first step of an optimiser."""
-    first, kept = FirstStep(), {name: getattr(FlatAdam, name) for name in ("step", "step_unclipped")}
+    first, steps = FirstStep(), ((FlatAdam, "step"), (FlatAdam, "step_unclipped"), (CompiledMLP, "epoch"))
+    kept = [(owner, name, getattr(owner, name)) for owner, name in steps]
     try:
-        for name, method in kept.items():
-            setattr(FlatAdam, name, first.note(method))
+        for owner, name, method in kept:
+            setattr(owner, name, first.note(method))
         with tempfile.TemporaryDirectory() as folder:
             options: dict[str, Any] = {"tensorboard": False, "video": False, "viewer": False, **settings}
             train(task, algo, callback=first, run_dir=f"{folder}/run", quiet=True, **options)
     finally:
-        for name, method in kept.items():
-            setattr(FlatAdam, name, method)
+        for owner, name, method in kept:
+            setattr(owner, name, method)
     return len(first.functions) - first.functions.index(begin)
 
 
