@@ -27,6 +27,8 @@ MUJOCO   := $(ENGINE) cmake/MuJoCo.cmake $(shell find native/mujoco native/lanes
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# hundreds of processes import the packages: each is compiled once, also where the shell asks for no bytecode
+export PYTHONDONTWRITEBYTECODE :=
 # the environment's own cmake, ninja and python before the system's
 export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
