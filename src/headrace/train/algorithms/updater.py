@@ -80,6 +80,9 @@ class Updater:
         Args:
             before, after: agent steps of this process since the replay was empty, before and after the last rollout.
             step: agent steps of the run.
+
+        Raises:
+            OptionError: ``replay_ratio`` is None, which is for samplers.
         """
         config = self.policy.config
         if config.replay_ratio is None:
