@@ -36,7 +36,16 @@ class FusedRollouts:
         normalise: bool,
         steps: int,
     ) -> Tensor | None:
-        """Makes all updates of an epoch at once; None where that is not possible."""
+        """Makes all updates of an epoch at once, if an algorithm can.
+
+        Args:
+            order: rows of the minibatches, int64[minibatches, size].
+            normalise: whether the advantages of each minibatch get mean 0 and standard deviation 1.
+            steps: those that the optimiser has made.
+
+        Returns:
+            Averages of all the algorithm's statistics, float32[S]; None where that is not possible.
+        """
         return None
 
     @torch.inference_mode()
@@ -125,16 +134,7 @@ class FusedPPO(FusedRollouts):
         normalise: bool,
         steps: int,
     ) -> Tensor | None:
-        """Makes all updates of an epoch in compiled code.
-
-        Args:
-            order: rows of the minibatches, int64[minibatches, size].
-            normalise: whether the advantages of each minibatch get mean 0 and standard deviation 1.
-            steps: those that the optimiser has made.
-
-        Returns:
-            Averages of all the algorithm's statistics, float32[6]; None where there is no such code for a case.
-        """
+        """As `FusedRollouts.epoch`, in compiled code; None where there is none for a case."""
         every = None if order is None else order.contiguous()
         plain = samples.rows is None and samples.weights is None and samples.forbidden is None
         compiled = getattr(network, "compiled", None)
