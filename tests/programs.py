@@ -14,6 +14,7 @@ import inspect
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -55,8 +56,8 @@ class Program(subprocess.Popen):
 
     def _internal_poll(self, *_: Any, **__: Any) -> int | None:
         if self.returncode is None and select.select([self._status], [], [], 0)[0]:
-            with self._status:
-                self.returncode = int(self._status.readline())
+            with self._status:  # without a word where what waits for the program was killed, too
+                self.returncode = int(self._status.readline() or -signal.SIGKILL)
         return self.returncode
 
     def _wait(self, timeout: float | None) -> int:
