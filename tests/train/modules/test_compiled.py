@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.compiled import CompiledMLP, compiled_module
@@ -24,6 +25,15 @@ pytestmark = pytest.mark.skipif(compiled_module() is None, reason="this processo
 ROWS = 200
 SEEN = gym.spaces.Box(-1, 1, (5,), np.float32)
 BOX, CHOICE = gym.spaces.Box(-2.0, 1.0, (2,), np.float32), gym.spaces.Discrete(3)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Updates on several threads are torch's."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +100,21 @@ def test_an_epoch_learns_what_torch_learns(action: gym.Space, settings: dict[str
         results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_a_subclass_with_a_loss_or_an_optimiser_of_its_own_learns_by_it() -> None:
+    class Own(PPO):
+        def loss(self, batch: Samples, rates: Rates) -> Any:
+            return super().loss(batch, rates)
+
+    policy = policy_of(CHOICE)
+    samples, rates = samples_of(policy, CHOICE), Rates.of(policy.config, 0)
+    order = draw_order(samples, 64, torch.Generator().manual_seed(0))
+    assert policy.update_at_once(samples, rates, order) is not None
+    own = Own("", policy.config, policy.agent_group, torch.device("cpu"))
+    assert own.update_at_once(samples, rates, order) is None
+    policy.optimiser = FlatRAdam(policy.network)
+    assert policy.update_at_once(samples, rates, order) is None
 
 
 def test_changes_of_parameters_are_seen() -> None:

@@ -152,7 +152,7 @@ class OnPolicy(Policy):
                 break
             measure = self.stops_early or number == len(orders)
             measured.clear()
-            if (whole := self._epoch_at_once(samples, rates, order)) is not None:
+            if (whole := self.update_at_once(samples, rates, order)) is not None:
                 measured += [whole] if measure else []
                 continue
             for batch in minibatches(samples, order, self.normalises_advantages, self.process_group):
@@ -165,15 +165,17 @@ class OnPolicy(Policy):
                 break
         return torch.stack(measured).mean(0) if measured else None
 
-    def _epoch_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
-        """Makes the updates of an epoch in compiled code; returns `statistics`, or None where there is none for it."""
-        if self._fused is None or self.stops_early or order is None or self.process_group is not None:
-            return None
-        normalise = self.normalises_advantages
-        measured = self._fused.epoch(self.forward, self.optimiser, samples, order, rates, normalise, self._updates)
-        if measured is not None:
-            self._updates += len(order)
-        return measured
+    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
+        """Makes all updates of an epoch in one call, if the algorithm has code for a case; else changes nothing.
+
+        Args:
+            samples, rates: as for `update`.
+            order: rows of the minibatches, int64[minibatches, size]; None for one of all rows.
+
+        Returns:
+            `statistics` averaged over the epoch, float32[S]; None where there is no such code.
+        """
+        return None
 
     def is_over(self, measured: Tensor) -> bool:
         """Returns whether to begin no further epoch, given the `statistics` of the last minibatch, float32[S]."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import masked
@@ -25,28 +23,6 @@ class FusedRollouts:
 
     def __init__(self, distribution: Distribution, config: Config):
         self.distribution, self.config = distribution, config
-
-    def epoch(
-        self,
-        network: Any,
-        optimiser: FlatAdam,
-        samples: Samples,
-        order: Tensor | None,
-        rates: Rates,
-        normalise: bool,
-        steps: int,
-    ) -> Tensor | None:
-        """Makes all updates of an epoch at once, if an algorithm can.
-
-        Args:
-            order: rows of the minibatches, int64[minibatches, size].
-            normalise: whether the advantages of each minibatch get mean 0 and standard deviation 1.
-            steps: those that the optimiser has made.
-
-        Returns:
-            Averages of all the algorithm's statistics, float32[S]; None where that is not possible.
-        """
-        return None
 
     @torch.inference_mode()
     def backward(self, network: MLP, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
@@ -123,50 +99,6 @@ class FusedRollouts:
 
 class FusedPPO(FusedRollouts):
     """The gradient of `headrace.train.algorithms.ppo.PPO.loss`."""
-
-    def epoch(
-        self,
-        network: Any,
-        optimiser: FlatAdam,
-        samples: Samples,
-        order: Tensor | None,
-        rates: Rates,
-        normalise: bool,
-        steps: int,
-    ) -> Tensor | None:
-        """As `FusedRollouts.epoch`, in compiled code; None where there is none for a case."""
-        every = None if order is None else order.contiguous()
-        plain = samples.rows is None and samples.weights is None and samples.forbidden is None
-        compiled = getattr(network, "compiled", None)
-        if compiled is None or every is None or not plain or isinstance(rates.learning_rate, Tensor):
-            return None
-        if torch.get_num_threads() > 1:
-            return None  # minibatches that keep several cores busy
-        clip = self.config.value_clip_range
-        assert samples.log_probs is not None
-        measured = compiled.epoch(
-            samples.actions,
-            inputs=samples.inputs.contiguous(),
-            columns=[
-                column.contiguous()
-                for column in (samples.log_probs, samples.advantages, samples.returns, samples.values)
-            ],
-            order=every,
-            rates=(
-                rates.learning_rate,
-                rates.clip_range,
-                rates.entropy_coef,
-                rates.value_coef,
-                rates.max_grad_norm,
-            ),
-            value_clip=-1.0 if clip is None else clip,
-            normalise=normalise,
-            adam=(optimiser.parameters, optimiser.gradient, optimiser.mean, optimiser.square),
-            betas=(*optimiser.betas, optimiser.epsilon),
-            steps=steps,
-        )
-        optimiser.steps += len(every)
-        return measured
 
     def surrogate(
         self, log_prob: Tensor, batch: Samples, rates: Rates
