@@ -47,7 +47,7 @@ class Benchmark(NamedTuple):
 
 
 TRIED = "leaderboard.md#what-was-tried"
-SB3, RAY = "stable-baselines3", "ray.md#cost-and-a-model-of-larger-clusters"
+SB3, RAY = "stable-baselines3", "ray.md#cost"
 SECTIONS = {
     "Environments": (
         Benchmark(
@@ -222,8 +222,6 @@ SECTIONS = {
         ),
         Benchmark("torchrun_network", page="several-machines.md"),
         Benchmark("ray_sampling", page=RAY),
-        Benchmark("ray_network", page=RAY),
-        Benchmark("ray_model", page=RAY),
     ),
     "First minutes, the page, the code": (
         Benchmark("first_minutes", "--repeats 1"),

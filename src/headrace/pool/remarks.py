@@ -13,6 +13,11 @@ def remark(words: str) -> None:
     """Prints a remark on standard error, and passes it to those who hear remarks."""
     with suppress(OSError, ValueError, AttributeError):  # standard error may be closed
         print(f"headrace: {words}", file=sys.stderr, flush=True)
+    tell(words)
+
+
+def tell(words: str) -> None:
+    """Passes a remark to those who hear remarks, without printing it."""
     for each in tuple(_hearers):
         each(words)
 

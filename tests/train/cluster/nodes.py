@@ -87,7 +87,7 @@ def actors_below(pid: int | None = None) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
         for process in psutil.Process(pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                if any("ray::Actor" in word for word in process.cmdline()):
+                if any(word.startswith("ray::") and "Actor" in word for word in process.cmdline()):
                     found.append(process)
     return found
 

@@ -1,31 +1,28 @@
-"""Transfer of a user's own code to other nodes: the files that a run names, and the script that started it.
+"""A user's own Python files on the nodes of a cluster: those that a run names, and the script that started it.
 
-Installed packages are not sent; they must be installed on every node. All Python files in the folder of a sent file are
-sent as well, as they may import each other. A node that has all of them at the same paths with the same contents, such
-as this machine or one with a shared disk, uses those. Other nodes receive a copy, in a folder named by a hash of the
-contents. Other files, such as models, must be at the same path on every node, or be part of Ray's runtime environment.
+Ray copies them to every node, with all Python files of their folders, as they may import each other. A node that has
+the same files at the same paths, such as this machine or one with a shared disk, uses its own. Installed packages are
+not sent. Other files, such as models, must be at the same path on every node, or be part of Ray's runtime environment.
 """
 
 from __future__ import annotations
 
-import getpass
-import hashlib
+import filecmp
+import importlib.util
 import multiprocessing
-import os
+import shutil
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import OptionError
 from headrace.pool.sources import is_importable_main, split
 from headrace.train.runs import trust
 
-MOST = 64 << 20  # maximum size of the source code that is sent, in bytes
+PACKAGE = "headrace_files"  # the name under which nodes find their copies
 NAMING = ("task", "algo", "network", "reward")
 """settings that may name a file"""
 
@@ -35,85 +32,55 @@ class Code:
     """A user's files.
 
     Attributes:
-        files: absolute path → contents.
+        files: their absolute paths.
         script: the script that started the run, which actors import as local workers do; None for an installed command.
-        folder: the working folder, to which relative names refer.
-        path: the folders of ``sys.path`` that hold some of the files.
+        named: setting → the file that it names, and what it names in the file.
     """
 
-    files: Mapping[str, bytes]
+    files: tuple[str, ...]
     script: str | None
-    folder: str
-    path: tuple[str, ...]
+    named: Mapping[str, tuple[str, str]]
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Code:
-        """Returns the files that a run with these settings, name → value, needs.
+        """Returns the files that a run with these settings, name → value, needs."""
+        script = _script()
+        found = [*trust.own_files(settings), *([Path(script)] if script else [])]
+        files = {str(each) for file in found for each in (file, *file.parent.glob("*.py"))}
+        named = {name: split(value) for name in NAMING if isinstance(value := settings.get(name), str)}
+        paths = {name: (str(Path(source).resolve()), what) for name, (source, what) in named.items() if source}
+        return cls(tuple(sorted(files)), script, {name: each for name, each in paths.items() if each[0] in files})
 
-        Raises:
-            OptionError: the files have more than 64 MiB.
-        """
-        script, found = _script(), trust.own_files(settings)
-        named = [*found, *([Path(script)] if script else [])]
-        files = {str(each): each.read_bytes() for file in named for each in (file, *file.parent.glob("*.py"))}
-        if (size := sum(map(len, files.values()))) > MOST:
-            raise OptionError(f"the folder of {named[0]} holds {size >> 20} MiB of Python files, too many to send")
-        folders = {parent for file in files for parent in Path(file).parents}
-        path = tuple(each for each in sys.path if each and Path(each).resolve() in folders)
-        return cls(files, script, str(Path.cwd()), path)
+    def runtime_environment(self, folder: str) -> dict[str, Any]:
+        """Copies the files below a folder; returns the runtime environment in which Ray sends them to all nodes."""
+        for name in self.files:
+            copy = _copy(Path(folder, PACKAGE), name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(name, copy)
+        return {"py_modules": [str(Path(folder, PACKAGE))]} if self.files else {}
 
-    def unpack(self) -> Callable[[str], str]:
-        """Writes missing files on this node; returns a function from the sender's paths to this node's."""
-        if all(_holds(Path(name), contents) for name, contents in self.files.items()):
-            return lambda path: path
-        root = self._root()
-        for name, contents in self.files.items():
-            file = root / name.lstrip("/")
-            if not _holds(file, contents):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                draft = file.with_name(f".{file.name}.{os.getpid()}")  # other processes may write the file too
-                draft.write_bytes(contents)
-                draft.replace(file)
-        return lambda path: str(root / path.lstrip("/"))
-
-    def _root(self) -> Path:
-        digest = hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()[:16]
-        root = Path(tempfile.gettempdir()) / f"headrace-code-{getpass.getuser()}-{digest}"
-        root.mkdir(mode=0o700, exist_ok=True)
-        if root.stat().st_uid != os.getuid():  # made by another user, who could change its files
-            return Path(tempfile.mkdtemp(prefix="headrace-code-"))
-        return root
-
-    def settings(self, values: Mapping[str, Any], place: Callable[[str], str]) -> dict[str, Any]:
-        """Returns settings in which this node's paths replace the sender's.
-
-        Args:
-            place: as `unpack` returns it.
-        """
-        changed = {name: self._renamed(values[name], place) for name in NAMING if isinstance(values.get(name), str)}
-        return {**values, **changed}
-
-    def _renamed(self, value: str, place: Callable[[str], str]) -> str:
-        source, name = split(value)
-        path = str((Path(self.folder) / source).resolve())
-        if not source.endswith(".py") or path not in self.files:
-            return value
-        return f"{place(path)}:{name}" if name else place(path)
-
-    def import_script(self, place: Callable[[str], str]) -> None:
-        """Imports the script that started the run, as a worker process of `multiprocessing` does.
-
-        Args:
-            place: as `unpack` returns it.
-        """
-        sys.path[:0] = [place(each) for each in self.path]
+    def installed(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Imports the script in a process with that runtime environment; returns settings with this node's paths."""
+        package = importlib.util.find_spec(PACKAGE) if self.files else None
+        root = Path(*package.submodule_search_locations or ()) if package is not None else Path()
+        if all(Path(name).is_file() and filecmp.cmp(name, _copy(root, name), shallow=False) for name in self.files):
+            paths = {name: name for name in self.files}
+        else:
+            paths = {name: str(_copy(root, name)) for name in self.files}
+        sys.path[:0] = {str(Path(path).parent) for path in paths.values()}.difference(sys.path)
         if self.script is not None:
             process: Any = multiprocessing.current_process()
             process._inheriting = True  # so that a script without a guard does not train again
             try:
-                spawn._fixup_main_from_path(place(self.script))  # type: ignore[attr-defined]
+                spawn._fixup_main_from_path(paths[self.script])  # type: ignore[attr-defined]
             finally:
                 del process._inheriting
+        here = {name: paths[file] + f":{what}" * bool(what) for name, (file, what) in self.named.items()}
+        return {**settings, **here}
+
+
+def _copy(root: Path, path: str) -> Path:
+    return root / path.lstrip("/")
 
 
 def _script() -> str | None:
@@ -125,10 +92,3 @@ def _script() -> str | None:
     path = Path(file).resolve()
     commands = Path(sysconfig.get_path("scripts")).resolve()
     return None if path.is_relative_to(commands) or trust.is_installed(path) else str(path)
-
-
-def _holds(file: Path, contents: bytes) -> bool:
-    try:
-        return file.read_bytes() == contents
-    except OSError:
-        return False

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import OptionError, WorkerError
+from headrace.errors import HeadraceError, OptionError, WorkerError
 from headrace.machine import usable_cores
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
-from headrace.train.processes.start import Report, cause_of_death, worker_context
+from headrace.train.cluster.code import Code
+from headrace.train.processes.start import worker_context
 
 LOCAL, AUTO = "local", "auto"
 ANSWER = 5.0  # maximum wait for a connection to a cluster's port, in seconds
@@ -31,180 +33,107 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_worker_niceness": "0",  # the priority that samplers have without a cluster
 }
-MODE = "RAY_AUTH_MODE"
 TRIES = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # one a second, to connect to an existing cluster
 TIDY = 'cat > /dev/null; for i in 1 2 3 4 5; do sleep 1; rm -rf -- "$0"; [ -e "$0" ] || exit 0; done'
 """a shell command that removes a folder once its standard input ends, as the process that holds the pipe has ended"""
 
 
 def check_address(ray: str) -> None:
-    """Checks the setting ``ray``, as far as that is possible without importing Ray.
-
-    Args:
-        ray: ``"local"``, ``"auto"`` or host:port.
-
-    Raises:
-        OptionError: Ray is not installed, the value has none of these forms, or the address refuses connections.
-    """
+    """Raises `OptionError` if the setting ``ray`` is invalid, or Ray is not installed, without importing Ray."""
     if importlib.util.find_spec("ray") is None:
         raise OptionError(f"ray={ray!r} needs Ray, which is not installed: pip install 'headrace[ray]'")
+    host, _, port = ray.rpartition(":")
     if ray in (LOCAL, AUTO):
         return
-    host, _, port = ray.rpartition(":")
     if "://" in ray or not host or not port.isdigit():
         raise OptionError(f"ray={ray!r} must be local, auto or the address of a cluster's head, such as 10.0.0.1:6379")
     try:
         socket.create_connection((host, int(port)), ANSWER).close()
-    except (OSError, OverflowError) as error:
-        raise _unreachable(ray, str(error)) from error
+    except (OSError, OverflowError) as error:  # before Ray tries for minutes
+        raise _explained(ray, ConnectionError(str(error))) from error
 
 
 @contextmanager
-def connected(address: str, cpus: int) -> Iterator[Any]:
+def connected(address: str, cpus: int, code: Code | None = None) -> Iterator[Any]:
     """Connects this process to a cluster within this context; yields the module `ray`.
 
     Args:
-        address: as for `check_address`.
+        address: ``"local"``, ``"auto"`` or host:port.
         cpus: the processors that the cluster must have; a local one has at least as many.
+        code: files that Ray copies to all nodes.
 
     Raises:
-        OptionError: there is no cluster, it has another version of Ray or Python or too few processors, or it requires
-            a token that this machine does not have.
+        OptionError: the cluster is not there, or has too few processors, another version or an unknown token.
         WorkerError: Ray cannot be used for another reason.
     """
     for name, value in (QUIET if address == LOCAL else QUIET | TRIES).items():
         os.environ.setdefault(name, value)
     import ray
+    from ray.exceptions import RayError
 
-    how: dict[str, Any] = {"log_to_driver": False, "logging_level": "error", "include_dashboard": None}
-    folder = None
+    how: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
     if address == LOCAL:
-        folder = _folder()
-        store = STORE + cpus * STORE_EACH
-        how |= {"num_cpus": max(cpus, usable_cores()), "object_store_memory": store, "include_dashboard": False}
-        how |= {"_temp_dir": folder, "address": LOCAL}
-    else:
-        how["address"] = address
-    try:
-        _init(ray, address, how)
+        how |= {"num_cpus": max(cpus, usable_cores()), "object_store_memory": STORE + cpus * STORE_EACH}
+        how |= {"_temp_dir": _folder(), "include_dashboard": False}
+    with tempfile.TemporaryDirectory() as copies:
         try:
-            _check_processors(ray, address, cpus)
-            yield ray
-        finally:
-            ray.shutdown()
+            ray.init(**how, runtime_env=code.runtime_environment(copies) if code else {})
+        except (RayError, RuntimeError, OSError, ValueError) as error:
+            raise _explained(address, error) from error
+    try:
+        if (there := _cpus(ray)) < cpus:
+            raise OptionError(
+                f"ray={address!r}: the cluster has {there} CPUs, and the samplers need {cpus} (one for each of their "
+                "threads): take fewer samplers, or add nodes with  ray start --address"
+            )
+        yield ray
     finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        ray.shutdown()
 
 
 def processors(address: str) -> int:
     """Returns the number of processors of a cluster, by a separate process, so that this one does not import Ray.
 
     Raises:
-        OptionError: as `connected`.
-        WorkerError: that process ended without a result.
+        HeadraceError: as `connected`, or that process ended without a result.
     """
-    context = worker_context()
-    pipe, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_count_processors, args=(theirs, address), name="headrace-cluster")
-    with pipe:
-        with starting():
-            process.start()
-        theirs.close()
+    with ProcessPoolExecutor(1, worker_context(), heed_parent) as executor, starting():
         try:
-            report: Report = pipe.recv()
-        except EOFError:
-            process.join()
-            raise WorkerError(f"ray={address!r} was not reached: {cause_of_death(process.exitcode)}") from None
-        finally:
-            process.kill()
-            process.join()
-    if report.trace:
-        report.raise_as("the process that asks the cluster")
-    return report.result
+            return executor.submit(_count_processors, address).result()
+        except BrokenProcessPool as error:
+            raise WorkerError(f"ray={address!r} was not reached: the process that asks ended") from error
 
 
-def _count_processors(pipe: Any, address: str) -> None:
-    heed_parent()
-    try:
-        with connected(address, 0) as ray:
-            report = Report(_cpus(ray))
-    except BaseException as error:
-        report = Report.of(error)
-    pipe.send(report)
+def _count_processors(address: str) -> int:
+    with connected(address, 0) as ray:
+        return _cpus(ray)
 
 
 def _cpus(ray: Any) -> int:
     return int(ray.cluster_resources().get("CPU", 0))
 
 
-def _init(ray: Any, address: str, how: dict[str, Any]) -> None:
-    try:
-        ray.init(**how)
-    except (ConnectionError, ray.exceptions.AuthenticationError) as error:
-        if not _asks_for_token(error):
-            raise _unreachable(address, str(error)) from error
-        if not _use_token():
-            raise _no_token(address) from error
-        _init(ray, address, how)
-    except RuntimeError as error:
-        if "ersion mismatch" in str(error):
-            told = " ".join(str(error).split())
-            raise OptionError(f"ray={address!r}: the cluster is of another version. {told}") from error
-        raise WorkerError(f"ray={address!r} cannot be used: {error}") from error
-    except (OSError, ValueError, TimeoutError) as error:
-        raise WorkerError(f"ray={address!r} cannot be used: {error}") from error
-
-
-def _unreachable(address: str, reason: str) -> OptionError:
-    where = "on this machine" if address == AUTO else f"at {address}"
-    first = reason.strip().splitlines()[0] if reason.strip() else "no answer"
-    return OptionError(
-        f"there is no Ray cluster {where} ({first}): start one with  ray start --head --port 6379, "
-        "or let the run start its own with  --ray local"
-    )
-
-
-def _no_token(address: str) -> OptionError:
-    return OptionError(
-        f"ray={address!r}: the cluster asks for a token, and there is none here, or another one: "
-        "copy ~/.ray/auth_token from its head, or set RAY_AUTH_TOKEN to what  ray get-auth-token  prints there"
-    )
-
-
-def _asks_for_token(error: Exception) -> bool:
-    return "AuthenticationError" in f"{type(error).__name__} {error.__cause__}"
-
-
-def _use_token() -> bool:
-    """Makes Ray send this machine's token from now on; returns whether there is one that was not sent before.
-
-    By default Ray sends it only for the address ``auto``. It is not sent to a cluster that requires none, as this
-    process would then require one from actors that have none.
-    """
-    if MODE in os.environ:
-        return False
-    with suppress(ImportError):  # versions of Ray without token authentication
-        from ray._private.authentication.authentication_token_setup import maybe_enable_token_auth_if_token_available
-
-        return maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
-    return False
-
-
-def _check_processors(ray: Any, address: str, cpus: int) -> None:
-    there = _cpus(ray)
-    if there < cpus:
-        raise OptionError(
-            f"ray={address!r}: the cluster has {there} CPUs, and the samplers need {cpus} (one for each of their "
-            "threads): take fewer samplers, or add nodes with  ray start --address"
+def _explained(address: str, error: Exception) -> HeadraceError:
+    """Returns the error for an exception of ``ray.init``."""
+    told = " ".join(str(error).split()) or "no answer"
+    if "AuthenticationError" in f"{type(error).__name__} {error.__cause__}":
+        return OptionError(
+            f"ray={address!r}: the cluster asks for a token, and this program sends none, or another one: copy "
+            "~/.ray/auth_token from its head, and set RAY_AUTH_MODE=token"
         )
+    if isinstance(error, ConnectionError):
+        return OptionError(
+            f"there is no Ray cluster {'on this machine' if address == AUTO else f'at {address}'} ({told}): start one "
+            "with  ray start --head --port 6379, or let the run start its own with  --ray local"
+        )
+    if "ersion mismatch" in told:
+        return OptionError(f"ray={address!r}: the cluster is of another version. {told}")
+    return WorkerError(f"ray={address!r} cannot be used: {told}")
 
 
 def _folder() -> str:
     """Returns a new folder for a local cluster's files; it is removed after this process has ended, even if killed."""
     root = "/tmp" if Path("/tmp").is_dir() else None  # Ray's sockets need short paths
     folder = tempfile.mkdtemp(prefix="headrace-ray-", dir=root)
-    subprocess.Popen(
-        ["sh", "-c", TIDY, folder], stdin=subprocess.PIPE, start_new_session=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.Popen(["sh", "-c", TIDY, folder], stdin=subprocess.PIPE, start_new_session=True)
     return folder

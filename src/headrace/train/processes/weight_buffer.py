@@ -7,8 +7,6 @@ discards a copy that overlaps with a write.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,19 +16,6 @@ from headrace.pool.executors.processes.shared import Fence, SharedArrays
 
 ATTEMPTS = 100
 WRITING = -1
-
-
-class WeightSource(Protocol):
-    """The reading side of a `WeightBuffer`."""
-
-    @property
-    def version(self) -> int:
-        """The number of the newest version, which increases with each; 0 before the first."""
-        ...
-
-    def read(self, into: Tensor, extras: Tensor | None = None) -> int | None:
-        """Copies the newest vector and its extras; returns the version, or None, as `WeightBuffer.read`."""
-        ...
 
 
 class WeightBuffer:
@@ -69,12 +54,14 @@ class WeightBuffer:
         """The number of the newest version, which increases by 1 with each; 0 before the first."""
         return int(self._versions[2])
 
-    def publish(self, vector: Tensor, extras: Tensor | None = None) -> int:
+    def publish(self, vector: Tensor, extras: Tensor | None = None, version: int | None = None) -> int:
         """Publishes a vector, float32[P] on any device, with its extras, float64[E]; returns its version.
+
+        ``version`` is the next one by default.
 
         A writer that is killed in this method leaves the previous version intact, from which its successor continues.
         """
-        version = self.version + 1
+        version = self.version + 1 if version is None else version
         place = version % 2
         self._versions[place] = WRITING
         self._fence()

@@ -10,13 +10,15 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
-from headrace.train.cluster.cluster import END, Cluster
+from headrace.train.cluster import driver
+from headrace.train.cluster.cluster import Cluster
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.throughput import Throughput
@@ -35,6 +37,9 @@ from headrace.train.workers import actor_learner, evaluator, replay_sampler, rol
 from headrace.train.workers.actor_learner import Exchange
 from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
+
+
+PATIENCE_ON_A_CLUSTER = 10.0  # seconds within which actors, and a cluster that the run started, must end
 
 
 class WorkerSource(Source):
@@ -69,8 +74,8 @@ class WorkerSource(Source):
         self.policy_copy = PolicyCopy(policy)
         self.evaluations = self.policy_copy.buffer(len(evaluator.RESULTS))
         self._evaluated = torch.zeros_like(self.policy_copy.vector, device="cpu"), self.policy_copy.known()
-        self.cluster = Cluster(config) if config.ray else None
-        patience = END if config.ray else PATIENCE
+        self.cluster = Cluster(counters, weights, self.evaluations, memory) if config.ray else None
+        patience = PATIENCE_ON_A_CLUSTER if config.ray else PATIENCE
         self.supervisor = Supervisor(self.counters.stop, patience, needs_script(config))
         self.restarts = 0
         self._throughput = Throughput()
@@ -90,8 +95,9 @@ class WorkerSource(Source):
         if self.cluster is None:
             self._start_here()
         else:
-            self.cluster.start(self.supervisor, self.counters, self.weights, self.evaluations, self.memory)
-            while not self.cluster.connected and not interrupt:
+            progress, pulse = partial(self.cluster.count, "calls"), partial(self.cluster.count, "pulse")
+            self.supervisor.start("driver", driver.work, self.config, self.cluster, progress=progress, pulse=pulse)
+            while not self.cluster.count("connected") and not interrupt:
                 self.check_workers()
                 time.sleep(REST)
         if self.exchange is not None:
@@ -124,8 +130,7 @@ class WorkerSource(Source):
         """Restarts workers that have died, with news of each."""
         words, self.restarts = self.supervisor.check(), self.supervisor.restarts
         if self.cluster is not None:
-            words += self.cluster.new_messages()
-            self.restarts += self.cluster.restarts
+            self.restarts += self.cluster.count("restarts")
         self.news.extend(News(each, "restart" if each.endswith(RESTARTED) else "warning") for each in words)
 
     def collect(self) -> list[Any]:
@@ -157,7 +162,7 @@ class WorkerSource(Source):
 
     def end_workers(self) -> None:
         """Ends the workers; those that have begun may finish, but not those that still wait for a cluster."""
-        waits = self.cluster is not None and not self.cluster.connected
+        waits = self.cluster is not None and not self.cluster.count("connected")
         self.supervisor.close(0.0 if waits else None)
 
     # -- for reporting ---------------------------------------------------------------------------

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from headrace.machine import usable_cores
 from headrace.train.config.settings import Config
@@ -20,7 +22,7 @@ from headrace.train.play.evaluate import play_episodes, playing_pool
 from headrace.train.play.pictures import small
 from headrace.train.play.video import film
 from headrace.train.processes.counters import Counters
-from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
+from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runs.episodes import kept
 from headrace.train.runs.folder import RunFolder
 from headrace.train.workers.policy_copy import untrained_agent
@@ -36,33 +38,72 @@ RESULTS = ("return", "length", "step", "version")
 
 
 def work(
-    config: Config, run: Path, weights: WeightSource, results: WeightBuffer, counters: Counters, restarts: int
+    config: Config, run: Path, weights: WeightBuffer, results: WeightBuffer, counters: Counters, restarts: int
 ) -> None:
     """Publishes evaluated weights with `RESULTS`, and records videos; the main function of the evaluator's process."""
-    give_way()
     camera = Camera(config, RunFolder(run))
-    torch.set_num_threads(1)
-    number = config.evaluate_episodes
-    seed = seed_of(config, 2**31, restarts, int(counters.begun[0]))
-    with playing_pool(config, lives=True, num_envs=number, num_threads=1, seed=seed) as pool:
-        agent, copy = untrained_agent(config, pool.spec)
-        due, life_began = 0.0, time.monotonic()
+    with closing(Evaluator(config, int(counters.begun[0]), restarts)) as evaluator:
+        due = 0.0
         while not counters.stopped:
-            step, version = counters.total_steps(), None
-            over = step >= config.total_steps
-            if over or (time.monotonic() >= due and step >= config.first_update):
-                version = copy.read(weights)
-            if version is None:
+            step = counters.total_steps()
+            found = evaluator.play(weights, step, lambda: counters.stopped) if is_due(config, step, due) else None
+            if found is None:
                 time.sleep(REST)
                 continue
-            began, used = time.monotonic(), time.process_time()
-            played = play_episodes(agent, pool, 1, stop=lambda: counters.stopped)
-            if played is not None:
-                measured = played.mean_return, played.mean_length, step, version
-                copy.publish(results, torch.tensor(measured, dtype=torch.float64))
-                counters.played[0] += number
-                camera.film_if_due(agent, step, seed, lambda: counters.stopped)
-            due = began + interval(config, time.process_time() - used, usable_cores(), began - life_began < EARLY)
+            measured, pause = found
+            evaluator.copy.publish(results, measured)
+            counters.played[0] += config.evaluate_episodes
+            due = time.monotonic() + pause
+            camera.film_if_due(evaluator.agent, step, evaluator.seed, lambda: counters.stopped)
+
+
+class Evaluator:
+    """An agent that plays whole episodes without exploration, in a process with the lowest priority.
+
+    Args:
+        begun: agent steps of the run before it was resumed.
+        restarts: the number of times that it was started before.
+    """
+
+    def __init__(self, config: Config, begun: int, restarts: int):
+        give_way()
+        torch.set_num_threads(1)
+        self._config, self._made = config, time.monotonic()
+        self.seed = seed_of(config, 2**31, restarts, begun)
+        self._pool = playing_pool(config, lives=True, num_envs=config.evaluate_episodes, num_threads=1, seed=self.seed)
+        self.agent, self.copy = untrained_agent(config, self._pool.spec)
+
+    def play(
+        self, weights: WeightBuffer, step: int, stop: Callable[[], bool] = lambda: False
+    ) -> tuple[Tensor, float] | None:
+        """Plays episodes with the newest weights, unless they are those of the last call.
+
+        Args:
+            step: agent steps of the run.
+            stop: returns whether the run has ended, which ends the episodes.
+
+        Returns:
+            `RESULTS`, float64[4], and the seconds until the next evaluation is due; None if nothing was evaluated.
+        """
+        version = self.copy.read(weights)
+        if version is None:
+            return None
+        began, used = time.monotonic(), time.process_time()
+        played = play_episodes(self.agent, self._pool, 1, stop=stop)
+        if played is None:
+            return None
+        measured = torch.tensor((played.mean_return, played.mean_length, step, version), dtype=torch.float64)
+        early = began - self._made < EARLY
+        due = began + interval(self._config, time.process_time() - used, usable_cores(), early)
+        return measured, max(0.0, due - time.monotonic())
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def is_due(config: Config, step: int, due: float) -> bool:
+    """Returns whether weights of agent step ``step`` should be evaluated, given the time at which the next ones are."""
+    return step >= config.total_steps or (time.monotonic() >= due and step >= config.first_update)
 
 
 class Camera:

@@ -13,7 +13,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.setup import agent_groups, make_policy
 from headrace.train.config.settings import Config
 from headrace.train.play.agent import Agent
-from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
+from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runs.checkpoint import Checkpoint
 
 
@@ -54,7 +54,7 @@ class PolicyCopy:
         """Publishes the weights and statistics, and ``extras``, float64[…]; returns the version."""
         return weights.publish(self.vector, self.known() if extras is None else torch.cat((extras, self.known())))
 
-    def read(self, weights: WeightSource) -> int | None:
+    def read(self, weights: WeightBuffer) -> int | None:
         """Loads the newest version; returns its number, or None if there is no newer one."""
         if not self._normalisers:
             return weights.read(self.vector)

@@ -16,7 +16,7 @@ from headrace.train.collect.steps import Frames, StepRecorder
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import forbidden
 from headrace.train.processes.counters import PACED, Counters
-from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
+from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
 from headrace.train.workers.sampler import Sampler, run_sampler
@@ -26,7 +26,7 @@ class ReplaySampler(Sampler):
     """A sampler of steps; ``writer`` receives the steps, the other arguments are those of `Sampler`."""
 
     def __init__(
-        self, config: Config, number: int, restarts: int, writer: StepWriter, weights: WeightSource, counters: Counters
+        self, config: Config, number: int, restarts: int, writer: StepWriter, weights: WeightBuffer, counters: Counters
     ) -> None:
         frames = Frames.of(config)
         super().__init__(config, number, restarts, weights, counters, "next_step", frames.options)

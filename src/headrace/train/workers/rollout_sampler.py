@@ -18,7 +18,7 @@ from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.modules.action_masks import MASK, check_declared, forbidden
 from headrace.train.processes.counters import WAITING, Counters
-from headrace.train.processes.weight_buffer import WeightBuffer, WeightSource
+from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.workers.sampler import Sampler, run_sampler
 
@@ -27,7 +27,7 @@ class RolloutSampler(Sampler):
     """A sampler of rollouts; ``rollouts`` holds the slots that it fills, other arguments are those of `Sampler`."""
 
     def __init__(
-        self, config: Config, number: int, restarts: int, rollouts: Rollouts, weights: WeightSource, counters: Counters
+        self, config: Config, number: int, restarts: int, rollouts: Rollouts, weights: WeightBuffer, counters: Counters
     ) -> None:
         super().__init__(config, number, restarts, weights, counters, "same_step", config.env_options)
         self.rollouts = rollouts

@@ -23,7 +23,7 @@ from headrace.train.collect.curriculum import options_at
 from headrace.train.collect.setup import rewarded
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import Counters
-from headrace.train.processes.weight_buffer import WeightSource
+from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.workers.policy_copy import PolicyCopy, frozen_policy
 from headrace.train.workers.rate_limiter import REST
 from headrace.train.workers.worker_seeds import seed_of
@@ -42,7 +42,7 @@ class Sampler(ABC):
         config: Config,
         number: int,
         restarts: int,
-        weights: WeightSource,
+        weights: WeightBuffer,
         counters: Counters,
         autoreset: AutoresetMode,
         options: Mapping[str, Any],
