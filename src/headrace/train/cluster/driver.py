@@ -167,6 +167,8 @@ class Driver:
     def _share(self) -> int:
         """Returns the agent steps of one call: its share of those that are allowed, in steps of all environments."""
         envs, left = self._config.num_envs, int(self._counters.allowed[0]) - self._counters.total_steps()
+        if isinstance(self._memory, Rollouts):
+            return envs * self._config.num_steps
         share = min(max(envs, left // (CALLS * self._config.samplers)), left - self._granted)
         return max(0, -(-share // envs) * envs)
 
