@@ -77,6 +77,9 @@ class RunActor:
 
         Args:
             restarts: the number of earlier calls, over all processes of this actor.
+
+        Raises:
+            WorkerError: this node has another version of Headrace than the learner.
         """
         import ray
 
