@@ -38,7 +38,6 @@ from headrace.train.workers.actor_learner import Exchange
 from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
 
-
 PATIENCE_ON_A_CLUSTER = 10.0  # seconds within which actors, and a cluster that the run started, must end
 
 
