@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from headrace.errors import OptionError
+from headrace.errors import HeadraceError, OptionError
 from headrace.train import resume, train
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
@@ -135,6 +135,16 @@ def test_ppo_learns_from_an_environment_of_a_users_own_file(cluster, tmp_path):
     line = read_metrics(run / "metrics.jsonl")[-1]
     assert line["return"] == 10.0 and line["length"] == 5
     assert 0 <= line["staleness"]["versions"] <= 2  # the slots' number of rollouts, one learnt from, one under way
+
+
+def test_an_error_of_an_environment_is_that_of_local_samplers(cluster, tmp_path):
+    (tmp_path / "walk.py").write_text(WALK.replace("self.count += 1", "raise ValueError('a broken leg')"))
+    kinds = set()
+    for name, ray in (("here", ""), ("cluster", cluster.address)):
+        with pytest.raises(HeadraceError, match="a broken leg") as raised:
+            train(f"{tmp_path / 'walk.py'}:Walk", run_dir=tmp_path / name, ray=ray, **PPO)
+        kinds.add(raised.type)
+    assert len(kinds) == 1
 
 
 @pytest.mark.nightly
