@@ -42,8 +42,11 @@ from headrace.pool.executors.mujoco.memory import state_components
 ENVPOOL, BATCH, OTHER = "envpool", "mujoco.batch", "physics=mujoco"
 BARE = {MUJOCO: "MuJoCo alone", LANES: "bare lanes"}
 HEAVY = ("Ant-v5", "HalfCheetah-v5", "Humanoid-v5", "WalkerWalk-v1")
-LIGHT = ("InvertedPendulum-v5", "Hopper-v5")
-SIZES = (8, 64, 1024)
+OTHERS = (
+    "Hopper-v5", "Walker2d-v5", "InvertedPendulum-v5", "Reacher-v5", "Pusher-v5", "Swimmer-v5",
+    "CheetahRun-v1", "HopperHop-v1", "HumanoidRun-v1",
+)  # fmt: skip
+SIZES = (64, 1024)
 WARM = 8_000  # agent steps of all environments together, but at least 30 of each
 REPLAYED = 2_048  # the same, but at least 4 of each
 AT_LEAST = {ENVPOOL: 1.2}
@@ -61,7 +64,7 @@ STATE = {"qpos": "qpos", "qvel": "qvel", "act": "act", "warmstart": "qacc_warmst
 class MujocoArgs(Args):
     """MuJoCo's tasks beside EnvPool, MuJoCo's batches and physics alone."""
 
-    tasks: tuple[str, ...] = (*HEAVY, *LIGHT)
+    tasks: tuple[str, ...] = (*HEAVY, *OTHERS)
     """names of tasks"""
     sizes: tuple[int, ...] = SIZES
     """environments of a pool"""

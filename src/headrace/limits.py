@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 from collections.abc import Iterator
 
 from headrace.errors import HeadraceError, LimitError
@@ -85,6 +86,14 @@ def need_files(number: int, what: str) -> None:
     finally:
         for descriptor in taken:
             os.close(descriptor)
+
+
+def cause_of_death(code: int | None) -> str:
+    """Returns a description of a process's exit status."""
+    if code is not None and code < 0:
+        name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
+        return f"killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")
+    return f"exit status {code}"
 
 
 def _limit(name: str) -> str:

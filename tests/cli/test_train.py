@@ -231,14 +231,14 @@ def test_pictures_for_films_are_plain_unless_somebody_chose(run_dir: Path) -> No
     assert plain(make_config("HalfCheetah-v5", env_options={"render_effects": True})) == {}
 
 
-def test_a_rollout_that_is_made_whole_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_ends_with_a_whole_rollout_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "CartPole-v1", "--total-steps", "100", "--no-video", *TINY]
     assert main([*words, "--run-dir", str(tmp_path / "odd")]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[1] == "rollouts of 64 steps are made whole: 128 steps in place of 100"
+    assert out.splitlines()[1] == "ends after 128 steps, not 100: it collects 64 at a time"
     assert "after 128 steps" in out
     assert main([*words[:3], "128", *words[4:], "--run-dir", str(tmp_path / "even")]) == 0
-    assert "made whole" not in capsys.readouterr().out
+    assert "ends after" not in capsys.readouterr().out
 
 
 def test_play_logs_an_episode(run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

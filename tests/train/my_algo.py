@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
@@ -43,20 +44,13 @@ class Reinforce(OnPolicy):
     config: ReinforceConfig
     statistics = ("policy_loss", "value_loss", "gradient_norm")
 
-    def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
-        """One update from a rollout, ``step`` agent steps into the run."""
-        if self.config.frozen:
-            return
-        rates = Rates.of(self.config, step)
-        gain = samples.returns - self.config.baseline * samples.values
+    def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
+        """The loss of a rollout, and its statistics; ``rates`` are the settings that may change with the step."""
+        log_probs, entropies, values = self.evaluate(batch)
+        gain = batch.returns - self.config.baseline * batch.values
         if self.config.normalise_advantages:
-            gain = normalised(gain, process_group=self.process_group)
-        params, values = self.network(samples.inputs)
-        log_prob, entropy, _ = self.distribution.evaluate(params, samples.actions)
-        policy_loss = -(gain * log_prob).mean()
-        value_loss = (values - samples.returns).square().mean() / 2
-        loss = policy_loss + rates.value_coef * value_loss - rates.entropy_coef * entropy.mean()
-        self.optimiser.gradient.zero_()
-        loss.backward()
-        norm = self.optimiser.step(rates.learning_rate, rates.max_grad_norm)
-        self.losses = torch.stack((policy_loss.detach(), value_loss.detach(), norm))
+            gain = normalised(gain, batch.weights, self.process_group)
+        policy_loss = -batch.mean(gain * log_probs)
+        value_loss = batch.mean((values - batch.returns).square()) / 2
+        loss = policy_loss + rates.value_coef * value_loss - rates.entropy_coef * batch.mean(entropies)
+        return loss, torch.stack((policy_loss, value_loss))

@@ -124,7 +124,7 @@ def run(argv: list[str]) -> int:
     if args.seeds and any(setting_of(word) == "seed" for word in argv if word.startswith("--")):
         raise OptionError("--seeds says which seeds are trained, such as --seeds 1,2,7: leave --seed out")
     if args.resume is not None:
-        _, config = RunFolder.open(args.resume)
+        _, config = RunFolder.open(args.resume, trust=args.trust, training=True)
         if args.task not in ("", config.task):
             raise OptionError(f"{args.resume} is a run of {config.task}: leave {args.task} out")
         result = resume(args.resume, quiet=args.quiet, trust=args.trust, **_changes(args, dataclasses.asdict(config)))
@@ -206,8 +206,9 @@ def parse(argv: list[str]) -> RunArgs:
     """
     named = _named(argv)
     if "resume" in named:
-        agreed(Path(named["resume"]), "--trust" in argv, training=True)
-        return _parse_over(dataclasses.asdict(RunFolder.open(named["resume"])[1]), argv)
+        trust = agreed(Path(named["resume"]), "--trust" in argv, training=True)
+        config = RunFolder.open(named["resume"], trust=trust, training=True)[1]
+        return dataclasses.replace(_parse_over(dataclasses.asdict(config), argv), trust=trust)
     if not {"-h", "--help", "--deterministic"}.intersection(argv):
         preload_workers(named)
     task = argv[0] if argv and not argv[0].startswith("-") else ""

@@ -16,7 +16,11 @@ import headrace
 from collecting import collecting
 from device_waits import NothingWaits
 from headrace.errors import OptionError
+from headrace.train.algorithms.dqn import DQN
+from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.sac import SAC
+from headrace.train.algorithms.td3 import TD3
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
@@ -234,3 +238,18 @@ def test_images_are_refused_with_what_to_use_instead(tmp_path: Path, algo, monke
     with pytest.raises(OptionError, match=words):
         headrace.train.train("pictures.py:Pictures", algo, run_dir="run", quiet=True)
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("algorithm", [SAC, TD3, DQN])
+def test_a_subclass_learns_by_its_own_losses(algorithm):
+    class Still(algorithm):
+        def critic_losses(self, batch: Transitions) -> Losses:
+            found = super().critic_losses(batch)
+            return found._replace(parts={name: 0 * loss for name, loss in found.parts.items()})
+
+    policy = a_policy(algorithm.__name__.lower(), "CartPole-v1" if algorithm is DQN else "Ant-v5")
+    still = Still("", policy.config, policy.agent_group, CPU)
+    part = next(iter(still.critic_losses(some_transitions(still, 8, 0)).parts))
+    before = still.parts[part].clone()
+    still.improve_critics(some_transitions(still, 8, 0), UpdateRates(1e-2, 1e-2, 0.5))
+    assert torch.equal(still.parts[part], before)

@@ -184,11 +184,13 @@ def test_a_run_of_ones_own_goes_on_without_a_word(sent, tmp_path):
 
 @pytest.mark.parametrize("sent", ["network"], indirect=True)
 @pytest.mark.parametrize(("answer", "status"), [("n", 1), ("", 1), ("y", 0)])
-def test_on_a_terminal_one_is_asked(sent, answer, status):
+@pytest.mark.parametrize("asked", ["play --no-film", "train --total-steps 96 --no-video --resume"])
+def test_on_a_terminal_one_is_asked_once(sent, asked, answer, status, monkeypatch):
     run, mark = sent
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")  # nothing can be remembered
     ours, theirs = pty.openpty()
     script = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", script, "play", str(run), "--no-film"]
+    command = [sys.executable, "-c", script, *asked.split(), str(run)]
     process = programs.Program(command, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = b""

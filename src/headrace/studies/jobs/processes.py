@@ -15,13 +15,12 @@ from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 from typing import Any, Self
 
-from headrace.limits import need_files
+from headrace.limits import cause_of_death, need_files
 from headrace.machine import usable_cores
 from headrace.pool.registry import build_task
 from headrace.train.config.settings import Config
 from headrace.train.launch.checks import check_request
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.processes.start import cause_of_death
 from headrace.train.runs import files
 from headrace.train.runs.metrics import Tail, measurement
 from headrace.train.runs.writing import writing

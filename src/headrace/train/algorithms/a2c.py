@@ -22,9 +22,6 @@ class A2C(OnPolicy):
     config: A2CConfig
     fused = FusedA2C
 
-    def draw_orders(self, samples: Samples, generator: torch.Generator) -> list[Tensor | None]:
-        return [None]
-
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
         """Returns the loss; the policy's part is reported as ``-mean(A)``, the value of PPO's loss for ratios of 1."""
         log_probs, entropies, values = self.evaluate(batch)

@@ -52,7 +52,8 @@ class OffPolicy(Policy):
     alone, without optimisers and targets.
 
     Attributes:
-        fused: the hand-written update, for Headrace's own networks; None to use autograd on the losses.
+        fused: the hand-written update, for Headrace's own networks; None to use autograd on the losses, as a subclass
+            does that does not name it again.
         clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics as well.
         critic_statistics, actor_statistics: names of the elements that `improve_critics` and `improve_actor` return.
         actor_part: name of the child of the network that chooses actions.
@@ -108,7 +109,8 @@ class OffPolicy(Policy):
             self._targets[name], _ = flatten(self.targets[name])
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
-        self._fused = None if self.fused is None or ":" in config.network else self.fused(self)
+        fused = vars(type(self)).get("fused")  # not inherited: a subclass may have other losses
+        self._fused = None if fused is None or ":" in config.network else fused(self)
         self.explore(0, config.learning_starts > 0)
 
     def _make(self) -> tuple[Any, nn.Module]:

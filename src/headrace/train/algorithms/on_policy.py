@@ -35,7 +35,8 @@ class OnPolicy(Policy):
     """One network for actions and values, and its optimiser.
 
     Attributes:
-        fused: the hand-written gradient of the loss, for an `MLP`; None to differentiate `loss` by autograd.
+        fused: the hand-written gradient of the loss, for an `MLP`; None to differentiate `loss` by autograd, as a
+            subclass does that does not name it again.
         optimiser: the optimiser of all the network's parameters.
         stops_early: whether `is_over` is called after each epoch.
         curiosity: the source of the exploration bonus; None without one.
@@ -64,7 +65,8 @@ class OnPolicy(Policy):
         self.actor_parameters = self.optimiser.parameters
         if self.config.normalise_values:
             self.value_normaliser = ValueNormaliser(self.device)
-        self._fused = None if self.fused is None else self.fused(self.distribution, self.config)
+        fused = vars(type(self)).get("fused")  # not inherited: a subclass may have another loss
+        self._fused = None if fused is None else fused(self.distribution, self.config)
         if self.config.curiosity and not self.config.frozen:
             self.curiosity = Curiosity(self.config, self.agent_group, self.device)
 
@@ -76,15 +78,21 @@ class OnPolicy(Policy):
             generator: the source of the permutations.
 
         Returns:
-            For each epoch int64[minibatches, size], or None for one minibatch of all rows.
+            For each epoch int64[minibatches, size], or None for one minibatch of all rows; one epoch of it where the
+            algorithm has no setting ``minibatch_size``.
         """
-        config = self.config
-        return [draw_order(samples, config.minibatch_size, generator) for _ in range(config.epochs)]
+        size = getattr(self.config, "minibatch_size", None)
+        return [None] if size is None else [draw_order(samples, size, generator) for _ in range(self.config.epochs)]
 
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
-        """Makes all updates from one rollout, as `Policy.learn`.
+        """Makes all updates from one rollout.
 
         There are no updates for a frozen policy, nor where all its agents had left the game.
+
+        Args:
+            samples: the samples of the rollout.
+            step: agent steps of the run.
+            generator: the source of the minibatches.
         """
         config = self.config
         if config.frozen or (samples.rows is not None and not len(samples.rows)):

@@ -49,8 +49,7 @@ class PPO(OnPolicy):
         """As `OnPolicy.update_at_once`, for an `MLP` whose minibatches keep one core busy (`CompiledMLP`)."""
         compiled, optimiser = getattr(self.forward, "compiled", None), self.optimiser
         plain = samples.rows is None and samples.weights is None and samples.forbidden is None
-        # what a subclass does otherwise is not in compiled code
-        own = type(self).loss is PPO.loss and self.fused is FusedPPO and type(optimiser) is FlatAdam
+        own = type(self) is PPO and type(optimiser) is FlatAdam  # a subclass may have another loss
         if compiled is None or order is None or not plain or not own or torch.get_num_threads() > 1:
             return None
         if self.stops_early or self.process_group is not None or isinstance(rates.learning_rate, Tensor):

@@ -37,8 +37,10 @@ class ReplayConfig(Config, group="replay"):
     )
     replay_size: int = setting(
         1_000_000,
-        "Steps of a policy's agents that its replay holds, on the device. A step of one agent takes 8 bytes for each "
-        "number observed, 4 for each number of an action, and 8; images are held once, a byte for each value.",
+        "Steps of a policy's agents that its replay holds. A replay of transitions, which a run in one process has, is "
+        "on the device, and takes for a step of one agent 8 bytes for each number observed, 4 for each number of an "
+        "action, and 8; a replay of steps, which samplers write, is in shared memory, and holds each observation once. "
+        "Images take a byte for each value.",
         low=1,
         speed=True,
     )

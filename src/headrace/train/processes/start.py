@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import signal
 import sys
 import time
 import traceback
@@ -103,14 +102,6 @@ def take_cores(rank: int, size: int) -> None:
         each = len(cores) // size
         if each:
             os.sched_setaffinity(0, cores[rank * each : (rank + 1) * each])
-
-
-def cause_of_death(code: int | None) -> str:
-    """Returns a description of an exit status."""
-    if code is not None and code < 0:
-        name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
-        return f"killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")
-    return f"exit status {code}"
 
 
 def raise_unguarded(code: int | None) -> None:

@@ -17,14 +17,13 @@ from multiprocessing import connection
 from typing import Any
 
 from headrace.errors import WorkerError
-from headrace.limits import need_files, refusal
+from headrace.limits import cause_of_death, need_files, refusal
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.pool.remarks import heard_by
 from headrace.train.processes.start import (
     Report,
-    cause_of_death,
     raise_unguarded,
     worker_context,
 )

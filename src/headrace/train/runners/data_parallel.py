@@ -20,6 +20,7 @@ import torch.distributed as dist
 from rich.console import Console
 
 from headrace.errors import WorkerError
+from headrace.limits import cause_of_death
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.seeds import seed_globals
@@ -27,7 +28,6 @@ from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import (
     Report,
-    cause_of_death,
     needs_script,
     raise_unguarded,
     take_cores,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -44,10 +45,7 @@ def train_in_process(
         remarks = [policy.caveat for policy in trainer.policies if policy.caveat is not None]
         if config.samplers <= 0:
             rollout = config.num_envs * config.num_steps * group.size
-            end = trainer.step - (trainer.step - config.total_steps) // rollout * rollout
-            if end > 1.01 * config.total_steps:
-                whole = f"rollouts of {rollout:,} steps are made whole: {end:,} steps in place of"
-                remarks.insert(0, f"{whole} {config.total_steps:,}")
+            remarks[:0] = _on_whole_rollouts(config.total_steps, trainer.step, rollout)
         for words in () if quiet else remarks:
             dashboard.console.print(words, highlight=False, soft_wrap=True)
         notes = group.leads and not group.watched
@@ -55,3 +53,11 @@ def train_in_process(
             reason = trainer.train(dashboard)
         group.barrier()  # no process leaves while another is still sending
         return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
+
+
+def _on_whole_rollouts(total: int, step: int, rollout: int) -> list[str]:
+    """Returns in words where a run ends that collects ``rollout`` steps at a time, if clearly after ``total``."""
+    end = step + math.ceil((total - step) / rollout) * rollout
+    if end <= 1.01 * total:
+        return []
+    return [f"ends after {end:,} steps, not {total:,}: it collects {rollout:,} at a time"]

@@ -196,6 +196,10 @@ class Saver:
     def load(self, point: Checkpoint) -> None:
         """Continues from a checkpoint.
 
+        The order matters: counters (`RunState`); of each policy its network with its normalisers, then optimisers and
+        targets, from which updates are counted; the learner's replay and generators; last the source's environments,
+        episodes and generators. `Reporter` has cut the metrics at the checkpoint's position before.
+
         Raises:
             StateError: the checkpoint does not fit the run's settings.
         """

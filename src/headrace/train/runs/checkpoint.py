@@ -6,8 +6,9 @@ flushed to disk, and renamed: a checkpoint that exists is complete.
 The files are:
 
 - ``model.safetensors``: the network and its observation statistics, all that acting requires
-- ``optimizer.safetensors``: Adam's moments
-- ``state.safetensors``: environments, random generator, current observations, reward statistics, unfinished episodes
+- ``optimizer.safetensors``: Adam's moments, and target networks
+- ``state.safetensors``: environments, random generators, current observations, reward statistics, unfinished episodes,
+  statistics of the last update, the replay of transitions; of several processes, those of each
 - ``state.json``: counters
 - ``SHA256SUMS``: checksums of these files, in the format of ``sha256sum --check``
 - ``SEAL``: shows that this user wrote the checksums (`headrace.train.runs.seal`)

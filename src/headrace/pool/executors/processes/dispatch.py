@@ -177,7 +177,7 @@ class Dispatch:
         """Replaces workers that have died or made no progress for ``timeout`` seconds."""
         now, control = time.monotonic(), self._control
         for worker in self._workers.dead():
-            self._replace(worker, self._workers.end(worker))
+            self._replace(worker, f"died ({self._workers.end(worker)})")
         for worker in self.workers:
             served = control.served[worker][0]
             reached, since = self._moved[worker]

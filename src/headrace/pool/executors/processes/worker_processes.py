@@ -8,13 +8,12 @@ process (its threads, its CUDA context) is not copied. Workers do not run the ma
 from __future__ import annotations
 
 import multiprocessing
-import signal
 import time
 from multiprocessing import connection, util
 from typing import Any
 
 from headrace.errors import OptionError, WorkerError
-from headrace.limits import limits_named, need_files
+from headrace.limits import cause_of_death, limits_named, need_files
 from headrace.pool import by_value
 from headrace.pool.executors.processes.fork_server import OURS, server_context, starting
 from headrace.pool.executors.processes.worker import Orders, work
@@ -71,7 +70,7 @@ class WorkerProcesses:
         if process.is_alive():
             process.kill()
         process.join()
-        return _cause(process.exitcode)
+        return cause_of_death(process.exitcode)
 
     def pid(self, number: int) -> int:
         """Returns a worker's process id."""
@@ -120,10 +119,3 @@ def _start(process: Any) -> None:
             f"{process.name} could not be started ({error!r}): its server has no more processes or open files; "
             "what it has printed says which, and ulimit -u or ulimit -n raises the limit"
         ) from error
-
-
-def _cause(code: int | None) -> str:
-    if code is not None and code < 0:
-        name = {each.value: each.name for each in signal.Signals}.get(-code, f"signal {-code}")
-        return f"was killed by {name}" + (" (is there enough memory?)" if name == "SIGKILL" else "")
-    return f"ended with exit status {code}"
