@@ -16,7 +16,7 @@ from headrace.pool.registry import build_task
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import all_finite
 from headrace.train.play.agent import Agent
-from headrace.train.play.judging import JUDGED, best_evaluation, compare, judged
+from headrace.train.play.judging import JUDGED, Judged, best_evaluation, compare, judged
 from headrace.train.processes.background import Writing
 from headrace.train.runners.parts import Learner, Source
 from headrace.train.runners.reporter import Reporter
@@ -165,25 +165,34 @@ class Saver:
         """Evaluates the last weights, for a limited time, and keeps them as the best checkpoint if they are it."""
         if not self.group.leads or not self.state.step:
             return
-        folder, most = self.run.checkpoints, INTERRUPTED if interrupted else LAST_EVALUATION
+        path = self.run.checkpoints / checkpoints.BEST
+        best = checkpoints.load(path) if path.is_dir() else None
+        last, known = self._evaluated(best, interrupted)
+        if last is not None and (best is None or known is None or last["return"] >= known["return"]):
+            counters = self._counters() | {"best_return": last["return"], JUDGED: last}
+            self._save_point(checkpoints.BEST, Checkpoint(self.reporter.model(), {}, {}, counters))
+        elif best is not None and known != best.counters.get(JUDGED):
+            self._save_point(checkpoints.BEST, dataclasses.replace(best, counters=best.counters | {JUDGED: known}))
+
+    def _evaluated(self, best: Checkpoint | None, interrupted: bool) -> tuple[Judged | None, Judged | None]:
+        """Returns what is known of the last weights and of the best checkpoint, evaluated if the settings ask for it.
+
+        Without an evaluation it is the mean return of training, and what the checkpoint says.
+        """
+        known = None if best is None else best.counters.get(JUDGED)
+        most = INTERRUPTED if interrupted else LAST_EVALUATION
         seconds = math.inf if self.config.deterministic else min(most, 1.0 + EVALUATED * self.state.seconds)
-        best = checkpoints.load(folder / checkpoints.BEST) if (folder / checkpoints.BEST).is_dir() else None
-        own, known = None, None if best is None else best.counters.get(JUDGED)
         # the evaluator of a run with workers has been asked to at its end
         if self.config.evaluate_episodes and not (self._meanwhile and self.learner.finished(self.state.step)):
             try:
-                own, known = compare(self.config, self.agent(), best, seconds)
+                last, known = compare(self.config, self.agent(), best, seconds)
+                if last is not None:
+                    return last, known
             except Exception as error:  # of the environment: the run is saved
                 self.reporter.remark(f"the last weights were not evaluated: {one_line(error)}")
         tracker = self.source.policies[0].tracker
         mean = tracker.mean_return()
-        if own is None and mean is not None:
-            own = judged("training", mean, tracker.counted)
-        if own is not None and (best is None or known is None or own["return"] >= known["return"]):
-            counters = self._counters() | {"best_return": own["return"], JUDGED: own}
-            self._save_point(checkpoints.BEST, Checkpoint(self.reporter.model(), {}, {}, counters))
-        elif best is not None and known != best.counters.get(JUDGED):
-            self._save_point(checkpoints.BEST, dataclasses.replace(best, counters=best.counters | {JUDGED: known}))
+        return None if mean is None else judged("training", mean, tracker.counted), known
 
     def agent(self) -> Agent:
         """Returns an agent with copies of the present policies; training is not affected."""
