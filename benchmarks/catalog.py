@@ -79,7 +79,7 @@ SECTIONS = {
             short="Humanoid's large pool is level with its small one (0.99), in turns that spread by 24 %.",
             lines=(
                 Line(
-                    "MuJoCo, six robots, 64 and 1,024 environments; the least is Humanoid by PGS", "envpool", "EnvPool"
+                    "MuJoCo, 13 tasks, 64 and 1,024 environments; the least is Humanoid by PGS", "envpool", "EnvPool"
                 ),
             ),
             together=r"^\S+( physics=lanes| async)?",
