@@ -2,7 +2,8 @@
 
     python docs/leaderboard.py
 
-Each table stands between two marks in its page.
+Each table stands between two marks in its page. ``reached.json`` in the package, which `headrace recipes` and the first
+line of a run read, has the same medians.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.studies.leaderboard.scores import median
+from headrace.train.config.recipes import REACHED
 
 DOCS = Path(__file__).parent
 PAGE, DATA = DOCS / "leaderboard.md", DOCS / "leaderboard.json"
@@ -67,6 +69,17 @@ def with_table(page: str) -> str:
     return MARKED.sub(filled, page)
 
 
+def reached() -> str:
+    """Returns, as JSON, when each goal of each task was reached by most seeds."""
+    data = json.loads(DATA.read_text())
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for row in data["rows"]:
+        for number, goal in enumerate(row["goals"]):
+            seconds = median(seed["reached"][number]["seconds"] for seed in row["seeds"])
+            tasks.setdefault(row["task"], []).append({"goal": goal, "seconds": seconds})
+    return json.dumps({"cores": data["machine"]["cores"], "tasks": tasks}, indent=1) + "\n"
+
+
 def _medians(seeds: Sequence[dict[str, Any]], number: int) -> tuple[str, str]:
     """Returns the medians of seconds and of steps until a goal as text; dashes if most did not reach it."""
     each = [seed["reached"][number] for seed in seeds]
@@ -89,3 +102,4 @@ def _games(value: float | None) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(with_table(PAGE.read_text()))
+    REACHED.write_text(reached())

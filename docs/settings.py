@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.train.config.fields import NEVER, REQUIRED, Setting, default_of, settings_of
-from headrace.train.config.presets import DEFAULT_PRESET, preset_of
+from headrace.train.config.presets import DEFAULT_PRESET
+from headrace.train.config.recipes import preset_of
 from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config

@@ -19,6 +19,7 @@ from headrace.pool.executors.processes.task import spaces_read_once
 
 COMMANDS = {
     "train": "train an agent on a task, and write a run folder",
+    "recipes": "list the algorithms and settings that train uses for tasks",
     "watch": "show runs in a browser, while they train and afterwards",
     "play": "play episodes with a trained agent, and record a video",
     "sweep": "search for good settings with many runs",

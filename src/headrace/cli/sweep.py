@@ -26,7 +26,7 @@ from headrace.studies.sweep.study import STATES, begin_study, best_of, load_stud
 from headrace.studies.sweep.summary import importance
 from headrace.train.config.command import option_of, setting_of, train_command
 from headrace.train.config.merge import DECIDING
-from headrace.train.config.presets import DEFAULT_PRESET
+from headrace.train.config.recipes import recipe_of
 from headrace.train.config.settings import Config
 from headrace.train.processes.torchrun import refuse
 from headrace.train.runs import trust as code
@@ -226,6 +226,6 @@ def _table(plan: Plan, trials: Sequence[FrozenTrial]) -> Table:
 
 
 def command(plan: Plan, trial: FrozenTrial) -> str:
-    said = [("network", "auto"), ("preset", DEFAULT_PRESET)]
+    said = [("network", "auto"), ("preset", recipe_of(plan.task, {"algo": plan.algo}).preset)]
     settings = plan.settings | settings_of(trial.params, plan.algo)
     return train_command(plan.task, {name: value for name, value in settings.items() if (name, value) not in said})

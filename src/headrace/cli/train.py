@@ -136,6 +136,8 @@ def run(argv: list[str]) -> int:
         if args.seeds:
             how: dict[str, Any] = {"jobs": args.jobs, "run_dir": args.run_dir, "quiet": args.quiet}
             return report(train_seeds(args.task, seeds=chosen_seeds(args.seeds), **how, **asked))
+        unsaid = {*DECIDING} - _named(argv).keys()  # what the recipe has chosen
+        asked = {name: value for name, value in asked.items() if name not in unsaid}
         result = train(args.task, run_dir=args.run_dir, quiet=args.quiet, tuned=tuned, **asked)
     else:
         raise OptionError("which task? headrace train TASK, such as CartPole-v1; headrace envs lists them")

@@ -74,6 +74,11 @@ def is_registered(task: str) -> bool:
     return task in _builders or task in _others
 
 
+def own_name(task: str) -> str:
+    """Returns the name of the same task in `list_all_envs`, for another name of a task; all else as it is."""
+    return _others[task][0] if task in _others and task not in _builders else task
+
+
 def registers(source: str, task: str) -> bool:
     """Returns whether a file or module that was imported registered this task; for no source, whether anything did.
 

@@ -56,7 +56,7 @@ __all__ = [
 @spaces_read_once()
 def train(
     task: str,
-    algo: str = "ppo",
+    algo: str | None = None,
     *,
     total_steps: int | None = None,
     seed: int | None = None,
@@ -69,12 +69,13 @@ def train(
     tuned: Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> Result:
-    """Trains an agent, by default with the settings tuned for the task.
+    """Trains an agent, by default with the algorithm and the settings that are the best known for the task.
 
     Args:
         task: name of the task.
         algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``
-            or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or ``"package.module:Class"``.
+            or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or ``"package.module:Class"``. None for that of the
+            task's recipe, see `headrace.train.config.recipes`.
         total_steps, seed, device: the settings of `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: continue the run in ``run_dir`` if it holds one.

@@ -1,6 +1,6 @@
 """Boards are read from TOML, and what is wrong with one is said with its row."""
 
-import json
+import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 from headrace.cli import train as training
 from headrace.errors import OptionError
 from headrace.studies.leaderboard import board
+from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import check_request
 
 ROW = '[[row]]\nname = "one"\ntask = "CartPole-v1"\ngoals = [100, 475]\ntotal_steps = 1000\nminutes = 1\n'
@@ -41,6 +42,23 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
         check_request(row.task, values).config == check_request(row.task, row.requested_settings() | {"seed": 3}).config
     )
     assert asked.config.stop_at_return == max(row.goals) + row.margin
+
+
+@pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
+def test_a_row_trains_as_the_plain_command_does(row: board.Row) -> None:
+    ours, plain = (dataclasses.asdict(make_config(row.task, **each)) for each in (row.requested_settings(), {}))
+    differ = {name for name in ours if ours[name] != plain[name]}
+    assert differ <= {*board.QUIET, *board.CHECKPOINTS}, "a row has no settings of learning"
+    assert row.command(3).startswith(f"headrace train {row.task} --no-video --no-viewer --")
+
+
+def test_a_row_has_the_recipe_of_what_it_does_not_say(tmp_path: Path) -> None:
+    text = ROW.replace("total_steps = 1000\n", "").replace("CartPole-v1", "Pong-v5").replace("[100, 475]", "[18]")
+    (row,) = board.read_board(written(tmp_path, text))
+    assert (row.algo, row.total_steps) == ("dqn", 2_000_000) and row.kept()["replay_ratio"] == 1 / 32
+    (own,) = board.read_board(written(tmp_path, text + 'algo = "ppo"\nsettings = { preset = "default" }\n'))
+    assert (own.algo, own.total_steps) == ("ppo", 5_000_000)
+    assert own.command(1) == "headrace train Pong-v5 --algo ppo --no-video --no-viewer --seed 1"
 
 
 @pytest.mark.parametrize(
@@ -92,23 +110,28 @@ def test_rows_are_chosen_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
 def test_a_row_is_restored_from_its_stored_values(row: board.Row) -> None:
-    kept = json.loads(json.dumps(row.kept()))
+    kept = row.kept()
     again = board.Row.from_kept(row.name, kept)
     assert again.kept() == kept
     assert again.command(2) == row.command(2)
-    assert (again.goals, again.games, again.settings, again.judge) == (row.goals, row.games, row.settings, row.judge)
+    assert (again.goals, again.games, again.judge) == (row.goals, row.games, row.judge)
+
+
+def test_a_row_from_before_recipes_has_the_preset_that_it_was_trained_with() -> None:
+    kept = board.Row("one", "Ant-v5", (5.0,), 1.0, algo="ppo", settings={"preset": "default"}).kept()
+    assert board.Row.from_kept("one", {n: v for n, v in kept.items() if n != "preset"}).kept() == kept
 
 
 def test_a_run_ends_above_its_last_goal_by_a_margin() -> None:
     row = board.Row("one", "CartPole-v1", (15.0, 20.0), total_steps=1000, minutes=1, judge="games", margin=2.5)
     assert row.requested_settings()["stop_at_return"] == 22.5 and "--stop-at-return 22.5" in row.command(1)
-    assert board.Row.from_kept("one", json.loads(json.dumps(row.kept()))) == row
+    assert board.Row.from_kept("one", row.kept()).margin == 2.5
 
 
 def test_what_judges_a_row_is_kept(tmp_path: Path) -> None:
     (row,) = board.read_board(written(tmp_path, ROW + 'judge = "games"\nsettings = { keep_checkpoints = 5 }\n'))
-    again = board.Row.from_kept(row.name, json.loads(json.dumps(row.kept())))
-    assert (again.judge, again.settings) == ("games", {"keep_checkpoints": 5})
+    again = board.Row.from_kept(row.name, row.kept())
+    assert (again.judge, again.settings["keep_checkpoints"]) == ("games", 5)
     assert row.requested_settings()["checkpoint_seconds"] == again.requested_settings()["checkpoint_seconds"] == 10
     (other,) = board.read_board(written(tmp_path, ROW))
     assert row.kept() != other.kept()

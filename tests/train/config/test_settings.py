@@ -49,7 +49,7 @@ def test_algorithms_and_networks_bring_their_settings():
 
 
 def test_a_run_begins_with_the_preset_that_is_named():
-    default, fast = make_config("Ant-v5"), make_config("Ant-v5", preset="fast")
+    default, fast = make_config("Ant-v5", preset="default"), make_config("Ant-v5", preset="fast")
     assert (default.preset, fast.preset) == ("default", "fast") and fast.epochs < default.epochs
     assert make_config("Ant-v5", preset="fast", total_steps=7).total_steps == 7, "what is given counts"
     assert Config.from_json(fast.to_json()) == fast

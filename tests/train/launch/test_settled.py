@@ -95,6 +95,24 @@ def test_what_a_given_setting_turns_off_of_a_preset_is_told_once(more: dict[str,
         assert not any("n_step" in words for words in check_request(REACH, asked | settings).remarks)
 
 
+def test_a_run_without_an_algorithm_is_told_which_recipe_it_has() -> None:
+    (told,) = check_request("CartPole-v1", {}).remarks
+    assert told.startswith("ppo, recipe CartPole-v1: 475 in some ") and told.endswith("; --algo dqn for DQN")
+    (told,) = check_request("Pendulum-v1", {"gamma": 0.8, "seed": 3, "epochs": 10}).remarks
+    assert told.endswith("; --algo sac for SAC; with your gamma in place of the recipe's"), "epochs are the recipe's"
+    assert check_request("CartPole-v1", {"algo": "ppo"}).remarks == ()
+
+
+def test_a_run_of_another_recipe_goes_on_where_nothing_is_named(tmp_path: Path) -> None:
+    """As does one from before the recipe of its task changed."""
+    task, brief = "MinAtar-Breakout-v1", BRIEF | {"minibatch_size": 16}
+    begun = train(task, "ppo", run_dir=tmp_path, total_steps=64, epochs=1, env_options={"sticky": 0.2}, **brief)
+    with pytest.raises(OptionError, match="minibatch_size cannot change"):
+        train(task, run_dir=tmp_path, resume=True, total_steps=96, **brief | {"minibatch_size": 8})
+    more = train(task, run_dir=tmp_path, resume=True, total_steps=96, env_options={"sticky": 0.2}, epochs=1, **brief)
+    assert more.steps > begun.steps and json.loads((tmp_path / "config.json").read_text())["algo"] == "ppo"
+
+
 def env_options(run: Path) -> dict[str, Any]:
     return json.loads((run / "config.json").read_text())["env_options"]
 

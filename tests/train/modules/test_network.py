@@ -104,7 +104,7 @@ def test_a_strided_trunk_is_not_for_tiny_images():
 def test_it_learns_a_game_of_minatar_with_the_tuned_settings(tmp_path):
     """A random player of Breakout earns 0.5."""
     options = {"total_steps": 80_000, "torch_threads": 1, "tensorboard": False, "video": False, "quiet": True}
-    result = train("MinAtar-Breakout-v1", run_dir=tmp_path / "run", seed=3, **options)
+    result = train("MinAtar-Breakout-v1", "ppo", run_dir=tmp_path / "run", seed=3, **options)
     assert result.mean_return > 1.5
 
 

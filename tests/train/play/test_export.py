@@ -37,7 +37,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "one-hot": ("FrozenLake-v1", {}),
     "masks": ("TestGate-v0", {}),
     "masked values": ("TestGate-v0", {"algo": "dqn"}),
-    "small images": ("MinAtar-Breakout-v1", {}),
+    "small images": ("MinAtar-Breakout-v1", {"algo": "ppo"}),
     "a number": (SCALAR, {}),
     "a number, sac": (SCALAR, {"algo": "sac"}),
     "sac": ("Pendulum-v1", {"algo": "sac"}),
@@ -129,7 +129,7 @@ def loaded(path: Path) -> Any:
 
 def test_large_images_are_exported_in_standard_layers(tmp_path: Path):
     """The Nature-CNN computes over blocks of pixels; in a file it is three plain convolutions."""
-    agent = untrained("Pong-v5", wild=False, bf16=True)
+    agent = untrained("Pong-v5", wild=False, algo="ppo", bf16=True)
     done = export_policy(agent, tmp_path / "policy.onnx")
     assert done.difference is not None and done.difference <= 1e-5
     model = onnx.load(tmp_path / "policy.onnx")

@@ -94,8 +94,8 @@ def test_an_atari_run_resumes_exactly(tmp_path):
     pytest.importorskip("headrace_atari._atari")
     options = SMALL | {"num_envs": 2, "num_steps": 8, "minibatch_size": 8, "epochs": 1, "log_steps": 1}
     options |= {"anneal_learning_rate": False, "torch_threads": 1, "total_steps": 48}
-    train("Breakout-v5", run_dir=tmp_path / "alone", quiet=True, **options)
-    train("Breakout-v5", run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 32}))
+    train("Breakout-v5", "ppo", run_dir=tmp_path / "alone", quiet=True, **options)
+    train("Breakout-v5", "ppo", run_dir=tmp_path / "stopped", quiet=True, **(options | {"total_steps": 32}))
     resume(tmp_path / "stopped", quiet=True, total_steps=48)
     assert len(facts(tmp_path / "alone")) == 3
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")

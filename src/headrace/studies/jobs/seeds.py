@@ -16,6 +16,7 @@ from headrace.errors import OptionError, StateError
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.studies.jobs.display import Display, ending_words
 from headrace.studies.jobs.processes import DONE, Job, Processes, side_by_side
+from headrace.train.config.presets import DEFAULT_PRESET
 from headrace.train.config.settings import Config
 from headrace.train.launch.run import CONTINUABLE
 from headrace.train.processes.interrupt import Interrupt
@@ -79,7 +80,8 @@ class Plan:
             raise OptionError(f"{folder} holds no runs of several seeds: it has no {FILE}")
         try:
             values = json.loads(files.read(file))
-            return cls(str(values["task"]), dict(values["settings"]), tuple(map(int, values["seeds"])))
+            settings = {"preset": DEFAULT_PRESET, **values["settings"]}
+            return cls(str(values["task"]), settings, tuple(map(int, values["seeds"])))
         except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise StateError(f"{file} cannot be read: {error}") from error
 
@@ -95,7 +97,7 @@ class Plan:
 @spaces_read_once()
 def train_seeds(
     task: str,
-    algo: str = "ppo",
+    algo: str | None = None,
     *,
     seeds: int | Sequence[int] = 5,
     jobs: int = 0,
@@ -124,10 +126,12 @@ def train_seeds(
     """
     numbers = chosen_seeds(str(seeds) if isinstance(seeds, int) else ",".join(map(str, (*seeds, ""))))
     refuse("training with several seeds")
-    overrides = {"algo": algo} | overrides
+    overrides |= {} if algo is None else {"algo": algo}
     guard_main()
     config, most = side_by_side(task, overrides)
-    decided = {name: getattr(config, name) for name in ("samplers", "actor_device") if hasattr(config, name)}
+    decided = {
+        name: getattr(config, name) for name in ("algo", "preset", "samplers", "actor_device") if hasattr(config, name)
+    }
     plan = Plan(task, plain(overrides | decided), numbers)
     folder = make_folder(run_dir, task)
     code.remember({**plan.settings, "task": task})

@@ -5,6 +5,7 @@ Headrace's own list is ``board.toml`` beside this module.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -15,13 +16,17 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from headrace.errors import OptionError
 from headrace.train.config.checks import check_storable, describe, matches
 from headrace.train.config.command import train_command
+from headrace.train.config.merge import DECIDING
+from headrace.train.config.presets import DEFAULT_PRESET
+from headrace.train.config.recipes import preset_of
+from headrace.train.config.settings import make_config
 from headrace.train.runs import files
 
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("board.toml")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GAMES = 20  # number of episodes that a trained agent plays, unless a row has another number
-NEEDED = ("name", "task", "goals", "total_steps", "minutes")
+NEEDED = ("name", "task", "goals", "minutes")
 # settings of a row that is judged by games: a checkpoint every ten seconds, all of them kept
 CHECKPOINTS = {"checkpoint_seconds": 10.0, "keep_checkpoints": 1000}
 OWN = ("task", "goals", "minutes", "algo", "judge")
@@ -63,8 +68,9 @@ class Row:
     Attributes:
         name: the name of the row and of its folder: lower-case letters, digits, dots and hyphens.
         goals: increasing mean returns, for each of which the time is measured; a run ends at the last.
-        total_steps: agent steps after which a run ends.
         minutes: minutes of training after which a run ends.
+        total_steps: agent steps after which a run ends; by default as many as the recipe of the task has.
+        algo: the algorithm; by default that of the recipe.
         settings: further keyword arguments of `headrace.train.train`.
         games: episodes that the trained agent plays without exploration.
         judge: how a goal is reached: by the mean of the last ``games`` episodes of ``"training"``, or of ``"games"``
@@ -76,25 +82,31 @@ class Row:
     name: str
     task: str
     goals: tuple[float, ...]
-    total_steps: int
     minutes: float
-    algo: str = "ppo"
+    total_steps: int = 0
+    algo: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     games: int = GAMES
     judge: Literal["training", "games"] = "training"
     margin: float = 0.0
     published: tuple[Published, ...] = ()
 
+    def __post_init__(self) -> None:
+        named = {"algo": self.algo} if self.algo else {}
+        named |= {name: self.settings[name] for name in (*DECIDING, "env_options") if name in self.settings}
+        begins = make_config(self.task, **named)
+        object.__setattr__(self, "algo", begins.algo)
+        object.__setattr__(self, "total_steps", self.total_steps or begins.total_steps)
+
     def kept(self) -> dict[str, Any]:
         """Returns the values on which a seed's results depend, as JSON represents them."""
         judge = {"judge": self.judge} if self.judge != "training" else {}
-        return {
-            "task": self.task,
-            "goals": list(self.goals),
-            "minutes": self.minutes,
-            **judge,
-            **self.requested_settings(),
-        }
+        asked = self.requested_settings()
+        config = make_config(self.task, **asked)
+        begins = preset_of(type(config).presets, self.task, config.network, config.preset, config.env_options)
+        own = {"task": self.task, "goals": self.goals, "minutes": self.minutes, **judge}
+        names = dict.fromkeys(("algo", "preset", *begins, *asked))
+        return json.loads(json.dumps({**own, **{name: getattr(config, name) for name in names}}))
 
     @classmethod
     def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
@@ -103,6 +115,7 @@ class Row:
         Args:
             values: those of `kept`, and the published results under ``"published"``.
         """
+        values = {"preset": DEFAULT_PRESET, **values}  # of rows from before recipes
         rest = {key: value for key, value in values.items() if key not in (*OWN, *ENDS, *QUIET)}
         named = {key: values[key] for key in ("task", "total_steps", "minutes", "algo")}
         published = tuple(Published(**each) for each in rest.pop("published", ()))
@@ -121,8 +134,16 @@ class Row:
         return {"algo": self.algo, **QUIET, **ends, **kept, **self.settings}
 
     def command(self, seed: int) -> str:
-        """Returns the shell command that trains one seed without the leaderboard."""
-        return train_command(self.task, {**self.requested_settings(), "seed": seed})
+        """Returns the shell command that trains one seed without the leaderboard, without what it has by itself."""
+        asked = {**self.requested_settings(), "seed": seed}
+        config, plain = make_config(self.task, **asked), make_config(self.task)
+        named: dict[str, Any] = {}
+        for name in DECIDING:
+            if (value := getattr(config, name)) != getattr(plain, name):
+                named[name] = value
+                plain = make_config(self.task, **named)
+        own = [name for name in asked if name == "seed" or getattr(config, name) != getattr(plain, name)]
+        return train_command(self.task, named | {name: getattr(config, name) for name in own})
 
 
 def read_board(file: str | Path = DEFAULT) -> list[Row]:

@@ -20,8 +20,8 @@ class Run(Record, group="run", shared=True):
     task: str = setting(REQUIRED, "Name of the task, as `headrace envs` lists it.", speed=True)
     algo: str = setting(
         "ppo",
-        "Learning algorithm: ppo, a2c, pqn, ddpg, td3, sac, crossq or dqn; or a class of your own, file.py:Class or "
-        "package.module:Class. ddpg, td3, sac and crossq are for continuous actions, dqn and pqn for one discrete "
+        "Learning algorithm, by default that of the task's recipe: ppo, a2c, pqn, ddpg, td3, sac, crossq or dqn; or a "
+        "class of your own, file.py:Class or package.module:Class. ddpg, td3, sac and crossq are for continuous actions, dqn and pqn for one discrete "
         "action. All but ppo, a2c and pqn learn from a replay.",
         shared=False,
         speed=True,
@@ -29,7 +29,8 @@ class Run(Record, group="run", shared=True):
     preset: str = setting(
         DEFAULT_PRESET,
         "Settings with which a run begins, by algorithm and task. default: for few steps; fast: for few seconds, if "
-        "the algorithm has such settings for the family of tasks. Settings that are given take precedence.",
+        "the algorithm has such settings for the family of tasks. Without algo, or with that of the task's recipe, it "
+        "is the recipe's. Settings that are given take precedence.",
     )
     total_steps: int = setting(
         1_000_000, "Agent steps to train for, all environments together.", low=1, continuable=True

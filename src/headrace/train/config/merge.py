@@ -13,7 +13,8 @@ from headrace.errors import OptionError
 from headrace.pool.registry import build_task, is_registered
 from headrace.train.config.checks import as_lists, check_storable, describe, matches
 from headrace.train.config.fields import default_of, settings_of
-from headrace.train.config.presets import DEFAULT_PRESET, preset_of
+from headrace.train.config.presets import DEFAULT_PRESET
+from headrace.train.config.recipes import preset_of, recipe_of
 from headrace.train.config.registry import ALGORITHMS, find_settings, unknown
 
 DECIDING = ("algo", "network", "preset")
@@ -31,12 +32,14 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
     Raises:
         OptionError: a setting is unknown, belongs to another algorithm, or has a value of another type.
     """
-    algo, network = given.get("algo", "ppo"), given.get("network", "auto")
-    preset = given.get("preset", DEFAULT_PRESET)
-    settings, values = find_settings(algo), {}
+    if defaults:
+        recipe = recipe_of(task, given)
+        given = {"algo": recipe.algo, "preset": recipe.preset, **given}
+    algo, network, options = given.get("algo", "ppo"), given.get("network", "auto"), given.get("env_options", {})
+    preset, settings, values = given.get("preset", DEFAULT_PRESET), find_settings(algo), {}
     if defaults:
         check_preset(algo, preset)
-        chosen = preset_of(settings.presets, task, network, preset)
+        chosen = preset_of(settings.presets, task, network, preset, options)
         values = {name: checked(settings, name, value) for name, value in chosen.items()}
     theirs: dict[str, Any] = {}  # of policies with other algorithms
     for name, value in given.items():
@@ -51,7 +54,7 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
             raise OptionError(unknown(name, value, algo, settings.__dataclass_fields__))
     if "policies" in values:
         values["policies"] = {
-            name: (policy_preset_values(task, algo, network, preset, own, given) if defaults else {})
+            name: (policy_preset_values(task, options, algo, network, preset, own, given) if defaults else {})
             | only(find_settings(own.get("algo", algo)), theirs)
             | own
             if isinstance(own, dict)
@@ -69,15 +72,21 @@ def check_preset(algo: str, preset: str) -> None:
 
 
 def policy_preset_values(
-    task: str, algo: str, network: str, preset: str, own: dict[str, Any], given: Collection[str] = ()
+    task: str,
+    options: Mapping[str, Any],
+    algo: str,
+    network: str,
+    preset: str,
+    own: dict[str, Any],
+    given: Collection[str] = (),
 ) -> dict[str, Any]:
     """Returns the preset's settings of a policy's ``own`` algorithm or network where it differs from the run's.
 
     Settings that are ``given`` are left out.
     """
     ours, theirs = find_settings(algo), find_settings(own.get("algo", algo))
-    before = preset_of(ours.presets, task, network, preset)
-    after = preset_of(theirs.presets, task, own.get("network", network), preset)
+    before = preset_of(ours.presets, task, network, preset, options)
+    after = preset_of(theirs.presets, task, own.get("network", network), preset, options)
     values = {}
     for name in sorted(only(theirs, before | after).keys() - shared(theirs) - set(given)):
         value = after.get(name, default_of(theirs, name))

@@ -1,8 +1,10 @@
-"""Presets: settings with which a run begins, as data, by algorithm, preset and family of tasks.
+"""Presets: settings with which a run begins, as data, by algorithm, preset and task; and recipes, the best of them.
 
-An algorithm's presets are a dict: name of the preset → key → settings. A key is a task, a family of tasks, or "" for
-all others, of which the first counts that there is; a preset without any of them is the default one for that task. A
-further key of the default preset, the name of a network, has settings that are added to those of the task.
+An algorithm's presets are a dict: name of the preset → key → settings. A key is a task, a family of tasks, a kind of
+tasks, or "" for all others, of which the first counts that there is; a preset without any of them is the default one
+for that task. A further key of the default preset, the name of a network, has settings that are added to those of the
+task. `RECIPES` has the algorithm and the preset of a run that names no algorithm; `headrace.train.config.recipes` looks
+up both.
 """
 
 from __future__ import annotations
@@ -16,6 +18,16 @@ Presets = dict[str, dict[str, Settings]]
 
 DEFAULT_PRESET = "default"
 """the preset that every algorithm has; its values are for learning from few steps"""
+RECIPES = {
+    "atari": ("dqn", "fast"),
+    "minatar": ("pqn", "fast"),
+    "mujoco": ("ppo", "fast"),
+    "dm_control": ("ppo", "fast"),
+    "": ("ppo", DEFAULT_PRESET),
+}
+"""key, as in presets → the best algorithm, and the preset of it with the best settings"""
+KINDS = ("several agents", "pictures", "continuous actions", "discrete actions")
+"""kinds of tasks, by their spaces"""
 FAMILIES = {"atari": atari, "dm_control": dm_control, "minatar": minatar, "mujoco": mujoco, "vizdoom": vizdoom}
 CARTPOLE = {"CartPole-v0": {"stop_at_return": 195.0}, "CartPole-v1": {"stop_at_return": 475.0}}
 PENDULUM = ("Pendulum-v0", "Pendulum-v1")
@@ -26,13 +38,9 @@ _COMBINED: Settings = {"env_options": {"use_combined_action": True}}
 _LIMITED: Settings = {"env_options": {"max_episode_steps": 5000}}
 
 
-def preset_of(presets: Presets, task: str, network: str, preset: str) -> Settings:
-    """Returns the settings, name → value, with which a run of this task and network begins."""
-    family = next((name for name, module in FAMILIES.items() if task in module.TASKS), "")
-    default = presets.get(DEFAULT_PRESET, {})
-    tables = (presets.get(preset, {}), default)
-    found = next((table[key] for table in tables for key in (task, family, "") if key in table), {})
-    return found | default.get(network, {})
+def _until(earned: float) -> Settings:
+    """Returns the settings of a run that ends when the mean of 20 episodes is at a return."""
+    return {"stop_at_return": earned, "stop_episodes": 20}
 
 
 def with_flat_observations(values: Settings) -> dict[str, Settings]:
@@ -79,6 +87,7 @@ _PPO_MUJOCO_FAST: Settings = _PPO_MUJOCO | {
     "total_steps": 4_000_000, "num_envs": 32, "hidden": (128, 128), "epochs": 5, "minibatch_size": 1024,
     "deviation_floor": 0.1, "gamma": 0.99, "gae_lambda": 0.95, "normalise_rewards": False, "normalise_values": True,
 }
+_PPO_SMALL: Settings = {"hidden": (64, 64), "deviation_floor": 0.0}
 PPO: Presets = {
     DEFAULT_PRESET: {
         # Actor and critic share a recurrent network: where returns are large, its gradient is the critic's alone. Found
@@ -110,12 +119,34 @@ PPO: Presets = {
             "learning_rate": 2e-3, "gamma": 0.98, "entropy_coef": 0.005, "normalise_observations": True,
         },
         "MountainCar-v0": _PPO_SPARSE | {"total_steps": 3_000_000, "stop_at_return": -110.0, "entropy_coef": 0.01},
+        # solved after some 220,000 steps
+        "LunarLander-v3": {
+            "total_steps": 1_500_000, "stop_at_return": 200.0, "num_envs": 32, "num_steps": 128, "epochs": 8,
+            "minibatch_size": 256, "gamma": 0.999, "gae_lambda": 0.98, "entropy_coef": 0.01, "normalise_values": True,
+        },
         # a wide policy pushes at full force for long enough to reach the hill by chance
         "MountainCarContinuous-v0": _PPO_SPARSE | {
             "total_steps": 1_000_000, "stop_at_return": 90.0, "gamma": 0.999, "log_std_init": 1.0,
         },
     },
-    "fast": {"mujoco": _PPO_MUJOCO_FAST, "dm_control": _PPO_MUJOCO_FAST | FLAT},
+    "fast": {
+        "mujoco": _PPO_MUJOCO_FAST,
+        "dm_control": _PPO_MUJOCO_FAST | FLAT,
+        # Small networks are the soonest at 6,000.
+        "HalfCheetah-v5": _PPO_MUJOCO_FAST | _PPO_SMALL | _until(6000.0) | {
+            "total_steps": 2_000_000, "num_envs": 16, "minibatch_size": 512,
+        },
+        # What a step of a robot is worth that falls is known only after the fall that it begins, and what is tried out
+        # is a fall. So they learn from further ahead, and at a rate that ends at 0 long after the goal.
+        "Hopper-v5": _PPO_MUJOCO_FAST | _PPO_SMALL | _until(3100.0) | {"gamma": 0.995},
+        "Walker2d-v5": _PPO_MUJOCO_FAST | _until(4000.0) | {"gamma": 0.995},
+        "Ant-v4": _PPO_MUJOCO_FAST | _until(5000.0) | {"total_steps": 5_000_000},
+        # Its observations have the forces of contacts, which Ant-v4's have not, and which are 0 most of the time.
+        "Ant-v5": _PPO_MUJOCO_FAST | _until(5000.0) | {"deviation_floor": 0.5},
+        "Humanoid-v5": _PPO_MUJOCO_FAST | _until(5000.0) | {
+            "total_steps": 10_000_000, "gamma": 0.995, "env_options": {"physics": "lanes"},
+        },
+    },
 }
 
 # -- A2C -----------------------------------------------------------------------------------------
@@ -162,6 +193,11 @@ _PQN_IMAGES: Settings = _PQN | {
     "num_envs": 128, "num_steps": 32, "minibatch_size": 128, "epochs": 2, "q_lambda": 0.65, "learning_rate": 2.5e-4,
 }
 _PQN_MINATAR: Settings = _PQN_IMAGES | _LIMITED | {"total_steps": 5_000_000, "learning_rate": 5e-4, "epsilon_end": 0.02}
+# For few seconds: a short exploration, a larger λ, and fewer, larger updates in bfloat16.
+_PQN_MINATAR_FAST: Settings = _PQN_MINATAR | {
+    "total_steps": 1_000_000, "stop_episodes": 20, "torch_threads": 1, "bf16": True, "minibatch_size": 256,
+    "learning_rate": 1e-3, "q_lambda": 0.9,
+}
 PQN: Presets = {
     DEFAULT_PRESET: {
         "": _PQN,
@@ -175,12 +211,10 @@ PQN: Presets = {
             for task, goal in CARTPOLE.items()
         },
     },
-    # For few seconds: a short exploration, a larger λ, and fewer, larger updates in bfloat16.
     "fast": {
-        "minatar": _PQN_MINATAR | {
-            "total_steps": 1_000_000, "stop_episodes": 20, "torch_threads": 1, "bf16": True, "minibatch_size": 256,
-            "learning_rate": 1e-3, "q_lambda": 0.9,
-        },
+        "minatar": _PQN_MINATAR_FAST,
+        "MinAtar-Breakout-v1": _PQN_MINATAR_FAST | _until(10.0),
+        "MinAtar-SpaceInvaders-v1": _PQN_MINATAR_FAST | _until(50.0),
     },
 }
 
@@ -203,6 +237,18 @@ _DQN_ATARI: Settings = _DQN | _CLIPPED | {
 _DQN_MINATAR: Settings = _DQN | _LIMITED | {
     "total_steps": 500_000, "minibatch_size": 64, "learning_rate": 5e-4, "loss": "huber", "target_rate": 0.01,
     "n_step": 3, "epsilon_end": 0.02, "epsilon_fraction": 0.05,
+}
+# For few seconds: images of a quarter of the size, a CNN that is cheap for them, one large batch for 64 steps, and
+# targets of 5 steps. Pixels are standardised, as small objects such as a ball would otherwise have little influence.
+# The replay takes 0.8 GB. With twice the updates per step and half the replay, less is learnt from each step of
+# Breakout, at half the speed.
+_DQN_ATARI_FAST: Settings = _DQN | {
+    "total_steps": 1_000_000, "stop_episodes": 20, "num_envs": 32, "torch_threads": 1, "trunk": "strided",
+    "standardise_pixels": True, "dueling": True, "double": False, "loss": "huber", "bf16": True,
+    "minibatch_size": 128, "learning_rate": 5e-4, "replay_size": 400_000, "replay_ratio": 1 / 64,
+    "learning_starts": 8000, "n_step": 5, "target_update": 150, "publish_every": 4, "epsilon_end": 0.01,
+    "epsilon_fraction": 0.08,
+    "env_options": {"img_height": 42, "img_width": 42, "episodic_life": True, "reward_clip": True},
 }
 DQN: Presets = {
     DEFAULT_PRESET: {
@@ -227,17 +273,13 @@ DQN: Presets = {
         },
     },
     "fast": {
-        # For few seconds: images of a quarter of the size, a CNN that is cheap for them, one large batch for 64 steps,
-        # and targets of 5 steps. Pixels are standardised, as small objects such as a ball would otherwise have little
-        # influence. The replay takes 0.8 GB. With twice the updates per step and half the replay, less is learnt from
-        # each step of Breakout, at half the speed.
-        "atari": _DQN | {
-            "total_steps": 1_000_000, "stop_episodes": 20, "num_envs": 32, "torch_threads": 1, "trunk": "strided",
-            "standardise_pixels": True, "dueling": True, "double": False, "loss": "huber", "bf16": True,
-            "minibatch_size": 128, "learning_rate": 5e-4, "replay_size": 400_000, "replay_ratio": 1 / 64,
-            "learning_starts": 8000, "n_step": 5, "target_update": 150, "publish_every": 4, "epsilon_end": 0.01,
-            "epsilon_fraction": 0.08,
-            "env_options": {"img_height": 42, "img_width": 42, "episodic_life": True, "reward_clip": True},
+        "atari": _DQN_ATARI_FAST,
+        # More updates a step are the sooner at 18 here.
+        "Pong-v5": _DQN_ATARI_FAST | _until(18.0) | {
+            "total_steps": 2_000_000, "replay_ratio": 1 / 32, "replay_size": 200_000,
+        },
+        "Breakout-v5": _DQN_ATARI_FAST | _until(100.0) | {
+            "total_steps": 5_500_000, "anneal_learning_rate": True, "epsilon_fraction": 0.03, "save_replay": False,
         },
         "minatar": _DQN_MINATAR | {
             "num_envs": 32, "torch_threads": 1, "dueling": True, "double": False, "minibatch_size": 256,

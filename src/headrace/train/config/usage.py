@@ -76,7 +76,7 @@ def check_used(
     for name, points in sorted(config.schedules.items()):
         _check(name, points, every, why, "a schedule of ")
     for policy, own in sorted(given.get("policies", {}).items()):
-        theirs = policy_preset_values(config.task, config.algo, config.network, config.preset, own)
+        theirs = policy_preset_values(config.task, config.env_options, config.algo, config.network, config.preset, own)
         for name in sorted(own.keys() - {"agents", "copies"}):
             if own[name] and own[name] not in (getattr(config, name, None), theirs.get(name)):
                 _check(name, own[name], [cases[policy]], why, f"policy {policy!r}: ")
@@ -135,7 +135,7 @@ def _way(config: Config, why: str | None) -> str:
 
 def _plain(config: Config) -> Config:
     """Returns the settings with which a run of the same task, algorithm and preset begins, if nothing else is given."""
-    return make_config(config.task, algo=config.algo, preset=config.preset)
+    return make_config(config.task, algo=config.algo, preset=config.preset, env_options=config.env_options)
 
 
 def unused_presets(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import OptionError
+from headrace.train.config.fields import CONTINUOUS
+from headrace.train.config.recipes import preset_of, recipe_of
 from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
@@ -51,7 +53,20 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     check_learns(config, overrides, cases, why)
     remarks = [*_on_presets(config, overrides, cases, why), *map(learns_nothing, cases.values())]
     remarks.append(_decided_by_cores(requested, config))
+    if "algo" not in overrides:
+        remarks.insert(0, _chosen(config, overrides, cases))
     return Request(config, cases, tuple(filter(None, remarks)))
+
+
+def _chosen(config: Config, given: Mapping[str, Any], cases: Mapping[str, PolicyCase]) -> str:
+    """Returns in words which recipe was chosen, another algorithm, and which settings the user has replaced."""
+    recipe = recipe_of(config.task, given)
+    values = preset_of(type(config).presets, config.task, config.network, config.preset, config.env_options)
+    own = [name for name in given if name in values and getattr(config, name) != values[name]]
+    continuous = any(CONTINUOUS in case.conditions for case in cases.values())
+    other = "ppo" if recipe.algo != "ppo" else "sac" if continuous else "dqn"
+    words = f"{recipe.describe(config.task)}; --algo {other} for {ALGORITHMS[other]}"
+    return f"{words}; with your {', '.join(own)} in place of the recipe's" if own else words
 
 
 def _on_presets(

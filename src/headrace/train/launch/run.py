@@ -101,7 +101,8 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
     """
     if run_dir is None or not RunFolder(run_dir).config_file.exists():
         return begin(task, overrides, run_dir, options)
-    asked = make_config(task, **overrides)
+    _, begun = RunFolder.read(run_dir)
+    asked = make_config(task, **{"algo": begun.algo, "preset": begun.preset, **overrides})
     code.remember(vars(asked))
     _, config = RunFolder.open(run_dir, trust=options.trust, training=True)
     asked = with_physics(asked, config.env_options)  # which the run keeps, where nobody asks for another

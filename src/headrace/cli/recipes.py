@@ -1,0 +1,60 @@
+"""``headrace recipes``: shows what ``headrace train TASK`` would use, and what it has reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from headrace.cli.options import optional
+from headrace.pool.registry import build_task
+from headrace.train.config.command import train_command
+from headrace.train.config.presets import FAMILIES, KINDS
+from headrace.train.config.recipes import keys, preset_of, reached, recipe_at, recipe_of
+from headrace.train.config.registry import find_settings
+
+
+@dataclass(frozen=True)
+class RecipesArgs:
+    """Show the algorithm and the settings that headrace train TASK uses, and the return that they have reached.
+
+    A task without a recipe of its own has that of its family, and others that of their kind.
+
+    examples:
+      headrace recipes
+      headrace recipes Pong-v5
+      headrace recipes my_env.py
+    """
+
+    task: Annotated[str, tyro.conf.Positional, optional("[TASK]")] = ""
+    """name of a task; by default all recipes are listed"""
+
+
+def run(argv: list[str]) -> int:
+    """Prints the table, or a task's settings; returns the exit status."""
+    args = tyro.cli(RecipesArgs, prog="headrace recipes", args=argv)
+    console = Console(highlight=False)
+    if args.task:
+        _show(console, args.task)
+        return 0
+    table = Table("for", "algorithm", "preset", "reached")
+    for key in keys():
+        algo, preset, _ = recipe_at(key)
+        what = f"{key} (family)" if key in FAMILIES else f"{key} (kind)" if key in KINDS else key
+        table.add_row(what, algo, preset, reached(key) or "")
+    console.print(table)
+    return 0
+
+
+def _show(console: Console, task: str) -> None:
+    build_task(task)
+    recipe = recipe_of(task, {})
+    record = find_settings(recipe.algo)
+    console.print(recipe.describe(task), soft_wrap=True)
+    for name, value in sorted(preset_of(record.presets, task, "auto", recipe.preset).items()):
+        console.print(f"  {name:<24} {value}", soft_wrap=True, markup=False)
+    same = train_command(task, {"algo": recipe.algo, "preset": recipe.preset})
+    console.print(f"the same by name:  {same}", soft_wrap=True)

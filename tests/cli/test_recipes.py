@@ -1,0 +1,23 @@
+"""``headrace recipes`` lists what the plain command trains with."""
+
+import pytest
+
+from headrace.cli.main import main
+
+
+def test_all_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 0
+    out = capsys.readouterr().out
+    assert "Pong-v5" in out and "atari (family)" in out
+
+
+def test_a_task_shows_its_algorithm_and_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes", "Hopper-v5"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("ppo, recipe Hopper-v5: 3,000 in some ")
+    assert "gamma                    0.995" in out and "headrace train Hopper-v5 --algo ppo --preset fast" in out
+
+
+def test_an_unknown_task_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes", "Hoper-v5"]) == 2
+    assert "did you mean Hopper-v5" in capsys.readouterr().err
