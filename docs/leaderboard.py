@@ -77,7 +77,8 @@ def reached() -> str:
         for number, goal in enumerate(row["goals"]):
             seconds = median(seed["reached"][number]["seconds"] for seed in row["seeds"])
             tasks.setdefault(row["task"], []).append({"goal": goal, "seconds": seconds})
-    return json.dumps({"cores": data["machine"]["cores"], "tasks": tasks}, indent=1) + "\n"
+    lines = ",\n".join(f"  {json.dumps(task)}: {json.dumps(goals)}" for task, goals in tasks.items())
+    return f'{{\n "cores": {data["machine"]["cores"]},\n "tasks": {{\n{lines}\n }}\n}}\n'
 
 
 def _medians(seeds: Sequence[dict[str, Any]], number: int) -> tuple[str, str]:

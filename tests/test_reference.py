@@ -65,3 +65,4 @@ def test_tables_of_settings_are_what_the_settings_say() -> None:
 def test_the_leaderboard_is_that_of_its_data() -> None:
     script, page = runpy.run_path(str(DOCS / "leaderboard.py")), (DOCS / "leaderboard.md").read_text()
     assert "| Humanoid-v5 | 5,000 |" in page and page == script["with_table"](page), "run docs/leaderboard.py"
+    assert script["REACHED"].read_text() == script["reached"](), "run docs/leaderboard.py"

@@ -74,6 +74,27 @@ def test_a_preset_is_the_defaults_that_options_are_over(capsys: pytest.CaptureFi
         parse("Ant-v5", "--preset", "quick")
 
 
+@pytest.mark.parametrize(
+    ("written", "steps"),
+    [
+        ("100000", 100_000),
+        ("100_000", 100_000),
+        ("1e5", 100_000),
+        ("100k", 100_000),
+        ("2M", 2_000_000),
+        ("0.5m", 500_000),
+    ],
+)
+def test_steps_are_given_as_people_write_them(written: str, steps: int) -> None:
+    assert parse("CartPole-v1", "--total-steps", written).total_steps == steps
+    assert parse("CartPole-v1", f"--total-steps={written}", "--samplers", "-1").total_steps == steps
+
+
+def test_without_an_algorithm_the_options_are_those_of_the_recipe() -> None:
+    assert (parse("Pong-v5").algo, parse("Pong-v5").preset) == ("dqn", "fast")
+    assert parse("Pong-v5", "--algo", "ppo").preset == "default"
+
+
 def test_an_algorithm_is_trained_with(tmp_path: Path) -> None:
     words = ["train", "Pendulum-v1", "--algo", "ddpg", "--total-steps", "128", "--run-dir", str(tmp_path / "run")]
     assert main([*words, "--num-envs", "4", "--no-tensorboard", "--no-video"]) == 0
@@ -131,6 +152,18 @@ def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.Capture
         (["TagGridWorld-v0", "--policies", '{"all": '], "not JSON"),
         (["TagGridWorld-v0", "--policies", "nowhere.json"], "nowhere.json"),
         (["CartPole-v1", "--schedules", '{"entropy": [[0, 1]]}'], "entropy"),
+        (["CartPole-v1", "--lr", "1e-3"], "--lr is called --learning-rate here\n"),
+        (["CartPole-v1", "--timesteps=100"], "--timesteps is called --total-steps here"),
+        (["CartPole-v1", "--n-envs", "4"], "--n-envs is called --num-envs here"),
+        (["CartPole-v1", "--batch", "64"], "--batch is called --minibatch-size here"),
+        (["CartPole-v1", "--no-anneal-lr"], "--no-anneal-lr is called --anneal-learning-rate here"),
+        (["CartPole-v1", "--callbacks", "x"], "--callbacks is for Python"),
+        (
+            ["Pendulum-v1", "--algo", "sac", "--clip-coef", "0.2"],
+            "--clip-range here, and not used by sac: it is for ppo",
+        ),
+        (["Pendulum-v1", "--algo", "sac", "--batch-size", "256"], "an update's is minibatch_size"),
+        (["CartPole-v1", "--total-steps", "1.5"], "'1.5' is not a whole number"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )

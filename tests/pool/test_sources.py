@@ -6,6 +6,11 @@ import os
 import py_compile
 from pathlib import Path
 
+import gymnasium
+import pytest
+
+from headrace.errors import UnknownTaskError
+from headrace.pool.registry import build_task
 from headrace.pool.sources import import_source
 
 
@@ -18,3 +23,34 @@ def test_compiled_code_beside_a_file_is_not_run(tmp_path: Path) -> None:
     os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     assert compiled is not None and Path(compiled).is_file()
     assert import_source(str(file)).SAID == "this!"
+
+
+OWN = """
+import gymnasium
+class Walk(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Discrete(3)
+class Helper:
+    pass
+"""
+
+
+def test_a_file_with_one_environment_needs_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "with spaces").mkdir()
+    file = tmp_path / "with spaces" / "one walk.py"
+    file.write_text(OWN)
+    for name in (f"{file}", f"{file}:Walk", "~/with spaces/one walk.py"):
+        assert build_task(name).spec.action == gymnasium.spaces.Discrete(3)
+
+
+def test_a_wrong_name_is_answered_by_the_environments_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("two_walks.py").write_text(f"{OWN}\nclass Run(Walk):\n    pass\n")
+    for name in ("two_walks.py", "two_walks.py:Hopper"):
+        with pytest.raises(UnknownTaskError, match="say two_walks.py:Walk, two_walks.py:Run$"):
+            build_task(name)
+    for name in ("two_walks.Run", "two_walks.py.Run", "two_walks.py::Run", "two_walks::Run"):
+        with pytest.raises(UnknownTaskError, match="say two_walks.py:Run$"):
+            build_task(name)

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import headrace
 from headrace.errors import HeadraceError, OptionError, UnknownTaskError
@@ -53,7 +54,7 @@ EXAMPLES = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs ``headrace`` with these arguments, by default those of the process, and returns its exit status."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    args = list(map(_at_home, sys.argv[1:] if argv is None else argv))
     if not args or args[0] in ("-h", "--help", "help"):
         _print_help()
         return 0
@@ -88,6 +89,12 @@ def _run(command: str, args: list[str]) -> int:
         # the reader has closed the pipe (headrace envs | head); prevents Python's error message at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _at_home(word: str) -> str:
+    """Returns a word with the home folder for ~ at its begin, or after --option=, where a shell leaves it as it is."""
+    option, equals, path = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{equals}{Path(path).expanduser()}" if path.startswith("~/") else word
 
 
 def _nearest(word: str) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from collections.abc import Iterable
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +19,8 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from headrace.errors import OptionError
+
+SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
 
 def optional(metavar: str, help: str | None = None) -> Any:
@@ -75,6 +79,25 @@ JSON = PrimitiveConstructorSpec[Any](
     str_from_instance=lambda value: [json.dumps(value)],
 )
 """annotation of an argument that is a dict, given as JSON"""
+
+
+def parse_count(text: str) -> int:
+    """Returns a whole number, written as 100000, 100_000, 1e5, 100k or 0.1M; raises `ValueError` for all else."""
+    found = re.fullmatch(r"(-?[\d_.]+(?:e\d+)?)([kmgb]?)", text.lower())
+    value = Fraction(found[1].replace("_", "")) * SCALES[found[2]] if found else Fraction(1, 2)
+    if value.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number, such as 100000, 1e5, 100k or 2M")
+    return int(value)
+
+
+COUNT = PrimitiveConstructorSpec[int](
+    nargs=1,
+    metavar="INT",
+    instance_from_str=lambda words: parse_count(words[0]),
+    is_instance=lambda value: isinstance(value, int),
+    str_from_instance=lambda value: [str(value)],
+)
+"""annotation of an argument that is a whole number, as people write large ones"""
 
 
 def parse_json(text: str) -> dict[str, Any]:

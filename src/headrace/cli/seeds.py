@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.table import Table
@@ -33,7 +34,7 @@ def report(results: Sequence[SeedResult]) -> int:
             print(f"  seed {result.seed} failed: {result.error} (all it printed: {result.run_dir}.log)")
     ends = {result.reason for result in results}
     if not ends <= {*DONE}:
-        print(f"go on with:  headrace train --resume {folder}")
+        print(f"go on with:  headrace train --resume {quote(str(folder))}")
     if ends & {"interrupted", "waiting"}:
         return 130
     return int("failed" in ends)

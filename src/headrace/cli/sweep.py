@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import optuna
@@ -205,7 +206,7 @@ def _report(folder: Path, plan: Plan, study: optuna.Study) -> int:
         console.print(words, soft_wrap=True, markup=False)
     print(f"  sweep  {folder}")
     if "running" in states or (len(trials) < plan.trials and set(states) != {"failed"}):
-        print(f"go on with:  headrace sweep --resume {folder}")
+        print(f"go on with:  headrace sweep --resume {quote(str(folder))}")
         return 130
     return 0 if best is not None else 1
 

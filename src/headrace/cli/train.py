@@ -11,21 +11,22 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import JSON, TaskOptions, optional, parse_json, parse_options
+from headrace.cli.options import COUNT, JSON, TaskOptions, optional, parse_json, parse_options
 from headrace.cli.seeds import report
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.studies.jobs.seeds import Plan, chosen_seeds, is_several, plain, resume_seeds, train_seeds
 from headrace.train import Result, resume, train
-from headrace.train.config.command import setting_of
+from headrace.train.config.command import option_of, setting_of
 from headrace.train.config.fields import settings_of
 from headrace.train.config.merge import DECIDING, algorithms_of, hints
-from headrace.train.config.registry import conditions, described_owners, find_settings
+from headrace.train.config.registry import conditions, described_owners, find_settings, for_others, other_name
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import preload_workers, resolved
@@ -45,6 +46,8 @@ GROUPS = {
     "files": "files that the run writes",
 }
 """group of settings → its description in the help; an algorithm's own group comes after ``learning``"""
+WRITTEN = {"env_options": "--option NAME=VALUE here", "callback": "for Python: headrace.train(…, callback=…)"}
+"""what has no option of its name → how it is given"""
 ELSEWHERE = {"task", "env_options", "copies"}
 """settings without an option of their name: the argument TASK, those of --option, and a setting of single policies"""
 
@@ -89,12 +92,14 @@ DESCRIPTION = """Train an agent on a task.
 
 Shows a live dashboard and writes a run folder with config.json, metrics.jsonl, checkpoints, a plot
 of the learning curve and a video. Ctrl-C stops a run cleanly; --resume continues it.
-The options below are the settings of the --algo given before --help, with its defaults for the task.
+Without --algo, algorithm and settings are the best known for the task: headrace recipes shows them. The
+options below are the settings of TASK and --algo, where these are given before --help.
 
 examples:
   headrace train CartPole-v1
   headrace train Pong-v5 --total-steps 2000000 --seed 2
-  headrace train Pong-v5 --num-envs 32 --batch-size 16 --option frame_skip=2
+  headrace train Pong-v5 --total-steps 100k --option frame_skip=2
+  headrace train Pong-v5 --algo ppo --num-envs 32 --batch-size 16
   headrace train HalfCheetah-v5 --algo sac
   headrace train Pendulum-v1 --algo ddpg --tune none
   headrace train CartPole-v1 --algo my_algo.py:Reinforce
@@ -104,7 +109,7 @@ examples:
   headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
   headrace train TagGridWorld-v0 --policies '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
   headrace train TagGridWorld-v0 --policies policies.json
-  headrace train Pong-v5 --algo dqn --help
+  headrace train Pong-v5 --help
 """
 
 
@@ -253,7 +258,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             if name in offered or not possible.issuperset(known.needs):
                 continue
             offered.add(name)
-            hint = JSON if name in ("schedules", "policies", "curriculum") else None
+            hint = JSON if name in ("schedules", "policies", "curriculum") else COUNT if types[name] is int else None
             default = defaults[name]
             shown = "(default: none)" if default in ("", (), {}) else None
             marks = (
@@ -261,7 +266,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
                 *([hint] if hint else []),
             )
             type_ = Literal[tuple(record.presets)] if name == "preset" else types[name]
-            kind = Annotated[(Any if hint else type_, *marks)]
+            kind = Annotated[(Any if hint is JSON else type_, *marks)]
             groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
     _check_offered(argv, offered, str(defaults["algo"]))
     order = list(GROUPS)
@@ -288,8 +293,13 @@ def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
     for word in argv:
         name = setting_of(word)
         for each in (name, name.removeprefix("no_")):
-            if word.startswith("--") and each not in offered and (owners := described_owners(each)):
+            if not word.startswith("--") or each in offered:
+                continue
+            if owners := described_owners(each):
                 raise OptionError(f"{word} would not be used by {algo}: it is for {owners}")
+            if ours := other_name(each, offered):
+                words = WRITTEN.get(ours, f"called {option_of(ours)} here{for_others(ours, algo, offered)}")
+                raise OptionError(f"{word.partition('=')[0]} is {words}")
 
 
 def _changes(args: RunArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,4 +314,4 @@ def _report(result: Result) -> None:
     for what, path in (("run", result.run_dir), ("plot", result.plot), ("video", result.video)):
         if path is not None:
             print(f"  {what:<6} {path}")
-    print(f"  watch  headrace play {result.run_dir}")
+    print(f"  watch  headrace play {quote(str(result.run_dir))}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import TaskOptions, optional, parse_options
+from headrace.cli.options import COUNT, TaskOptions, optional, parse_options
 from headrace.errors import OptionError
 from headrace.studies.tuning.measure import Probe
 from headrace.studies.tuning.tune import CACHE, LIMIT, Tuning, forget, tune
@@ -52,7 +52,7 @@ class TuneArgs:
     """device of the learner: cpu, cuda or cuda:i; this and the next four have the defaults of headrace train"""
     hidden: Annotated[tuple[int, ...] | None, optional("INT …")] = None
     """widths of the network's hidden layers"""
-    total_steps: Annotated[int | None, optional("INT")] = None
+    total_steps: Annotated[int | None, COUNT, optional("INT")] = None
     """agent steps of the run to tune for"""
     replay_ratio: Annotated[str, optional("FLOAT|None")] = ""
     """updates per step; with None, neither samplers nor learner wait for each other"""

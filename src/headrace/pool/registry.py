@@ -203,8 +203,8 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
     if source and source not in _sources:
         _sources[source] = _registered_by(source)
     theirs = _sources[source] if source else _builders
-    if source and not name and len(theirs) == 1:
-        (name,) = theirs
+    if source and not name:
+        name = single[0] if len(single := theirs or _environments_in(source)) == 1 else name
     if name in theirs and executor != PROCESSES:
         return _function(_builders[name]), name
     if source and name.isidentifier() and callable(getattr(module_of(source), name, None)):
@@ -229,12 +229,21 @@ def _hint(source: str, name: str, executor: str | None) -> str:
         theirs = _sources[source]
         if name in _builders and not theirs:
             return f"{source} registers none of this name, nor has it such a class; {name} alone is Headrace's own"
-        there = [*theirs, *_made_in(source), *_in_gymnasium_from(source)]
+        there = [*theirs, *(_environments_in(source) or _made_in(source)), *_in_gymnasium_from(source)]
         meant = nearest(name, there) or there[:MOST_NAMED]
         say = f"say {', '.join(f'{source}:{each}' for each in meant)}"
         return say if meant else f"{source} registers none of this name, nor has it such a class"
+    stem, _, own = name.replace("::", ".").rpartition(".")
+    if Path(file := stem if stem.endswith(".py") else f"{stem}.py").is_file():
+        return f"say {file}:{own}"
     close = nearest(name, [*_builders, *(each for each in gymnasium.registry if "/" not in each)])
     return f"did you mean {', '.join(close)}?" if close else "headrace.list_all_envs() lists all."
+
+
+def _environments_in(source: str) -> list[str]:
+    """Returns the names of the classes of environments that a file or module defines."""
+    made = vars(module_of(source))
+    return [n for n in _made_in(source) if isinstance(made[n], type) and {"reset", "step"} <= {*dir(made[n])}]
 
 
 def _made_in(source: str) -> list[str]:

@@ -23,6 +23,7 @@ SITES = {"site-packages", "dist-packages"}
 
 def split(task: str) -> tuple[str, str]:
     """Splits a task's name into (file or module, name), either of which may be empty."""
+    task = str(Path(task).expanduser()) if task.startswith("~") else task
     if task.endswith(".py"):
         return task, ""
     source, _, name = task.rpartition(":")

@@ -17,7 +17,7 @@ from headrace.train.config.algorithms import PPOConfig, SACConfig
 from headrace.train.config.fields import Setting, settings_of
 from headrace.train.config.merge import shared
 from headrace.train.config.presets import PPO
-from headrace.train.config.registry import ALGORITHMS, find_settings
+from headrace.train.config.registry import ALGORITHMS, ARGUMENTS, OTHER_NAMES, find_settings
 from headrace.train.config.settings import Config, make_config
 
 
@@ -185,11 +185,39 @@ def test_points_of_schedules_must_be_finite(value):
             make_config("CartPole-v1", schedules={"learning_rate": [point]})
 
 
+def test_what_other_libraries_call_a_setting_is_answered_by_our_name() -> None:
+    for algo, name, ours in (
+        ("ppo", "n_steps", "num_steps"),
+        ("ppo", "ent_coef", "entropy_coef"),
+        ("sac", "ent_coef", "initial_temperature"),
+        ("ppo", "tau", "gae_lambda"),
+        ("sac", "tau", "target_rate"),
+        ("dqn", "exploration_fraction", "epsilon_fraction"),
+        ("dqn", "callbacks", "callback"),
+    ):
+        with pytest.raises(OptionError, match=f"training option '{name}' is called '{ours}' here$"):
+            make_config("Task-v0", algo=algo, **{name: 1})
+    with pytest.raises(
+        OptionError, match="'clip_coef' is called 'clip_range' here, and not used by sac: it is for ppo"
+    ):
+        make_config("Task-v0", algo="sac", clip_coef=0.1)
+    known = set().union(*(find_settings(algo).__dataclass_fields__ for algo in ALGORITHMS))
+    assert OTHER_NAMES.keys() <= known | {*ARGUMENTS, "run_dir"}
+    assert known & {name for names in OTHER_NAMES.values() for name in names.split()} == {"batch_size"}
+
+
+def test_a_whole_number_may_be_a_float() -> None:
+    config = make_config("CartPole-v1", total_steps=1e5)
+    assert config.total_steps == 100_000 and isinstance(config.total_steps, int)
+    with pytest.raises(OptionError, match="total_steps=1.5 must be int"):
+        make_config("CartPole-v1", total_steps=1.5)
+
+
 def test_an_unknown_option_is_answered_with_the_nearest():
     with pytest.raises(OptionError, match="learning_rate"):
         make_config("CartPole-v1", learning_rat=1.0)
     with pytest.raises(OptionError, match=r"nearest: callback\b"):
-        make_config("CartPole-v1", callbacks=[])
+        make_config("CartPole-v1", callbak=[])
     with pytest.raises(OptionError, match=r"give env_options=\{'frame_skip': 2\}"):
         make_config("Pong-v5", frame_skip=2)
 

@@ -140,6 +140,7 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
         raise OptionError(f"{settings.__name__} has no setting {name!r}")
     hint = hints(settings)[name]
     value = tuple(value) if get_origin(hint) is tuple and isinstance(value, list) else value
+    value = int(value) if hint is int and isinstance(value, float) and value.is_integer() else value
     if not matches(value, hint):
         raise OptionError(f"training option {name}={value!r} must be {describe(hint)}")
     if name in ("env_options", "policies"):

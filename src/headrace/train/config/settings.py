@@ -73,7 +73,8 @@ class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
         own = ":" in self.network
         require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
         batch = self.batch_size
-        require(batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"a divisor of num_envs={self.num_envs}")
+        what = f"a divisor of num_envs={self.num_envs}, as so many environments return at once; an update's is"
+        require(batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"{what} minibatch_size")
         check_devices(self.devices)
         if self.deterministic:
             self._check_deterministic()

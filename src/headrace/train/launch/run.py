@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
@@ -173,8 +174,8 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
         result = dataclasses.replace(result, plot=_plot(run))
         if not quiet:
             how = "the same torchrun … -m headrace" if options.context is not None else "headrace"
-            print(f"stopped; go on with:  {how} train --resume {run.path}")
-            print(f"   see it play with:  headrace play {run.path}")
+            print(f"stopped; go on with:  {how} train --resume {quote(str(run.path))}")
+            print(f"   see it play with:  headrace play {quote(str(run.path))}")
             if result.plot is not None:
                 print(f"               plot:  {result.plot}")
         return result
@@ -188,7 +189,7 @@ def _what_remains(run: RunFolder) -> str:
     newest = checkpoints.newest_learnt(run.checkpoints)
     if newest is None:
         return "the run was ended before its first checkpoint"
-    return f"make room, then go on from {newest.name}:  headrace train --resume {run.path}"
+    return f"make room, then go on from {newest.name}:  headrace train --resume {quote(str(run.path))}"
 
 
 def _video(config: Config, run: RunFolder, quiet: bool) -> Path | None:

@@ -197,7 +197,7 @@ def folder_path(run_dir: object) -> Path:
     """Returns a run folder's path; raises `OptionError` for an object that is no path."""
     if not isinstance(run_dir, str | os.PathLike):
         raise OptionError(f"run_dir={run_dir!r} must be the path of a run folder, such as 'runs/mine'")
-    return Path(run_dir)
+    return Path(run_dir).expanduser()
 
 
 def make_folder(path: str | Path | None, task: str) -> Path:
