@@ -42,7 +42,7 @@ REPLAY = {"replay_ratio": 1.0, "learning_starts": 300, "num_envs": 1, "num_steps
 # name → task, settings, what is counted
 CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "PPO, CartPole-v1, N=64": ("CartPole-v1", {"num_envs": 64, "total_steps": 400_000}, "steps"),
-    "PPO, Pong-v5, N=8": ("Pong-v5", {"num_envs": 8, "num_steps": 128, "total_steps": 12_288}, "steps"),
+    "PPO, Pong-v5, N=8": ("Pong-v5", {"algo": "ppo", "num_envs": 8, "num_steps": 128, "total_steps": 12_288}, "steps"),
     "SAC, Pendulum-v1, batch 256": (
         "Pendulum-v1",
         {"algo": "sac", "minibatch_size": 256, "hidden": (256, 256), "total_steps": 2_500, **REPLAY},

@@ -25,8 +25,15 @@ from common import RESULTS, earlier, heading, show, write
 from headrace.train.logging.metrics import read_metrics
 
 TASKS = {
-    "Humanoid-v5": {"num_envs": 16, "num_steps": 64, "minibatch_size": 512, "epochs": 2},
-    "Pong-v5": {"num_envs": 8, "num_steps": 64, "minibatch_size": 256, "epochs": 1},
+    "Humanoid-v5": {
+        "algo": "ppo",
+        "preset": "default",
+        "num_envs": 16,
+        "num_steps": 64,
+        "minibatch_size": 512,
+        "epochs": 2,
+    },
+    "Pong-v5": {"algo": "ppo", "num_envs": 8, "num_steps": 64, "minibatch_size": 256, "epochs": 1},
 }
 STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262, 30: 2.045}
 """runs → the quantile of Student's t for a 95 % interval of their mean"""
@@ -66,7 +73,12 @@ LEARNING = (
     Learning(
         "CartPole-v1", 60_000, 30, {"algo": "ppo", "num_envs": 32, "num_steps": 64, "minibatch_size": 256, "epochs": 4}
     ),
-    Learning("HalfCheetah-v5", 300_000, 3, {"algo": "ppo", "num_envs": 16, "num_steps": 128, "minibatch_size": 512}),
+    Learning(
+        "HalfCheetah-v5",
+        300_000,
+        3,
+        {"algo": "ppo", "preset": "default", "num_envs": 16, "num_steps": 128, "minibatch_size": 512},
+    ),
     Learning(
         "Pendulum-v1",
         16_000,

@@ -49,8 +49,8 @@ def test_a_wrong_name_is_answered_by_the_environments_of_the_file(
     monkeypatch.chdir(tmp_path)
     Path("two_walks.py").write_text(f"{OWN}\nclass Run(Walk):\n    pass\n")
     for name in ("two_walks.py", "two_walks.py:Hopper"):
-        with pytest.raises(UnknownTaskError, match="say two_walks.py:Walk, two_walks.py:Run$"):
+        with pytest.raises(UnknownTaskError, match=r"say two_walks\.py:Walk, two_walks\.py:Run$"):
             build_task(name)
     for name in ("two_walks.Run", "two_walks.py.Run", "two_walks.py::Run", "two_walks::Run"):
-        with pytest.raises(UnknownTaskError, match="say two_walks.py:Run$"):
+        with pytest.raises(UnknownTaskError, match=r"say two_walks\.py:Run$"):
             build_task(name)

@@ -209,7 +209,7 @@ def test_what_other_libraries_call_a_setting_is_answered_by_our_name() -> None:
 def test_a_whole_number_may_be_a_float() -> None:
     config = make_config("CartPole-v1", total_steps=1e5)
     assert config.total_steps == 100_000 and isinstance(config.total_steps, int)
-    with pytest.raises(OptionError, match="total_steps=1.5 must be int"):
+    with pytest.raises(OptionError, match=r"total_steps=1\.5 must be int"):
         make_config("CartPole-v1", total_steps=1.5)
 
 

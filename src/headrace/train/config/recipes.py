@@ -36,7 +36,8 @@ class Recipe(NamedTuple):
         """Returns in words what was chosen, and what it has reached on two cores without a GPU."""
         known = reached(task) if self == recipe_of(task, {}) else None
         known = "" if known is None else f": {known}"
-        return f"{self.algo}, {f'recipe {self.key}' if self.key else 'without a recipe for such tasks'}{known}"
+        what = f"recipe {'for ' if self.key in KINDS else ''}{self.key}" if self.key else "no recipe is for such tasks"
+        return f"{self.algo}, {what}{known}"
 
 
 def recipe_of(task: str, given: Mapping[str, Any]) -> Recipe:
