@@ -190,7 +190,7 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
     given = {setting_of(word) for word in argv if word.startswith("--")} | asked.keys()
     if not issubclass(find_settings(args.algo), ReplayConfig) or given & {"samplers", "num_envs"}:
         return None, {}
-    preload_workers(asked)
+    preload_workers(args.task, asked)
     config = resolved(make_config(args.task, **asked))
     if config.frozen or not config.samplers:
         return None, {}
@@ -216,9 +216,9 @@ def parse(argv: list[str]) -> RunArgs:
         trust = agreed(Path(named["resume"]), "--trust" in argv, training=True)
         config = RunFolder.open(named["resume"], trust=trust, training=True)[1]
         return dataclasses.replace(_parse_over(dataclasses.asdict(config), argv), trust=trust)
-    if not {"-h", "--help", "--deterministic"}.intersection(argv):
-        preload_workers(named)
     task = argv[0] if argv and not argv[0].startswith("-") else ""
+    if not {"-h", "--help", "--deterministic"}.intersection(argv):
+        preload_workers(task, named)
     # the defaults are needed before parsing, as --help shows them
     args = _parse_over(_begin_with(task, named), argv)
     return args if args.task == task else _parse_over(_begin_with(args.task, named), argv)

@@ -50,7 +50,7 @@ def recipe_of(task: str, given: Mapping[str, Any]) -> Recipe:
     Raises:
         OptionError: there is no such algorithm.
     """
-    options, network = given.get("env_options", {}), given.get("network", "auto")
+    options, network = given.get("env_options", {}), given.get("network") or "auto"
     _, (algo, preset) = _first(RECIPES, task, options) or ("", RECIPES[""])
     if network != "auto" and ("own" if ":" in network else network) not in find_settings(algo).network_kinds:
         algo, preset = RECIPES[""]

@@ -130,7 +130,7 @@ def why_no_samplers(config: Config) -> str | None:
     return None
 
 
-def preload_workers(settings: Mapping[str, Any]) -> None:
+def preload_workers(task: str, settings: Mapping[str, Any]) -> None:
     """Starts the process that workers are forked from, if the run may have workers.
 
     It imports the same modules as this process does meanwhile, which hides the time that they take.
@@ -143,7 +143,8 @@ def preload_workers(settings: Mapping[str, Any]) -> None:
         return
     if place() is not None:
         return
-    in_turn = samplers < 0 and (not _has_samplers(settings.get("algo", "ppo")) or settings.get("deterministic"))
+    algo = settings["algo"] if "algo" in settings else recipe_of(task, settings).algo
+    in_turn = samplers < 0 and (not _has_samplers(algo) or settings.get("deterministic"))
     if samplers != 0 and not in_turn:
         worker_context()
 

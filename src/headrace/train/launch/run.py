@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.train.config import user_objects
+from headrace.train.config.checks import check_task
 from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, check_launcher, check_request, preload_workers, with_physics
@@ -79,7 +80,8 @@ def launch(
 
 def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, options: RunOptions) -> Result:
     """Trains in a new run folder; raises as `headrace.train.train`."""
-    preload_workers(overrides)
+    check_task(task)
+    preload_workers(task, overrides)
     request = check_request(task, overrides)
     code.remember(vars(request.config))
     if run_dir is None and options.context is not None:
@@ -128,7 +130,7 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
     with run.held(PATIENCE if options.context is not None and options.context.earlier_run is not None else 0.0):
         if changes:
             run.write_config(config)
-        preload_workers(vars(config))
+        preload_workers(config.task, vars(config))
         from headrace.train.runs import checkpoint as checkpoints
 
         newest = checkpoints.newest(run.checkpoints)
