@@ -242,7 +242,7 @@ def _named(argv: Sequence[str]) -> dict[str, Any]:
 
 def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
     values = dataclasses.asdict(make_config(task, **{name: named[name] for name in DECIDING if name in named}))
-    for algo in algorithms_of(named):
+    for algo in algorithms_of({"algo": values["algo"], **named}):
         theirs = dataclasses.asdict(make_config(task, algo=algo))
         values = theirs | values
     return values

@@ -233,7 +233,7 @@ def _hint(source: str, name: str, executor: str | None) -> str:
         meant = nearest(name, there) or there[:MOST_NAMED]
         say = f"say {', '.join(f'{source}:{each}' for each in meant)}"
         return say if meant else f"{source} registers none of this name, nor has it such a class"
-    stem, _, own = name.replace("::", ".").rpartition(".")
+    stem, _, own = name.rpartition(".")
     if Path(file := stem if stem.endswith(".py") else f"{stem}.py").is_file():
         return f"say {file}:{own}"
     close = nearest(name, [*_builders, *(each for each in gymnasium.registry if "/" not in each)])

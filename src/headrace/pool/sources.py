@@ -27,7 +27,7 @@ def split(task: str) -> tuple[str, str]:
     if task.endswith(".py"):
         return task, ""
     source, _, name = task.rpartition(":")
-    return source, name
+    return source.rstrip(":"), name
 
 
 def import_source(source: str) -> ModuleType:

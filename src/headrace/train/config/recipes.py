@@ -65,7 +65,7 @@ def keys() -> list[str]:
     tables = [find_settings(algo).presets[preset] for algo, preset in dict.fromkeys(RECIPES.values())]
     found = dict.fromkeys(key for table in tables for key in table)
     groups = [key for key in (*FAMILIES, *KINDS) if key in found]
-    return [*sorted(key for key in found if is_registered(key)), *groups]
+    return [*sorted(key for key in found if is_registered(key) and recipe_of(key, {}).key == key), *groups]
 
 
 def recipe_at(key: str) -> Recipe:
