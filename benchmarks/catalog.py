@@ -78,9 +78,7 @@ SECTIONS = {
             "--repeats 2 --seconds 0.2 --tasks HalfCheetah-v5 --sizes 64 1024",
             short="Humanoid's large pool is level with its small one (0.99), in turns that spread by 24 %.",
             lines=(
-                Line(
-                    "MuJoCo, 13 tasks, 64 and 1,024 environments; the least is Humanoid by PGS", "envpool", "EnvPool"
-                ),
+                Line("MuJoCo, 13 tasks, 64 and 1,024 environments; the least is Humanoid by PGS", "envpool", "EnvPool"),
             ),
             together=r"^\S+( physics=lanes| async)?",
         ),
