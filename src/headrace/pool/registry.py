@@ -204,7 +204,8 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
         _sources[source] = _registered_by(source)
     theirs = _sources[source] if source else _builders
     if source and not name:
-        name = single[0] if len(single := theirs or _environments_in(source)) == 1 else name
+        there = [*theirs] or _environments_in(source)
+        name = there[0] if len(there) == 1 else name
     if name in theirs and executor != PROCESSES:
         return _function(_builders[name]), name
     if source and name.isidentifier() and callable(getattr(module_of(source), name, None)):

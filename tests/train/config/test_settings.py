@@ -196,7 +196,7 @@ def test_what_other_libraries_call_a_setting_is_answered_by_our_name() -> None:
         ("dqn", "callbacks", "callback"),
     ):
         with pytest.raises(OptionError, match=f"training option '{name}' is called '{ours}' here$"):
-            make_config("Task-v0", algo=algo, **{name: 1})
+            make_config("Task-v0", **{"algo": algo, name: 1})  # type: ignore[arg-type]
     with pytest.raises(
         OptionError, match="'clip_coef' is called 'clip_range' here, and not used by sac: it is for ppo"
     ):

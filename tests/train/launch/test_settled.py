@@ -105,10 +105,12 @@ def test_a_run_without_an_algorithm_is_told_which_recipe_it_has() -> None:
 
 def test_a_run_of_another_recipe_goes_on_where_nothing_is_named(tmp_path: Path) -> None:
     """As does one from before the recipe of its task changed."""
-    task, brief, often = "MinAtar-Breakout-v1", BRIEF | {"minibatch_size": 16}, {"sticky_action_prob": 0.2}
+    task, often = "MinAtar-Breakout-v1", {"sticky_action_prob": 0.2}
+    brief: dict[str, Any] = BRIEF | {"minibatch_size": 16}
+    other: dict[str, Any] = BRIEF | {"minibatch_size": 8}
     begun = train(task, "ppo", run_dir=tmp_path, total_steps=64, epochs=1, env_options=often, **brief)
     with pytest.raises(OptionError, match="minibatch_size cannot change"):
-        train(task, run_dir=tmp_path, resume=True, total_steps=96, **brief | {"minibatch_size": 8})
+        train(task, run_dir=tmp_path, resume=True, total_steps=96, **other)
     more = train(task, run_dir=tmp_path, resume=True, total_steps=96, env_options=often, epochs=1, **brief)
     assert more.steps > begun.steps and json.loads((tmp_path / "config.json").read_text())["algo"] == "ppo"
 

@@ -92,7 +92,7 @@ class Row:
     published: tuple[Published, ...] = ()
 
     def __post_init__(self) -> None:
-        named = {"algo": self.algo} if self.algo else {}
+        named: dict[str, Any] = {"algo": self.algo} if self.algo else {}
         named |= {name: self.settings[name] for name in (*DECIDING, "env_options") if name in self.settings}
         begins = make_config(self.task, **named)
         object.__setattr__(self, "algo", begins.algo)
