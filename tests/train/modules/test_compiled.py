@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -13,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+from headrace.train.algorithms.a2c import A2C, A2CConfig
 from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
@@ -69,7 +71,7 @@ def policy_of(action: gym.Space, **settings: Any) -> PPO:
     return PPO("", PPOConfig("x", **settings), AgentGroup(SEEN, action), torch.device("cpu"))
 
 
-def samples_of(policy: PPO, action: gym.Space) -> Samples:
+def samples_of(policy: PPO | A2C, action: gym.Space) -> Samples:
     """A rollout, whose actions are some that the policy takes, and whose probabilities have changed since."""
     torch.manual_seed(1)
     columns = torch.randn(4, ROWS)
@@ -97,6 +99,29 @@ def test_an_epoch_learns_what_torch_learns(action: gym.Space, settings: dict[str
         orders = [draw_order(samples, 64, torch.Generator().manual_seed(seed)) for seed in range(2)]
         measured = policy.update(samples, rates, orders)
         assert measured is not None and policy.updates == int(policy.optimiser.steps) == 6
+        results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])
+@pytest.mark.parametrize("normalise", [False, True])
+def test_a2cs_update_is_torchs(action: gym.Space, normalise: bool) -> None:
+    results = []
+    for compiled in (True, False):
+        torch.manual_seed(0)
+        config = A2CConfig("x", entropy_coef=0.01, normalise_advantages=normalise)
+        policy = A2C("", config, AgentGroup(SEEN, action), torch.device("cpu"))
+        samples, rates = replace(samples_of(policy, action), log_probs=None), Rates.of(policy.config, 0)
+        if compiled:
+            assert policy.update_at_once(samples, rates, None) is not None
+            policy = A2C("", config, AgentGroup(SEEN, action), torch.device("cpu"))
+        else:
+            policy.network.compiled = None
+        torch.manual_seed(0)
+        policy.network.load_state_dict({n: 0.3 * torch.randn_like(w) for n, w in policy.network.state_dict().items()})
+        measured = policy.update(samples, rates, policy.draw_orders(samples, torch.Generator()))
+        assert measured is not None and policy.updates == int(policy.optimiser.steps) == 1
         results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)

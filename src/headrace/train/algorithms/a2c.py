@@ -22,6 +22,13 @@ class A2C(OnPolicy):
     config: A2CConfig
     fused = FusedA2C
 
+    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
+        """As `OnPolicy.update_at_once`, for an `MLP`: at ratios of 1, the gradient of PPO's loss is that of `loss`."""
+        if type(self) is not A2C:
+            return None  # a subclass may have another loss
+        measured = self.compiled_epoch(samples, rates._replace(clip_range=1.0), order)
+        return None if measured is None else torch.cat((measured[:3], torch.zeros(2), measured[5:]))
+
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
         """Returns the loss; the policy's part is reported as ``-mean(A)``, the value of PPO's loss for ratios of 1."""
         log_probs, entropies, values = self.evaluate(batch)

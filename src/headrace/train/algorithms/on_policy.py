@@ -185,6 +185,46 @@ class OnPolicy(Policy):
         """
         return None
 
+    def compiled_epoch(
+        self, samples: Samples, rates: Rates, order: Tensor | None, value_clip: float | None = None
+    ) -> Tensor | None:
+        """Makes an epoch of PPO's updates of an `MLP` in compiled code (`CompiledMLP`), on one thread.
+
+        Args:
+            samples, rates, order: as for `update_at_once`; samples without log-probabilities have ratios of 1.
+            value_clip: how far values may move from those of the rollout; None for any distance.
+
+        Returns:
+            PPO's statistics, float32[6]; None where the case is not in compiled code, and nothing has changed.
+        """
+        compiled, optimiser = getattr(self.forward, "compiled", None), self.optimiser
+        plain = samples.rows is None and samples.weights is None and samples.forbidden is None
+        if compiled is None or not plain or type(optimiser) is not FlatAdam or torch.get_num_threads() > 1:
+            return None
+        if self.stops_early or self.process_group is not None or isinstance(rates.learning_rate, Tensor):
+            return None
+        if (log_probs := samples.log_probs) is None:
+            with torch.inference_mode():
+                log_probs = self.distribution.evaluate(self.forward(samples.inputs)[0], samples.actions)[0]
+        if order is None:
+            order = torch.arange(len(samples.returns)).unsqueeze(0)
+        columns = log_probs, samples.advantages, samples.returns, samples.values
+        measured = compiled.epoch(
+            samples.actions,
+            inputs=samples.inputs.contiguous(),
+            columns=[column.contiguous() for column in columns],
+            order=order.contiguous(),
+            rates=(rates.learning_rate, rates.clip_range, rates.entropy_coef, rates.value_coef, rates.max_grad_norm),
+            value_clip=-1.0 if value_clip is None else value_clip,
+            normalise=self.normalises_advantages,
+            adam=(optimiser.parameters, optimiser.gradient, optimiser.mean, optimiser.square),
+            betas=(*optimiser.betas, optimiser.epsilon),
+            steps=self._updates,
+        )
+        optimiser.steps += len(order)
+        self._updates += len(order)
+        return measured
+
     def is_over(self, measured: Tensor) -> bool:
         """Returns whether to begin no further epoch, given the `statistics` of the last minibatch, float32[S]."""
         raise NotImplementedError

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from headrace.train.algorithms.fused.rollouts import FusedPPO
 from headrace.train.algorithms.on_policy import OnPolicy
-from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.algorithms import PPOConfig
 from headrace.train.storage.samples import Samples
@@ -46,31 +45,10 @@ class PPO(OnPolicy):
         return loss, torch.stack((policy_loss, value_loss, entropy, divergence, clipped))
 
     def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
-        """As `OnPolicy.update_at_once`, for an `MLP` whose minibatches keep one core busy (`CompiledMLP`)."""
-        compiled, optimiser = getattr(self.forward, "compiled", None), self.optimiser
-        plain = samples.rows is None and samples.weights is None and samples.forbidden is None
-        own = type(self) is PPO and type(optimiser) is FlatAdam  # a subclass may have another loss
-        if compiled is None or order is None or not plain or not own or torch.get_num_threads() > 1:
-            return None
-        if self.stops_early or self.process_group is not None or isinstance(rates.learning_rate, Tensor):
-            return None
-        columns = samples.log_probs, samples.advantages, samples.returns, samples.values
-        clip = self.config.value_clip_range
-        measured = compiled.epoch(
-            samples.actions,
-            inputs=samples.inputs.contiguous(),
-            columns=[column.contiguous() for column in columns if column is not None],
-            order=order.contiguous(),
-            rates=(rates.learning_rate, rates.clip_range, rates.entropy_coef, rates.value_coef, rates.max_grad_norm),
-            value_clip=-1.0 if clip is None else clip,
-            normalise=self.normalises_advantages,
-            adam=(optimiser.parameters, optimiser.gradient, optimiser.mean, optimiser.square),
-            betas=(*optimiser.betas, optimiser.epsilon),
-            steps=self._updates,
-        )
-        optimiser.steps += len(order)
-        self._updates += len(order)
-        return measured
+        """As `OnPolicy.update_at_once`, for an `MLP` whose minibatches keep one core busy."""
+        if type(self) is not PPO:
+            return None  # a subclass may have another loss
+        return self.compiled_epoch(samples, rates, order, self.config.value_clip_range)
 
     def _squared_errors(self, values: Tensor, batch: Samples) -> Tensor:
         """Returns squared errors of the values, or where larger of clipped values, float32[B]."""
