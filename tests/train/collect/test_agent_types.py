@@ -18,6 +18,7 @@ from headrace.train import resume
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
+from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
@@ -33,12 +34,16 @@ SHARED: dict[str, Any] = {
 }
 
 
-def plain_loop(collector: Any, rollouts: int) -> dict[str, list[tuple[float, float]]]:
+def tracker_of(policy: Any) -> EpisodeTracker:
+    config = policy.config
+    return EpisodeTracker(config.num_envs, config.stop_episodes, types=tuple(policy.agent_group.types))
+
+
+def plain_loop(collector: Any, tracker: EpisodeTracker, rollouts: int) -> dict[str, list[tuple[float, float]]]:
     """Return and length of each type in every episode, from a twin pool that takes the same actions."""
     config = collector.config
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in TYPES}
     chance = torch.Generator().manual_seed(1)
-    tracker = collector.experiences[0].policy.tracker
     agent_group = collector.experiences[0].agent_group
     with make_pool(config) as twin:
         twin.reset()
@@ -63,14 +68,15 @@ def plain_loop(collector: Any, rollouts: int) -> dict[str, list[tuple[float, flo
 def test_types_are_told_apart_as_in_a_plain_loop(kind: str) -> None:
     config = make_config(TASK, num_envs=6, num_steps=24, seed=3, stop_episodes=1000, **SHARED)
     collector, (policy,) = collecting(kind, config)
-    found = plain_loop(collector, 5)
-    assert policy.tracker.episodes == len(found["runner"]) > 20
-    told = policy.tracker.by_type()
+    tracker = tracker_of(policy)
+    found = plain_loop(collector, tracker, 5)
+    assert tracker.episodes == len(found["runner"]) > 20
+    told = tracker.by_type()
     for name, episodes in found.items():
         np.testing.assert_allclose(told[name], np.mean(episodes, 0), rtol=1e-5)
-    assert told["tagger"][1] == policy.tracker.mean_length() > told["runner"][1] > 0, "runners leave, when caught"
+    assert told["tagger"][1] == tracker.mean_length() > told["runner"][1] > 0, "runners leave, when caught"
     everybody = (2 * told["tagger"][0] + 5 * told["runner"][0]) / 7
-    assert policy.tracker.mean_return() == pytest.approx(everybody, rel=1e-5)
+    assert tracker.mean_return() == pytest.approx(everybody, rel=1e-5)
     collector.pool.close()
 
 
@@ -79,10 +85,11 @@ def test_telling_types_apart_does_not_wait_for_the_device() -> None:
     collector, (policy,) = collecting("static", config)
     collector.draw(torch.Generator())
     collector.collect()
+    tracker = tracker_of(policy)
     with NothingWaits():
         scores = collector.scores_by_type(policy.agent_group)
-        policy.tracker.update(collector.scores(policy.agent_group), collector.ends, scores)
-    assert set(policy.tracker.by_type()) == set(TYPES)
+        tracker.update(collector.scores(policy.agent_group), collector.ends, scores)
+    assert set(tracker.by_type()) == set(TYPES)
     collector.pool.close()
 
 

@@ -19,6 +19,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import training_pool
 from headrace.train.config.settings import make_config
+from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.modules.action_masks import masked
 from headrace.train.storage.samples import Samples, draw_order
 from nightly import rest_nightly
@@ -104,12 +105,13 @@ def test_no_iteration_waits_for_the_device(task):
     generator = torch.Generator().manual_seed(0)
     collector.draw(generator)
     learn(policies, collector.collect(), generator)
+    trackers = [EpisodeTracker(collector.num_envs, 100) for _ in policies]
     with NothingWaits():
         collector.draw(generator)
         learn(policies, collector.collect(), generator)
-        for policy in policies:
-            policy.tracker.update(collector.scores(policy.agent_group), collector.ends)
-    assert all(policy.tracker.episodes > 0 for policy in policies)
+        for policy, tracker in zip(policies, trackers, strict=True):
+            tracker.update(collector.scores(policy.agent_group), collector.ends)
+    assert all(tracker.episodes > 0 for tracker in trackers)
     collector.pool.close()
 
 

@@ -127,7 +127,7 @@ def test_values_are_in_units_of_the_environments_rewards(tmp_path: Path, task: s
     assert abs(deviation - 1) > 0.1
     obs = np.full((1, *(agent.spec.observation.shape or ())), 0.1, np.float32)
     action = torch.from_numpy(agent.act(obs))
-    inputs = agent.policy.inputs(torch.from_numpy(obs))
+    inputs = agent.policy.encoder(torch.from_numpy(obs))
     network, found = agent.policy.network, agent.insight()
     if settings.get("algo") == "td3":
         raw = network.critic(inputs, action / 2).amin()  # whose actions are from -2 to 2
@@ -175,7 +175,7 @@ def test_observations_that_float32_would_round_are_normalised_first(
     obs = np.stack([1_700_000_000 + seconds, seconds], 1).astype(kind)
     acts, distribution = agent.act(obs), agent.policy.distribution
     wanted = ((obs - mean) / deviation).astype(np.float32)
-    inputs = agent.policy.inputs(torch.from_numpy(obs))
+    inputs = agent.policy.encoder(torch.from_numpy(obs))
     assert inputs.dtype == torch.float32 and np.allclose(inputs.numpy(), wanted, atol=1e-5)
     likeliest = distribution.mode(agent.policy.network(torch.from_numpy(wanted))[0])
     assert np.allclose(distribution.to_env(likeliest).numpy(), acts, atol=1e-5)

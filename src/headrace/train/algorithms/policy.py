@@ -12,10 +12,10 @@ from torch import Tensor
 from headrace.errors import StateError
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.settings import Config
-from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.modules.policy_module import PolicyModule
 from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
 
@@ -36,8 +36,7 @@ class Policy:
         value_normaliser: normalises the critic's values; None without normalisation.
         network, forward: the module, and the function to call, which is compiled if the settings require it.
         actor_parameters: the parameters that choose actions, float32[P], as one vector of which they are views.
-        memory_size: columns of a recurrent network's memory; 0 for other networks.
-        tracker: returns and lengths of this policy's episodes.
+        module: what acts, plays and is exported: encoder, network and distribution.
         losses: the last update's statistics; None before the first.
         process_group: the processes that train this policy together with this one; None if it trains alone.
         interrupted: called before each epoch over a rollout; once it returns True, no epoch is begun.
@@ -62,10 +61,8 @@ class Policy:
         columns = config.num_envs * agent_group.width
         self.reward_scaler = self._make_reward_scaler(columns)
         self._build()
-        self.memory_size: int = getattr(self.network, "memory_size", 0)
         self.forward: Any = torch.compile(self.network) if config.compile else self.network
-        self.step: Any = getattr(self.network, "step", None)
-        self.tracker = EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(agent_group.types))
+        self.module = PolicyModule(self.encoder, self.network, self.forward, self.distribution, self.heads, self.worth)
         self.losses: Tensor | None = None
         self.process_group: Collectives | None = None
         self.interrupted: Callable[[], bool] = lambda: False
@@ -180,15 +177,14 @@ class Policy:
         raise NotImplementedError
 
     def state(self) -> dict[str, Tensor]:
-        """Returns the policy's further tensors for a checkpoint: last episodes, reward statistics, losses."""
-        state = checkpoints.prefixed(self.prefix("episodes"), self.tracker.state())
+        """Returns the policy's further tensors for a checkpoint: reward statistics, losses."""
+        state: dict[str, Tensor] = {}
         if self.reward_scaler is not None:
             state |= checkpoints.prefixed(self.prefix("rewards"), self.reward_scaler.state())
         return state if self.losses is None else state | {self.prefix("losses"): self.losses}
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         """Restores the tensors that `state` returned."""
-        self.tracker.load(checkpoints.group(self.prefix("episodes"), saved))
         if self.reward_scaler is not None:
             self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), saved))
         losses = saved.get(self.prefix("losses"))

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.acting import act, outputs
 from headrace.train.collect.outcome import Outcome
 from headrace.train.collect.recurrent_memory import RecurrentMemory
 from headrace.train.collect.rollout_masks import RolloutMasks
@@ -97,7 +96,7 @@ class Experience:
         self.values = rows(steps + 1)
         self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
         self._rows = [self._row(t) for t in range(steps)]
-        size = policy.memory_size
+        size = policy.module.memory_size
         self.memory = RecurrentMemory(steps, self.columns, size, device) if size else None
         self.masks = (
             RolloutMasks(masks, policy.heads, agent_group, device) if policy.heads and masks is not None else None
@@ -125,7 +124,7 @@ class Experience:
         seen, inputs = (row.inputs, None) if self._in_place else (self._seen(t, envs), row.inputs)
         memory = None if self.memory is None else self.memory.before(t, columns)
         closed = None if self.masks is None else self.masks.forbid(t, envs)
-        acted = act(self.policy, seen, inputs, row.noise, memory, closed)
+        acted = self.policy.module.act(seen, inputs, row.noise, memory, closed)
         if self.memory is not None and acted.memory is not None:
             self.memory.values[t + 1, columns] = acted.memory
         if row.params is not None:
@@ -270,7 +269,7 @@ class Experience:
 
     def _value(self, inputs: Tensor, memory: Tensor | None, masks: Tensor | None) -> Tensor:
         closed = None if masks is None else forbidden(masks, self.policy.heads)
-        return outputs(self.policy, inputs, memory, closed)[1]
+        return self.policy.module.outputs(inputs, memory, closed)[1]
 
     def _in_rewards(self, values: Tensor) -> Tensor:
         """Returns the critic's values in units of rewards."""
@@ -300,13 +299,11 @@ class Experience:
         result = values.roll(-1, 0)
         finals = outcome.final_observations
         if finals is not None:
-            shape = (len(finals.t), *self.encoder.shape)
-            inputs = torch.empty(shape, dtype=self.encoder.dtype, device=self.device)
             memory = None
             if self.memory is not None:
                 kept = self.memory.values
                 memory = kept[(finals.t + 1).clamp(max=len(kept) - 1), finals.columns]
             masks = None if self.masks is None else finals.masks
-            last = self._value(self.encoder(finals.observations, inputs), memory, masks)
+            last = self._value(self.encoder(finals.observations.to(self.device)), memory, masks)
             result[finals.t, finals.columns] = self._in_rewards(last)
         return result[:-1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 SMALLEST = 1e-4
 """the smallest standard deviation to divide by"""
@@ -64,7 +64,7 @@ class RunningStatistics:
             tensor.copy_(state[name])
 
 
-class Standardiser:
+class Standardiser(nn.Module):
     """Running statistics of a stream of vectors, or of numbers, as factors to standardise with.
 
     Args:
@@ -76,6 +76,9 @@ class Standardiser:
         mean, scale: the mean, and 1 / the standard deviation, float32, of this shape: 0 and 1 before the first batch.
     """
 
+    mean: Tensor
+    scale: Tensor
+
     def __init__(
         self,
         shape: tuple[int, ...],
@@ -83,9 +86,10 @@ class Standardiser:
         floor: float = 0.0,
         dtype: torch.dtype = torch.float32,
     ):
+        super().__init__()
         self.statistics = RunningStatistics(shape, device)
-        self.mean = torch.zeros(shape, dtype=dtype, device=device)
-        self.scale = torch.ones(shape, device=device)
+        self.register_buffer("mean", torch.zeros(shape, dtype=dtype, device=device))
+        self.register_buffer("scale", torch.ones(shape, device=device))
         self._least = max(floor, SMALLEST) ** 2
 
     def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
@@ -139,9 +143,10 @@ class ObservationNormaliser(Standardiser):
     ):
         super().__init__((size,), device, floor, dtype)
 
-    def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Writes normalised observations [B, size] to ``out``, float32, and returns it."""
-        return torch.sub(observations, self.mean, out=out).mul_(self.scale).clamp_(-10.0, 10.0)
+    def forward(self, observations: Tensor, out: Tensor | None = None) -> Tensor:
+        """Writes normalised observations [B, size] to ``out``, float32, by default new memory, and returns it."""
+        centred = torch.sub(observations, self.mean, out=out).to(torch.float32)
+        return centred.mul_(self.scale).clamp_(-10.0, 10.0)
 
 
 class ValueNormaliser(Standardiser):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.normalisation import ObservationNormaliser
 
 
-class InputEncoder:
+class InputEncoder(nn.Module):
     """A function from observations to inputs: images unchanged, others flattened to float32[B, D] and normalised.
 
     Args:
@@ -26,6 +26,7 @@ class InputEncoder:
     def __init__(
         self, space: gym.Space, device: torch.device, network: str = "auto", normalise: bool = False, floor: float = 0.0
     ):
+        super().__init__()
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
             raise OptionError(f"there is no network for the observation space {space}")
         self.image = uses_images(network, space)
@@ -39,18 +40,26 @@ class InputEncoder:
         plain = not self.image and not self.categories and space.dtype == np.float32 and len(space.shape or ()) == 1
         self.is_identity = (self.image or plain) and self.normaliser is None
 
-    def __call__(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Encodes observations [B, …] into ``out`` [B, *shape], and returns the inputs."""
+    def forward(self, observations: Tensor, out: Tensor | None = None) -> Tensor:
+        """Encodes observations [B, …] into ``out`` [B, *shape], by default new memory, and returns the inputs.
+
+        Without ``out``, observations that are inputs already are returned, and inputs are on the observations' device.
+        """
         if self.normaliser is None:
             return self.plain(observations, out)
-        return self.normaliser(observations.to(out.device, self.raw_dtype).view(out.shape), out)
+        raw = observations.to(self.raw_dtype) if out is None else observations.to(out.device, self.raw_dtype)
+        return self.normaliser(raw.reshape(-1, *self.shape), out)
 
-    def plain(self, observations: Tensor, out: Tensor) -> Tensor:
-        """Encodes observations [B, …] into ``out`` [B, *shape] without normalisation, and returns the inputs."""
+    def plain(self, observations: Tensor, out: Tensor | None = None) -> Tensor:
+        """Encodes observations as `forward`, but without normalisation."""
         if self.categories:
-            rows = observations.to(out.device, torch.int64).unsqueeze(1) - self.first
-            return out.zero_().scatter_(1, rows, 1.0)
-        return out.copy_(observations.view(out.shape), non_blocking=True)
+            rows = observations.to(torch.int64) if out is None else observations.to(out.device, torch.int64)
+            if out is None:
+                out = rows.new_empty((rows.shape[0], self.categories), dtype=self.dtype)
+            return out.zero_().scatter_(1, rows.unsqueeze(1) - self.first, 1.0)
+        if out is not None:
+            return out.copy_(observations.view(out.shape), non_blocking=True)
+        return observations if self.image else observations.to(self.dtype).reshape(-1, *self.shape)
 
 
 def raw_dtype_of(space: gym.Space, normalise: bool) -> torch.dtype:

@@ -16,13 +16,12 @@ from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import mapped
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, forbidden
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
+from headrace.train.modules.policy_module import Acted, PolicyModule
 from headrace.train.play.insight import Insight, insight
-from headrace.train.play.module import PolicyModule
 from headrace.train.play.observation_batches import batched
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
@@ -58,11 +57,11 @@ class Agent:
     @property
     def policy(self) -> PolicyModule:
         """The policy as a `torch.nn.Module`; the first of several policies, see `policy_named`."""
-        return self._played[0].module
+        return self._played[0].policy.module
 
     def policy_named(self, name: str) -> PolicyModule:
         """Returns a policy by its name as a `torch.nn.Module`; raises `OptionError` if there is none of this name."""
-        return self.played_policy(name).module
+        return self.played_policy(name).policy.module
 
     def played_policy(self, name: str) -> PlayedPolicy:
         """Returns one of several policies with its agents; raises `OptionError` if there is none of this name."""
@@ -148,12 +147,11 @@ class Agent:
 
 
 class PlayedPolicy:
-    """One policy of a checkpoint.
+    """One policy of a checkpoint, with what it remembers of the episodes that it plays.
 
     Attributes:
         agent_group: the agents that the policy controls.
         policy: the policy of the run.
-        module: the policy as a `torch.nn.Module`.
     """
 
     def __init__(self, config: Config, name: str, agent_group: AgentGroup, point: Checkpoint):
@@ -161,11 +159,9 @@ class PlayedPolicy:
         config = dataclasses.replace(config, compile=False, frozen=True)
         policy = make_policy(name, config, agent_group, torch.device("cpu"))
         policy.load_model(point.model)
-        self.agent_group, self.policy, self.distribution = agent_group, policy, policy.distribution
-        self.heads = policy.heads
-        self.module = PolicyModule(policy).requires_grad_(False).eval()
+        policy.module.requires_grad_(False).eval()
+        self.agent_group, self.policy = agent_group, policy
         self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
-        self._inputs: torch.Tensor | None = None
         self._acted: Acted | None = None
 
     def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
@@ -176,31 +172,29 @@ class PlayedPolicy:
             generator: the source of samples; None for the most likely actions.
             mask: the action masks, [B, K]; None without masks.
         """
-        seen = torch.from_numpy(np.ascontiguousarray(observations))
-        if self.policy.memory_size:
+        seen, module = torch.from_numpy(np.ascontiguousarray(observations)), self.policy.module
+        if module.memory_size:
             self._remember(len(seen))
         closed = noise = None
-        if self.heads:
-            closed = forbidden(self._masks(mask, len(seen)), self.heads)
+        if module.heads:
+            closed = forbidden(self._masks(mask, len(seen)), module.heads)
         if generator is not None:
-            noise = self.distribution.draw(torch.empty(len(seen), self.distribution.noise_size), generator)
-        inputs = buffer(self.policy, len(seen))
-        acted = self._acted = act(self.policy, seen, inputs, noise, self.memory, closed)
-        self._inputs = seen if inputs is None else inputs
+            noise = module.distribution.draw(torch.empty(len(seen), module.distribution.noise_size), generator)
+        acted = self._acted = module.act(seen, None, noise, self.memory, closed)
         self.memory = acted.memory
-        return self.distribution.to_env(acted.actions).numpy()
+        return module.distribution.to_env(acted.actions).numpy()
 
     def insight(self, row: int) -> Insight:
         """Returns the network's outputs for the last observation of a row, as `Agent.insight`."""
-        if self._acted is None or self._inputs is None:
+        if self._acted is None:
             raise StateError("the agent has not acted yet")
         column = slice(row * self.agent_group.width, row * self.agent_group.width + 1)
-        return insight(self.policy, self._inputs[column], self._acted, column)
+        return insight(self.policy, self._acted, column)
 
     def _remember(self, rows: int) -> None:
         """Allocates recurrent memory for ``rows`` rows."""
         if self.memory is None:
-            self.memory = torch.zeros(rows, self.policy.memory_size)
+            self.memory = torch.zeros(rows, self.policy.module.memory_size)
         elif len(self.memory) != rows:
             each = self.agent_group.width
             raise OptionError(
@@ -211,8 +205,8 @@ class PlayedPolicy:
     def _masks(self, mask: np.ndarray | None, rows: int) -> torch.Tensor:
         if mask is None:
             raise OptionError(f"this agent learnt with action masks: give it info[{MASK!r}], too")
-        if mask.ndim != 2 or len(mask) != rows or mask.shape[1] < sum(self.heads):
-            wanted = f"a row of {sum(self.heads)} for each of {rows}"
+        if mask.ndim != 2 or len(mask) != rows or mask.shape[1] < sum(self.policy.heads):
+            wanted = f"a row of {sum(self.policy.heads)} for each of {rows}"
             raise OptionError(f"action_mask has shape {mask.shape}; this policy needs {wanted}")
         return torch.from_numpy(np.ascontiguousarray(mask))
 

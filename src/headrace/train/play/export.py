@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.cnn import NatureTrunk
+from headrace.train.modules.policy_module import PolicyModule
 from headrace.train.play.agent import Agent, PlayedPolicy
-from headrace.train.play.module import PolicyModule
 from headrace.train.runs.writing import writing
 from headrace.version import __version__
 
@@ -104,9 +104,9 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     played = agent.played_policy(agent.policies[0].name if policy is None else policy)
     inputs, outputs = _arrays(played)
     examples = _examples(played, inputs, 2)
-    deployed = _Deployed(played.module, getattr(torch, outputs[0].dtype)).eval()
+    deployed = _Deployed(played.policy.module, getattr(torch, outputs[0].dtype)).eval()
     facts = _facts(agent, played, inputs, outputs)
-    with _quiet(), _in_float32(played.module), torch.no_grad():
+    with _quiet(), _in_float32(played.policy.module), torch.no_grad():
         if path.suffix == ".pt":
             _write_script(path, deployed, examples, facts)
             difference = _compare(torch.jit.load(str(path)), deployed, _examples(played, inputs, ROWS))
@@ -121,15 +121,15 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
 
 
 def _arrays(played: PlayedPolicy) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    group, module = played.agent_group, played.module
+    group, module = played.agent_group, played.policy.module
     seen, done = group.observation, group.action
     memory = (module.memory_size,) if module.memory_size else None
     inputs = [Array("observation", str(np.dtype(seen.dtype)), tuple(seen.shape or ()), "as the environment gives it")]
     if memory:
         inputs.append(Array("memory", "float32", memory, "zeros at the start of an episode"))
-    if played.heads:
-        inputs.append(Array(MASK, "int8", (sum(played.heads),), f"info[{MASK!r}]; 0 for forbidden actions"))
-    size = played.distribution.size
+    if module.heads:
+        inputs.append(Array(MASK, "int8", (sum(module.heads),), f"info[{MASK!r}]; 0 for forbidden actions"))
+    size = module.distribution.size
     outputs = [
         Array("action", str(np.dtype(done.dtype)), tuple(done.shape or ()), "the most likely, for env.step"),
         Array("parameters", "float32", (size,), "logits or values of actions; or means, and log standard deviations"),

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.acting import Acted
 from headrace.train.modules.action_masks import NEVER
 from headrace.train.modules.distributions import Categorical, MultiCategorical
 from headrace.train.modules.exploration import EpsilonGreedy
+from headrace.train.modules.policy_module import Acted
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,10 @@ class Insight:
     actions: list[float]
 
 
-def insight(policy: Policy, inputs: Tensor, acted: Acted, rows: slice) -> Insight:
-    """Returns the insight of a single row.
-
-    Args:
-        inputs: its network's inputs of this row, [1, …].
-    """
-    params, actions, distribution = acted.params[rows], acted.actions[rows], policy.distribution
+def insight(policy: Policy, acted: Acted, rows: slice) -> Insight:
+    """Returns the insight of a single row, of length 1."""
+    inputs, params, actions = acted.inputs[rows], acted.params[rows], acted.actions[rows]
+    distribution = policy.distribution
     if isinstance(distribution, EpsilonGreedy):
         known = policy.in_rewards(params[0])
         values = known.masked_fill(params[0] < NEVER / 2, -math.inf).tolist()

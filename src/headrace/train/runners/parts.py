@@ -19,6 +19,7 @@ from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
+from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.play.judging import Judged
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import Kind
@@ -67,6 +68,7 @@ class Source(Protocol):
         speeds_name: the name of ``speeds`` in a line of metrics.
         steps: agent steps of the run so far, in all environments together.
         news: what has happened since it was last read, oldest first.
+        trackers: returns and lengths of the episodes of each policy.
         evaluation: the evaluator's last result, with ``return`` and ``step``; empty without one.
         saves_environments: whether checkpoints hold environments' states, so that a resumed run continues their
             episodes.
@@ -74,6 +76,7 @@ class Source(Protocol):
 
     speeds_name: str
     policies: Sequence[Policy]
+    trackers: Sequence[EpisodeTracker]
     steps: int
     news: deque[News]
     evaluation: Mapping[str, float] = {}

@@ -26,6 +26,7 @@ from headrace.train.collect.self_play import SelfPlay
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.collect.steps import make_replay, replays_steps
 from headrace.train.config.settings import Config
+from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.logging.timer import Timer
 from headrace.train.modules.graphs import Graph
@@ -64,6 +65,10 @@ class PoolSource(Source):
         self.options = options_at(config, step)
         self.pool: Any = training_pool(self._present)
         self.policies = make_policies(config, self.pool, device)
+        self.trackers = [
+            EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(policy.agent_group.types))
+            for policy in self.policies
+        ]
         self.replay = make_replay(config, sum(self.policies[0].heads)) if replays_steps(config) else None
         self._collect_with_pool()
         self.generator = torch.Generator("cpu" if config.host_random else device).manual_seed(config.seed)
@@ -103,8 +108,8 @@ class PoolSource(Source):
         except ActionError:  # which may be due to an observation that is not finite
             self.check_finite()
             raise
-        for policy in self.policies:
-            policy.tracker.forget_summary()
+        for tracker in self.trackers:
+            tracker.forget_summary()
         if self.collector.storage.type == "cpu":
             check_rewards(self.collector.rewards, self.when())
         taken, config = self.collector.taken, self.config
@@ -115,14 +120,14 @@ class PoolSource(Source):
 
     def _collect_and_track(self) -> list[Any]:
         rollouts, ends = self.collector.collect(), self.collector.ends
-        for policy in self.policies:
+        for policy, tracker in zip(self.policies, self.trackers, strict=True):
             agent_group = policy.agent_group
             scores, by_type = self.collector.scores(agent_group), self.collector.scores_by_type(agent_group)
-            policy.tracker.update(scores, ends, by_type, self.collector.taken)
+            tracker.update(scores, ends, by_type, self.collector.taken)
         return rollouts
 
     def advance(self) -> None:
-        self.group.merge(self.policies)
+        self.group.merge(self.policies, self.trackers)
         self.steps += self.taken
         if options_at(self.config, self.steps) != self.options:
             self._next_stage()
@@ -148,7 +153,7 @@ class PoolSource(Source):
     # -- for reporting ---------------------------------------------------------------------------
 
     def score(self) -> Scored | None:
-        tracker = self.policies[0].tracker
+        tracker = self.trackers[0]
         mean = tracker.mean_return()
         return (
             None
@@ -175,7 +180,8 @@ class PoolSource(Source):
         }
         steps = self.steps - first
         speeds = {name: steps / spent if steps and spent > 0 else None for name, spent in passed.items()}
-        entries = {policy.name: _entry_of(policy, self.steps) for policy in self.policies if policy.name}
+        known = zip(self.policies, self.trackers, strict=True)
+        entries = {policy.name: _entry_of(policy, tracker, self.steps) for policy, tracker in known if policy.name}
         for policy in self.policies:
             if policy.config.copies:
                 entries[policy.name]["version"] = self.self_play.version(policy.name)
@@ -187,6 +193,8 @@ class PoolSource(Source):
         state = self._environments()
         for experience in self.collector.experiences:
             state |= experience.state()
+        for policy, tracker in zip(self.policies, self.trackers, strict=True):
+            state |= checkpoints.prefixed(policy.prefix("episodes"), tracker.state())
         return state | self.collector.state() | self.self_play.state() | {"generator": self.generator.get_state()}
 
     def _environments(self) -> dict[str, Tensor]:
@@ -217,6 +225,8 @@ class PoolSource(Source):
             )
         for experience in self.collector.experiences:
             experience.load_state(saved)
+        for policy, tracker in zip(self.policies, self.trackers, strict=True):
+            tracker.load(checkpoints.group(policy.prefix("episodes"), saved))
         self.self_play.load_state(saved)
         self.generator.set_state(saved["generator"])
         if continues and "environments" in saved:
@@ -232,14 +242,14 @@ class PoolSource(Source):
         self.collector.start()
         for experience in self.collector.experiences:
             experience.begin_anew()
-            experience.policy.tracker.begin_anew()
+        for tracker in self.trackers:
+            tracker.begin_anew()
 
     def close(self) -> None:
         self.pool.close()
 
 
-def _entry_of(policy: Policy, step: int) -> dict[str, Any]:
-    tracker = policy.tracker
+def _entry_of(policy: Policy, tracker: EpisodeTracker, step: int) -> dict[str, Any]:
     entry = {"return": tracker.mean_return(), "length": tracker.mean_length(), "loss": policy.reported(step)}
     if tracker.types:
         entry["types"] = {name: {"return": r, "length": n} for name, (r, n) in tracker.by_type().items()}

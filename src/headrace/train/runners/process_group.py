@@ -29,6 +29,7 @@ from headrace.train.runs.checkpoint import Checkpoint
 if TYPE_CHECKING:
     from headrace.train.algorithms.policy import Policy
     from headrace.train.collect.rollout_buffer import Experience
+    from headrace.train.logging.episode_tracker import EpisodeTracker
 
 
 class ProcessGroup:
@@ -124,17 +125,18 @@ class ProcessGroup:
         dist.all_gather(every, values)
         return torch.stack(every)
 
-    def merge(self, policies: Iterable[Policy]) -> None:
+    def merge(self, policies: Iterable[Policy], trackers: Iterable[EpisodeTracker]) -> None:
         """Sums up episodes and averages losses after a rollout, so that all processes make the same decisions.
 
         Buffers of networks, such as the statistics of a batch normalisation, become those of the first process.
         """
         if self.size == 1:
             return
-        for policy in policies:
-            totals = policy.tracker.totals()
+        for tracker in trackers:
+            totals = tracker.totals()
             dist.all_reduce(totals)
-            policy.tracker.share(totals)
+            tracker.share(totals)
+        for policy in policies:
             if policy.losses is not None:
                 losses = policy.losses / self.size
                 dist.all_reduce(losses)

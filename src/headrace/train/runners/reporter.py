@@ -14,6 +14,7 @@ from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
+from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_statistics
 from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.loggers import make_loggers
@@ -101,7 +102,7 @@ class Reporter:
 
     def end(self, reason: Reason, by_callback: bool) -> None:
         """Logs the end of the run, unless it is the last event already."""
-        mean, goal = self.source.policies[0].tracker.mean_return(), self.config.stop_at_return
+        mean, goal = self.source.trackers[0].mean_return(), self.config.stop_at_return
         texts = {
             "solved": f"mean return {mean or 0:.1f} reached the goal of {goal or 0:g}",
             "finished": "all steps done",
@@ -127,7 +128,7 @@ class Reporter:
         Raises:
             NotFiniteError: a loss or a mean return is not finite.
         """
-        state, policy = self.state, self.source.policies[0]
+        state, policy, tracker = self.state, self.source.policies[0], self.source.trackers[0]
         self.check()
         own = self.group.gather_objects(self._own()) if self.group.size > 1 else []
         ranks = {"ranks": {str(rank): told for rank, told in enumerate(own)}} if own else {}
@@ -136,9 +137,9 @@ class Reporter:
         return {
             "step": state.step,
             **figures.counts,
-            "episodes": policy.tracker.episodes,
-            "return": policy.tracker.mean_return(),
-            "length": policy.tracker.mean_length(),
+            "episodes": tracker.episodes,
+            "return": tracker.mean_return(),
+            "length": tracker.mean_length(),
             "loss": policy.reported(state.step),
             **figures.details,
             "time": self._time(figures) | ranks,
@@ -172,8 +173,8 @@ class Reporter:
 
         The error names the environment if a reward or an observation of the last rollout is not finite.
         """
-        for policy in self.source.policies:
-            mean = policy.tracker.mean_return() if returns else None
+        for policy, tracker in zip(self.source.policies, self.source.trackers, strict=True):
+            mean = tracker.mean_return() if returns else None
             statistics = policy.last_losses() | ({} if mean is None else {"return": mean})
             if not all(map(math.isfinite, statistics.values())):
                 self.source.check_finite()
@@ -182,15 +183,15 @@ class Reporter:
     # -- dashboard and page ----------------------------------------------------------------------
 
     def progress(self) -> Progress:
-        state, policies, figures = self.state, self.source.policies, self.figures()
+        state, figures = self.state, self.figures()
         return Progress(
             config=self.config,
             folder=self.run.path,
             metrics_file=self.run.metrics_file,
             step=state.step,
             seconds=state.seconds,
-            episodes=policies[0].tracker.episodes,
-            policies=tuple(map(_progress_of, policies)),
+            episodes=self.source.trackers[0].episodes,
+            policies=tuple(map(_progress_of, self.source.policies, self.source.trackers)),
             evaluation=self.source.evaluation,
             split=figures.split,
             speeds=figures.speeds,
@@ -216,7 +217,6 @@ class Reporter:
             self._live.close()
 
 
-def _progress_of(policy: Policy) -> PolicyProgress:
-    tracker = policy.tracker
+def _progress_of(policy: Policy, tracker: EpisodeTracker) -> PolicyProgress:
     types = tracker.by_type()
     return PolicyProgress(policy.name, tracker.mean_return(), tracker.mean_length(), types, policy.last_losses())

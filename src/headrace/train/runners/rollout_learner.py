@@ -42,7 +42,7 @@ class RolloutLearner(Learner):
     """
 
     def __init__(self, config: Config, policy: OnPolicy, weights: WeightBuffer):
-        if policy.memory_size:
+        if policy.module.memory_size:
             raise OptionError("a recurrent network is for samplers=0: workers do not hand its memory on")
         self.config, self.policy, self.weights = config, policy, weights
         self.device, self._encoder, self._policy_copy = policy.device, policy.encoder, PolicyCopy(policy)

@@ -190,7 +190,7 @@ class Saver:
                     return last, known
             except Exception as error:  # of the environment: the run is saved
                 self.reporter.remark(f"the last weights were not evaluated: {one_line(error)}")
-        tracker = self.source.policies[0].tracker
+        tracker = self.source.trackers[0]
         mean = tracker.mean_return()
         return None if mean is None else judged("training", mean, tracker.counted), known
 

@@ -78,7 +78,7 @@ class Trainer:
         self.saver = Saver(config, run, parts, self.reporter, self.callbacks.note_checkpoint)
         if resume is not None:
             self.saver.load(resume)
-        group.merge(self.policies)
+        group.merge(self.policies, source.trackers)
         self._looked_at, self._seen_solved = float("-inf"), False
         self._evaluation = source.evaluation
 
@@ -230,7 +230,7 @@ class Trainer:
     @property
     def tracker(self) -> EpisodeTracker:
         """The episodes of the first policy, whose returns are those of the run."""
-        return self.policies[0].tracker
+        return self.source.trackers[0]
 
     def set_rates(self, values: Mapping[str, float]) -> None:
         """Sets settings that may have a schedule to these values, from the next update on; see `Training.set`."""

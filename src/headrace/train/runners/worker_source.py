@@ -69,7 +69,7 @@ class WorkerSource(Source):
         self.config, self.run, self.policies = config, run, [policy]
         self.memory, self.weights, self.counters, self.exchange = memory, weights, counters, exchange
         self.steps, self.news = 0, deque[News]()
-        self.tracker = policy.tracker = EpisodeTracker(1, config.stop_episodes)
+        self.trackers = [EpisodeTracker(1, config.stop_episodes)]
         self.policy_copy = PolicyCopy(policy)
         self.evaluations = self.policy_copy.buffer(len(evaluator.RESULTS))
         self._evaluated = torch.zeros_like(self.policy_copy.vector, device="cpu"), self.policy_copy.known()
@@ -145,7 +145,7 @@ class WorkerSource(Source):
         self._throughput.note(self.steps)
         ended = self.counters.new_episodes()
         if len(ended.returns):
-            self.tracker.add(*map(torch.from_numpy, ended))
+            self.trackers[0].add(*map(torch.from_numpy, ended))
         vector, known = self._evaluated
         found = torch.zeros(len(evaluator.RESULTS) + len(known), dtype=torch.float64)
         if self.evaluations.read(vector, found) is not None:
@@ -198,10 +198,10 @@ class WorkerSource(Source):
 
     def state(self) -> dict[str, Tensor]:
         """Returns the last episodes; samplers begin new ones when the run is resumed."""
-        return checkpoints.prefixed("episodes", self.tracker.state())
+        return checkpoints.prefixed("episodes", self.trackers[0].state())
 
     def load(self, point: Checkpoint, continues: bool) -> None:
-        self.tracker.load(checkpoints.group("episodes", point.state))
+        self.trackers[0].load(checkpoints.group("episodes", point.state))
         self.steps = point.counters["step"]
         self.counters.begin(self.steps)
 

@@ -62,14 +62,10 @@ def normalised(some: Transitions, encoder: InputEncoder, scaler: RewardScaler | 
     Args:
         scaler: scales rewards; None without scaling.
     """
-    normaliser = encoder.normaliser
     if not encoder.image and some.inputs.shape[1:] != encoder.shape:
-        out = torch.empty(2, len(some.inputs), *encoder.shape, device=some.rewards.device)
-        inputs, next_observations = map(encoder.plain, (some.inputs, some.next_observations), out)
+        inputs, next_observations = map(encoder.plain, (some.inputs, some.next_observations))
         some = some._replace(inputs=inputs, next_observations=next_observations)
-    if normaliser is not None:
-        inputs, next_observations = (
-            normaliser(x, torch.empty_like(x, dtype=torch.float32)) for x in (some.inputs, some.next_observations)
-        )
+    if encoder.normaliser is not None:
+        inputs, next_observations = map(encoder.normaliser, (some.inputs, some.next_observations))
         some = some._replace(inputs=inputs, next_observations=next_observations)
     return some if scaler is None else some._replace(rewards=scaler.scaled(some.rewards, steps))

@@ -18,10 +18,10 @@ from headrace.machine import usable_cores
 from headrace.pool.seeds import seed_globals
 from headrace.pool.spec import AutoresetMode
 from headrace.pool.views.make import make
-from headrace.train.collect.acting import Acted, act, buffer
 from headrace.train.collect.curriculum import options_at
 from headrace.train.collect.setup import rewarded
 from headrace.train.config.settings import Config
+from headrace.train.modules.policy_module import Acted
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.workers.policy_copy import PolicyCopy, frozen_policy
@@ -58,7 +58,6 @@ class Sampler(ABC):
         self._stage = options_at(config, int(counters.begun[0]))
         self.pool = self._make_pool(seed)
         self._generator = torch.Generator().manual_seed(seed)
-        self._inputs = buffer(self.policy, rows)
         self._noise = torch.empty(rows, self.distribution.noise_size)
         self._returns, self._lengths = np.zeros(rows), np.zeros(rows, np.int64)
         self._policy_copy, self._version = PolicyCopy(self.policy), 0
@@ -95,7 +94,7 @@ class Sampler(ABC):
     def _choose(self, observations: Tensor, closed: Tensor | None = None) -> Acted:
         """Returns the policy's actions for observations, sampled from those that are not ``closed``, bool[N, K]."""
         noise = self.policy.draw(self._noise, self._generator)
-        return act(self.policy, observations, self._inputs, noise, forbidden=closed)
+        return self.policy.module.act(observations, noise=noise, forbidden=closed)
 
     def _count(self, rewards: np.ndarray, steps: np.ndarray | int, ends: np.ndarray) -> None:
         """Adds a step's rewards to the episodes' returns and its steps to their lengths; reports those that ended."""
