@@ -42,5 +42,5 @@ def test_old_runs_are_resumed(run: Path):
     assert result.reason == "finished" and result.steps == 960
     after = read_metrics(run / "metrics.jsonl")
     assert after[: len(before)] == before and after[-1]["step"] == 960
-    assert after[-1]["episodes"] > before[-1]["episodes"] > 0
+    assert after[-1]["episodes"] > before[-1]["episodes"]
     assert not [event for event in read_events(run / "events.jsonl") if event.kind == "warning"]
