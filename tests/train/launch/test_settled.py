@@ -148,3 +148,15 @@ def test_a_physics_that_was_asked_for_stays(cores: Any) -> None:
     asked = resolved(make_config(ROBOT, env_options={"physics": lanes.MUJOCO}))
     assert asked.env_options["physics"] == lanes.MUJOCO
     assert "physics" not in resolved(make_config("CartPole-v1")).env_options
+
+
+def test_observations_of_several_parts_are_learnt_from_as_one_array(tmp_path: Path) -> None:
+    request = check_request(REACH, {})
+    assert request.config.env_options == {"flat_observation": True}
+    assert any("as one array" in words for words in request.remarks)
+    assert not any("as one array" in words for words in check_request("CartPole-v1", {}).remarks)
+    for _ in range(2):  # the second goes on with the first
+        train(REACH, run_dir=tmp_path, total_steps=64, resume=True, **BRIEF)
+    assert env_options(tmp_path) == {"flat_observation": True}
+    with pytest.raises(OptionError, match="no network for the observation space Dict"):
+        train(REACH, run_dir=tmp_path / "parts", total_steps=64, env_options={"flat_observation": False}, **BRIEF)

@@ -175,7 +175,7 @@ def test_a_sampler_writes_what_happened(tmp_path):
     ],
 )
 def test_all_kinds_of_observations_are_learnt_from(tmp_path, task, settings):
-    trainer = begun(tmp_path, task, **settings)
+    trainer = begun(tmp_path, task, algo="ppo", **settings)
     try:
         sampler = sampler_of(trainer)
         for _ in range(2):

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
+
 from headrace.errors import OptionError
 from headrace.train.config.fields import CONTINUOUS
 from headrace.train.config.recipes import preset_of, recipe_of
@@ -17,6 +19,11 @@ from headrace.train.config.usage import PolicyCase, check_learns, check_used, le
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
+
+PHYSICS = "physics"
+"""the option of a MuJoCo task that says what steps it"""
+FLAT = "flat_observation"
+"""the option with which a task's observations of several parts are one array"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     requested = make_config(task, **overrides)
     check_launcher(requested)
     config = resolved(requested)
+    flat = FLAT in config.env_options.keys() - requested.env_options.keys()
     # in words, why an algorithm with a replay has no samplers; None if it has some, or never has any
     why = why_no_samplers(config) if requested.samplers < 0 and isinstance(config, ReplayConfig) else None
     cases = _check_task(config)
@@ -53,6 +61,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     check_learns(config, overrides, cases, why)
     remarks = [*_on_presets(config, overrides, cases, why), *map(learns_nothing, cases.values())]
     remarks.append(_decided_by_cores(requested, config))
+    remarks.append(f"learns from the parts of an observation as one array ({FLAT}=True)" if flat else None)
     if "algo" not in overrides:
         remarks.insert(0, _chosen(config, overrides, cases))
     return Request(config, cases, tuple(filter(None, remarks)))
@@ -90,7 +99,8 @@ def resolved(config: Config) -> Config:
     from headrace.machine import usable_cores
     from headrace.pool.registry import build_task
 
-    config = with_physics(config, build_task(config.task, **config.env_options).spec.options)
+    config = _with_flat_observation(config)
+    config = with_options(config, build_task(config.task, **config.env_options).spec.options, PHYSICS)
     decided: dict[str, Any] = {}
     if config.deterministic:
         decided["torch_threads"] = config.torch_threads or 1  # results must not depend on the number of cores
@@ -102,12 +112,25 @@ def resolved(config: Config) -> Config:
     return dataclasses.replace(config, **decided)
 
 
-def with_physics(config: Config, options: Mapping[str, Any]) -> Config:
-    """Returns settings with the physics among these options of the task, if any, where they name none themselves."""
-    from headrace.pool.executors.mujoco.lanes import PHYSICS
-
-    chosen = {PHYSICS: options[PHYSICS]} if PHYSICS in options else {}
+def with_options(config: Config, options: Mapping[str, Any], *names: str) -> Config:
+    """Returns settings with those of these options of the task that are named, where they have none of that name."""
+    chosen = {name: options[name] for name in names if name in options}
     return dataclasses.replace(config, env_options=chosen | config.env_options)
+
+
+def _with_flat_observation(config: Config) -> Config:
+    """Returns settings with one array of numbers as observation, where the task's is none and nobody chose."""
+    from headrace.pool.registry import build_task
+
+    spec = build_task(config.task, **config.env_options).spec
+    if FLAT in config.env_options or spec.agents or isinstance(spec.observation, gym.spaces.Box | gym.spaces.Discrete):
+        return config
+    flat = dataclasses.replace(config, env_options={**config.env_options, FLAT: True})
+    try:
+        build_task(flat.task, **flat.env_options)
+    except OptionError:  # such as no array of it: what follows names the space
+        return config
+    return flat
 
 
 def why_no_samplers(config: Config) -> str | None:

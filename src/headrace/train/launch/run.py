@@ -14,7 +14,15 @@ from headrace.train.config import user_objects
 from headrace.train.config.checks import check_task
 from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config, make_config
-from headrace.train.launch.checks import check_cluster, check_launcher, check_request, preload_workers, with_physics
+from headrace.train.launch.checks import (
+    FLAT,
+    PHYSICS,
+    check_cluster,
+    check_launcher,
+    check_request,
+    preload_workers,
+    with_options,
+)
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
@@ -108,7 +116,7 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
     asked = make_config(task, **{"algo": begun.algo, "preset": begun.preset, **overrides})
     code.remember(vars(asked))
     _, config = RunFolder.open(run_dir, trust=options.trust, training=True)
-    asked = with_physics(asked, config.env_options)  # which the run keeps, where nobody asks for another
+    asked = with_options(asked, config.env_options, PHYSICS, FLAT)  # the run keeps what was decided for it
     changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
     return resume_run(run_dir, changes, options)
 

@@ -28,7 +28,10 @@ class InputEncoder(nn.Module):
     ):
         super().__init__()
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
-            raise OptionError(f"there is no network for the observation space {space}")
+            raise OptionError(
+                f"there is no network for the observation space {space}: the option flat_observation=True makes one "
+                "array of arrays, categories and texts, a gymnasium.ObservationWrapper one of anything"
+            )
         self.image = uses_images(network, space)
         self.categories = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
         self.first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0

@@ -28,6 +28,7 @@ from gymnasium.envs.registration import EnvCreator, EnvSpec, load_env_creator
 from headrace.errors import OptionError
 from headrace.pool import by_value
 from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
+from headrace.pool.executors.processes.flat_observation import flattened
 from headrace.pool.executors.processes.parallel import ParallelGame, check_new, environments, is_parallel
 from headrace.pool.goals import Goals, goals_of
 from headrace.pool.infos import OURS
@@ -271,10 +272,10 @@ def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
 
     def flat(env_id: int) -> Any:
         env = make(env_id)
-        space = env.observation_space
-        if isinstance(env, ParallelGame) or not space.is_np_flattenable:
-            raise OptionError(f"{name} cannot have flat_observation=True: there is no one array of {space}")
-        return gym.wrappers.FlattenObservation(env)
+        try:
+            return flattened(env)
+        except OptionError as why:
+            raise OptionError(f"{name} cannot have flat_observation=True: {why}") from None
 
     return flat
 
