@@ -39,7 +39,7 @@ def flattened(env: Any) -> gym.Env:
     low, high = (np.concatenate([getattr(box, name) for box in boxes]) for name in ("low", "high"))
 
     def flat(observation: Any) -> np.ndarray:
-        rows = [
+        rows: list[Any] = [
             words_of(at(observation, path)) if path in texts else gym.spaces.flatten(leaf, at(observation, path))
             for path, leaf in parts.items()
         ]
