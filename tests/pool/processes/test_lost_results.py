@@ -191,10 +191,10 @@ def test_empty_observations_and_half_precision_actions(space: gym.Space, nothing
 
 def test_an_unknown_name_in_a_file_lists_the_environments_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "games_of_mine.py"
-    path.write_text("import gymnasium as gym\n\nclass Climb(gym.Env):\n    pass\n\ndef make_fall():\n    pass\n")
+    path.write_text("import gymnasium as gym\n\nclass Climb(gym.Env):\n    pass\n\nclass Fall(gym.Env):\n    pass\n")
     with pytest.raises(UnknownTaskError, match=rf"say {path}:Climb$"):
         headrace.make(f"{path}:Clim")
-    with pytest.raises(UnknownTaskError, match=rf"say {path}:Climb, {path}:make_fall$"):
+    with pytest.raises(UnknownTaskError, match=rf"say {path}:Climb, {path}:Fall$"):
         headrace.make(str(path))
 
 

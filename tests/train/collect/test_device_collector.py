@@ -29,7 +29,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {"env_options": {"max_episode_steps": 11}},
     "Pendulum-v1": {"env_options": {"max_episode_steps": 20}, "normalise_observations": True, "normalise_values": True},
     "FrozenLake-v1": {"network": "gru", "hidden": (8,), "env_options": {"max_episode_steps": 5}},
-    "MinAtar-Breakout-v1": {"env_options": {"max_episode_steps": 9}},
+    "MinAtar-Breakout-v1": {"algo": "ppo", "env_options": {"max_episode_steps": 9}},
     "TagGridWorld-v0": {"network": "gru", "hidden": (8, 8), "env_options": {"num_taggers": 4, "max_episode_steps": 9}},
     "TagContinuous-v0": {"env_options": {"num_taggers": 2, "num_runners": 5, "max_episode_steps": 10}},
     "TestRing-v0": {"env_options": {"max_episode_steps": 3}, "normalise_observations": True},

@@ -109,7 +109,8 @@ STACKS: dict[str, tuple[str, dict[str, Any]]] = {
 def test_stacks_are_those_of_the_environments_across_their_ends(case):
     task, options = STACKS[case]
     pytest.importorskip("vizdoom" if task == "D1Basic-v1" else "headrace_atari._atari")
-    config: Any = make_config(task, algo="dqn", env_options=options, num_envs=2, samplers=0, replay_size=1000)
+    sizes: dict[str, Any] = {"num_envs": 2, "replay_size": 1000}
+    config: Any = make_config(task, algo="dqn", preset="default", env_options=options, samplers=0, **sizes)
     frames, replay = Frames.of(config), make_replay(config)
     assert frames.stack > 1
     chance, policy = np.random.default_rng(0), SimpleNamespace(encoder=SimpleNamespace(image=True))

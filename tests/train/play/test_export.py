@@ -45,7 +45,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "td3": ("Pendulum-v1", {"algo": "td3"}),
     "dqn": ("CartPole-v1", {"algo": "dqn"}),
     "pqn": ("CartPole-v1", {"algo": "pqn"}),
-    "normed images": ("MinAtar-Breakout-v1", {"algo": "pqn"}),
+    "normed images": ("MinAtar-Breakout-v1", {"algo": "pqn", "bf16": False}),
     "dueling images": ("MinAtar-Breakout-v1", {"algo": "dqn", "dueling": True}),
 }
 
@@ -189,3 +189,10 @@ def test_the_export_command_writes_a_file_and_reports_its_arrays(tmp_path: Path,
     assert "observation" in said and "float32 [batch, 4]" in said and "onnxruntime" in said
     with pytest.raises(OptionError, match="there is no folder"):
         command.run([str(run), str(tmp_path / "nowhere" / "policy.onnx")])
+
+
+@pytest.mark.parametrize("settings", [{"algo": "pqn"}, {"algo": "ppo", "trunk": "strided"}])
+def test_a_network_in_bfloat16_is_exported_in_float32(tmp_path: Path, settings: dict[str, Any]):
+    task = "MinAtar-Breakout-v1" if settings["algo"] == "pqn" else "Pong-v5"
+    done = export_policy(untrained(task, wild=False, bf16=True, **settings), tmp_path / "policy.onnx")
+    assert done.difference is not None and done.difference <= 1e-5

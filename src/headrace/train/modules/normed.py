@@ -50,7 +50,7 @@ class NormedConvolutions(nn.Module):
     def __init__(self, space: gym.spaces.Box, actions: int, trunk: str, bf16: bool):
         super().__init__()
         self.scale = 1 / float(space.high.max())
-        self.bf16 = bf16
+        self.dtype = torch.bfloat16 if bf16 else torch.float32
         convolutions, dense = _layers_of(space, trunk)
         layers: list[nn.Module] = []
         for layer in convolutions:
@@ -62,7 +62,7 @@ class NormedConvolutions(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Maps images uint8[B, C, H, W] to action values float32[B, A]."""
         x = x.to(torch.float32, memory_format=torch.channels_last) * self.scale
-        rounds = self.bf16 and not is_exporting() and (x.is_cuda or cpu_has_bf16())
+        rounds = self.dtype == torch.bfloat16 and not is_exporting() and (x.is_cuda or cpu_has_bf16())
         with torch.autocast(x.device.type, torch.bfloat16) if rounds else nullcontext():
             x = self.body(x)
         return self.head(x.float())

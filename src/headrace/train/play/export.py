@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.train.modules.action_masks import MASK
-from headrace.train.modules.cnn import NatureTrunk
+from headrace.train.modules.cnn import NatureTrunk, StridedTrunk
+from headrace.train.modules.normed import NormedConvolutions
 from headrace.train.modules.policy_module import PolicyModule
 from headrace.train.play.agent import Agent, PlayedPolicy
 from headrace.train.runs.writing import writing
@@ -255,7 +256,7 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 @contextmanager
 def _in_float32(module: nn.Module) -> Iterator[None]:
     """Computes products in float32 within this context, also for runs with ``bf16``, which files do not support."""
-    trunks = [part for part in module.modules() if isinstance(part, NatureTrunk)]
+    trunks = [part for part in module.modules() if isinstance(part, NatureTrunk | StridedTrunk | NormedConvolutions)]
     dtypes = [trunk.dtype for trunk in trunks]
     for trunk in trunks:
         trunk.dtype = torch.float32
