@@ -76,8 +76,8 @@ SECTIONS = {
         Benchmark(
             "mujoco_pool",
             "--repeats 2 --seconds 0.2 --tasks HalfCheetah-v5 --sizes 64 1024",
-            short="Humanoid by PGS takes what MuJoCo's step takes (0.96), and EnvPool's MuJoCo is another; in lanes its "
-            "turns with 64 environments spread by 71 %.",
+            short="Humanoid by PGS takes what MuJoCo's step takes (0.96), and EnvPool's MuJoCo is another; in lanes "
+            "its turns with 64 environments spread by 71 %.",
             lines=(
                 Line("MuJoCo, 13 tasks, 64 and 1,024 environments; the least is Humanoid by PGS", "envpool", "EnvPool"),
             ),
