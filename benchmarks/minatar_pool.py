@@ -1,4 +1,4 @@
-"""MinAtar's Breakout and Space Invaders at 1,024 environments, beside the package's own Python environments.
+"""MinAtar's five games at 1,024 environments, beside the package's own Python environments.
 
 Random actions, precomputed, of the minimal action set; sticky actions and difficulty ramping as the
 package has them by default. Every step produces its observation. The package has no batched
@@ -19,7 +19,13 @@ import tyro
 import headrace
 from common import Args, Comparison, Contender, measure, random_steps, stepping
 
-GAMES = {"Breakout": "breakout", "SpaceInvaders": "space_invaders"}
+GAMES = {
+    "Asterix": "asterix",
+    "Breakout": "breakout",
+    "Freeway": "freeway",
+    "Seaquest": "seaquest",
+    "SpaceInvaders": "space_invaders",
+}
 LEAST = 15.0  # of the package's rate with two processes, on two cores
 ACTION_SETS = 64
 PROCESSES = 2

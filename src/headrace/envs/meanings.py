@@ -30,9 +30,11 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "Taxi-v4": (DOWN, UP, RIGHT, LEFT, "pick up", "drop off"),
     "NChain-v0": ("forward", "back"),
     "Blackjack-v1": ("stick", "hit"),
-    "MinAtar-Breakout-v0": _MINATAR,
+    **{f"MinAtar-{game}-v0": _MINATAR for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")},
+    "MinAtar-Asterix-v1": _MINATAR[:-1],
     "MinAtar-Breakout-v1": (STAY, LEFT, RIGHT),
-    "MinAtar-SpaceInvaders-v0": _MINATAR,
+    "MinAtar-Freeway-v1": (STAY, UP, DOWN),
+    "MinAtar-Seaquest-v1": _MINATAR,
     "MinAtar-SpaceInvaders-v1": (STAY, LEFT, RIGHT, "fire"),
     "TagGridWorld-v0": (STAY, RIGHT, LEFT, UP, DOWN),
 }

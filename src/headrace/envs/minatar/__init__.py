@@ -1,4 +1,4 @@
-"""Two of MinAtar's games, Breakout and Space Invaders, as kernel environments.
+"""MinAtar's five games, Asterix, Breakout, Freeway, Seaquest and Space Invaders, as kernel environments.
 
 MinAtar (Young and Tian, "MinAtar: An Atari-inspired testbed for thorough and reproducible
 reinforcement learning experiments", arXiv 1903.03176) reproduces the dynamics of Atari games in miniature,
@@ -9,8 +9,8 @@ implementation.
 Observations are uint8[channels, 10, 10] of zeros and ones, the layout of PyTorch's convolutions. MinAtar's
 layout, [10, 10, channels], is a view of it: ``np.moveaxis(obs, 1, -1)``. Version v0 of a task has MinAtar's
 six actions (none, left, up, right, down, fire), version v1 only those that have an effect in its game.
-Episodes have no time limit by default, and those of a good player of Breakout may never end;
-``max_episode_steps`` sets a limit.
+Episodes have no time limit by default but that of Freeway's game, and those of a good player of Breakout may never
+end; ``max_episode_steps`` sets a limit.
 
 An episode begins with "none" as the last action, which a sticky action may repeat. MinAtar keeps the last
 action of the previous episode, with which an episode would not be determined by its seed.
@@ -23,12 +23,14 @@ from typing import Any
 
 from headrace.pool.task import Task
 
-_MODULES = {
-    "MinAtar-Breakout-v0": "breakout",
-    "MinAtar-Breakout-v1": "breakout",
-    "MinAtar-SpaceInvaders-v0": "space_invaders",
-    "MinAtar-SpaceInvaders-v1": "space_invaders",
+_GAMES = {
+    "Asterix": "asterix",
+    "Breakout": "breakout",
+    "Freeway": "freeway",
+    "Seaquest": "seaquest",
+    "SpaceInvaders": "space_invaders",
 }
+_MODULES = {f"MinAtar-{game}-{version}": module for game, module in _GAMES.items() for version in ("v0", "v1")}
 TASKS: tuple[str, ...] = tuple(_MODULES)
 
 
@@ -38,8 +40,8 @@ def build(task: str, **options: Any) -> Task:
     Args:
         task: one of `TASKS`.
         options: ``sticky_action_prob`` (0.1 by default; the probability that the last action is repeated
-            instead of the given one), ``max_episode_steps`` (0 for no limit), and for Space Invaders
-            ``difficulty_ramping`` (True by default; each wave moves faster than the one before).
+            instead of the given one), ``max_episode_steps`` (0 for no limit), and for Asterix, Seaquest and
+            Space Invaders ``difficulty_ramping`` (True by default; the game becomes harder as it goes on).
 
     Raises:
         OptionError: an option is unknown, or its value is of the wrong type or out of range.

@@ -20,10 +20,12 @@ from headrace.pool.executors.kernels import KernelEnv, KernelTask, Option, Strea
 SIZE = 10  # cells, the screen's width and height
 LAST = wp.constant(SIZE - 1)
 
-# MinAtar's action numbers; up (2) and down (4) have no effect in either game
+# MinAtar's action numbers
 NONE = wp.constant(0)
 LEFT = wp.constant(1)
+UP = wp.constant(2)
 RIGHT = wp.constant(3)
+DOWN = wp.constant(4)
 FIRE = wp.constant(5)
 ALL_ACTIONS = (0, 1, 2, 3, 4, 5)
 LAST_ACTIONS = (0, 5)  # bounds of ``last_action``

@@ -106,7 +106,7 @@ PPO: Presets = {
         "vizdoom": _PPO_LARGE | _COMBINED | {"total_steps": 1_000_000, "normalise_rewards": True},
         **{task: _PPO_SOLVED | goal for task, goal in CARTPOLE.items()},
         "Acrobot-v1": _PPO_SOLVED | {"stop_at_return": -100.0},
-        **{f"MinAtar-{game}-v{n}": _PPO_MINATAR for game in ("Breakout", "SpaceInvaders") for n in (0, 1)},
+        "minatar": _PPO_MINATAR,
         "Pong-v5": _PPO_LARGE | {"total_steps": 5_000_000, "stop_at_return": 18.0, "stop_episodes": 20},
         **dict.fromkeys(PENDULUM, _PPO_PENDULUM),
         # Found by search: 4 taggers in 101 x 101 cells with random starts; 5 taggers and 20 runners in the plane.
