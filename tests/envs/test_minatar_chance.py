@@ -217,7 +217,7 @@ def test_what_enters_is_distributed_as_in_the_package(game):
     """The first that enters, seen before the next one: of every kind, from every side, in every row."""
     n, steps = 2000, 12 if game == "Asterix" else 22
     with headrace.make(f"MinAtar-{game}-v1", num_envs=n, seed=7, sticky_action_prob=0.0) as pool:
-        pool.reset()
+        ours = pool.reset()[0]
         for _ in range(steps):
             ours = pool.step(np.zeros(n, np.int64))[0]
     rng, theirs = np.random.default_rng(3), []
