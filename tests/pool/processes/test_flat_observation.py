@@ -10,7 +10,7 @@ import pytest
 
 import headrace
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.flat_observation import WORDS, flattened, words_of
+from headrace.pool.executors.processes.flat_observation import WORDS, Joined, flattened, picture_shape, words_of
 
 PARTS = gym.spaces.Dict(
     camera=gym.spaces.Box(0, 255, (2, 2, 3), np.uint8),
@@ -50,3 +50,35 @@ def test_missions_of_minigrid_are_words():
     with headrace.make("minigrid:MiniGrid-Fetch-5x5-N2-v0", num_envs=2, seed=1, flat_observation=True) as pool:
         obs, _ = pool.reset()
     assert obs.shape == (2, 7 * 7 * 3 + 4 + WORDS) and (obs[:, -WORDS:].sum(1) >= 4).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "picture"),
+    [
+        ((4, 84, 84), np.uint8, (4, 84, 84)),
+        ((96, 80, 3), np.uint8, (3, 96, 80)),
+        ((84, 84, 12), np.uint8, (12, 84, 84)),
+        ((12, 10, 10), np.uint8, (12, 10, 10)),
+        ((9, 20), np.uint8, (1, 9, 20)),
+        ((7, 7, 3), np.uint8, None),  # MiniGrid's cells
+        ((96, 96, 3), np.float32, None),
+        ((128,), np.uint8, None),
+    ],
+)
+def test_pictures_are_bytes_of_two_or_three_dimensions(shape: tuple[int, ...], dtype: Any, picture: Any) -> None:
+    assert picture_shape(gym.spaces.Box(0, 255, shape, dtype)) == picture
+
+
+def test_pictures_that_are_kept_come_last_with_their_channels_first() -> None:
+    space = gym.spaces.Dict(
+        a=gym.spaces.Box(0, 3, (8, 9, 2), np.uint8), b=gym.spaces.Discrete(2), c=gym.spaces.Box(-1, 1, (2,))
+    )
+    joined, seen = Joined(space, keep=True), space.sample()
+    row = joined.of(seen)
+    assert joined.words() == "b [0:2], c [2:4], a [4:148] (a picture [2, 8, 9])" and joined.numbers == 4
+    assert row in joined and row.dtype == np.float32 and joined.high[4:].max() == 3
+    np.testing.assert_array_equal(row[4:].reshape(2, 8, 9), seen["a"].transpose(2, 0, 1))
+    assert Joined(space).of(seen).shape == row.shape and not Joined(space).pictures
+    alone = Joined(space["a"], keep=True)
+    assert (alone.shape, alone.dtype) == ((2, 8, 9), np.uint8)
+    np.testing.assert_array_equal(alone.of(seen["a"]), seen["a"].transpose(2, 0, 1))

@@ -160,3 +160,21 @@ def test_observations_of_several_parts_are_learnt_from_as_one_array(tmp_path: Pa
     assert env_options(tmp_path) == {"flat_observation": True}
     with pytest.raises(OptionError, match="no network for the observation space Dict"):
         train(REACH, run_dir=tmp_path / "parts", total_steps=64, env_options={"flat_observation": False}, **BRIEF)
+
+
+@pytest.mark.parametrize(
+    ("how", "flat"),
+    [({}, "pictures"), ({"network": "mlp"}, None), ({"algo": "dqn"}, "pictures"), ({"algo": "pqn"}, "pictures")],
+)
+def test_pictures_whose_channels_are_last_have_a_cnn(tmp_path: Path, how: dict[str, Any], flat: str | None) -> None:
+    (tmp_path / "dots.py").write_text(
+        "import gymnasium, numpy\n\nclass Dots(gymnasium.Env):\n"
+        "    action_space = gymnasium.spaces.Discrete(2)\n"
+        "    observation_space = gymnasium.spaces.Box(0, 255, (40, 48, 3), numpy.uint8)\n"
+    )
+    request = check_request(
+        f"{tmp_path / 'dots.py'}:Dots", {"replay_size": 1000} | how if "dqn" in how.values() else how
+    )
+    assert request.config.env_options.get("flat_observation") == flat
+    assert request.cases[""].network == ("mlp" if flat is None else "cnn")
+    assert any("pictures by convolutions" in words for words in request.remarks) == (flat is not None)

@@ -11,10 +11,12 @@ import torch
 
 import headrace
 from headrace.errors import OptionError
+from headrace.pool.executors.processes.flat_observation import Joined
 from headrace.train.config.settings import make_config
-from headrace.train.modules.cnn import ImageActorCritic, NatureTrunk, SmallTrunk, StridedTrunk
+from headrace.train.modules.cnn import ImageActorCritic, JoinedTrunk, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.network import MLP, make_network
+from headrace.train.modules.observation_encoder import InputEncoder
 
 train: Any = headrace.train  # the module itself, called; a type checker sees a module only
 
@@ -111,3 +113,29 @@ def test_it_learns_a_game_of_minatar_with_the_tuned_settings(tmp_path):
 def test_a_perfect_player_does_not_play_for_ever():
     for task in ("MinAtar-Breakout-v1", "MinAtar-SpaceInvaders-v0"):
         assert make_config(task).env_options["max_episode_steps"] > 0
+
+
+def test_pictures_among_numbers_have_a_trunk_each_and_numbers_are_normalised():
+    parts = gym.spaces.Dict(
+        far=gym.spaces.Box(0, 255, (40, 48, 3), np.uint8),
+        near=gym.spaces.Box(0, 3, (9, 12), np.uint8),
+        speed=gym.spaces.Box(-9, 9, (2,), np.float32),
+    )
+    space, (seen, other) = Joined(parts, keep=True), (parts.sample() for _ in range(2))
+    network = make_network(space, distribution_for(gym.spaces.Discrete(3)))
+    assert isinstance(network, ImageActorCritic) and isinstance(network.trunk, JoinedTrunk)
+    assert [type(trunk) for trunk in network.trunk.trunks] == [NatureTrunk, SmallTrunk]
+    rows = torch.from_numpy(np.stack([space.of(seen | {key: other[key]}) for key in ("speed", "far", "near")]))
+    base = torch.from_numpy(space.of(seen)[None])
+    answers = network(torch.cat((base, rows)))[1]
+    assert len(set(answers.tolist())) == 4, "each part counts"
+    far, near = network.trunk._pictures(base)
+    assert np.array_equal(far[0].numpy(), seen["far"].transpose(2, 0, 1)) and np.array_equal(near[0, 0], seen["near"])
+    encoder = InputEncoder(space, torch.device("cpu"), normalise=True)
+    assert encoder.normaliser is not None
+    encoder.normaliser.update(torch.cat((base, rows)))
+    for out in (None, torch.empty_like(rows)):
+        encoded = encoder(rows, out)
+        assert torch.equal(encoded[:, 2:], rows[:, 2:]) and encoded[:, :2].abs().max() < 3
+    with pytest.raises(OptionError, match="network='cnn' needs"):
+        make_network(Joined(parts), distribution_for(gym.spaces.Discrete(3)), network="cnn")

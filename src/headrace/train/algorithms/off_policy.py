@@ -25,6 +25,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.logging.memory_use import replay_named
+from headrace.train.modules.cnn import pictures_in
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import input_size
 from headrace.train.processes.collectives import Collectives
@@ -110,7 +111,8 @@ class OffPolicy(Policy):
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
         fused = vars(type(self)).get("fused")  # not inherited: a subclass may have other losses
-        self._fused = None if fused is None or ":" in config.network else fused(self)
+        by_autograd = ":" in config.network or pictures_in(self.agent_group.observation)
+        self._fused = None if fused is None or by_autograd else fused(self)
         self.explore(0, config.learning_starts > 0)
 
     def _make(self) -> tuple[Any, nn.Module]:

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import gymnasium as gym
-import numpy as np
 
+from headrace.pool.executors.processes.flat_observation import Joined, picture_shape
 from headrace.pool.registry import build_task, is_registered, own_name
+from headrace.pool.structure import leaves
 from headrace.train.config.presets import DEFAULT_PRESET, FAMILIES, KINDS, RECIPES, Presets, Settings
 from headrace.train.config.registry import find_settings
 
 T = TypeVar("T")
 REACHED = Path(__file__).with_name("reached.json")
 MINUTE, SOON = 60.0, 100.0
-IMAGE_DIMENSIONS = 3
 
 
 class Recipe(NamedTuple):
@@ -58,6 +58,20 @@ def recipe_of(task: str, given: Mapping[str, Any]) -> Recipe:
         algo, preset = given["algo"], DEFAULT_PRESET
     preset = given.get("preset", preset)
     return Recipe(algo, preset, _found(find_settings(algo).presets, task, preset, options)[0])
+
+
+def another(algo: str, action: gym.Space, pictures: bool) -> str:
+    """Returns an algorithm to try in place of another, for these actions, and with a CNN if there are pictures."""
+    if algo != "ppo":
+        return "ppo"
+    if isinstance(action, gym.spaces.Discrete):
+        return "dqn"
+    return "sac" if isinstance(action, gym.spaces.Box) and not pictures else "a2c"
+
+
+def is_proven(task: str, algo: str, preset: str) -> bool:
+    """Returns whether a run has the recipe of its task, of which it is known what it reaches."""
+    return reached(task) is not None and recipe_of(task, {})[:2] == (algo, preset)
 
 
 def keys() -> list[str]:
@@ -127,7 +141,7 @@ def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     if spec.agents:
         return ("several agents",)
-    seen, action = spec.observation, spec.action
-    picture = isinstance(seen, gym.spaces.Box) and seen.dtype == np.uint8 and len(seen.shape) >= IMAGE_DIMENSIONS
-    moves = "continuous actions" if isinstance(action, gym.spaces.Box) else "discrete actions"
+    seen = spec.observation.source if isinstance(spec.observation, Joined) else spec.observation
+    picture = any(picture_shape(leaf) for leaf in leaves(seen).values())
+    moves = "continuous actions" if isinstance(spec.action, gym.spaces.Box) else "discrete actions"
     return ("pictures", moves) if picture else (moves,)

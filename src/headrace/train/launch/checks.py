@@ -10,8 +10,10 @@ from typing import Any
 import gymnasium as gym
 
 from headrace.errors import OptionError
-from headrace.train.config.fields import CONTINUOUS
-from headrace.train.config.recipes import preset_of, recipe_of
+from headrace.pool.executors.processes.flat_observation import PICTURES, picture_shape
+from headrace.pool.structure import leaves
+from headrace.train.config.fields import CNN
+from headrace.train.config.recipes import another, preset_of, recipe_of
 from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
@@ -53,7 +55,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     requested = make_config(task, **overrides)
     check_launcher(requested)
     config = resolved(requested)
-    flat = FLAT in config.env_options.keys() - requested.env_options.keys()
+    flat = None if FLAT in requested.env_options else config.env_options.get(FLAT)
     # in words, why an algorithm with a replay has no samplers; None if it has some, or never has any
     why = why_no_samplers(config) if requested.samplers < 0 and isinstance(config, ReplayConfig) else None
     cases = _check_task(config)
@@ -61,7 +63,8 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     check_learns(config, overrides, cases, why)
     remarks = [*_on_presets(config, overrides, cases, why), *map(learns_nothing, cases.values())]
     remarks.append(_decided_by_cores(requested, config))
-    remarks.append(f"learns from the parts of an observation as one array ({FLAT}=True)" if flat else None)
+    kept = ", pictures by convolutions" if flat == PICTURES else ""
+    remarks.append(f"learns from the parts of an observation as one array{kept} ({FLAT}={flat})" if flat else None)
     if "algo" not in overrides:
         remarks.insert(0, _chosen(config, overrides, cases))
     return Request(config, cases, tuple(filter(None, remarks)))
@@ -69,11 +72,14 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
 
 def _chosen(config: Config, given: Mapping[str, Any], cases: Mapping[str, PolicyCase]) -> str:
     """Returns in words which recipe was chosen, another algorithm, and which settings the user has replaced."""
+    from headrace.pool.registry import build_task
+
     recipe = recipe_of(config.task, given)
     values = preset_of(type(config).presets, config.task, config.network, config.preset, config.env_options)
     own = [name for name in given if name in values and getattr(config, name) != values[name]]
-    continuous = any(CONTINUOUS in case.conditions for case in cases.values())
-    other = "ppo" if recipe.algo != "ppo" else "sac" if continuous else "dqn"
+    spec = build_task(config.task, **config.env_options).spec
+    action = (spec.agents[0] if spec.agents else spec).action
+    other = another(recipe.algo, action, any(CNN in case.conditions for case in cases.values()))
     words = f"{recipe.describe(config.task)}; --algo {other} for {ALGORITHMS[other]}"
     return f"{words}; with your {', '.join(own)} in place of the recipe's" if own else words
 
@@ -119,13 +125,20 @@ def with_options(config: Config, options: Mapping[str, Any], *names: str) -> Con
 
 
 def _with_flat_observation(config: Config) -> Config:
-    """Returns settings with one array of numbers as observation, where the task's is none and nobody chose."""
+    """Returns settings with one array as observation, where nobody chose, and the task's is none, or channels are last.
+
+    Pictures stay pictures if the algorithm has a CNN.
+    """
     from headrace.pool.registry import build_task
 
     spec = build_task(config.task, **config.env_options).spec
-    if FLAT in config.env_options or spec.agents or isinstance(spec.observation, gym.spaces.Box | gym.spaces.Discrete):
+    if FLAT in config.env_options or spec.agents:
         return config
-    flat = dataclasses.replace(config, env_options={**config.env_options, FLAT: True})
+    seen, cnn = spec.observation, config.network in ("auto", "cnn") and "cnn" in config.network_kinds
+    shapes = [shape for leaf in leaves(seen).values() if cnn and (shape := picture_shape(leaf))]
+    if isinstance(seen, gym.spaces.Box | gym.spaces.Discrete) and shapes in ([], [seen.shape]):
+        return config
+    flat = dataclasses.replace(config, env_options={**config.env_options, FLAT: PICTURES if shapes else True})
     try:
         build_task(flat.task, **flat.env_options)
     except OptionError:  # such as no array of it: what follows names the space

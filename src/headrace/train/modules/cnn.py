@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
+from headrace.pool.executors.processes.flat_observation import SIDE, Joined
 from headrace.train.modules.layers import gradient_of, initialised, is_exporting, through_activation, with_log_std
 
-SMALL_SIDE = 8  # minimum height and width of an image for a CNN
 NATURE_SIDE = 36  # minimum height and width for which the Nature-CNN's three layers have an output
 BLOCK = 4  # stride of the Nature-CNN's first filters, in pixels
 STRIDES = 1, 2, 1  # of its layers, the first over blocks
@@ -209,7 +211,43 @@ class StridedTrunk(nn.Module):
         return (3, *(2,) * (len(self.convolutions) - 1))
 
 
-Trunk = NatureTrunk | SmallTrunk | StridedTrunk
+class JoinedTrunk(nn.Module):
+    """A trunk for each picture in a row of numbers, and a layer that joins their features with the other numbers.
+
+    Args:
+        space: the space of the rows.
+        make: returns the trunk for the images of a space.
+        outputs: number of units of the last layer.
+        normed: whether the last layer is normalised before its ReLU.
+    """
+
+    def __init__(self, space: Joined, make: Callable[[Any], Any], outputs: int = 256, normed: bool = False):
+        super().__init__()
+        self.numbers, self.shapes = space.numbers, [picture.shape for picture in space.pictures]
+        trunks = [make(picture) for picture in space.pictures]
+        self.trunks = nn.ModuleList(trunks)
+        self.dense = initialised(nn.Linear(self.numbers + sum(trunk.features for trunk in trunks), outputs))
+        self.norm = nn.LayerNorm(outputs) if normed else nn.Identity()
+        self.features = outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps rows float32[B, D] to features float32[B, outputs], none of them negative."""
+        seen = [trunk(pixels) for trunk, pixels in zip(self.trunks, self._pictures(x), strict=True)]
+        return F.relu(self.norm(self.dense(torch.cat((x[:, : self.numbers], *seen), 1))))
+
+    def fit(self, x: Tensor) -> None:
+        """As `StridedTrunk.fit`, for rows float32[B, D]."""
+        for trunk, pixels in zip(self.trunks, self._pictures(x), strict=True):
+            trunk.fit(pixels)  # type: ignore[operator]
+
+    def _pictures(self, x: Tensor) -> list[Tensor]:
+        """Returns the pictures in rows, uint8[B, C, H, W] each."""
+        sizes = [math.prod(shape) for shape in self.shapes]
+        parts = x[:, self.numbers :].to(torch.uint8).split(sizes, 1)
+        return [part.reshape(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+
+Trunk = NatureTrunk | SmallTrunk | StridedTrunk | JoinedTrunk
 
 
 class ImageActorCritic(nn.Module):
@@ -238,7 +276,7 @@ def trunk_for(space: gym.Space, trunk: str, bf16: bool, streams: int = 1) -> Tru
     """Returns the trunk for images of a space.
 
     Args:
-        space: the space of images, uint8[C, H, W].
+        space: the space of images, uint8[C, H, W], or of rows with pictures.
         trunk, bf16: as the settings of these names.
         streams: factor of the number of units of the last layer.
 
@@ -246,6 +284,8 @@ def trunk_for(space: gym.Space, trunk: str, bf16: bool, streams: int = 1) -> Tru
         OptionError: the images are too small for the trunk.
     """
     assert isinstance(space, gym.spaces.Box)
+    if isinstance(space, Joined) and pictures_in(space):
+        return JoinedTrunk(space, lambda part: trunk_for(part, trunk, bf16), 256 * streams)
     channels, height, width = space.shape
     small = min(height, width) < NATURE_SIDE
     if trunk == "strided":
@@ -280,7 +320,12 @@ def is_image(space: gym.Space) -> bool:
     """Returns whether observations are uint8 images [C, H, W] that a CNN can take."""
     shape = space.shape or ()
     flat = not isinstance(space, gym.spaces.Box) or space.dtype != np.uint8 or len(shape) != 3
-    return not flat and min(shape[1:]) >= SMALL_SIDE
+    return not flat and min(shape[1:]) >= SIDE
+
+
+def pictures_in(space: gym.Space) -> tuple[gym.spaces.Box, ...]:
+    """Returns the spaces of the pictures at the end of a row of numbers, uint8[C, H, W]; none for images alone."""
+    return space.pictures if isinstance(space, Joined) and not is_image(space) else ()
 
 
 def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:

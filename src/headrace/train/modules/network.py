@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.pool.sources import module_of
 from headrace.train.config import user_objects
-from headrace.train.modules.cnn import ImageActorCritic, is_image, trunk_for
+from headrace.train.modules.cnn import ImageActorCritic, is_image, pictures_in, trunk_for
 from headrace.train.modules.distributions import DiagonalGaussian, Distribution
 from headrace.train.modules.gru import GRU
 from headrace.train.modules.layers import with_log_std
@@ -51,7 +51,7 @@ def make_network(
     log_std = nn.Parameter(torch.full((outputs,), log_std_init)) if gaussian else None
     if ":" in network:
         return OwnNetwork(network, space, outputs, log_std)
-    if network == "cnn" and not is_image(space):
+    if network == "cnn" and not uses_images(network, space):
         raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
     if uses_cnn(network, space):
         return ImageActorCritic(trunk_for(space, trunk, bf16), outputs, log_std)
@@ -142,7 +142,8 @@ def _module(name: str, make: Any, arguments: tuple[Any, ...]) -> nn.Module:
 
 
 def uses_images(network: str, space: gym.Space) -> bool:
-    return is_image(space) and network not in ("mlp", "gru")
+    """Returns whether a network sees images, or pictures among other numbers."""
+    return (is_image(space) or bool(pictures_in(space))) and network not in ("mlp", "gru")
 
 
 def uses_cnn(network: str, space: gym.Space) -> bool:

@@ -128,7 +128,7 @@ class Standardiser(nn.Module):
 
 
 class ObservationNormaliser(Standardiser):
-    """Scales observations to mean 0, standard deviation 1, clipped to ± 10.
+    """Scales observations to mean 0, standard deviation 1, clipped to ± 10; columns after the first ``size`` stay.
 
     Args:
         floor: the smallest standard deviation of a column, so that a column that is nearly always 0 is not scaled up.
@@ -142,9 +142,17 @@ class ObservationNormaliser(Standardiser):
         dtype: torch.dtype = torch.float32,
     ):
         super().__init__((size,), device, floor, dtype)
+        self.size = size
+
+    def update(self, batch: Tensor, weights: Tensor | None = None) -> None:
+        super().update(batch[:, : self.size], weights)
 
     def forward(self, observations: Tensor, out: Tensor | None = None) -> Tensor:
-        """Writes normalised observations [B, size] to ``out``, float32, by default new memory, and returns it."""
+        """Writes normalised observations [B, D] to ``out``, float32, by default new memory, and returns it."""
+        if observations.shape[1] > self.size:
+            numbers, rest = observations.tensor_split((self.size,), 1)
+            whole = torch.cat((self.forward(numbers), rest.to(torch.float32)), 1)
+            return whole if out is None else out.copy_(whole)
         centred = torch.sub(observations, self.mean, out=out).to(torch.float32)
         return centred.mul_(self.scale).clamp_(-10.0, 10.0)
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import itertools
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from headrace.train.modules.cnn import NATURE_SIDE, cpu_has_bf16, trunk_for
+from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.train.modules.cnn import NATURE_SIDE, JoinedTrunk, cpu_has_bf16, pictures_in, trunk_for
 from headrace.train.modules.layers import initialised, is_exporting
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.q_network import OwnQ, QNetwork
@@ -40,14 +42,14 @@ class NormedPerceptron(nn.Sequential):
         super().__init__(*layers, initialised(nn.Linear(hidden[-1], actions), 0.01))
 
 
-class NormedConvolutions(nn.Module):
-    """Convolutions and a dense layer, each followed by a normalisation and a ReLU, and a layer of action values.
+class NormedTrunk(nn.Module):
+    """Convolutions and a dense layer, each followed by a normalisation and a ReLU.
 
     The layers are those of `trunk_for`. Features of an image are normalised together, with a scale and a shift for each
     channel.
     """
 
-    def __init__(self, space: gym.spaces.Box, actions: int, trunk: str, bf16: bool):
+    def __init__(self, space: gym.spaces.Box, trunk: str, bf16: bool):
         super().__init__()
         self.scale = 1 / float(space.high.max())
         self.dtype = torch.bfloat16 if bf16 else torch.float32
@@ -57,15 +59,27 @@ class NormedConvolutions(nn.Module):
             layers += [layer, nn.GroupNorm(1, layer.out_channels), nn.ReLU()]
         layers += [nn.Flatten(), dense, nn.LayerNorm(dense.out_features), nn.ReLU()]
         self.body = nn.Sequential(*layers)
-        self.head = initialised(nn.Linear(dense.out_features, actions), 0.01)
+        self.features = dense.out_features
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps images uint8[B, C, H, W] to action values float32[B, A]."""
+        """Maps images uint8[B, C, H, W] to features float32[B, features], none of them negative."""
         x = x.to(torch.float32, memory_format=torch.channels_last) * self.scale
         rounds = self.dtype == torch.bfloat16 and not is_exporting() and (x.is_cuda or cpu_has_bf16())
         with torch.autocast(x.device.type, torch.bfloat16) if rounds else nullcontext():
             x = self.body(x)
-        return self.head(x.float())
+        return x.float()
+
+
+class NormedConvolutions(NormedTrunk):
+    """A trunk of normalised layers, and a layer of action values."""
+
+    def __init__(self, space: gym.spaces.Box, actions: int, trunk: str, bf16: bool):
+        super().__init__(space, trunk, bf16)
+        self.head = initialised(nn.Linear(self.features, actions), 0.01)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps images uint8[B, C, H, W] to action values float32[B, A]."""
+        return self.head(super().forward(x))
 
 
 def _layers_of(space: gym.spaces.Box, kind: str) -> tuple[list[nn.Conv2d], nn.Linear]:
@@ -98,5 +112,8 @@ def make_normed_q_network(
         return GreedyQNetwork(OwnQ(network, space, actions))
     if uses_images(network, space):
         assert isinstance(space, gym.spaces.Box)
+        if isinstance(space, Joined) and pictures_in(space):
+            joined = JoinedTrunk(space, partial(NormedTrunk, trunk=trunk, bf16=bf16), normed=True)
+            return GreedyQNetwork(nn.Sequential(joined, initialised(nn.Linear(joined.features, actions), 0.01)))
         return GreedyQNetwork(NormedConvolutions(space, actions, trunk, bf16))
     return GreedyQNetwork(NormedPerceptron(input_size(space), actions, hidden, activation))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
+from headrace.train.modules.cnn import is_image, pictures_in
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.normalisation import ObservationNormaliser
 
 
 class InputEncoder(nn.Module):
     """A function from observations to inputs: images unchanged, others flattened to float32[B, D] and normalised.
+
+    Pixels of pictures at the end of a row are not normalised.
 
     Args:
         network: the setting of this name, as images are inputs of some networks only.
@@ -32,14 +37,15 @@ class InputEncoder(nn.Module):
                 f"there is no network for the observation space {space}: the option flat_observation=True makes one "
                 "array of arrays, categories and texts, a gymnasium.ObservationWrapper one of anything"
             )
-        self.image = uses_images(network, space)
+        self.image = is_image(space) and uses_images(network, space)
         self.categories = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
         self.first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
         self.shape: tuple[int, ...] = tuple(space.shape or ()) if self.image else (input_size(space),)
         self.dtype = torch.uint8 if self.image else torch.float32
         wanted = normalise and not self.image and not self.categories
         self.raw_dtype = raw_dtype_of(space, normalise)
-        self.normaliser = ObservationNormaliser(self.shape[0], device, floor, self.raw_dtype) if wanted else None
+        columns = self.shape[0] - sum(math.prod(picture.shape) for picture in pictures_in(space))
+        self.normaliser = ObservationNormaliser(columns, device, floor, self.raw_dtype) if wanted and columns else None
         plain = not self.image and not self.categories and space.dtype == np.float32 and len(space.shape or ()) == 1
         self.is_identity = (self.image or plain) and self.normaliser is None
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.modules.cnn import Saved, is_image, trunk_for
+from headrace.train.modules.cnn import Saved, trunk_for
 from headrace.train.modules.layers import gradient_of, initialised, orthogonal
 from headrace.train.modules.network import OwnNetwork, input_size, uses_images
 from headrace.train.modules.perceptron import Layers
@@ -93,7 +93,7 @@ class ImageQ(nn.Module):
 
     def __init__(self, space: gym.Space, actions: int, trunk: str, bf16: bool, dueling: bool):
         super().__init__()
-        self.trunk = trunk_for(space, trunk, bf16, 2 if dueling else 1)
+        self.trunk: Any = trunk_for(space, trunk, bf16, 2 if dueling else 1)
         self.head = Head(self.trunk.features, actions, dueling)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ def make_q_network(
         if dueling:
             raise OptionError(f"dueling is for our networks; network={network!r} can be so by itself")
         q = OwnQ(network, space, actions)
-    elif network == "cnn" and not is_image(space):
+    elif network == "cnn" and not uses_images(network, space):
         raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
     elif uses_images(network, space):
         q = ImageQ(space, actions, trunk, bf16, dueling)

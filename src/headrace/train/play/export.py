@@ -21,9 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
+from headrace.pool.executors.processes.flat_observation import Joined
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.cnn import NatureTrunk, StridedTrunk
-from headrace.train.modules.normed import NormedConvolutions
+from headrace.train.modules.layers import FullPrecision
+from headrace.train.modules.normed import NormedTrunk
 from headrace.train.modules.policy_module import PolicyModule
 from headrace.train.play.agent import Agent, PlayedPolicy
 from headrace.train.runs.writing import writing
@@ -107,7 +109,7 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     examples = _examples(played, inputs, 2)
     deployed = _Deployed(played.policy.module, getattr(torch, outputs[0].dtype)).eval()
     facts = _facts(agent, played, inputs, outputs)
-    with _quiet(), _in_float32(played.policy.module), torch.no_grad():
+    with _quiet(), _in_float32(played.policy.module), FullPrecision(), torch.no_grad():
         if path.suffix == ".pt":
             _write_script(path, deployed, examples, facts)
             difference = _compare(torch.jit.load(str(path)), deployed, _examples(played, inputs, ROWS))
@@ -125,7 +127,8 @@ def _arrays(played: PlayedPolicy) -> tuple[tuple[Array, ...], tuple[Array, ...]]
     group, module = played.agent_group, played.policy.module
     seen, done = group.observation, group.action
     memory = (module.memory_size,) if module.memory_size else None
-    inputs = [Array("observation", str(np.dtype(seen.dtype)), tuple(seen.shape or ()), "as the environment gives it")]
+    given = f"in one row: {seen.words()}" if isinstance(seen, Joined) else "as the environment gives it"
+    inputs = [Array("observation", str(np.dtype(seen.dtype)), tuple(seen.shape or ()), given)]
     if memory:
         inputs.append(Array("memory", "float32", memory, "zeros at the start of an episode"))
     if module.heads:
@@ -256,7 +259,7 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 @contextmanager
 def _in_float32(module: nn.Module) -> Iterator[None]:
     """Computes products in float32 within this context, also for runs with ``bf16``, which files do not support."""
-    trunks = [part for part in module.modules() if isinstance(part, NatureTrunk | StridedTrunk | NormedConvolutions)]
+    trunks = [part for part in module.modules() if isinstance(part, NatureTrunk | StridedTrunk | NormedTrunk)]
     dtypes = [trunk.dtype for trunk in trunks]
     for trunk in trunks:
         trunk.dtype = torch.float32

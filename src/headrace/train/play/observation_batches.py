@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import NotFiniteError, OptionError
-from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
+from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves, row_of
 
 OBSERVATION = "observation"
 
@@ -18,12 +19,15 @@ def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
 
     Args:
         observations: arrays, or values that NumPy converts to arrays, nested like the space. Their shapes are those of
-            the space's leaves, [*shape] for one environment or [B, *shape] for several.
+            the space's leaves, [*shape] for one environment or [B, *shape] for several. For a `Joined` space they
+            may be nested as the environment's own, and hold texts.
 
     Raises:
         OptionError: the nesting, a shape or a dtype differs from the space; the message names both.
         NotFiniteError: an observation holds NaN or infinity.
     """
+    if isinstance(space, Joined):
+        observations = _joined(observations, space)
     arrays: dict[str, np.ndarray] = {}
     rows: set[int | None] = set()
     for path, leaf in leaves(space).items():
@@ -40,6 +44,21 @@ def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
     if rows == {None}:
         arrays = {name: array[None] for name, array in arrays.items()}
     return assembled(OBSERVATION, space, arrays), rows == {None}
+
+
+def _joined(observations: Any, space: Joined) -> Any:
+    """Returns observations as rows of one array, which they may be already."""
+    shape = tuple(getattr(observations, "shape", ()))
+    if shape and space.shape in (shape, shape[1:]):
+        return observations
+    try:
+        path, leaf = next(iter(leaves(space.source).items()))
+        first = at(observations, path)
+        if np.ndim(first) == len(leaf.shape or ()):
+            return space.of(observations)
+        return np.stack([space.of(row_of(observations, row)) for row in range(len(first))])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise OptionError(f"{OBSERVATION}s must be nested as {space.source}: {error}") from error
 
 
 def _array(name: str, given: Any, leaf: gym.Space) -> np.ndarray:

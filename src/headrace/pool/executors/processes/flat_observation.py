@@ -10,43 +10,105 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.pool.structure import at, leaves
+from headrace.pool.structure import Path, at, leaves
 
 WORDS = 64
 """columns of a text; by the hash of a word, each counts its words"""
+SIDE = 8
+"""least height and width of a picture, in pixels"""
+PICTURES = "pictures"
+"""the value of the option ``flat_observation`` with which pictures stay pictures, for a CNN"""
 
 
-def flattened(env: Any) -> gym.Env:
-    """Returns an environment with one array as observation: of arrays as Gymnasium's ``flatten``, of texts their words.
+class Joined(gym.spaces.Box):
+    """The space of one array with all that an environment observes.
 
-    Numbers of a `Box` stay as they are, categories become one-hot, and a text becomes int64[WORDS], the numbers of its
-    words by their hashes: word order is lost.
+    Its parts follow each other: numbers of a `Box` as they are, categories one-hot as by Gymnasium's ``flatten``, and
+    of a text int64[WORDS], the numbers of its words by their hashes, without their order. Pictures that are kept come
+    last, channels first. An observation that is one picture alone is uint8[C, H, W] then.
+
+    Args:
+        source: the space of the environment's observations.
+        keep: whether pictures are kept.
+
+    Attributes:
+        pictures: the spaces of the pictures that are kept, uint8[C, H, W], in the order of the array.
+        numbers: the elements before the pictures.
 
     Raises:
         OptionError: a part of the space is neither an array nor a text.
     """
-    space = env.observation_space
-    parts = leaves(space) if isinstance(space, gym.Space) else {}
-    texts = {path for path, leaf in parts.items() if _is_text(leaf)}
-    if not parts or not all(path in texts or _is_flattenable(leaf) for path, leaf in parts.items()):
-        raise OptionError(f"there is no one array of {space}")
-    if not texts:
-        return gym.wrappers.FlattenObservation(env)
-    boxes: list[Any] = [
-        gym.spaces.Box(0, np.inf, (WORDS,), np.int64) if path in texts else gym.spaces.flatten_space(leaf)
-        for path, leaf in parts.items()
-    ]
-    low, high = (np.concatenate([getattr(box, name) for box in boxes]) for name in ("low", "high"))
 
-    def flat(observation: Any) -> np.ndarray:
-        rows: list[Any] = [
-            words_of(at(observation, path)) if path in texts else gym.spaces.flatten(leaf, at(observation, path))
-            for path, leaf in parts.items()
-        ]
-        return np.concatenate(rows).astype(np.float32)
+    def __init__(self, source: gym.Space, keep: bool = False):
+        parts = leaves(source) if isinstance(source, gym.Space) else {}
+        if not parts or not all(_is_text(leaf) or _is_flattenable(leaf) for leaf in parts.values()):
+            raise OptionError(f"there is no one array of {source}")
+        shown = {path: shape for path, leaf in parts.items() if keep and (shape := picture_shape(leaf))}
+        self.source, self._shown = source, shown
+        self._texts = {path for path, leaf in parts.items() if _is_text(leaf)}
+        self._parts = {path: leaf for path, leaf in parts.items() if path not in shown} | {p: parts[p] for p in shown}
+        boxes = [self._box(path, leaf) for path, leaf in self._parts.items()]
+        low, high = (np.concatenate([getattr(box, name).ravel() for box in boxes]) for name in ("low", "high"))
+        mixed = self._texts or (shown and () not in shown)
+        dtype: Any = np.float32 if mixed else np.result_type(*(box.dtype for box in boxes))
+        shape = shown.get((), low.shape)
+        super().__init__(low.astype(dtype).reshape(shape), high.astype(dtype).reshape(shape), dtype=dtype)
+        self.pictures = tuple(boxes[len(boxes) - len(shown) :])
+        self.numbers = low.size - sum(box.low.size for box in self.pictures)
 
-    as_floats = gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
-    return gym.wrappers.TransformObservation(env, flat, as_floats)
+    def of(self, observation: Any) -> np.ndarray:
+        """Returns the array of an observation of the environment."""
+        rows = [self._row(path, leaf, at(observation, path)) for path, leaf in self._parts.items()]
+        return np.concatenate(rows).astype(self.dtype, copy=False).reshape(self.shape)
+
+    def words(self) -> str:
+        """Returns in words which elements each part of an observation has."""
+        found, start = [], 0
+        for path, leaf in self._parts.items():
+            shape, end = self._shown.get(path), start + self._box(path, leaf).low.size
+            kept = f" (a picture {list(shape)})" if shape else ""
+            found.append(f"{':'.join(map(str, path)) or 'all'} [{start}:{end}]{kept}")
+            start = end
+        return ", ".join(found)
+
+    def _box(self, path: Path, leaf: Any) -> Any:
+        if path in self._texts:
+            return gym.spaces.Box(0, np.inf, (WORDS,), np.int64)
+        if path not in self._shown:
+            return gym.spaces.flatten_space(leaf)
+        low, high = (channels_first(bound, self._shown[path]) for bound in (leaf.low, leaf.high))
+        return gym.spaces.Box(low, high, dtype=np.uint8)
+
+    def _row(self, path: Path, leaf: gym.Space, value: Any) -> Any:
+        if path in self._texts:
+            return words_of(value)
+        if path in self._shown:
+            return channels_first(np.asarray(value), self._shown[path]).ravel()
+        return gym.spaces.flatten(leaf, value)
+
+
+def flattened(env: Any, keep: bool = False) -> gym.Env:
+    """Returns an environment with one array as observation, of the space `Joined`; raises `OptionError` as that."""
+    space = Joined(env.observation_space, keep)
+    return gym.wrappers.TransformObservation(env, space.of, space)
+
+
+def picture_shape(space: gym.Space) -> tuple[int, int, int] | None:
+    """Returns the shape [C, H, W] of a space's values as pictures, channels first; None if they are no pictures.
+
+    Pictures are a uint8 `Box` [C, H, W], [H, W, C] or [H, W], at least `SIDE` pixels high and wide.
+    """
+    if not isinstance(space, gym.spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
+        return None
+    channels, height, width = space.shape if len(space.shape) == 3 else (1, *space.shape)
+    if width < channels and height != width:
+        channels, height, width = width, channels, height
+    return (channels, height, width) if min(height, width) >= SIDE else None
+
+
+def channels_first(pixels: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """Returns the pixels of a picture in its `picture_shape`."""
+    return pixels.reshape(shape) if pixels.shape in (shape, shape[1:]) else np.moveaxis(pixels, -1, 0)
 
 
 def words_of(text: str) -> np.ndarray:

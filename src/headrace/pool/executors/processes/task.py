@@ -28,7 +28,7 @@ from gymnasium.envs.registration import EnvCreator, EnvSpec, load_env_creator
 from headrace.errors import OptionError
 from headrace.pool import by_value
 from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
-from headrace.pool.executors.processes.flat_observation import flattened
+from headrace.pool.executors.processes.flat_observation import PICTURES, flattened
 from headrace.pool.executors.processes.parallel import ParallelGame, check_new, environments, is_parallel
 from headrace.pool.goals import Goals, goals_of
 from headrace.pool.infos import OURS
@@ -181,8 +181,8 @@ def _task(
     """Returns the task of the environments that ``make`` makes, whose spaces are read from one of them."""
     _checked(own)
     plain = make
-    if own.get("flat_observation", False):
-        make = _flattened(name, plain)
+    if flat := own.get("flat_observation"):
+        make = _flattened(name, plain, flat)
     kept = _read.get() if named else None
     read: Read = {} if kept is None else kept
     try:
@@ -235,7 +235,7 @@ def _read_spaces(
             options=dict(options),
             render_fps=fps,
         )
-        goals = None if make is plain else goals_of(env.env, lambda: plain(0))
+        goals = goals_of(env.env, lambda: plain(0)) if own.get("flat_observation") is True else None
     finally:
         _close(env, name)
     if by_value.holds(make, environments(env)):  # it may return the same one again
@@ -267,15 +267,15 @@ def _with_masks(spec: TaskSpec, env: Any) -> TaskSpec:
     return replace(spec, info=(*spec.info, mask, *(() if spec.agents else (given,))))
 
 
-def _flattened(name: str, make: Callable[[int], Any]) -> Callable[[int], Any]:
+def _flattened(name: str, make: Callable[[int], Any], how: bool | str) -> Callable[[int], Any]:
     """Returns a function that makes the same environments, with one array as observation in place of several."""
 
     def flat(env_id: int) -> Any:
         env = make(env_id)
         try:
-            return flattened(env)
+            return flattened(env, how == PICTURES)
         except OptionError as why:
-            raise OptionError(f"{name} cannot have flat_observation=True: {why}") from None
+            raise OptionError(f"{name} cannot have flat_observation={how!r}: {why}") from None
 
     return flat
 
@@ -351,8 +351,9 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 def _checked(own: Mapping[str, Any]) -> tuple[float, bool]:
     """Returns the seconds until a worker counts as hung, and whether lost environments restart automatically."""
-    if not isinstance(flat := own.get("flat_observation", False), bool):
-        raise OptionError(f"flat_observation must be True or False, not {flat!r}")
+    flat = own.get("flat_observation", False)
+    if not isinstance(flat, bool) and flat != PICTURES:
+        raise OptionError(f"flat_observation must be True or False or {PICTURES!r}, not {flat!r}")
     return _timeout(own), _restarts(own)
 
 
