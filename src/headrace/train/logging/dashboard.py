@@ -73,6 +73,11 @@ class Dashboard:
             self._live.stop()
             self._live = None
 
+    def say(self, words: str) -> None:
+        """Prints a line, above the live dashboard."""
+        if not self.quiet:
+            self.console.print(words, highlight=False, soft_wrap=True)
+
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
         """Shows the run's progress, unless the last update was too recent.
 

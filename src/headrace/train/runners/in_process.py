@@ -46,8 +46,8 @@ def train_in_process(
         if config.samplers <= 0:
             rollout = config.num_envs * config.num_steps * group.size
             remarks[:0] = _on_whole_rollouts(config.total_steps, trainer.step, rollout)
-        for words in () if quiet else remarks:
-            dashboard.console.print(words, highlight=False, soft_wrap=True)
+        for words in remarks:
+            dashboard.say(words)
         notes = group.leads and not group.watched
         with run.events.failure_noted(lambda: (trainer.step, trainer.seconds)) if notes else nullcontext():
             reason = trainer.train(dashboard)

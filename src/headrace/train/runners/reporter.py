@@ -7,20 +7,24 @@ import os
 import platform
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
+from headrace.train.config.recipes import another, is_proven
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_statistics
+from headrace.train.logging.first_minute import FirstMinute
 from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.loggers import make_loggers
 from headrace.train.logging.memory_use import in_use
 from headrace.train.logging.metrics import MetricsWriter
 from headrace.train.logging.progress import PolicyProgress, Progress
+from headrace.train.modules.network import uses_images
 from headrace.train.processes.page import address_of
 from headrace.train.runners.parts import Figures, Learner, Source, model_of
 from headrace.train.runners.process_group import ProcessGroup
@@ -44,6 +48,7 @@ class Reporter:
     Attributes:
         writer: writes the metrics; None in a process that does not write them.
         remarks: warnings and other events, as lines for the dashboard.
+        say: shows a line to the user once.
     """
 
     def __init__(
@@ -60,6 +65,10 @@ class Reporter:
         loggers = make_loggers(config, run, self.state.step) if group.leads else []
         self.writer = MetricsWriter(run.metrics_file, offset, loggers) if group.leads else None
         self.remarks: deque[str] = deque(maxlen=REMARKS)
+        self.say: Callable[[str], object] = lambda words: None
+        alone = self.writer is not None and group.size == 1
+        proven = is_proven(config.task, config.algo, config.preset)
+        self._first_minute = FirstMinute() if alone and not proven else None
         self._live = LiveWeights(run.live_file, run.watched_file)
         self._address = address_of(run) if config.viewer else None
         # the processes of torchrun have no parent that trains
@@ -133,6 +142,7 @@ class Reporter:
         own = self.group.gather_objects(self._own()) if self.group.size > 1 else []
         ranks = {"ranks": {str(rank): told for rank, told in enumerate(own)}} if own else {}
         state.logged, state.logged_at = state.step, state.seconds
+        self._judge_first_minute(policy, tracker)
         figures = self.figures()
         return {
             "step": state.step,
@@ -144,6 +154,17 @@ class Reporter:
             **figures.details,
             "time": self._time(figures) | ranks,
         }
+
+    def _judge_first_minute(self, policy: Policy, tracker: EpisodeTracker) -> None:
+        """Says once of a new run that its returns have not improved at first, and what else to try."""
+        if self._first_minute is None or self.state.resumed:
+            return
+        if words := self._first_minute.look(tracker, self.state.seconds):
+            config, group = self.config, policy.agent_group
+            other = another(config.algo, group.action, uses_images(config.network, group.observation))
+            words = f"{words}; try --algo {other}, or headrace sweep {config.task}, which searches for settings"
+            self.note("warning", words)
+            self.say(words)
 
     def _time(self, figures: Figures) -> dict[str, Any]:
         """Returns the entries of a line of metrics that differ between equal runs: time, speeds, memory, cores."""

@@ -87,6 +87,7 @@ class Trainer:
         if self.over():
             return self._note_end()
         state, saver = self.state, self.saver
+        self.reporter.say = dashboard.say
         state.since = saved = time.monotonic()
         self.reporter.begin()
         with naming_what_is_kept(self.run.checkpoints), self._running() as interrupt, dashboard:

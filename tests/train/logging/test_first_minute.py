@@ -1,0 +1,87 @@
+"""A run whose returns do not improve at first says so once, and what else to try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import headrace
+from headrace.train.config.recipes import another
+from headrace.train.logging import first_minute
+from headrace.train.logging.episode_tracker import EpisodeTracker
+from headrace.train.logging.first_minute import LEAST, PATIENCE, FirstMinute
+from headrace.train.runs.events import read_events
+
+train: Any = headrace.train  # the module itself, called; a type checker sees a module only
+
+OWN = '''
+import gymnasium as gym
+import numpy as np
+
+
+class Toss(gym.Env):
+    """A coin is tossed, whatever is done."""
+
+    observation_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(3, np.float32), float(self.np_random.integers(2)), bool(self.np_random.integers(2)), False, {}
+'''
+
+
+def test_it_is_said_once_of_a_task_that_cannot_improve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(first_minute, "PATIENCE", 0.0)
+    (tmp_path / "toss.py").write_text(OWN)
+    task, run = f"{tmp_path / 'toss.py'}:Toss", tmp_path / "run"
+    brief: dict[str, Any] = {"num_envs": 4, "num_steps": 32, "log_steps": 1, "video": False, "evaluate_episodes": 0}
+    train(task, run_dir=run, total_steps=1500, seed=2, **brief)
+    train(task, run_dir=run, total_steps=2000, seed=2, resume=True, **brief)
+    words = f"try --algo dqn, or headrace sweep {task}, which searches for settings"
+    assert capsys.readouterr().out.count(words) == 1
+    assert [event.kind for event in read_events(run / "events.jsonl") if event.text.endswith(words)] == ["warning"]
+
+
+def returned(tracker: EpisodeTracker, *values: float) -> None:
+    tracker.add(torch.tensor(values), torch.ones(len(values)))
+
+
+@pytest.mark.parametrize(
+    ("later", "says"), [(1.0, "no more after 61 s than at first: 1.5, and 1.5 before"), (2.0, None), (-9.0, "no more")]
+)
+def test_an_improvement_is_one_beyond_chance(later: float, says: str | None) -> None:
+    tracker, judge = EpisodeTracker(1, 100), FirstMinute()
+    returned(tracker, *[1.0, 2.0] * (LEAST // 2))
+    assert judge.look(tracker, 1.0) is None
+    returned(tracker, *[later, later + 1] * LEAST)
+    assert judge.look(tracker, PATIENCE - 1) is None, "it is too early"
+    said = judge.look(tracker, PATIENCE + 1)
+    assert said is None if says is None else says in str(said)
+    returned(tracker, *[-99.0] * LEAST)
+    assert judge.look(tracker, 2 * PATIENCE) is None, "it was judged already"
+
+
+def test_long_episodes_are_waited_for() -> None:
+    tracker, judge = EpisodeTracker(1, 100), FirstMinute()
+    for count in range(2 * LEAST - 1):
+        returned(tracker, 0.0)
+        assert judge.look(tracker, PATIENCE * (2 + count)) is None
+    returned(tracker, 0.0)
+    assert judge.look(tracker, 9 * PATIENCE) is not None
+
+
+def test_another_algorithm_fits_the_actions() -> None:
+    box, discrete, several = (
+        headrace.make_spec(task).action for task in ("Pendulum-v1", "CartPole-v1", "TagContinuous-v0")
+    )
+    assert another("ppo", box, False) == "sac" and another("ppo", box, True) == another("ppo", several, False) == "a2c"
+    assert another("ppo", discrete, True) == "dqn" and another("dqn", discrete, True) == "ppo"
