@@ -116,6 +116,7 @@ PPO: Presets = {
         "pictures": {
             "num_envs": 16, "num_steps": 64, "epochs": 3, "minibatch_size": 256, "learning_rate": 4e-4,
             "clip_range": 0.1, "value_coef": 0.5, "entropy_coef": 0.01, "normalise_rewards": True,
+            "normalise_observations": True,  # of the numbers beside pictures
         },
         **{task: _PPO_SOLVED | goal for task, goal in CARTPOLE.items()},
         "Acrobot-v1": _PPO_SOLVED | {"stop_at_return": -100.0},
