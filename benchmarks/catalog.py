@@ -206,6 +206,7 @@ SECTIONS = {
             ),
         ),
         Benchmark("tag_learning", "--quick"),
+        Benchmark("held_out", "--tasks LunarLanderContinuous-v3 --seconds 1 --games 1"),
     ),
     "Runs that last, and several machines": (
         Benchmark("memory", "--scale 0.01"),
