@@ -168,8 +168,7 @@ SECTIONS = {
             lines=(Line("SAC, one update", SB3, SB3),),
             together=r"^batch \d+",
         ),
-        Benchmark("learner_limit", "--repeats 1 --seconds 0.05 --widths 64 --minibatches 256"),
-        Benchmark("fused_updates", "--repeats 2 --seconds 0.1 --precisions highest", together=r"^\w+"),
+        Benchmark("learner_limit", "--repeats 1 --seconds 0.05 --widths 64 --minibatches 256 --precisions highest"),
         Benchmark(
             "replay",
             "--repeats 1 --seconds 0.2 --steps 100000",
@@ -233,7 +232,7 @@ SECTIONS = {
             short=(
                 "15 % fewer lines than in version 0.1 were wanted, and there are twice as many: five algorithms, "
                 "sweeps, seeds, plots, export, callbacks, torchrun, Ray and the leaderboard are new, settings say "
-                "what they mean, and gradients by hand have their losses beside them."
+                "what they mean, and compiled updates have their losses beside them."
             ),
         ),
     ),

@@ -1,9 +1,10 @@
-"""An update of PPO beside its arithmetic: how much of what the processor can do is reached, in compiled code and torch.
+"""Updates beside their arithmetic: how much of what the processor can do is reached, in compiled code and torch.
 
-For perceptrons of several widths, actor and critic apart: the operations of one update (products alone; activations,
-loss and Adam are small beside them), the rate at which torch multiplies matrices of such shapes on one core, which
-nothing exceeds, and the share of it that an update reaches in `CompiledMLP` and in torch, operation by operation. One
-thread, processor time, in turns; a share is the median of those turn by turn.
+Of PPO, SAC, TD3 and DQN, for perceptrons of several widths: the operations of one update (products alone; activations,
+loss and Adam are small beside them), the rate at which torch multiplies matrices of such shapes on one core, and the
+share of it that an update reaches in compiled code and in torch, operation by operation. Products of float32; with
+``medium`` of bfloat16 where the processor has matrix units. One thread, processor time, in turns; a share is the median
+of those turn by turn.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ import tyro
 
 from common import Args, heading, tell
 from headrace.train.algorithms.ppo import PPO, PPOConfig
-from headrace.train.algorithms.rates import Rates
+from headrace.train.algorithms.rates import Rates, UpdateRates
+from headrace.train.collect.setup import make_policy
+from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.storage.samples import Samples, draw_order
+from headrace.train.storage.transitions import Transitions
 
 INPUTS, ACTIONS = 17, 6  # HalfCheetah's
 SEEN, ACTION = gym.spaces.Box(-1, 1, (INPUTS,), np.float32), gym.spaces.Box(-1, 1, (ACTIONS,), np.float32)
@@ -36,8 +40,13 @@ class LimitArgs(Args):
     widths: tuple[int, ...] = (64, 128, 256)
     """units of both hidden layers"""
     minibatches: tuple[int, ...] = (256, 2048)
-    """samples of an update"""
+    """samples of an update of PPO; updates from a replay have 256"""
     seconds: float = 0.3
+    precisions: tuple[str, ...] = ("highest", "medium")
+    """of products; PPO's are of float32"""
+
+
+REPLAY = 256  # transitions of an update
 
 
 def policy_of(width: int, minibatch: int) -> PPO:
@@ -54,10 +63,26 @@ def samples_of(policy: PPO, rows: int) -> Samples:
     return Samples(inputs, actions, log_probs, *columns)
 
 
-def operations(width: int, minibatch: int) -> int:
-    """Multiplications and additions of an update's products: forward, and twice as many back but for the inputs'."""
-    first, second, last = INPUTS * width, width * width, width * (ACTIONS + 1) / 2
-    return int(2 * 2 * minibatch * (2 * first + 3 * second + 3 * last))
+def layers(width: int, inputs: int, outputs: int) -> tuple[int, int]:
+    """Multiplications and additions of a network's products for one sample: forward, and back to its first layer."""
+    forward = 2 * (inputs * width + width * width + width * outputs)
+    return forward, forward - 2 * inputs * width
+
+
+def operations(algo: str, width: int, samples: int) -> int:
+    """Those of one update; gradients of parameters are as many as forward."""
+    if algo == "ppo":
+        actor, critic = layers(width, INPUTS, ACTIONS), layers(width, INPUTS, 1)
+        return samples * sum(2 * forward + back for forward, back in (actor, critic))
+    if algo == "dqn":
+        forward, back = layers(width, INPUTS, ACTIONS)
+        return samples * (4 * forward + back)  # of Q twice, of its target, and back
+    critic, critic_back = layers(width, INPUTS + ACTIONS, 1)
+    actor, actor_back = layers(width, INPUTS, ACTIONS * (2 if algo == "sac" else 1))
+    judges = 2 if algo == "sac" else 1
+    fit = 2 * (3 * critic + critic_back)  # values of the targets, own ones, and back
+    climb = judges * (critic + critic_back + 2 * ACTIONS * width) + 2 * actor + actor_back
+    return samples * (actor + fit + climb)
 
 
 def timed(run: Callable[[], Any], seconds: float) -> float:
@@ -69,32 +94,55 @@ def timed(run: Callable[[], Any], seconds: float) -> float:
     return (time.process_time() - began) / calls
 
 
-def row(width: int, minibatch: int, args: LimitArgs) -> dict[str, Any]:
-    """A line of the table."""
+def ppo_updates(width: int, minibatch: int) -> tuple[Callable[[], Any], Callable[[], Any], int]:
+    """Updates in compiled code and in torch, and how many they are."""
     torch.manual_seed(0)
     compiled, plain = policy_of(width, minibatch), policy_of(width, minibatch)
     plain.network.compiled = None
     samples, rates = samples_of(plain, 4 * minibatch), Rates.of(plain.config, 0)
     order = draw_order(samples, minibatch, torch.Generator().manual_seed(0))
-    a, b, product = torch.randn(minibatch, width), torch.randn(width, width), torch.empty(minibatch, width)
+    return lambda: compiled.update(samples, rates, [order]), lambda: plain.update(samples, rates, [order]), 4
+
+
+def replay_updates(algo: str, width: int) -> tuple[Callable[[], Any], Callable[[], Any], int]:
+    """As `ppo_updates`, of an algorithm with a replay; each update of TD3 has one of the actor."""
+    config = make_config("x", algo=algo, defaults=False, hidden=(width, width), minibatch_size=REPLAY)
+    action = gym.spaces.Discrete(ACTIONS) if algo == "dqn" else ACTION
+    compiled, plain = (make_policy("", config, AgentGroup(SEEN, action), torch.device("cpu")) for _ in range(2))
+    plain.compiled = None  # type: ignore[attr-defined]
+    torch.manual_seed(0)
+    seen, following, actions = *torch.randn(2, REPLAY, INPUTS), torch.randn(REPLAY, ACTIONS).clamp(-1, 1)
+    if algo == "dqn":
+        actions = torch.randint(ACTIONS, (REPLAY,))
+    batch, rates = Transitions(seen, actions, *torch.rand(2, REPLAY), following), UpdateRates.of(config, 0)
+    return lambda: compiled.improve(batch, rates), lambda: plain.improve(batch, rates), 1  # type: ignore[attr-defined]
+
+
+def row(algo: str, width: int, samples: int, precision: str, args: LimitArgs) -> dict[str, Any]:
+    """A line of the table."""
+    torch.set_float32_matmul_precision(precision)
+    compiled, plain, updates = ppo_updates(width, samples) if algo == "ppo" else replay_updates(algo, width)
+    a, b, product = torch.randn(samples, width), torch.randn(width, width), torch.empty(samples, width)
+    work = operations(algo, width, samples)
     contenders: dict[str, tuple[Callable[[], Any], float]] = {
-        "products": (lambda: torch.mm(a, b, out=product), 2 * minibatch * width * width),
-        "compiled": (lambda: compiled.update(samples, rates, [order]), 4 * operations(width, minibatch)),
-        "torch": (lambda: plain.update(samples, rates, [order]), 4 * operations(width, minibatch)),
+        "products": (lambda: torch.mm(a, b, out=product), 2 * samples * width * width),
+        "compiled": (compiled, updates * work),
+        "torch": (plain, updates * work),
     }
     rates_of: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(args.repeats):
-        for name, (run, work) in contenders.items():
-            rates_of[name].append(work / timed(run, args.seconds))
+        for name, (run, done) in contenders.items():
+            rates_of[name].append(done / timed(run, args.seconds))
     share = {
         name: median(each / peak for each, peak in zip(rates_of[name], rates_of["products"], strict=True))
         for name in ("compiled", "torch")
     }
-    update = {name: operations(width, minibatch) / median(rates_of[name]) for name in share}
+    update = {name: work / median(rates_of[name]) for name in share}
     return {
+        "update": f"{algo}, {precision}",
         "network": f"{width} × {width}",
-        "samples": minibatch,
-        "MFLOP": round(operations(width, minibatch) / 1e6, 1),
+        "samples": samples,
+        "MFLOP": round(work / 1e6, 1),
         "products alone, GFLOP/s": round(median(rates_of["products"]) / 1e9, 1),
         "compiled, µs an update": round(update["compiled"] * 1e6),
         "torch, µs an update": round(update["torch"] * 1e6),
@@ -106,9 +154,12 @@ def row(width: int, minibatch: int, args: LimitArgs) -> dict[str, Any]:
 def main() -> None:
     args = tyro.cli(LimitArgs)
     torch.set_num_threads(1)
-    record = heading("learner_limit", "PPO's update beside bare products, one thread, processor time")
+    record = heading("learner_limit", "Updates beside bare products, one thread, processor time")
     record |= {"settings": {"repeats": args.repeats, "seconds": args.seconds}}
-    record["rows"] = [row(width, minibatch, args) for width in args.widths for minibatch in args.minibatches]
+    cases = [("ppo", width, minibatch, "highest") for width in args.widths for minibatch in args.minibatches]
+    for algo in ("sac", "td3", "dqn"):
+        cases += [(algo, width, REPLAY, precision) for precision in args.precisions for width in args.widths[-1:]]
+    record["rows"] = [row(*case, args) for case in cases]
     tell(args.out, record)
 
 

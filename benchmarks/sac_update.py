@@ -160,12 +160,16 @@ def stable_baselines(batch: int, held: Transitions) -> Callable[[], None]:
 
     model = stable_baselines3.SAC("MlpPolicy", Nothing(), buffer_size=HELD, batch_size=batch, seed=1, device="cpu")
     model.set_logger(configure(None, []))
-    buffer: Any = model.replay_buffer
+    fill(model.replay_buffer, held)
+    return lambda: model.train(1, batch)
+
+
+def fill(buffer: Any, held: Transitions) -> None:
+    """Gives a replay of stable-baselines3 as many transitions as it holds."""
     buffer.observations[:, 0], buffer.next_observations[:, 0] = held.inputs.numpy(), held.next_observations.numpy()
     buffer.actions[:, 0], buffer.rewards[:, 0] = held.actions.numpy(), held.rewards.numpy()
     buffer.dones[:, 0] = (held.discounts == 0).numpy()
     buffer.full = True
-    return lambda: model.train(1, batch)
 
 
 def matrix_rate(size: int = 2048) -> float:

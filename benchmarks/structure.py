@@ -11,8 +11,8 @@ and under ``TYPE_CHECKING`` count); a circle is a group of modules that reach ea
 
 For what is read, one iteration of training in one process, after three that warm up, runs under Python's tracing; lines
 are those of `headrace.train` that were executed at least once, so neither docstrings nor branches that another setting
-takes count. ``by hand`` is the update with hand-written gradients, which runs by default; ``losses`` is the same
-algorithm with its losses in autograd. The same is counted for rsl_rl's PPO where that is installed (``pip install
+takes count. ``compiled`` is the update in compiled code, which runs by default; ``losses`` is the same algorithm
+with its losses in autograd. The same is counted for rsl_rl's PPO where that is installed (``pip install
 --no-deps rsl-rl-lib``); of other single files all lines of code count.
 
 Stops are the functions of `headrace` that have begun and not ended when an optimiser takes its first step: of PPO from
@@ -38,6 +38,7 @@ import tyro
 
 from common import RESULTS, earlier, heading, tell
 from headrace.train import Callback, Training, train
+from headrace.train.algorithms.compiled_updates import CompiledActorCritic
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.config.settings import make_config
 from headrace.train.modules.compiled import CompiledMLP
@@ -189,7 +190,7 @@ class Trace:
         return self._line
 
 
-def ours(task: str, algo: str, fused: bool) -> Row:
+def ours(task: str, algo: str, compiled: bool) -> Row:
     """An iteration of our own training."""
     settings: dict[str, Any] = {"algo": algo, "samplers": 0, "tensorboard": False, "log_steps": 10**9, "seed": 1}
     if algo == "sac":
@@ -198,8 +199,9 @@ def ours(task: str, algo: str, fused: bool) -> Row:
         config = make_config(task, **settings)
         trainer: Any = make_trainer(config, RunFolder.create(f"{folder}/run", config))
         for policy in trainer.policies:
-            if not fused:
-                policy._fused = policy.network.compiled = None
+            if not compiled:
+                owner = policy.network if algo == "ppo" else policy
+                owner.compiled = None
         for _ in range(WARM):
             trainer.iterate()
         row = Trace("/headrace/train/")(trainer.iterate).row()
@@ -234,7 +236,8 @@ class FirstStep(Callback):
 
 def stops(task: str, algo: str, begin: str, **settings: Any) -> int:
     """The functions from the one named ``begin`` to the first step of an optimiser."""
-    first, steps = FirstStep(), ((FlatAdam, "step"), (FlatAdam, "step_unclipped"), (CompiledMLP, "epoch"))
+    first, compiled = FirstStep(), ((CompiledMLP, "epoch"), (CompiledActorCritic, "update"))
+    steps = ((FlatAdam, "step"), (FlatAdam, "step_unclipped"), *compiled)
     kept = [(owner, name, getattr(owner, name)) for owner, name in steps]
     try:
         for owner, name, method in kept:
@@ -288,8 +291,8 @@ def file_lines(path: Path) -> int:
 def reading(files: tuple[Path, ...]) -> dict[str, Row]:
     """From a step to a gradient: ours, rsl_rl's where it is installed, and whole files."""
     rows: dict[str, Row] = {}
-    for (task, algo), fused in itertools.product((("CartPole-v1", "ppo"), ("Pendulum-v1", "sac")), (True, False)):
-        rows[f"headrace {algo}, {'by hand' if fused else 'losses'}"] = ours(task, algo, fused)
+    for (task, algo), compiled in itertools.product((("CartPole-v1", "ppo"), ("Pendulum-v1", "sac")), (True, False)):
+        rows[f"headrace {algo}, {'compiled' if compiled else 'losses'}"] = ours(task, algo, compiled)
     if importlib.util.find_spec("rsl_rl"):
         rows["rsl_rl ppo"] = theirs()
     return rows | {path.as_posix(): (file_lines(path), None, 1) for path in files}
@@ -298,12 +301,12 @@ def reading(files: tuple[Path, ...]) -> dict[str, Row]:
 def sentence(read: dict[str, Any]) -> str:
     """What a reader follows, in words."""
     ppo, ppo_losses, sac, sac_losses = (
-        read[f"headrace {algo}, {way}"] for algo in ("ppo", "sac") for way in ("by hand", "losses")
+        read[f"headrace {algo}, {way}"] for algo in ("ppo", "sac") for way in ("compiled", "losses")
     )
     words = (
         f"From a step of the environments to a gradient, PPO runs {ppo_losses['lines']} distinct lines of "
         f"{ppo_losses['functions']} functions, and SAC {sac_losses['lines']} of {sac_losses['functions']}, with losses "
-        f"in autograd ({ppo['lines']} and {sac['lines']} lines with gradients by hand or in compiled code)."
+        f"in autograd ({ppo['lines']} and {sac['lines']} lines in compiled code)."
     )
     if "rsl_rl ppo" in read:
         peer = read["rsl_rl ppo"]

@@ -18,7 +18,6 @@ from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.sac import SAC, SoftActorCritic
 from headrace.train.config.algorithms import SACConfig
 from headrace.train.config.fields import setting
-from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.perceptron import Perceptron
 from headrace.train.storage.transitions import Transitions
@@ -48,18 +47,15 @@ class Critics(nn.Module):
 
 
 class WithCritics(SAC):
-    """SAC with other critics, and without a hand-written update."""
-
-    fused = None
+    """SAC with other critics."""
 
     def _make_critics(self, columns: int) -> Critics:
         raise NotImplementedError
 
-    def _make(self) -> tuple[Any, nn.Module]:
+    def make(self) -> tuple[Any, nn.Module]:
         config, inputs = self.config, input_size(self.agent_group.observation)
-        distribution = SquashedGaussian(self.agent_group.action, self.device)
+        distribution = self.make_distribution()
         actions = distribution.noise_size
-        self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
         actor = Perceptron(inputs, 2 * actions, config.hidden, config.activation)
         return distribution, SoftActorCritic(actor, self._make_critics(inputs + actions), config.initial_temperature)
 
@@ -96,7 +92,7 @@ class TQC(WithCritics):
         """Quantile Huber losses of all critics' quantiles towards ``r + discount · (kept quantiles - α log π)``."""
         config = self.config
         with torch.no_grad():
-            next_actions, log_prob = self._sample(batch.next_observations)
+            next_actions, log_prob = self.sample(self.network.actor(batch.next_observations))
             pooled = (
                 torch.cat(tuple(self.targets.critic.answers(batch.next_observations, next_actions)), 1).sort(1).values
             )
@@ -112,7 +108,7 @@ class TQC(WithCritics):
 
     def actor_losses(self, batch: Transitions) -> Losses:
         """As of SAC, with the mean of all quantiles in place of the lower critic."""
-        actions, log_prob = self._sample(batch.inputs)
+        actions, log_prob = self.sample(self.network.actor(batch.inputs))
         log_alpha = self.network.temperature.log
         alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
         loss = (alpha * log_prob - self.network.critic(batch.inputs, actions).mean(0)).mean()

@@ -21,7 +21,7 @@ foreach(source IN LISTS native_tests)
   if(family AND NOT TARGET ${simulators})
     continue()
   endif()
-  if(name MATCHES "^test_(atari_machine|atari_fuzz|atari_compose|lanes|learner)$" AND HEADRACE_SANITIZE STREQUAL thread)
+  if(name MATCHES "^test_(atari_machine|atari_fuzz|atari_compose|lanes)$" AND HEADRACE_SANITIZE STREQUAL thread)
     continue()  # they run in one thread
   endif()
   if(name MATCHES "^test_(atari_fuzz|lanes)$" AND HEADRACE_CORE_TESTS AND HEADRACE_SANITIZE)

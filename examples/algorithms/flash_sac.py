@@ -146,7 +146,7 @@ class FlashSAC(CrossQ):
     config: FlashSACConfig  # pyright: ignore[reportIncompatibleVariableOverride]  # the attribute is never assigned
     target_parts = ("critic",)
 
-    def _make(self) -> tuple[Any, nn.Module]:
+    def make(self) -> tuple[Any, nn.Module]:
         config, inputs = self.config, input_size(self.agent_group.observation)
         self.actor_every, self.betas = config.policy_delay, (config.adam_beta, 0.999)
         self._repeated = RepeatedNoise(config.noise_repeats)
@@ -180,7 +180,7 @@ class FlashSAC(CrossQ):
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         rows = len(batch.rewards)
         with torch.no_grad():
-            next_actions, next_log_prob = self._sample(self.network.actor(batch.next_observations))
+            next_actions, next_log_prob = self.sample(self.network.actor(batch.next_observations))
             both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, next_actions))
             next_logits = self.targets.critic.of_batch(*both)[:, rows:]
             alpha = self.network.temperature.log.exp()
@@ -190,18 +190,10 @@ class FlashSAC(CrossQ):
         loss = -batch.mean((target * logits.log_softmax(2)).sum(2)).sum()
         return Losses({"critic": loss}, (loss, self.in_rewards(critic.expected(logits.detach()).mean())))
 
-    def actor_losses(self, batch: Transitions) -> Losses:
-        """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``.
-
-        States and following states are in one batch for the actor; the critics use running statistics.
-        """
-        params = self.network.actor.of_batch(torch.cat((batch.inputs, batch.next_observations)))[: len(batch.rewards)]
-        actions, log_prob = self._sample(params)
-        log_alpha = self.network.temperature.log
-        alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
-        loss = (alpha * log_prob - self.network.critic(batch.inputs, actions).amin(0)).mean()
-        temperature = (log_alpha * (entropy - self.target_entropy)).sum()
-        return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
+    def actor_params(self, batch: Transitions) -> Tensor:
+        """Returns the outputs for the actor's loss, of a batch of states and following states."""
+        both = torch.cat((batch.inputs, batch.next_observations))
+        return self.network.actor.of_batch(both)[: len(batch.rewards)]
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Updates the critics, as `OffPolicy.improve_critics`, and normalises their parameters afterwards."""

@@ -37,7 +37,6 @@ from headrace.train.config.algorithms import CrossQConfig
 from headrace.train.config.fields import setting
 from headrace.train.config.presets import CROSSQ, DEFAULT_PRESET
 from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
-from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.storage.transitions import Transitions
@@ -72,12 +71,11 @@ class XQC(CrossQ):
     def _make_reward_scaler(self, columns: int) -> RewardScaler:
         return ReturnScaler(columns, self.config.gamma, self.config.value_bound, self.device)
 
-    def _make(self) -> tuple[Any, nn.Module]:
+    def make(self) -> tuple[Any, nn.Module]:
         config, inputs = self.config, input_size(self.agent_group.observation)
         self.actor_every, self.betas = config.policy_delay, (config.adam_beta, 0.999)
-        distribution = SquashedGaussian(self.agent_group.action, self.device)
+        distribution = self.make_distribution()
         actions = distribution.noise_size
-        self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
         how = config.activation, Renorm(config.batch_momentum, config.renorm_after)
         actor = Perceptron(inputs, 2 * actions, config.hidden, *how)
         shape = inputs + actions, config.atoms, config.critic_hidden or config.hidden, *how
@@ -90,7 +88,7 @@ class XQC(CrossQ):
         """Returns ``-Σ mean(Σ_z m(z) log p(z|s, a))`` over the critics; there is no gradient through p' and m."""
         critic: CategoricalCritics = self.network.critic  # type: ignore[assignment]
         with torch.no_grad():
-            next_actions, next_log_prob = self._sample(self.network.actor(batch.next_observations))
+            next_actions, next_log_prob = self.sample(self.network.actor(batch.next_observations))
             alpha = self.network.temperature.log.exp()
         rows = len(batch.rewards)
         both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, next_actions))

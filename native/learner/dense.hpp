@@ -12,48 +12,56 @@
 namespace headrace::learner {
 namespace {
 
-constexpr int kRows = 64;  // samples of a block
-
-// floats at the beginning of a cache line, zero at first
-class Floats {
+// numbers at the beginning of a cache line, zero at first
+template <class T>
+class Line {
  public:
-  explicit Floats(std::size_t n = 0) : data_(static_cast<float*>(::operator new(std::max<std::size_t>(n, 1) * sizeof(float), kLine))) {
-    std::fill_n(data_.get(), n, 0.0f);
+  explicit Line(std::size_t n = 0) : data_(static_cast<T*>(::operator new(std::max<std::size_t>(n, 1) * sizeof(T), kLine))) {
+    std::fill_n(data_.get(), n, T(0));
   }
-  float* get() const { return data_.get(); }
+  T* get() const { return data_.get(); }
 
  private:
   static constexpr std::align_val_t kLine{64};
-  struct Free { void operator()(float* p) const { ::operator delete(p, kLine); } };
-  std::unique_ptr<float, Free> data_;
+  struct Free { void operator()(T* p) const { ::operator delete(p, kLine); } };
+  std::unique_ptr<T, Free> data_;
 };
+using Floats = Line<float>;
+
+inline Floats floats(int rows, int columns) { return Floats(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns)); }
 
 template <class V>
 class Dense {
  public:
-  explicit Dense(const Layer& layer)
-      : layer_(layer),
-        inputs(layer.inputs),
-        outputs(count(layer)),
-        weight_(size()), bias_(static_cast<std::size_t>(padded(outputs))), transposed_(static_cast<std::size_t>(outputs * distance(inputs))),
-        weight_gradient_(size()), bias_gradient_(static_cast<std::size_t>(padded(outputs))) {}
+  static constexpr int kRows = 64;  // samples of a block
+  struct Scratch {};                // memory that the layers of a stack share
+
+  Dense(const Layer& layer, const std::shared_ptr<Scratch>&)
+      : layer_(layer), inputs(layer.inputs), outputs(count(layer)),
+        direct_(layer.parts.size() == 1 && !layer.parts[0].output_first && outputs % kPad == 0 && inputs % kPad == 0),
+        weight_(floats(padded(inputs), stride())), bias_(floats(1, padded(outputs))), transposed_(floats(outputs, distance(inputs))),
+        weight_gradient_(floats(direct_ ? 0 : padded(inputs), stride())), bias_gradient_(floats(1, padded(outputs))) {}
 
   // Takes the weights as they are now.
   void pack() {
     each_weight([&](const Part& part, int i, int o, std::ptrdiff_t place) {
       weight_.get()[i * stride() + o] = transposed_.get()[o * distance(inputs) + i] = part.weight[place];
     });
+    pack_bias();
+  }
+
+  void pack_bias() {
     int o = 0;
     for (const Part& part : layer_.parts) std::copy_n(part.bias, part.outputs, bias_.get() + o), o += part.outputs;
   }
 
-  void clear_gradients() {
-    std::fill_n(weight_gradient_.get(), size(), 0.0f);
-    std::fill_n(bias_gradient_.get(), padded(outputs), 0.0f);
+  void write_gradients() const {
+    if (!direct_)
+      each_weight([&](const Part& part, int i, int o, std::ptrdiff_t place) { part.weight_gradient[place] = weight_gradient_.get()[i * stride() + o]; });
+    write_bias_gradients();
   }
 
-  void write_gradients() const {
-    each_weight([&](const Part& part, int i, int o, std::ptrdiff_t place) { part.weight_gradient[place] = weight_gradient_.get()[i * stride() + o]; });
+  void write_bias_gradients() const {
     int o = 0;
     for (const Part& part : layer_.parts) std::copy_n(bias_gradient_.get() + o, part.outputs, part.bias_gradient), o += part.outputs;
   }
@@ -66,26 +74,34 @@ class Dense {
                [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
   }
 
-  // adds what rows with output gradients d contribute to the gradients of parameters
-  void add_gradients(const float* x, int rows, const float* d) {
-    float* gradient = weight_gradient_.get();
+  // The gradients of parameters are what the first rows with output gradients d contribute; further ones add to it.
+  void add_gradients(const float* x, int rows, const float* d, bool first) {
+    float* gradient = direct_ ? layer_.parts[0].weight_gradient : weight_gradient_.get();
+    const int ld = direct_ ? outputs : stride();
     product<V>(inputs, padded(outputs), rows, {x, 1, distance(inputs)}, d, stride(),
-               [&](int m, int n) { return load<V>(gradient + m * stride() + n); },
-               [&](int m, int n, V sum) { store(gradient + m * stride() + n, sum); });
+               [&](int m, int n) { return first ? V(0) : load<V>(gradient + m * ld + n); },
+               [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
+    add_bias_gradients(rows, d, first);
+  }
+
+  void add_bias_gradients(int rows, const float* d, bool first) {
     for (int n = 0; n < padded(outputs); n += V::width) {
-      V sum = load<V>(bias_gradient_.get() + n);
+      V sum = first ? V(0) : load<V>(bias_gradient_.get() + n);
       for (int r = 0; r < rows; ++r) sum = sum + load<V>(d + r * stride() + n);
       store(bias_gradient_.get() + n, sum);
     }
   }
 
-  // dx = pass(d Wᵀ, x): the gradient of the inputs, through what made them
+  // dx = pass(d Wᵀ, x): the gradient of the inputs, through what made them; of those from a whole line on
   template <class Pass>
-  void input_gradients(const float* d, int rows, const float* x, float* dx, Pass pass) const {
+  void input_gradients(const float* d, int rows, const float* x, float* dx, int from, Pass pass) const {
     const int ld = distance(inputs);
-    product<V>(rows, padded(inputs), outputs, {d, stride(), 1}, transposed_.get(), ld, [](int, int) { return V(0); },
-               [&](int m, int n, V sum) { store(dx + m * ld + n, pass(sum, load<V>(x + m * ld + n))); });
+    product<V>(rows, padded(inputs) - from, outputs, {d, stride(), 1}, transposed_.get() + from, ld, [](int, int) { return V(0); },
+               [&](int m, int n, V sum) { store(dx + m * ld + from + n, pass(sum, load<V>(x + m * ld + from + n))); });
   }
+
+ protected:
+  int stride() const { return distance(outputs); }
 
  private:
   static int count(const Layer& layer) {
@@ -94,21 +110,19 @@ class Dense {
     return n;
   }
 
-  int stride() const { return distance(outputs); }
-  std::size_t size() const { return static_cast<std::size_t>(padded(inputs) * stride()); }
-
   // Calls visit(part, input, output, where the weight is in its part); in strips, as one of the two matrices that
   // meet here is read or written across its rows.
   template <class Visit>
   void each_weight(Visit visit) const {
     int before = 0;
     for (const Part& part : layer_.parts) {
-      const int rows = part.output_first ? part.outputs : inputs, columns = part.output_first ? inputs : part.outputs;
+      const int has = part.inputs == 0 ? inputs : part.inputs;
+      const int rows = part.output_first ? part.outputs : has, columns = part.output_first ? has : part.outputs;
       for (int strip = 0; strip < columns; strip += kPad)
         for (int a = 0; a < rows; ++a)
           for (int b = strip; b < std::min(strip + kPad, columns); ++b) {
             const std::ptrdiff_t place = static_cast<std::ptrdiff_t>(a) * columns + b;
-            part.output_first ? visit(part, b, before + a, place) : visit(part, a, before + b, place);
+            part.output_first ? visit(part, part.begin + b, before + a, place) : visit(part, part.begin + a, before + b, place);
           }
       before += part.outputs;
     }
@@ -120,22 +134,33 @@ class Dense {
   const int inputs, outputs;
 
  private:
-  Floats weight_, bias_, transposed_;  // [inputs, outputs], [outputs], [outputs, inputs]; columns padded
-  Floats weight_gradient_, bias_gradient_;
+  bool direct_;  // gradients of weights can be written where they belong
+  Floats weight_;
+
+ protected:
+  Floats bias_;
+
+ private:
+  Floats transposed_, weight_gradient_;  // as the weights: [outputs, inputs], and [inputs, outputs]; columns padded
+
+ protected:
+  Floats bias_gradient_;
 };
 
 // one stack, with a block's activations
-template <class V>
+template <class V, class D>
 class Layers {
  public:
   Layers(const Stack& stack, Activation activation) : relu_(activation == Activation::kRelu) {
-    int widest = 0;
+    int widest = distance(stack.front().inputs);
+    const auto scratch = std::make_shared<typename D::Scratch>();
     for (const Layer& layer : stack) {
-      dense_.emplace_back(layer);
-      activations_.emplace_back(static_cast<std::size_t>(kRows * distance(dense_.back().outputs)));
-      widest = std::max(widest, distance(dense_.back().outputs));
+      dense_.emplace_back(layer, scratch);
+      const int stride = distance(dense_.back().outputs);
+      activations_.push_back(floats(D::kRows, stride));
+      widest = std::max(widest, stride);
     }
-    for (Floats& d : gradients_) d = Floats(static_cast<std::size_t>(kRows * widest));
+    for (Floats& d : gradients_) d = floats(D::kRows, widest);
   }
 
   int outputs() const { return dense_.back().outputs; }
@@ -146,14 +171,12 @@ class Layers {
   void pack() {
     for (auto& layer : dense_) layer.pack();
   }
-  void clear_gradients() {
-    for (auto& layer : dense_) layer.clear_gradients();
-  }
   void write_gradients() const {
     for (const auto& layer : dense_) layer.write_gradients();
   }
 
-  void forward(const float* x, int rows) {
+  // of inputs x [rows, distance(inputs)]; returns the results
+  const float* forward(const float* x, int rows) {
     for (std::size_t l = 0; l < dense_.size(); ++l) {
       float* y = activations_[l].get();
       if (l + 1 == dense_.size()) dense_[l].forward(x, rows, y, [](V v) { return v; });
@@ -161,22 +184,36 @@ class Layers {
       else dense_[l].forward(x, rows, y, [](V v) { return tanh(v); });
       x = y;
     }
+    return x;
   }
 
-  void backward(const float* x, int rows) {
-    float *d = gradients_[0].get(), *next = gradients_[1].get();
-    for (std::size_t l = dense_.size(); l-- > 0; std::swap(d, next)) {
-      const float* below = l == 0 ? x : activations_[l - 1].get();
-      dense_[l].add_gradients(below, rows, d);
-      if (l == 0) break;
-      if (relu_) dense_[l].input_gradients(d, rows, below, next, [](V g, V y) { return select(y > V(0), g, V(0)); });
-      else dense_[l].input_gradients(d, rows, below, next, [](V g, V y) { return g * fnma(y, y, V(1)); });
-    }
+  // the gradients of parameters: those of the first block, to which further ones add
+  void backward(const float* x, int rows, bool first) { through(x, rows, true, first); }
+
+  // the gradients of inputs, [rows, distance(inputs)], of which those before column `from` need not be there
+  const float* to_inputs(const float* x, int rows, int from) {
+    float* d = through(x, rows, false, false);
+    float* next = d == gradients_[0].get() ? gradients_[1].get() : gradients_[0].get();
+    dense_[0].input_gradients(d, rows, x, next, from / kPad * kPad, [](V g, V) { return g; });
+    return next;
   }
 
  private:
+  // returns the gradient of the first layer's outputs
+  float* through(const float* x, int rows, bool parameters, bool first) {
+    float *d = gradients_[0].get(), *next = gradients_[1].get();
+    for (std::size_t l = dense_.size(); l-- > 0; std::swap(d, next)) {
+      const float* below = l == 0 ? x : activations_[l - 1].get();
+      if (parameters) dense_[l].add_gradients(below, rows, d, first);
+      if (l == 0) break;
+      if (relu_) dense_[l].input_gradients(d, rows, below, next, 0, [](V g, V y) { return select(y > V(0), g, V(0)); });
+      else dense_[l].input_gradients(d, rows, below, next, 0, [](V g, V y) { return g * fnma(y, y, V(1)); });
+    }
+    return d;
+  }
+
   bool relu_;
-  std::vector<Dense<V>> dense_;
+  std::vector<D> dense_;
   std::vector<Floats> activations_;
   Floats gradients_[2];
 };

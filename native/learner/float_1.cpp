@@ -1,7 +1,7 @@
-#include "core.hpp"
+#include "cores.hpp"
 
 namespace headrace::learner {
 
-Learner* make_1(Network network) { return new Core<Vec<1, float>>(std::move(network)); }
+Makers makers_1() { return makers<Vec<1, float>, Dense<Vec<1, float>>>(); }
 
 }  // namespace headrace::learner

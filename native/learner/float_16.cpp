@@ -1,7 +1,7 @@
-#include "core.hpp"
+#include "cores.hpp"
 
 namespace headrace::learner {
 
-Learner* make_16(Network network) { return new Core<Vec<16, float>>(std::move(network)); }
+Makers makers_16() { return makers<Vec<16, float>, Dense<Vec<16, float>>>(); }
 
 }  // namespace headrace::learner

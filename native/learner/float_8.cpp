@@ -1,7 +1,7 @@
-#include "core.hpp"
+#include "cores.hpp"
 
 namespace headrace::learner {
 
-Learner* make_8(Network network) { return new Core<Vec<8, float>>(std::move(network)); }
+Makers makers_8() { return makers<Vec<8, float>, Dense<Vec<8, float>>>(); }
 
 }  // namespace headrace::learner

@@ -2,7 +2,7 @@
 //
 // An update of a small network in a framework is some fifty operations, each of which walks through memory and costs a
 // call; its arithmetic takes a tenth of that. Here a block of samples goes through the layers, the loss and back while
-// it is in the cache, and one call makes all updates of an epoch.
+// it is in the cache, and one call makes all updates of an epoch, or an update of critics and actor.
 //
 // The library knows no Python. Parameters, their gradients and the optimiser's moments are the caller's memory. All
 // sums have a fixed order: results do not depend on the width of the registers.
@@ -19,6 +19,7 @@ struct Part {
   int outputs;
   bool output_first;  // weights are [outputs, inputs]; else [inputs, outputs]
   float *weight, *bias, *weight_gradient, *bias_gradient;
+  int begin = 0, inputs = 0;  // the layer's inputs that they depend on; 0: all of them
 };
 
 struct Layer {
@@ -38,9 +39,9 @@ struct Network {
   std::vector<Stack> stacks;
 };
 
-// Adam over all parameters, which lie one after the other, as do their gradients
+// Adam over all parameters, which lie one after the other, as do their gradients; `steps` are those that it has made
 struct Adam {
-  float *parameters, *gradient, *mean, *square;
+  float *parameters, *gradient, *mean, *square, *steps;
   std::int64_t size;
   double beta1, beta2, epsilon;
 };
@@ -87,16 +88,103 @@ class Learner {
   // Writes the gradients of parameters, given those of the outputs.
   virtual void backward(const float* inputs, int rows, const float* output_gradients) = 0;
 
-  // Makes one update for each of the minibatches: `order` has their rows, one minibatch after the other. `steps` are
-  // those that Adam has made before.
+  // Makes one update for each of the minibatches: `order` has their rows, one minibatch after the other. Halves of large
+  // minibatches may have a thread each, which changes no result.
   virtual Statistics epoch(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int minibatches,
-                           int size, const Rates& rates, const Adam& adam, std::int64_t steps) = 0;
+                           int size, const Rates& rates, const Adam& adam, bool threads) = 0;
+};
+
+// numbers of samples, from row to row a distance apart
+struct Rows {
+  const float* data = nullptr;
+  std::ptrdiff_t distance = 0;
+
+  const float* row(std::ptrdiff_t r) const { return data + r * distance; }
+  float operator[](std::ptrdiff_t r) const { return *row(r); }
+};
+
+// as headrace.train.storage.transitions has them; no weights: equal ones
+struct Transitions {
+  int rows;
+  Rows inputs, actions, rewards, discounts, next_inputs, weights;
+
+  float weight(int r) const { return weights.data == nullptr ? 1.0f : weights[r]; }
+};
+
+// A policy, critics of inputs followed by actions, and their targets. A policy without a target is its own; then its
+// outputs are the means and logarithms of deviations of normal variables, whose tanh are actions (SAC). Otherwise
+// actions are the tanh of its outputs (TD3, DDPG).
+struct ActorCriticNetworks {
+  int inputs, actions;
+  Network actor, critics, target_actor, target_critics;
+  Adam actor_adam, critic_adam, temperature_adam;  // the temperature is one number, a logarithm
+
+  bool stochastic() const { return target_actor.stacks.empty(); }
+};
+
+struct ActorCriticRates {
+  double critic_learning_rate, actor_learning_rate;
+  double max_grad_norm;   // infinite: none
+  double critic_weight;   // of each critic's mean squared error
+  double target_entropy;  // of a stochastic policy
+  bool threads;           // whether two critics may have a thread each, which changes no result
+};
+
+struct CriticStatistics {
+  double loss = 0, mean = 0, gradient_norm = 0;
+};
+
+struct ActorStatistics {
+  double loss = 0, gradient_norm = 0, entropy = 0, temperature = 0;
+};
+
+class ActorCriticLearner {
+ public:
+  virtual ~ActorCriticLearner();
+
+  // One gradient step of the critics. Noise [rows, actions] is standard normal, or what is added to the targets' actions.
+  virtual CriticStatistics improve_critics(const Transitions& batch, const float* noise, const ActorCriticRates& rates) = 0;
+
+  // One gradient step of the actor, and of the temperature.
+  virtual ActorStatistics improve_actor(const Transitions& batch, const float* noise, const ActorCriticRates& rates) = 0;
+};
+
+// Action values and their targets; of dueling ones the outputs are the actions' advantages, and the state's value.
+struct QNetworks {
+  int actions;
+  bool dueling;
+  Network q, target;
+  Adam adam;
+};
+
+struct QRates {
+  double learning_rate, max_grad_norm;
+  bool chooses, huber;  // whether the network chooses the actions whose target values count; Huber's loss, or squares
+};
+
+class QLearner {
+ public:
+  virtual ~QLearner();
+
+  // One gradient step, for actions [rows]; writes the absolute errors of values, [rows].
+  virtual CriticStatistics improve(const Transitions& batch, const std::int64_t* actions, const QRates& rates, float* errors) = 0;
 };
 
 // widths of registers that this processor can run, the best first; empty: none
 std::vector<int> widths();
 
-// width 0: the best; throws std::invalid_argument
-std::unique_ptr<Learner> make_learner(Network network, int width = 0);
+// whether it multiplies matrices of bfloat16, and the system lets it
+bool has_bfloat16();
+
+// what makes a learner
+struct Registers {
+  int width = 0;          // 0: the best
+  bool bfloat16 = false;  // products of wide layers in bfloat16; then the width doesn't matter
+};
+
+// each throws std::invalid_argument if this processor has no such registers
+std::unique_ptr<Learner> make_learner(Network network, Registers registers = {});
+std::unique_ptr<ActorCriticLearner> make_actor_critic_learner(ActorCriticNetworks networks, Registers registers = {});
+std::unique_ptr<QLearner> make_q_learner(QNetworks networks, Registers registers = {});
 
 }  // namespace headrace::learner

@@ -16,7 +16,7 @@ namespace {
 struct Owned {
   struct Where { int inputs, outputs; std::size_t weight, bias; };
 
-  std::vector<float> parameters, gradient, mean, square;
+  std::vector<float> parameters, gradient, mean, square, steps = {0};
   std::vector<std::vector<Where>> stacks;
   Network network;
 
@@ -47,7 +47,7 @@ struct Owned {
     }
   }
 
-  Adam adam() { return {parameters.data(), gradient.data(), mean.data(), square.data(), static_cast<std::int64_t>(parameters.size()), 0.9, 0.999, 1e-5}; }
+  Adam adam() { return {parameters.data(), gradient.data(), mean.data(), square.data(), steps.data(), static_cast<std::int64_t>(parameters.size()), 0.9, 0.999, 1e-5}; }
 
   double weight(const Where& l, int i, int o) const {
     return parameters[l.weight + static_cast<std::size_t>(l.inputs % 2 == 0 ? o * l.inputs + i : i * l.outputs + o)];
@@ -116,12 +116,13 @@ void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation 
       }
 }
 
-// all of a learner's results after two epochs, at one width
-std::vector<float> learnt(int width, bool continuous) {
-  constexpr int kRows = 200, kInputs = 5, kChoices = 3;
+// all of a learner's results after two epochs of two minibatches, at one width
+std::vector<float> learnt(int width, bool continuous, int rows = 200, bool threads = false) {
+  const int kRows = rows;
+  constexpr int kInputs = 5, kChoices = 3;
   Owned owned(kInputs, {20, 33}, {kChoices, 1}, Activation::kTanh, 4);
-  const auto learner = make_learner(owned.network, width);
-  const auto x = numbers(kRows * kInputs, 5), actions = numbers(kRows * kChoices, 6), columns = numbers(4 * kRows, 7);
+  const auto learner = make_learner(owned.network, {width});
+  const auto x = numbers(static_cast<std::size_t>(kRows * kInputs), 5), actions = numbers(static_cast<std::size_t>(kRows * kChoices), 6), columns = numbers(static_cast<std::size_t>(4 * kRows), 7);
   std::vector<std::int64_t> choices, order;
   for (int i = 0; i < kRows; ++i) choices.push_back(i % kChoices), order.push_back(i * 7 % kRows);
   std::vector<float> log_std(kChoices, -0.5f), log_std_gradient(kChoices);
@@ -129,13 +130,95 @@ std::vector<float> learnt(int width, bool continuous) {
   const Rollout rollout{x.data(), choices.data(), actions.data(), columns.data(), columns.data() + kRows, columns.data() + 2 * kRows, columns.data() + 3 * kRows};
   std::vector<float> results;
   for (const double value_clip : {-1.0, 0.2}) {
-    const auto s = learner->epoch(heads, rollout, order.data(), 2, kRows / 2, {1e-2, 0.2, 0.01, 0.5, 0.5, value_clip, true}, owned.adam(), 0);
+    const auto s = learner->epoch(heads, rollout, order.data(), 2, kRows / 2, {1e-2, 0.2, 0.01, 0.5, 0.5, value_clip, true}, owned.adam(), threads);
     CHECK(std::isfinite(s.policy_loss) && s.entropy > 0 && s.gradient_norm > 0);
     for (const double each : {s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clip_fraction, s.gradient_norm}) results.push_back(static_cast<float>(each));
   }
   results.insert(results.end(), owned.parameters.begin(), owned.parameters.end());
   return results;
 }
+
+// random transitions of odd sizes
+struct Moves {
+  static constexpr int kRows = 150, kInputs = 5, kActions = 3;
+  std::vector<float> inputs = numbers(kRows * kInputs, 1), actions = numbers(kRows * kActions, 2), next = numbers(kRows * kInputs, 3);
+  std::vector<float> columns = numbers(2 * kRows, 4), noise = numbers(2 * kRows * kActions, 5);
+  std::vector<std::int64_t> choices;
+
+  Moves() {
+    for (float& action : actions) action = std::tanh(action);
+    for (int r = 0; r < kRows; ++r) choices.push_back(r % kActions);
+  }
+  Transitions transitions() const {
+    return {kRows, {inputs.data(), kInputs}, {actions.data(), kActions}, {columns.data(), 1}, {columns.data() + kRows, 1}, {next.data(), kInputs}, {}};
+  }
+};
+
+// all that three updates of actor, critics and temperature leave
+std::vector<float> learnt_from_replay(Registers registers, bool stochastic, bool threads = false) {
+  const Moves moves;
+  constexpr int kBoth = Moves::kInputs + Moves::kActions;
+  Owned actor(Moves::kInputs, {20, 33}, {stochastic ? 2 * Moves::kActions : Moves::kActions}, Activation::kRelu, 1), critics(kBoth, {20, 33}, {1, 1}, Activation::kRelu, 2);
+  Owned targets(kBoth, {20, 33}, {1, 1}, Activation::kRelu, 3), target_actor(Moves::kInputs, {20, 33}, {Moves::kActions}, Activation::kRelu, 4);
+  Owned temperature(1, {}, {1}, Activation::kRelu, 5);
+  ActorCriticNetworks networks{Moves::kInputs, Moves::kActions, actor.network, critics.network, target_actor.network, targets.network, actor.adam(), critics.adam(), temperature.adam()};
+  if (stochastic) networks.target_actor.stacks.clear();
+  const auto learner = make_actor_critic_learner(networks, registers);
+  std::vector<float> results;
+  const ActorCriticRates rates{1e-2, 2e-2, stochastic ? INFINITY : 0.5, 0.5, -3, threads};
+  for (int i = 0; i < 3; ++i) {
+    const auto c = learner->improve_critics(moves.transitions(), moves.noise.data(), rates);
+    const auto a = learner->improve_actor(moves.transitions(), moves.noise.data() + Moves::kRows * Moves::kActions, rates);
+    for (const double each : {c.loss, c.mean, c.gradient_norm, a.loss, a.gradient_norm, a.entropy, a.temperature}) results.push_back(static_cast<float>(each));
+    CHECK(std::isfinite(c.loss) && c.loss > 0 && (a.temperature > 0) == stochastic);
+  }
+  for (const Owned* each : {&actor, &critics, &temperature}) results.insert(results.end(), each->parameters.begin(), each->parameters.end());
+  CHECK(actor.steps[0] == 3 && critics.steps[0] == 3);
+  return results;
+}
+
+// all that three updates of dueling action values leave
+std::vector<float> learnt_values(Registers registers) {
+  const Moves moves;
+  Owned q(Moves::kInputs, {20, 33}, {Moves::kActions + 1}, Activation::kTanh, 1), target(Moves::kInputs, {20, 33}, {Moves::kActions + 1}, Activation::kTanh, 2);
+  const auto learner = make_q_learner({Moves::kActions, true, q.network, target.network, q.adam()}, registers);
+  std::vector<float> results(Moves::kRows);
+  for (int i = 0; i < 3; ++i) {
+    const auto s = learner->improve(moves.transitions(), moves.choices.data(), {1e-2, 0.5, true, true}, results.data());
+    for (const double each : {s.loss, s.mean, s.gradient_norm}) results.push_back(static_cast<float>(each));
+    CHECK(std::isfinite(s.loss) && s.loss > 0);
+  }
+  results.insert(results.end(), q.parameters.begin(), q.parameters.end());
+  return results;
+}
+
+// Products of bfloat16 are those of float32 where all numbers are short: of a second layer wide enough, forward and back.
+void bfloat16_is_exact_for_short_numbers(int below, int above, int rows) {
+  constexpr int inputs = 20;
+  Owned owned(inputs, {below, above}, {1}, Activation::kRelu, 1);
+  const auto shorten = [](std::vector<float>& all) {
+    for (float& each : all) each = std::round(each * 4) / 4;
+  };
+  shorten(owned.parameters);
+  const auto& first = owned.stacks[0][0];  // which passes on one of the inputs to each unit
+  std::fill_n(owned.parameters.begin() + static_cast<std::ptrdiff_t>(first.weight), inputs * below, 0.0f);
+  for (int o = 0; o < below; ++o) owned.parameters[first.weight + static_cast<std::size_t>(o * inputs + o % inputs)] = 1;
+  auto x = numbers(static_cast<std::size_t>(rows * inputs), 2), d = numbers(static_cast<std::size_t>(rows), 3);
+  shorten(x), shorten(d);
+  for (float& each : d) each = each > 0 ? 1 : -1;  // so that gradients are as short as the last weights
+  std::vector<std::vector<float>> found;
+  for (const bool bfloat16 : {false, true}) {
+    const auto learner = make_learner(owned.network, {0, bfloat16});
+    std::vector<float> out(static_cast<std::size_t>(rows));
+    learner->forward(x.data(), rows, out.data());
+    std::fill(owned.gradient.begin(), owned.gradient.end(), 7.0f);
+    learner->backward(x.data(), rows, d.data());
+    found.push_back(out), found.push_back(owned.gradient);
+  }
+  for (int i = 0; i < 2; ++i) CHECK(std::memcmp(found[i].data(), found[i + 2].data(), found[i].size() * sizeof(float)) == 0);
+}
+
+void same_bits(const std::vector<float>& a, const std::vector<float>& b) { CHECK(a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0); }
 
 }  // namespace
 
@@ -153,6 +236,19 @@ int main() {
       const auto other = learnt(width, continuous);
       CHECK(std::memcmp(first.data(), other.data(), first.size() * sizeof(float)) == 0);
     }
+  }
+  for (const bool continuous : {false, true}) same_bits(learnt(0, continuous, 2100), learnt(8, continuous, 2100, true));  // halves
+  for (const int width : widths()) {
+    for (const bool stochastic : {false, true}) same_bits(learnt_from_replay({}, stochastic), learnt_from_replay({width}, stochastic, width == 8));
+    same_bits(learnt_values({}), learnt_values({width}));
+  }
+  if (has_bfloat16()) {
+    for (const int rows : {1, 33, 256, 300}) {
+      bfloat16_is_exact_for_short_numbers(256, 256, rows);
+      bfloat16_is_exact_for_short_numbers(70, 97, rows);
+      bfloat16_is_exact_for_short_numbers(65, 65, rows);
+    }
+    same_bits(learnt_from_replay({0, true}, true), learnt_from_replay({0, true}, true, true));
   }
   std::puts("learner: passed");
 }

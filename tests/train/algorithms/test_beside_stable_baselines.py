@@ -113,7 +113,9 @@ def test_updates_are_the_peers(algo, monkeypatch):
     for number in range(20):
         batch, drawn = some_transitions(policy, ROWS, number), noise(number)
         monkeypatch.setattr(peer.replay_buffer, "sample", lambda *_, batch=batch, **__: as_samples(batch))
-        monkeypatch.setattr(policy, "noise", lambda rows, drawn=drawn: drawn[:rows].clone())
+        actor, following = drawn.split(ROWS)
+        halves = [actor] if algo == "td3" else [actor, following]  # ours draws for what follows first
+        monkeypatch.setattr(policy, "noise", lambda _, halves=halves: halves.pop().clone())
         torch.manual_seed(number)
         peer.train(1, ROWS)
         policy.improve(batch, UpdateRates(RATE, RATE, 1.0), (number + 1) % policy.actor_every == 0)

@@ -79,8 +79,10 @@ def some_transitions(count: int, seed: int) -> Transitions:
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_updates_are_those_of_plain_torch(activation):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_updates_are_those_of_plain_torch(activation, compiled):
     policy = pendulum_policy(activation=activation, target_rate=0.1)
+    policy.compiled = policy.compiled if compiled else None
     network, targets = copy.deepcopy(policy.network), copy.deepcopy(policy.targets)
     epsilon = policy.config.adam_epsilon
     critic_optimiser = torch.optim.Adam(network.critic.parameters(), 2e-2, eps=epsilon)

@@ -1,4 +1,4 @@
-"""DQN: gradients as autograd has them, targets as a plain loop has them, and values that come out right."""
+"""DQN: updates as plain torch has them, targets as a plain loop has them, and values that come out right."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from device_waits import NothingWaits
 from dqn_updates import IMAGES, SMALL_IMAGES, VECTORS, generator, policy_for, some_transitions
 from headrace.errors import OptionError
 from headrace.train.algorithms.dqn import DQN, DQNConfig
-from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import make_config
 from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.exploration import EpsilonGreedy
+from headrace.train.modules.perceptron import Layers
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import load, newest
@@ -49,45 +49,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # -- networks ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dueling", [False, True])
-@pytest.mark.parametrize(
-    ("space", "settings"),
-    [
-        (VECTORS, {"activation": "relu"}),
-        (VECTORS, {"activation": "tanh", "hidden": (7,)}),
-        (SMALL_IMAGES, {}),
-        (IMAGES, {}),
-        (IMAGES, {"trunk": "strided"}),
-    ],
-)
-def test_gradients_are_those_of_autograd(space, settings, dueling):
-    q: Any = policy_for(space, dueling=dueling, **settings).network.q
-    plain = copy.deepcopy(q)
-    inputs = some_transitions(space, 6, 3).inputs
-    d = torch.randn(6, 4, generator=generator(1))
-    optimiser = FlatAdam(q)
-    optimiser.gradient.fill_(7.0)  # what was there before does not matter
-    with torch.inference_mode():
-        values, saved = q.forward_saving(inputs)
-        q.backward_into_gradients(saved, d)
-    for parameter in plain.parameters():
-        parameter.grad = None
-    wanted = plain(inputs)
-    wanted.backward(d)
-    torch.testing.assert_close(values, wanted.detach())
-    for (name, mine), other in zip(q.named_parameters(), plain.parameters(), strict=True):
-        wanted = other.grad if other.requires_grad else torch.zeros_like(other)
-        torch.testing.assert_close(mine.grad, wanted, rtol=1e-3, atol=1e-5, msg=name)
-
-
 def test_gradients_in_bfloat16_are_close():
     networks: list[Any] = [policy_for(IMAGES, bf16=bf16).network.q for bf16 in (False, True)]
     q, rough = networks
     inputs, d = some_transitions(IMAGES, 32, 3).inputs, torch.randn(32, 4, generator=generator(1))
     for network in networks:
-        with torch.inference_mode():
-            _, saved = network.forward_saving(inputs)
-            network.backward_into_gradients(saved, d)
+        network(inputs).backward(d)
     for (name, mine), other in zip(rough.named_parameters(), q.parameters(), strict=True):
         assert mine.grad is not None and other.grad is not None and mine.grad.dtype == torch.float32
         assert F.cosine_similarity(mine.grad.flatten(), other.grad.flatten(), 0) > 0.99, name
@@ -99,7 +66,7 @@ def test_dueling_values_are_a_state_value_and_advantages_around_0(space):
     inputs = some_transitions(space, 5, 0).inputs
     with torch.no_grad():
         values = q(inputs)
-        features = q.forward_saving(inputs)[1][-1] if space is VECTORS else q.trunk(inputs)
+        features = Layers.forward(q, inputs) if space is VECTORS else q.trunk(inputs)
         half = features.shape[1] // 2
         state = q.head.value(features[:, half:]).squeeze(1)
         advantage = q.head.advantage(features[:, :half])
@@ -151,11 +118,10 @@ def test_targets_are_those_of_a_plain_loop(double):
 @pytest.mark.parametrize("loss", ["huber", "squared"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("space", [VECTORS, IMAGES])
-@pytest.mark.parametrize("fused", [True, False])
-def test_updates_are_those_of_autograd(space, loss, weighted, fused):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_updates_are_those_of_plain_torch(space, loss, weighted, compiled):
     policy = policy_for(space, loss=loss, target_rate=0.1, dueling=True)
-    assert policy._fused is not None
-    policy._fused = policy._fused if fused else None
+    policy.compiled = policy.compiled if compiled else None
     q, target = copy.deepcopy(policy.network.q), copy.deepcopy(policy.targets.q)
     for parameter in q.parameters():
         parameter.grad = None

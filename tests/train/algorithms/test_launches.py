@@ -34,19 +34,20 @@ class Launches(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize(("algo", "most"), [("sac", 120), ("td3", 105), ("ddpg", 120), ("crossq", 600), ("dqn", 55)])
+@pytest.mark.parametrize(("algo", "most"), [("sac", 190), ("td3", 126), ("ddpg", 126), ("crossq", 600), ("dqn", 60)])
 def test_updates_from_a_replay(algo: str, most: int) -> None:
     policy = a_policy(algo, "CartPole-v1" if algo == "dqn" else "Ant-v5")
     batch = some_transitions(policy, 32, 1)
     if algo == "dqn":
         batch = batch._replace(actions=torch.zeros(32, dtype=torch.int64))
+    policy.compiled = None  # as on a GPU
     policy.improve(batch, UpdateRates(1e-3, 1e-3, 0.5))
     with Launches() as counted:
         policy.improve(batch, UpdateRates(1e-3, 1e-3, 0.5))
     assert len(counted.names) <= most
 
 
-@pytest.mark.parametrize(("algo", "most"), [("ppo", 95), ("a2c", 70), ("pqn", 105)])
+@pytest.mark.parametrize(("algo", "most"), [("ppo", 132), ("a2c", 96), ("pqn", 105)])
 def test_updates_from_a_rollout(tmp_path: Any, algo: str, most: int) -> None:
     """One epoch of one minibatch."""
     sizes: dict[str, Any] = {} if algo == "a2c" else {"minibatch_size": 128, "epochs": 1}

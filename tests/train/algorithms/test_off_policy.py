@@ -16,6 +16,7 @@ import headrace
 from collecting import collecting
 from device_waits import NothingWaits
 from headrace.errors import OptionError
+from headrace.train.algorithms.ddpg import DDPG
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SAC
@@ -239,7 +240,7 @@ def test_images_are_refused_with_what_to_use_instead(tmp_path: Path, algo, monke
     assert not Path("run").exists()
 
 
-@pytest.mark.parametrize("algorithm", [SAC, TD3])
+@pytest.mark.parametrize("algorithm", [SAC, TD3, DDPG])
 def test_a_subclass_learns_by_its_own_losses(algorithm):
     class Still(algorithm):
         def critic_losses(self, batch: Transitions) -> Losses:

@@ -107,10 +107,9 @@ def test_it_learns_what_our_own_network_of_the_same_weights_learns(algo, own):
             copy_layers(mine.actor, there.actor.own)
         for k, one in enumerate(there.critic.own.each):
             copy_layers(mine.critic, one, None if algo == "ddpg" else k)
-    # SAC's own update draws for the actor, then for what follows; losses are computed one after the other
-    ours.noise = lambda rows: noises.flatten(0, 1).clone()[:rows]
-    order = iter((1, 0) if algo == "sac" else (0, 0))
-    theirs.noise = lambda rows: noises[next(order)].clone()
+    for policy in (ours, theirs):
+        left = list(noises)
+        policy.noise = lambda _, left=left: left.pop().clone()
     batch = some_transitions(ours, 32, 0)
     measured = [policy.improve(batch, UpdateRates(1e-2, 2e-2, 0.5)) for policy in (ours, theirs)]
     torch.testing.assert_close(measured[0], measured[1], rtol=1e-4, atol=1e-5)

@@ -18,10 +18,10 @@ train: Any = headrace.train
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-@pytest.mark.parametrize("fused", [True, False])
-def test_updates_are_those_of_autograd(activation, fused):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_updates_are_those_of_plain_torch(activation, compiled):
     policy = a_policy("td3", activation=activation, target_rate=0.1, target_noise=0.6, policy_delay=3)
-    policy._fused = policy._fused if fused else None
+    policy.compiled = policy.compiled if compiled else None
     network, targets = copy.deepcopy(policy.network), copy.deepcopy(policy.targets)
     epsilon = policy.config.adam_epsilon
     critic_adam = torch.optim.Adam(network.critic.parameters(), 2e-2, eps=epsilon)

@@ -21,7 +21,7 @@ from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.compiled import CompiledMLP, compiled_module
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.storage.samples import Samples, draw_order
+from headrace.train.storage.samples import Samples, draw_order, pick
 
 pytestmark = pytest.mark.skipif(compiled_module() is None, reason="this processor has no registers for it")
 ROWS = 200
@@ -31,7 +31,7 @@ BOX, CHOICE = gym.spaces.Box(-2.0, 1.0, (2,), np.float32), gym.spaces.Discrete(3
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Updates on several threads are torch's."""
+    """Updates on many threads are torch's."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -55,13 +55,12 @@ def test_outputs_and_gradients_are_torchs(
     network = MLP(inputs, outputs, hidden, activation, None, shared)
     optimiser = FlatAdam(network)
     x, d = torch.randn(rows, inputs), torch.randn(rows, outputs + 1)
-    with torch.inference_mode():
-        params, values, saved = network.forward_saving(x)
-        network.backward_into_gradients(saved, d[:, :-1], d[:, -1])
+    params, values = network(x)
+    torch.autograd.backward((params, values), (d[:, :-1], d[:, -1]))
     wanted = optimiser.gradient.clone()
     optimiser.gradient.zero_()
-    compiled = CompiledMLP(network)
-    torch.testing.assert_close(compiled.forward(x), torch.cat((params, values.unsqueeze(1)), 1), rtol=1e-5, atol=1e-5)
+    compiled, outputs = CompiledMLP(network), torch.cat((params, values.unsqueeze(1)), 1).detach()
+    torch.testing.assert_close(compiled.forward(x), outputs, rtol=1e-5, atol=1e-5)
     compiled.backward(x, d)
     torch.testing.assert_close(optimiser.gradient, wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()))
 
@@ -100,6 +99,25 @@ def test_an_epoch_learns_what_torch_learns(action: gym.Space, settings: dict[str
         measured = policy.update(samples, rates, orders)
         assert measured is not None and policy.updates == int(policy.optimiser.steps) == 6
         results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_halves_of_a_large_minibatch_learn_what_torch_learns(threads: int) -> None:
+    torch.set_num_threads(threads)
+    results = []
+    for compiled in (True, False):
+        policy = policy_of(BOX, minibatch_size=1500)
+        rates, some = Rates.of(policy.config, 0), samples_of(policy, BOX)
+        samples = pick(some, torch.arange(3000) % ROWS)
+        order = draw_order(samples, 1500, torch.Generator().manual_seed(0))
+        if not compiled:
+            policy.network.compiled = None
+        assert (policy.update_at_once(samples, rates, order) is not None) == compiled
+        if not compiled:
+            policy.update(samples, rates, [order])
+        results.append((policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
@@ -148,7 +166,7 @@ def test_changes_of_parameters_are_seen() -> None:
 
     def agrees() -> bool:
         with torch.inference_mode():
-            return bool(torch.allclose(network(x)[0], network.forward_saving(x)[0], atol=1e-5))
+            return bool(torch.allclose(network(x)[0], network.layered(x)[0], atol=1e-5))
 
     assert agrees()
     network.load_state_dict({name: torch.randn_like(value) for name, value in network.state_dict().items()})

@@ -1,4 +1,4 @@
-"""A perceptron begins, and answers, as torch's own layers do; its backward passes are tested with the updates."""
+"""A perceptron begins, and answers, as torch's own layers do."""
 
 from __future__ import annotations
 

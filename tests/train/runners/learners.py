@@ -209,8 +209,7 @@ def learn_once(policy: Any, rows: slice, weighted: bool = False) -> None:
         policy.backward(batch, Rates.of(policy.config, 0), True)
         policy.optimiser.step(policy.config.learning_rate, policy.config.max_grad_norm)
         return
-    own_noise = third.view(64, 1)[rows]
-    policy.noise = lambda count: own_noise.repeat(count // len(own_noise), 1)  # SAC asks for both states at once
+    policy.noise = lambda _: third.view(64, 1)[rows].clone()
     batch = inputs, actions.view(64, 1).float().clamp(-1, 1), first, (second > 0) * 0.9, following
     policy.improve(Transitions(*(each[rows] for each in batch)), UpdateRates.of(policy.config, 0))
 

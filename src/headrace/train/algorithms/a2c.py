@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.fused.rollouts import FusedA2C
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.algorithms import A2CConfig
@@ -20,7 +19,6 @@ class A2C(OnPolicy):
 
     settings = A2CConfig
     config: A2CConfig
-    fused = FusedA2C
 
     def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
         """As `OnPolicy.update_at_once`, for an `MLP`: at ratios of 1, the gradient of PPO's loss is that of `loss`."""

@@ -14,22 +14,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.algorithms.sac import SoftActorCritic
+from headrace.train.algorithms.sac import SoftActorCritic, SoftOffPolicy
 from headrace.train.config.algorithms import CrossQConfig
 from headrace.train.modules.batch_renorm import NormalisedCritics, NormalisedPerceptron, Renorm, running_statistics
-from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.storage.transitions import Transitions
 
 
-class CrossQ(OffPolicy):
+class CrossQ(SoftOffPolicy):
     """A stochastic policy π, its critics Q, and the temperature α; there are no targets.
+
+    The actor's loss uses the critics' running statistics, since their own batches also contain actions of earlier
+    policies.
 
     Attributes:
         network: a `SoftActorCritic` of normalised perceptrons.
-        target_entropy: the entropy that the temperature keeps the actor at, in nats.
 
     Raises:
         OptionError: the actions are not continuous and bounded, or the network does not fit.
@@ -37,21 +38,14 @@ class CrossQ(OffPolicy):
 
     settings = CrossQConfig
     config: CrossQConfig
-    critic_statistics = ("critic_loss", "q_mean")
-    actor_statistics = ("actor_loss", "entropy", "temperature")
-    statistics = (*critic_statistics, *actor_statistics)
     target_parts = ()
 
-    network: SoftActorCritic
-    distribution: SquashedGaussian
-
-    def _make(self) -> tuple[Any, nn.Module]:
+    def make(self) -> tuple[Any, nn.Module]:
         config, inputs = self.config, input_size(self.agent_group.observation)
         self.actor_every = config.policy_delay
         self.betas = (config.adam_beta, 0.999)
-        distribution = SquashedGaussian(self.agent_group.action, self.device)
+        distribution = self.make_distribution()
         actions = distribution.noise_size
-        self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
         how = config.activation, Renorm(config.batch_momentum, config.renorm_after)
         actor = NormalisedPerceptron(inputs, 2 * actions, config.hidden, *how)
         critic = NormalisedCritics(inputs + actions, config.critic_hidden or config.hidden, *how)
@@ -64,7 +58,7 @@ class CrossQ(OffPolicy):
         there is no gradient through the latter.
         """
         with torch.no_grad():
-            next_actions, next_log_prob = self._sample(self.network.actor(batch.next_observations))
+            next_actions, next_log_prob = self.sample(self.network.actor(batch.next_observations))
             alpha = self.network.temperature.log.exp()
         rows = len(batch.rewards)
         both = torch.cat((batch.inputs, batch.next_observations)), torch.cat((batch.actions, next_actions))
@@ -73,17 +67,8 @@ class CrossQ(OffPolicy):
         loss = batch.mean((values - target).square()).sum() / 2
         return Losses({"critic": loss}, (loss, values.mean()))
 
-    def actor_losses(self, batch: Transitions) -> Losses:
-        """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``.
-
-        The critics use running statistics, since their own batches also contain actions of earlier policies.
-        """
-        actions, log_prob = self._sample(self.network.actor.of_batch(batch.inputs))
-        log_alpha = self.network.temperature.log
-        alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
-        loss = (alpha * log_prob - self.network.critic(batch.inputs, actions).amin(0)).mean()
-        temperature = (log_alpha * (entropy - self.target_entropy)).sum()
-        return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
+    def actor_params(self, batch: Transitions) -> Tensor:
+        return self.network.actor.of_batch(batch.inputs)
 
     def improve(self, batch: Transitions, rates: UpdateRates, actor: bool = True) -> Tensor:
         """Makes an update, as `OffPolicy.improve`, and averages running statistics over all training processes."""
@@ -92,7 +77,3 @@ class CrossQ(OffPolicy):
             for each in (*running_statistics(self.network), *running_statistics(self.targets)):
                 self.process_group.average(each, len(batch.rewards))
         return measured
-
-    def _sample(self, params: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns actions float32[B, A] and their log-probabilities float32[B]."""
-        return self.distribution.rsample(params, self.noise(len(params)))

@@ -12,9 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from headrace.train.algorithms.compiled_updates import CompiledActorCritic
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms import DDPGConfig
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import Deterministic
@@ -33,6 +35,7 @@ class DDPG(OffPolicy):
 
     settings = DDPGConfig
     config: DDPGConfig
+    compiled_form = CompiledActorCritic
     critic_statistics = ("critic_loss", "q_mean", "critic_gradient_norm")
     actor_statistics = ("actor_loss", "actor_gradient_norm")
     statistics = (*critic_statistics, *actor_statistics)
@@ -40,13 +43,18 @@ class DDPG(OffPolicy):
 
     network: ActorCritic
 
-    def _make(self) -> tuple[Any, nn.Module]:
+    def make(self) -> tuple[Any, nn.Module]:
         config = self.config
         distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
         actions = distribution.size
         shape = actions, actions, config.network, config.hidden, config.activation
         parts = make_actor_critic(self.agent_group.observation, *shape, squash=True, twin=False)
         return distribution, ActorCritic(*parts)
+
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
+        if self.compiled is None:
+            return None
+        return self.compiled.update(batch._replace(weights=None), rates, critics, actor, critic_weight=1.0)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``mean((Q(s, a) - y)²)`` with ``y = r + discount · Q'(s', μ'(s'))``."""

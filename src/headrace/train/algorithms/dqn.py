@@ -8,20 +8,19 @@ distributions are not here. Optimised by Adam, with clipped gradients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-import gymnasium as gym
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.errors import OptionError
-from headrace.train.algorithms.fused.dqn import FusedDQN
+from headrace.train.algorithms.compiled_updates import CompiledQ
+from headrace.train.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms import DQNConfig
 from headrace.train.modules.action_masks import forbidden, masked
-from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.transitions import Transitions
 
@@ -29,7 +28,7 @@ SEEN = 2048
 """number of images whose statistics standardise pixels"""
 
 
-class DQN(OffPolicy):
+class DQN(EpsilonGreedyPolicy, OffPolicy):
     """Action values Q, and their targets Q'.
 
     Attributes:
@@ -42,7 +41,7 @@ class DQN(OffPolicy):
 
     settings = DQNConfig
     config: DQNConfig
-    fused = FusedDQN
+    compiled_form = CompiledQ
     critic_statistics = ("critic_loss", "q_mean", "gradient_norm")
     statistics = critic_statistics
     clips_gradients = True
@@ -56,17 +55,10 @@ class DQN(OffPolicy):
         super()._build()
         self.errors = torch.zeros(self.config.minibatch_size, device=self.device)
 
-    def _make(self) -> tuple[Any, nn.Module]:
-        config, space = self.config, self.agent_group.action
-        if not isinstance(space, gym.spaces.Discrete):
-            raise OptionError(
-                f"DQN needs Discrete actions, not {space}; for continuous ones there are sac, td3 and ddpg"
-            )
-        epsilon = config.epsilon_end if config.frozen else config.epsilon_start
-        share = torch.tensor(epsilon, device=self.device)
-        distribution = EpsilonGreedy(int(space.n), int(space.start), share, bool(self.heads))
+    def make(self) -> tuple[Any, nn.Module]:
+        distribution = self.make_distribution("for continuous ones there are sac, td3 and ddpg")
         names = ("network", "hidden", "activation", "trunk", "bf16", "dueling")
-        how = {name: getattr(config, name) for name in names}
+        how = {name: getattr(self.config, name) for name in names}
         return distribution, make_q_network(self.agent_group.observation, distribution.size, **how)
 
     def explore(self, step: int, uniform: bool) -> None:
@@ -88,11 +80,12 @@ class DQN(OffPolicy):
                 for parameters in (self.parts["q"], self._targets["q"]):
                     self.process_group.broadcast(parameters)
 
-    def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
-        """As `Policy.worth`: the value of the best action."""
-        return self.in_rewards(params.amax(1))
-
     # -- updates ---------------------------------------------------------------------------------
+
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
+        if self.compiled is None:
+            return None
+        return self.compiled.update(batch, rates, self._errors_of(len(batch.rewards)))
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """``mean(weight · loss(Q(s, a) - y))`` with ``y = r + discount · Q'(s', a')``.
@@ -105,7 +98,7 @@ class DQN(OffPolicy):
         values = self.network.q(batch.inputs)
         actions = batch.actions.view(-1, 1).to(torch.int64)
         error = values.gather(1, actions).squeeze(1) - target
-        self.note_errors(error.detach())
+        torch.abs(error.detach(), out=self._errors_of(len(error)))
         huber = self.config.loss == "huber"
         each = F.huber_loss(error, torch.zeros_like(error), reduction="none") if huber else error.square()
         loss = batch.mean(each)
@@ -120,11 +113,12 @@ class DQN(OffPolicy):
         next_q = next_q.gather(1, torch.max(judged, 1, keepdim=True)[1]).squeeze(1)
         return torch.addcmul(batch.rewards, batch.discounts, next_q)
 
-    def note_errors(self, errors: Tensor) -> None:
-        """Stores the absolute errors of a batch's values in `errors`; the memory is reused for batches of one size."""
-        if len(self.errors) != len(errors):
-            self.errors = torch.empty_like(errors)
-        torch.abs(errors, out=self.errors)
+    def _errors_of(self, rows: int) -> Tensor:
+        """Returns `errors`, float32[rows], whose memory is reused for batches of one size."""
+        if len(self.errors) != rows:
+            with torch.inference_mode(False):  # so that it can be written everywhere
+                self.errors = torch.zeros(rows, device=self.device)
+        return self.errors
 
     @torch.inference_mode()
     def move_targets(self, *names: str) -> None:
@@ -133,12 +127,3 @@ class DQN(OffPolicy):
             self._targets["q"].copy_(self.parts["q"])
         else:
             super().move_targets(*names)
-
-    # -- checkpoints -----------------------------------------------------------------------------
-
-    def state(self) -> dict[str, Tensor]:
-        return super().state() | {self.prefix("epsilon"): self.distribution.epsilon}
-
-    def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        super().load_state(saved)
-        self.distribution.epsilon.copy_(saved[self.prefix("epsilon")])

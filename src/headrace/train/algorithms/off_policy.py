@@ -19,13 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.algorithms.fused.protocol import FusedUpdate
+from headrace.train.algorithms.compiled_updates import CompiledForm
 from headrace.train.algorithms.optimiser import FlatAdam, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.logging.memory_use import replay_named
-from headrace.train.modules.cnn import pictures_in
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import input_size
 from headrace.train.processes.collectives import Collectives
@@ -53,8 +52,6 @@ class OffPolicy(Policy):
     alone, without optimisers and targets.
 
     Attributes:
-        fused: the hand-written update, for Headrace's own networks; None to use autograd on the losses, as a subclass
-            does that does not name it again.
         clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics as well.
         critic_statistics, actor_statistics: names of the elements that `improve_critics` and `improve_actor` return.
         actor_part: name of the child of the network that chooses actions.
@@ -62,6 +59,8 @@ class OffPolicy(Policy):
         parts: name of a child → its parameters, float32[P], as one vector of which they are views; of a frozen policy
             only the actor.
         actor_parameters: the parameters of the actor, float32[P].
+        compiled: the update in compiled code, for networks that have it; None for a subclass that does not name
+            ``compiled_form`` again, as its losses may be others.
         adam: name of a child → its optimiser.
         targets: the target networks, by the names of their parts.
         actor_every: updates of the critics for each update of the actor and the targets.
@@ -71,7 +70,7 @@ class OffPolicy(Policy):
         errors: absolute errors of the last batch's values, float32[B], for priorities; only of DQN.
     """
 
-    fused: ClassVar[type[FusedUpdate] | None] = None
+    compiled_form: ClassVar[type[CompiledForm] | None] = None
     clips_gradients: ClassVar[bool] = False
     critic_statistics: tuple[str, ...] = ()
     actor_statistics: tuple[str, ...] = ()
@@ -84,10 +83,11 @@ class OffPolicy(Policy):
     network: Any
     parts: dict[str, Tensor]
     errors: Tensor
+    compiled: Any = None
 
     def _build(self) -> None:
         config, device = self.config, self.device
-        self.distribution, network = self._make()
+        self.distribution, network = self.make()
         self.network = network.to(device)
         self.adam: dict[str, FlatAdam] = {}
         self.targets: Any = nn.ModuleDict()
@@ -110,12 +110,11 @@ class OffPolicy(Policy):
             self._targets[name], _ = flatten(self.targets[name])
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
-        fused = vars(type(self)).get("fused")  # not inherited: a subclass may have other losses
-        by_autograd = ":" in config.network or pictures_in(self.agent_group.observation)
-        self._fused = None if fused is None or by_autograd else fused(self)
+        form = vars(type(self)).get("compiled_form")  # not inherited
+        self.compiled = None if form is None else form(self)
         self.explore(0, config.learning_starts > 0)
 
-    def _make(self) -> tuple[Any, nn.Module]:
+    def make(self) -> tuple[Any, nn.Module]:
         """Returns the distribution and the network."""
         raise NotImplementedError
 
@@ -159,11 +158,11 @@ class OffPolicy(Policy):
         Returns:
             `critic_statistics`, with ``actor`` followed by `actor_statistics`, float32.
         """
-        if actor and self.actor_statistics and self._fused is not None:
-            measured = self._fused.improve_both(batch, rates)
-        else:
+        learns = actor and bool(self.actor_statistics)
+        measured = self.update_at_once(batch, rates, critics=True, actor=learns)
+        if measured is None:
             measured = self.improve_critics(batch, rates)
-            if actor and self.actor_statistics:
+            if learns:
                 measured = torch.cat((measured, self.improve_actor(batch, rates)))
         if actor:
             self.move_targets()
@@ -171,15 +170,24 @@ class OffPolicy(Policy):
 
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Makes one gradient step of the critics; returns `critic_statistics`, float32."""
-        if self._fused is not None:
-            return self._fused.improve_critics(batch, rates)
-        return self._descend(self.critic_losses, batch, rates)
+        measured = self.update_at_once(batch, rates, critics=True, actor=False)
+        return self._descend(self.critic_losses, batch, rates) if measured is None else measured
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Makes one gradient step of the actor; returns `actor_statistics`, float32."""
-        if self._fused is not None:
-            return self._fused.improve_actor(batch, rates)
-        return self._descend(self.actor_losses, batch, rates)
+        measured = self.update_at_once(batch, rates, critics=False, actor=True)
+        return self._descend(self.actor_losses, batch, rates) if measured is None else measured
+
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
+        """Makes gradient steps in one call, if the algorithm has code for a case (`compiled`); else changes nothing.
+
+        Args:
+            critics, actor: which steps.
+
+        Returns:
+            The statistics of these steps, float32; None where there is no such code, and the losses are differentiated.
+        """
+        return None
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns the critics' losses, for autograd."""

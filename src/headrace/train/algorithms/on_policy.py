@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from headrace.train.algorithms.curiosity import Curiosity
-from headrace.train.algorithms.fused.rollouts import FusedRollouts
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
@@ -22,7 +20,6 @@ from headrace.train.modules.action_masks import masked
 from headrace.train.modules.compiled import CompiledMLP
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.graphs import Graph
-from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import ValueNormaliser
 from headrace.train.processes.collectives import Collectives
@@ -30,19 +27,19 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 from headrace.train.storage.transitions import to_device
 
+THREADS = 4
+"""number of torch's threads beyond which its own operations are faster than compiled code, which has one or two"""
+
 
 class OnPolicy(Policy):
     """One network for actions and values, and its optimiser.
 
     Attributes:
-        fused: the hand-written gradient of the loss, for an `MLP`; None to differentiate `loss` by autograd, as a
-            subclass does that does not name it again.
         optimiser: the optimiser of all the network's parameters.
         stops_early: whether `is_over` is called after each epoch.
         curiosity: the source of the exploration bonus; None without one.
     """
 
-    fused: ClassVar[type[FusedRollouts] | None] = None
     statistics = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "gradient_norm")
     stops_early: bool = False
     curiosity: Curiosity | None = None
@@ -65,8 +62,6 @@ class OnPolicy(Policy):
         self.actor_parameters = self.optimiser.parameters
         if self.config.normalise_values:
             self.value_normaliser = ValueNormaliser(self.device)
-        fused = vars(type(self)).get("fused")  # not inherited: a subclass may have another loss
-        self._fused = None if fused is None else fused(self.distribution, self.config)
         if self.config.curiosity and not self.config.frozen:
             self.curiosity = Curiosity(self.config, self.agent_group, self.device)
 
@@ -188,7 +183,7 @@ class OnPolicy(Policy):
     def compiled_epoch(
         self, samples: Samples, rates: Rates, order: Tensor | None, value_clip: float | None = None
     ) -> Tensor | None:
-        """Makes an epoch of PPO's updates of an `MLP` in compiled code (`CompiledMLP`), on one thread.
+        """Makes an epoch of PPO's updates of an `MLP` in compiled code (`CompiledMLP`), on one thread or two.
 
         Args:
             samples, rates, order: as for `update_at_once`; samples without log-probabilities have ratios of 1.
@@ -199,13 +194,13 @@ class OnPolicy(Policy):
         """
         compiled, optimiser = getattr(self.forward, "compiled", None), self.optimiser
         plain = samples.rows is None and samples.weights is None and samples.forbidden is None
-        if compiled is None or not plain or type(optimiser) is not FlatAdam or torch.get_num_threads() > 1:
+        if compiled is None or not plain or type(optimiser) is not FlatAdam or torch.get_num_threads() > THREADS:
             return None
         if self.stops_early or self.process_group is not None or isinstance(rates.learning_rate, Tensor):
             return None
         if (log_probs := samples.log_probs) is None:
             with torch.inference_mode():
-                log_probs = self.distribution.evaluate(self.forward(samples.inputs)[0], samples.actions)[0]
+                log_probs, _ = self.distribution.evaluate(self.forward(samples.inputs)[0], samples.actions)
         if order is None:
             order = torch.arange(len(samples.returns)).unsqueeze(0)
         columns = log_probs, samples.advantages, samples.returns, samples.values
@@ -217,11 +212,10 @@ class OnPolicy(Policy):
             rates=(rates.learning_rate, rates.clip_range, rates.entropy_coef, rates.value_coef, rates.max_grad_norm),
             value_clip=-1.0 if value_clip is None else value_clip,
             normalise=self.normalises_advantages,
-            adam=(optimiser.parameters, optimiser.gradient, optimiser.mean, optimiser.square),
+            adam=optimiser.arrays(),
             betas=(*optimiser.betas, optimiser.epsilon),
-            steps=self._updates,
+            threads=torch.get_num_threads() > 1,
         )
-        optimiser.steps += len(order)
         self._updates += len(order)
         return measured
 
@@ -251,8 +245,7 @@ class OnPolicy(Policy):
             params, values = self.forward.unroll(batch.inputs, batch.memory, batch.starts)
         if batch.forbidden is not None:
             params = masked(params, batch.forbidden)
-        log_probs, entropies, _ = self.distribution.evaluate(params, batch.actions)
-        return log_probs, entropies, values
+        return *self.distribution.evaluate(params, batch.actions), values
 
     def backward(self, batch: Samples, rates: Rates, measure: bool) -> Tensor | None:
         """Writes the gradient of one minibatch into the optimiser's buffer.
@@ -265,8 +258,6 @@ class OnPolicy(Policy):
             The statistics that `loss` returns, if ``measure``; otherwise None.
         """
         self.optimiser.rows = len(batch.returns) if batch.weights is None else batch.weights.sum()
-        if self._fused is not None and isinstance(self.forward, MLP):
-            return self._fused.backward(self.forward, batch, rates, measure)
         self.optimiser.gradient.zero_()
         loss, statistics = self.loss(without_inference(batch), rates)
         loss.backward()

@@ -72,6 +72,10 @@ class FlatAdam:
             maximize=False,
         )
 
+    def arrays(self) -> tuple[Tensor, ...]:
+        """Returns the memory for compiled updates: parameters, gradient, mean, square float32[P], steps float32[1]."""
+        return self.parameters, self.gradient, self.mean, self.square, self.steps.view(1)
+
     def state(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 

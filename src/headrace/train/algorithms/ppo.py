@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.fused.rollouts import FusedPPO
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.algorithms import PPOConfig
@@ -24,7 +23,6 @@ class PPO(OnPolicy):
     settings = PPOConfig
     config: PPOConfig
     keeps_params = True
-    fused = FusedPPO
 
     def _build(self) -> None:
         super()._build()

@@ -6,23 +6,19 @@ there, whose traces are not cut where an action was random; Liu et al. 2020 (arX
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import gymnasium as gym
 import torch
 from torch import Tensor
 
-from headrace.errors import OptionError
+from headrace.train.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.rates import Rates
 from headrace.train.config.algorithms import PQNConfig
-from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.normed import make_normed_q_network
 from headrace.train.storage.samples import Samples
 
 
-class PQN(OnPolicy):
+class PQN(EpsilonGreedyPolicy, OnPolicy):
     """A policy that descends ``mean((Q(s, a) - R)²)/2`` with ``R = r + γ·((1 - λ)·max Q(s', ·) + λ·R')``.
 
     Here R' is the R of the next step; at the end of an episode R is r. Advantages are estimated with the values of the
@@ -41,28 +37,19 @@ class PQN(OnPolicy):
         return False
 
     def _build(self) -> None:
-        config, space = self.config, self.agent_group.action
-        if not isinstance(space, gym.spaces.Discrete):
-            raise OptionError(f"PQN needs Discrete actions, not {space}; ppo is for all kinds")
-        self.distribution = EpsilonGreedy(
-            int(space.n), int(space.start), torch.zeros((), device=self.device), bool(self.heads)
-        )
+        config = self.config
+        self.distribution = self.make_distribution("ppo is for all kinds")
         how = {name: getattr(config, name) for name in ("network", "hidden", "activation", "trunk", "bf16")}
         network = make_normed_q_network(self.agent_group.observation, self.distribution.size, **how)
         self.network = network.to(self.device)
         self.optimiser = FlatRAdam(self.network, epsilon=config.adam_epsilon)
         self.actor_parameters = self.optimiser.parameters
-        self._fused = None
         self.explore(0)
 
     def explore(self, step: int) -> None:
         """Sets the share of random actions to its value at agent step `step`, or for a frozen policy at the end."""
         config = self.config
         self.distribution.epsilon.fill_(config.epsilon_end if config.frozen else config.epsilon_at(step))
-
-    def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
-        """As `Policy.worth`: the value of the best action."""
-        return params.amax(1)
 
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:
         super().learn(samples, step, generator)
@@ -73,12 +60,3 @@ class PQN(OnPolicy):
         chosen = values.gather(1, batch.actions.view(-1, 1)).squeeze(1)
         loss = batch.mean((chosen - batch.returns).square()) / 2
         return loss, torch.stack((loss, values.mean()))
-
-    # -- checkpoints -----------------------------------------------------------------------------
-
-    def state(self) -> dict[str, Tensor]:
-        return super().state() | {self.prefix("epsilon"): self.distribution.epsilon}
-
-    def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        super().load_state(saved)
-        self.distribution.epsilon.copy_(saved[self.prefix("epsilon")])

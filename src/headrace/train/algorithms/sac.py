@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace.train.algorithms.fused.sac import FusedSAC
+from headrace.train.algorithms.compiled_updates import CompiledActorCritic
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms import SACConfig
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import SquashedGaussian
@@ -38,12 +39,48 @@ class SoftActorCritic(ActorCritic):
         self.temperature = Temperature(initial_temperature)
 
 
-class SAC(OffPolicy):
-    """A stochastic policy π, its critics Q, their targets Q', and the temperature α.
+class SoftOffPolicy(OffPolicy):
+    """The base of algorithms whose actor maximises the return and its entropy: the actor's and the temperature's loss.
 
     Attributes:
         network: a `SoftActorCritic`.
         target_entropy: the entropy that the temperature keeps the actor at, in nats.
+    """
+
+    critic_statistics = ("critic_loss", "q_mean")
+    actor_statistics = ("actor_loss", "entropy", "temperature")
+    statistics = (*critic_statistics, *actor_statistics)
+
+    network: SoftActorCritic
+    distribution: SquashedGaussian
+
+    def make_distribution(self) -> SquashedGaussian:
+        """Returns the distribution of actions, and sets the target entropy."""
+        distribution = SquashedGaussian(self.agent_group.action, self.device)
+        chosen = self.config.target_entropy
+        self.target_entropy = -float(distribution.noise_size) if chosen is None else chosen
+        return distribution
+
+    def actor_params(self, batch: Transitions) -> Tensor:
+        """Returns the actor's outputs for the actor's loss, float32[B, 2A]."""
+        return self.network.actor(batch.inputs)
+
+    def actor_losses(self, batch: Transitions) -> Losses:
+        """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``."""
+        actions, log_prob = self.sample(self.actor_params(batch))
+        log_alpha = self.network.temperature.log
+        alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
+        loss = (alpha * log_prob - self.network.critic(batch.inputs, actions).amin(0)).mean()
+        temperature = (log_alpha * (entropy - self.target_entropy)).sum()
+        return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
+
+    def sample(self, params: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns actions float32[B, A] and their log-probabilities float32[B]."""
+        return self.distribution.rsample(params, self.noise(len(params)))
+
+
+class SAC(SoftOffPolicy):
+    """A stochastic policy π, its critics Q, their targets Q', and the temperature α.
 
     Raises:
         OptionError: the actions are not continuous and bounded, or the network does not fit.
@@ -51,23 +88,21 @@ class SAC(OffPolicy):
 
     settings = SACConfig
     config: SACConfig
-    fused = FusedSAC
-    critic_statistics = ("critic_loss", "q_mean")
-    actor_statistics = ("actor_loss", "entropy", "temperature")
-    statistics = (*critic_statistics, *actor_statistics)
+    compiled_form = CompiledActorCritic
     target_parts = ("critic",)
 
-    network: SoftActorCritic
-    distribution: SquashedGaussian
-
-    def _make(self) -> tuple[Any, nn.Module]:
-        config = self.config
-        distribution = SquashedGaussian(self.agent_group.action, self.device)
+    def make(self) -> tuple[Any, nn.Module]:
+        config, distribution = self.config, self.make_distribution()
         actions = distribution.noise_size
-        self.target_entropy = -float(actions) if config.target_entropy is None else config.target_entropy
         shape = 2 * actions, actions, config.network, config.hidden, config.activation
         parts = make_actor_critic(self.agent_group.observation, *shape)
         return distribution, SoftActorCritic(*parts, config.initial_temperature)
+
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
+        if self.compiled is None:
+            return None
+        noise = {"next_noise": self.noise, "noise": self.noise}
+        return self.compiled.update(batch, rates, critics, actor, **noise, target_entropy=self.target_entropy)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics.
@@ -75,23 +110,10 @@ class SAC(OffPolicy):
         Here ``y = r + discount · (min Q'(s', a') - α log π(a'|s'))``.
         """
         with torch.no_grad():
-            next_actions, next_log_prob = self._sample(batch.next_observations)
+            next_actions, next_log_prob = self.sample(self.network.actor(batch.next_observations))
             next_q = self.targets.critic(batch.next_observations, next_actions).amin(0)
             alpha = self.network.temperature.log.exp()
             target = batch.rewards + batch.discounts * (next_q - alpha * next_log_prob)
         values = self.network.critic(batch.inputs, batch.actions)
         loss = batch.mean((values - target).square()).sum() / 2
         return Losses({"critic": loss}, (loss, values.mean()))
-
-    def actor_losses(self, batch: Transitions) -> Losses:
-        """Returns ``mean(α log π(a|s) - min Q(s, a))``; for α, ``-log α · mean(log π(a|s) + target entropy)``."""
-        actions, log_prob = self._sample(batch.inputs)
-        log_alpha = self.network.temperature.log
-        alpha, entropy = log_alpha.exp().detach(), -log_prob.detach().mean()
-        loss = (alpha * log_prob - self.network.critic(batch.inputs, actions).amin(0)).mean()
-        temperature = (log_alpha * (entropy - self.target_entropy)).sum()
-        return Losses({"actor": loss, "temperature": temperature}, (loss, entropy, alpha[0]))
-
-    def _sample(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns actions float32[B, A] and their log-probabilities float32[B]."""
-        return self.distribution.rsample(self.network.actor(inputs), self.noise(len(inputs)))

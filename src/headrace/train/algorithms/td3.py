@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from headrace.train.algorithms.fused.td3 import FusedTD3
+from headrace.train.algorithms.compiled_updates import CompiledActorCritic
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
+from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.algorithms import TD3Config
 from headrace.train.modules.actor_critic import ActorCritic, make_actor_critic
 from headrace.train.modules.exploration import Deterministic
@@ -30,14 +31,14 @@ class TD3(OffPolicy):
 
     settings = TD3Config
     config: TD3Config
-    fused = FusedTD3
+    compiled_form = CompiledActorCritic
     critic_statistics = ("critic_loss", "q_mean")
     actor_statistics = ("actor_loss",)
     statistics = (*critic_statistics, *actor_statistics)
 
     network: ActorCritic
 
-    def _make(self) -> tuple[Any, nn.Module]:
+    def make(self) -> tuple[Any, nn.Module]:
         config = self.config
         self.actor_every = config.policy_delay
         distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
@@ -46,14 +47,23 @@ class TD3(OffPolicy):
         parts = make_actor_critic(self.agent_group.observation, *shape, squash=True)
         return distribution, ActorCritic(*parts)
 
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
+        if self.compiled is None:
+            return None
+        return self.compiled.update(batch, rates, critics, actor, next_noise=self.target_noise)
+
+    def target_noise(self, rows: int) -> Tensor:
+        """Returns the noise of the targets' actions, float32[rows, A]."""
+        clip = self.config.target_noise_clip
+        return self.noise(rows).mul_(self.config.target_noise).clamp_(-clip, clip)
+
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics, ``y = r + discount · min Q'(s', a')``.
 
         Here ``a'`` is ``μ'(s')`` plus clipped noise, and is also clipped.
         """
-        clip = self.config.target_noise_clip
         with torch.no_grad():
-            noise = (self.config.target_noise * self.noise(len(batch.rewards))).clamp(-clip, clip)
+            noise = self.target_noise(len(batch.rewards))
             next_actions = (self.targets.actor(batch.next_observations) + noise).clamp(-1.0, 1.0)
             next_q = self.targets.critic(batch.next_observations, next_actions).amin(0)
             target = batch.rewards + batch.discounts * next_q

@@ -6,8 +6,9 @@ replay of steps. Nothing waits for the device: statistics of updates stay in ten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -33,7 +34,7 @@ class Updater:
     Args:
         replay: a ring on the policy's device, or a replay of steps, which may be written to during updates.
         generator: draws transitions; by default a new one on the CPU, with the seed of the run.
-        improve: makes the half of an update that this process makes; by default both.
+        part: what this process learns: ``"critics"`` and targets, the ``"actor"`` and its temperature, or ``"all"``.
 
     Attributes:
         replay: the source of batches: the replay or its copy on the policy's device, or a `PrioritisedReplay` or a
@@ -46,12 +47,12 @@ class Updater:
         policy: OffPolicy,
         replay: Replay | StepReplay,
         generator: torch.Generator | None = None,
-        improve: Callable[[Transitions, UpdateRates, bool], Tensor] | None = None,
+        part: Literal["all", "critics", "actor"] = "all",
     ):
         self.policy, self.updates, self._since = policy, 0, 0
         self.replay = replay if isinstance(replay, Replay) else _drawn_from(policy, replay)
         self.generator = generator or torch.Generator().manual_seed(policy.config.seed)
-        self._improve = improve or self._improve_all
+        self.part = part
         self._given: UpdateRates | None = None
         self._rate_values = torch.zeros(len(UpdateRates._fields), device=policy.device)
         self._measured = torch.zeros(len(policy.statistics), device=policy.device)
@@ -122,15 +123,18 @@ class Updater:
     def _once(self, actor: bool, batch: Transitions, rates: UpdateRates) -> Tensor:
         policy = self.policy
         batch = normalised(batch, policy.encoder, policy.reward_scaler, self.replay.n_step)
-        return self._improve(batch, rates, actor)
-
-    def _improve_all(self, batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        """Returns all statistics of an update; those of the actor's last update where it does not learn in this one."""
-        measured, critics = self.policy.improve(batch, rates, actor), len(self.policy.critic_statistics)
-        if actor:
-            self._actor_measured.copy_(measured[critics:])
+        if self.part == "actor":
+            return policy.improve_actor(batch, rates)
+        if self.part == "critics":
+            measured = policy.improve_critics(batch, rates)
+            if actor:
+                policy.move_targets()
             return measured
-        return torch.cat((measured, self._actor_measured))
+        measured = policy.improve(batch, rates, actor)
+        if not actor:  # the actor's statistics are those of its last update
+            return torch.cat((measured, self._actor_measured))
+        self._actor_measured.copy_(measured[len(policy.critic_statistics) :])
+        return measured
 
     def statistics(self) -> Tensor | None:
         """Returns means over the updates since the last call, see `OffPolicy.statistics`; None if there were none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -15,18 +15,11 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.flat_observation import SIDE, Joined
-from headrace.train.modules.layers import gradient_of, initialised, is_exporting, through_activation, with_log_std
+from headrace.train.modules.layers import initialised, is_exporting, with_log_std
 
 NATURE_SIDE = 36  # minimum height and width for which the Nature-CNN's three layers have an output
 BLOCK = 4  # stride of the Nature-CNN's first filters, in pixels
 STRIDES = 1, 2, 1  # of its layers, the first over blocks
-
-
-class Saved(NamedTuple):
-    """The results of a forward pass that the backward pass needs: weights as used in the products, and activations."""
-
-    weights: list[Tensor]
-    activations: list[Tensor]
 
 
 class NatureTrunk(nn.Module):
@@ -55,7 +48,16 @@ class NatureTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
-        return self._exported(x) if is_exporting() else self.forward_saving(x)[0]
+        if is_exporting():
+            return self._exported(x)
+        dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
+        filters = (self.conv1.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
+        weights = [filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3), self.conv2.weight, self.conv3.weight]
+        x = blocks(x).to(dtype)  # [B, 16·C, H / 4, W / 4]
+        for layer, weight, stride in zip(self._convolutions(), weights, STRIDES, strict=True):
+            weight = weight.to(dtype, memory_format=torch.channels_last)
+            x = F.conv2d(x, weight, layer.bias.to(dtype), stride).relu_()
+        return F.linear(x.flatten(1), self.dense.weight.to(dtype), self.dense.bias.to(dtype)).relu_().float()
 
     def _exported(self, x: Tensor) -> Tensor:
         """Returns the features, as `forward`, computed in float32 with standard layers, for exports."""
@@ -63,39 +65,6 @@ class NatureTrunk(nn.Module):
         for layer in self._convolutions():
             x = F.relu(layer(x))
         return F.relu(self.dense(x.flatten(1)))
-
-    def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
-        """Returns the features, as `forward`, and the results that `backward_into_gradients` needs."""
-        dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
-        filters = (self.conv1.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
-        weights = [filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3), self.conv2.weight, self.conv3.weight]
-        weights = [weight.to(dtype, memory_format=torch.channels_last) for weight in weights]
-        x = blocks(x).to(dtype)  # [B, 16·C, H / 4, W / 4]
-        saved = [x]
-        for layer, weight, stride in zip(self._convolutions(), weights, STRIDES, strict=True):
-            x = F.conv2d(x, weight, layer.bias.to(dtype), stride).relu_()
-            saved.append(x)
-        weights.append(self.dense.weight.to(dtype))
-        saved.append(x.flatten(1))
-        x = F.linear(saved[-1], weights[-1], self.dense.bias.to(dtype)).relu_()
-        saved.append(x)
-        return x.float(), Saved(weights, saved)
-
-    def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
-        weights, (*seen, flat, features) = saved
-        d = through_activation(d.to(features.dtype), features, relu=True)
-        d = _dense_backward(self.dense, flat, weights[-1], d)
-        d = d.view(seen[-1].shape).contiguous(memory_format=torch.channels_last)
-        layers = list(zip(self._convolutions(), weights, STRIDES, seen, seen[1:], strict=False))
-        for number, (layer, weight, stride, below, above) in reversed(list(enumerate(layers))):
-            d, d_weight = _conv_backward(
-                layer, below, weight, through_activation(d, above, relu=True), stride, number > 0
-            )
-            if number == 0:  # blocks are pixels again
-                d_weight = d_weight.unflatten(1, (-1, BLOCK, BLOCK)).permute(0, 1, 4, 2, 5, 3)
-                d_weight = d_weight.flatten(4, 5).flatten(2, 3).to(torch.float32).mul_(1 / 255)
-            gradient_of(layer.weight).copy_(d_weight)
 
     def _convolutions(self) -> tuple[Any, ...]:
         return self.conv1, self.conv2, self.conv3
@@ -117,22 +86,8 @@ class SmallTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
-        return self.forward_saving(x)[0]
-
-    def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
-        """Returns the features, as `forward`, and the results that `backward_into_gradients` needs."""
-        pixels, filters = x.float(), self.conv.weight * self.scale
-        found = F.conv2d(pixels, filters, self.conv.bias).relu_()
-        features = F.linear(found.flatten(1), self.dense.weight, self.dense.bias).relu_()
-        return features, Saved([filters, self.dense.weight], [pixels, found, features])
-
-    def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
-        weights, (pixels, found, features) = saved
-        d = through_activation(d, features, relu=True)
-        d = _dense_backward(self.dense, found.flatten(1), weights[1], d).view(found.shape)
-        _, d_weight = _conv_backward(self.conv, pixels, weights[0], through_activation(d, found, relu=True), 1, False)
-        torch.mul(d_weight, self.scale, out=gradient_of(self.conv.weight))
+        x = F.conv2d(x.float(), self.conv.weight * self.scale, self.conv.bias).relu_()
+        return F.linear(x.flatten(1), self.dense.weight, self.dense.bias).relu_()
 
 
 class StridedTrunk(nn.Module):
@@ -175,40 +130,12 @@ class StridedTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
-        return self.forward_saving(x)[0]
-
-    def forward_saving(self, x: Tensor) -> tuple[Tensor, Saved]:
-        """Returns the features, as `forward`, and the results that `backward_into_gradients` needs."""
         dtype = self.dtype if (x.is_cuda or cpu_has_bf16()) and not is_exporting() else torch.float32
         x = ((x.float() - self.mean) * self.scale).to(dtype, memory_format=torch.channels_last)
-        weights, saved = [layer.weight.to(dtype) for layer in self._layers()], [x]
-        for layer, weight, stride in zip(self.convolutions, weights, self._strides(), strict=False):
-            x = F.conv2d(x, weight, layer.bias.to(dtype), stride).relu_()  # type: ignore[union-attr]
-            saved.append(x)
-        saved.append(x.flatten(1))
-        x = F.linear(saved[-1], weights[-1], self.dense.bias.to(dtype)).relu_()
-        saved.append(x)
-        return x.float(), Saved(weights, saved)
-
-    def backward_into_gradients(self, saved: Saved, d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the features, float32[B, outputs]."""
-        weights, (*seen, flat, features) = saved
-        d = through_activation(d.to(features.dtype), features, relu=True)
-        d = _dense_backward(self.dense, flat, weights[-1], d)
-        d = d.view(seen[-1].shape).contiguous(memory_format=torch.channels_last)
-        gradient_of(self.mean).zero_()
-        gradient_of(self.scale).zero_()
-        layers = list(zip(self.convolutions, weights, self._strides(), seen, seen[1:], strict=False))
-        for number, (layer, weight, stride, below, above) in reversed(list(enumerate(layers))):
-            d = through_activation(d, above, relu=True)
-            d, d_weight = _conv_backward(layer, below, weight, d, stride, number > 0)
-            gradient_of(layer.weight).copy_(d_weight)  # type: ignore[union-attr]
-
-    def _layers(self) -> tuple[Any, ...]:
-        return (*self.convolutions, self.dense)
-
-    def _strides(self) -> tuple[int, ...]:
-        return (3, *(2,) * (len(self.convolutions) - 1))
+        for number, layer in enumerate(self.convolutions):
+            weight, bias = layer.weight.to(dtype), layer.bias.to(dtype)  # type: ignore[operator, union-attr]
+            x = F.conv2d(x, weight, bias, 2 if number else 3).relu_()
+        return F.linear(x.flatten(1), self.dense.weight.to(dtype), self.dense.bias.to(dtype)).relu_().float()
 
 
 class JoinedTrunk(nn.Module):
@@ -326,24 +253,3 @@ def is_image(space: gym.Space) -> bool:
 def pictures_in(space: gym.Space) -> tuple[gym.spaces.Box, ...]:
     """Returns the spaces of the pictures at the end of a row of numbers, uint8[C, H, W]; none for images alone."""
     return space.pictures if isinstance(space, Joined) and not is_image(space) else ()
-
-
-def _dense_backward(layer: Any, x: Tensor, weight: Tensor, d: Tensor) -> Tensor:
-    """Overwrites the gradients of a layer's parameters; returns that of its input ``x``, given ``d`` of its output."""
-    if x.dtype == torch.float32:
-        torch.mm(d.t(), x, out=gradient_of(layer.weight))
-    else:
-        gradient_of(layer.weight).copy_(torch.mm(d.t(), x))
-    torch.sum(d, 0, dtype=torch.float32, out=gradient_of(layer.bias))
-    return torch.mm(d, weight)
-
-
-def _conv_backward(
-    layer: Any, x: Tensor, weight: Tensor, d: Tensor, stride: int, further: bool
-) -> tuple[Tensor, Tensor]:
-    """Overwrites the gradient of a layer's biases; returns the gradients of its input, if ``further``, and filters."""
-    below, filters, bias = torch.ops.aten.convolution_backward(
-        d, x, weight, [len(weight)], [stride] * 2, [0, 0], [1, 1], False, [0, 0], 1, [further, True, True]
-    )
-    gradient_of(layer.bias).copy_(bias)
-    return below, filters

@@ -1,8 +1,8 @@
-"""Updates of an `MLP` in compiled code, where it is installed.
+"""Networks of perceptrons for compiled updates, where the code is installed.
 
 A small network's update in torch is some fifty operations, whose dispatch takes longer than their arithmetic. The
-module `headrace_learner` makes all updates of an epoch in one call, in blocks of samples that stay in the processor's
-cache.
+module `headrace_learner` makes all updates of an epoch, or an update of critics and actor, in one call, in blocks of
+samples that stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.native_modules import LEARNER
 from headrace.train.modules.distributions import Categorical, DiagonalGaussian, Distribution
-from headrace.train.modules.layers import gradient_of
 from headrace.train.modules.mlp import MLP
+from headrace.train.modules.perceptron import Critic, Layers, Perceptron
+from headrace.train.modules.q_network import PerceptronQ
+from headrace.train.modules.twin_critic import TwinCritic
+
+Part = tuple[int, bool, int, int, int, int, int, int]
+"""some of a layer's outputs, as the compiled module describes them"""
+Stack = list[tuple[int, list[Part]]]
+"""a perceptron's layers: inputs, and outputs"""
 
 
 @functools.cache
@@ -50,15 +57,12 @@ class CompiledMLP:
         self._network = network  # which owns the memory
         self._watched = (*network.parameters(), *counters)
         self._versions: list[int] | None = None
-        stacks = [_layers(network, k) for k in range(network.count)]
-        if network.count == 1:
-            stacks[0][-1][1].append(_part(network.value_weight, network.value_bias))
-        inputs = network.first_weight.shape[1]
+        stacks, inputs = stacks_of(network), network.first_weight.shape[1]
         self._learner = module.Learner(inputs=inputs, relu=network.relu, stacks=stacks, width=width)
         self.size = len(network.policy_bias)
         self._log_std = (0, 0)
         if (log_std := network.log_std) is not None:
-            self._log_std = log_std.data_ptr(), gradient_of(log_std).data_ptr()
+            self._log_std = _at(log_std)
 
     def __reduce__(self) -> Any:
         """A copy of a network has memory of its own, and so none of these."""
@@ -116,20 +120,62 @@ class CompiledMLP:
         return torch.tensor(measured)  # its caller changes the counters; the learner has the new parameters
 
 
-def _layers(network: MLP, k: int) -> list[tuple[int, list[Any]]]:
-    """Returns the layers of one perceptron of a network: inputs, and outputs by the addresses of their parameters."""
+def stacks_of(network: nn.Module) -> list[Stack]:
+    """Returns a network's perceptrons, by the addresses of their parameters and gradients; none for other networks."""
+    if type(network) is MLP:
+        return _stacks_of_mlp(network)
+    if type(network) is TwinCritic:
+        return [_stack_of_critic(network, k) for k in range(network.critics)]
+    if type(network) in (Perceptron, Critic):
+        return [_stack_of_layers(network)]
+    if type(network) is PerceptronQ:
+        head, width = network.head, network.head.width
+        last = [_part_of(head.advantage, 0)] + ([_part_of(head.value, width)] if head.dueling else [])
+        return [[*_stack_of_layers(network), (width * len(last), last)]]
+    return []
+
+
+def _part_of(layer: nn.Linear, begin: int) -> Part:
+    """Returns a layer whose inputs begin at a column of what is below."""
+    return (*_part(_at(layer.weight), _at(layer.bias), layer.out_features)[:-2], begin, layer.in_features)
+
+
+def _stack_of_layers(network: Layers) -> Stack:
+    layers = zip(network.weights, network.biases, strict=True)
+    return [(weight.shape[1], [_part(_at(weight), _at(bias), len(bias))]) for weight, bias in layers]
+
+
+def _stack_of_critic(network: TwinCritic, k: int) -> Stack:
+    """Returns one of several critics, whose first layer's biases are the last row of its weights."""
+    _, rows, width = network.first.shape
+    layers = [(rows - 1, [_part(_at(network.first, k), _at(network.first, k, rows - 1), width, output_first=False)])]
+    for weight, bias in zip(network.weights, network.biases, strict=True):
+        layers.append((weight.shape[1], [_part(_at(weight, k), _at(bias, k), weight.shape[2], output_first=False)]))
+    return [*layers, (network.last.shape[2], [_part(_at(network.last, k), _at(network.last_bias, k), 1)])]
+
+
+def _stacks_of_mlp(network: MLP) -> list[Stack]:
     total, inputs = network.first_weight.shape
-    width = total // network.count
-    layers = [(inputs, [_part(network.first_weight, network.first_bias, k * width, width)])]
-    for weight, bias in network._layers:
-        layers.append((weight.shape[1], [_part(weight, bias, k, weight.shape[2], output_first=False)]))
-    head = (network.policy_weight, network.policy_bias) if k == 0 else (network.value_weight, network.value_bias)
-    return [*layers, (head[0].shape[1], [_part(*head)])]
+    width, heads = total // network.count, []
+    for weight, bias in ((network.policy_weight, network.policy_bias), (network.value_weight, network.value_bias)):
+        heads.append(_part(_at(weight), _at(bias), len(bias)))
+    stacks: list[Stack] = []
+    for k in range(network.count):
+        layers = [(inputs, [_part(_at(network.first_weight, k * width), _at(network.first_bias, k * width), width)])]
+        for weight, bias in network._layers:
+            layers.append((weight.shape[1], [_part(_at(weight, k), _at(bias, k), weight.shape[2], output_first=False)]))
+        last = heads if network.count == 1 else heads[k : k + 1]
+        stacks.append([*layers, (network.policy_weight.shape[1], last)])
+    return stacks
 
 
-def _part(
-    weight: Tensor, bias: Tensor, begin: int = 0, outputs: int | None = None, *, output_first: bool = True
-) -> tuple[int, bool, int, int, int, int]:
-    """Returns a layer's outputs, from row ``begin`` of the first axis on, as the compiled module describes them."""
-    where = [each[begin].data_ptr() for each in (weight, bias, gradient_of(weight), gradient_of(bias))]
-    return len(bias) if outputs is None else outputs, output_first, where[0], where[1], where[2], where[3]
+def _at(parameter: Tensor, *place: int) -> tuple[int, int]:
+    """Returns the addresses of a place in a parameter and in its gradient, which is 0 without one."""
+    with torch.no_grad():
+        gradient = 0 if parameter.grad is None else parameter.grad[place].data_ptr()
+        return parameter[place].data_ptr(), gradient
+
+
+def _part(weight: tuple[int, int], bias: tuple[int, int], outputs: int, *, output_first: bool = True) -> Part:
+    """Returns outputs of all inputs of a layer."""
+    return outputs, output_first, weight[0], bias[0], weight[1], bias[1], 0, 0

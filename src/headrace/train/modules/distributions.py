@@ -1,8 +1,7 @@
-"""Action distributions of algorithms that learn from rollouts: functions of a parameter matrix, with their gradients.
+"""Action distributions of algorithms that learn from rollouts: functions of a parameter matrix.
 
-`torch.distributions` makes and validates an object for every minibatch, and autograd then visits a dozen small nodes.
-A PPO loss needs only log-probability, entropy and their gradients for each sample, which are written out here;
-autograd, or a network's own backward pass, handles the network only.
+`torch.distributions` makes and validates an object for every minibatch. A loss needs only the log-probability and the
+entropy of each sample, which are written out here.
 
 Every distribution maps ``params`` float32[B, size] to actions. Noise is drawn in advance for a whole rollout, so that
 sampling is one or two operations. `headrace.train.modules.exploration` has the distributions of algorithms with a
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -57,22 +56,12 @@ class Distribution(Protocol):
         """Returns stored actions [B, *action_shape] in the environment's units and dtype."""
         ...
 
-    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probabilities float32[B], entropies float32[B], and data for `gradient`.
+    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns log-probabilities float32[B] and entropies float32[B].
 
         Args:
             params: parameters of the distributions, float32[B, size].
             actions: stored actions, [B, *action_shape].
-        """
-        ...
-
-    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
-        """Returns the gradient of a loss for params, float32[B, size].
-
-        Args:
-            saved: the data that `evaluate` returned.
-            d_log_prob: d loss/d log-probability, float32[B].
-            d_entropy: d loss/d entropy, a number or float32[B].
         """
         ...
 
@@ -110,23 +99,10 @@ class Categorical:
         """Returns actions counted from the space's ``start``."""
         return actions + self.start if self.start else actions
 
-    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probabilities [B], entropies [B], and data for `gradient`, for actions int64[B]."""
+    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns log-probabilities [B] and entropies [B] for actions int64[B]."""
         log_p = torch.log_softmax(params.t().contiguous(), 0)
-        p = log_p.exp()
-        entropy = (p * log_p).sum(0).neg_()
-        log_prob = log_p.gather(0, actions.unsqueeze(0)).squeeze(0)
-        return log_prob, entropy, (log_p, p, entropy, actions)
-
-    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
-        """Returns the gradient [B, size] for the logits; see `Distribution.gradient`."""
-        # d log p(a)/d logits = onehot(a) - p;   d H/d logits = -p (log p + H)
-        log_p, p, entropy, actions = saved
-        if isinstance(d_entropy, float) and d_entropy == 0.0:
-            slope = -d_log_prob * p
-        else:
-            slope = torch.add(log_p, entropy).mul_(-d_entropy).sub_(d_log_prob).mul_(p)
-        return slope.scatter_add_(0, actions.unsqueeze(0), d_log_prob.unsqueeze(0)).t()
+        return log_p.gather(0, actions.unsqueeze(0)).squeeze(0), (log_p.exp() * log_p).sum(0).neg_()
 
 
 class MultiCategorical:
@@ -159,16 +135,11 @@ class MultiCategorical:
         """Returns actions counted from each choice's ``start``."""
         return actions if self.starts is None else actions + self.starts
 
-    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns the sums over choices of log-probabilities [B] and entropies [B], and data for `gradient`."""
+    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the sums over choices of log-probabilities [B] and entropies [B]."""
         columns = zip(self.parts, params.split(self.sizes, -1), actions.unbind(-1), strict=True)
-        log_probs, entropies, saved = zip(*(part.evaluate(p, a) for part, p, a in columns), strict=True)
-        return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0), saved
-
-    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
-        """Returns the gradient [B, size] for the logits; see `Distribution.gradient`."""
-        pieces = [part.gradient(s, d_log_prob, d_entropy) for part, s in zip(self.parts, saved, strict=True)]
-        return torch.cat(pieces, -1)
+        log_probs, entropies = zip(*(part.evaluate(p, a) for part, p, a in columns), strict=True)
+        return torch.stack(log_probs).sum(0), torch.stack(entropies).sum(0)
 
 
 class BoxActions:
@@ -225,25 +196,15 @@ class DiagonalGaussian(BoxActions):
         """Returns the means, [B, *action_shape]."""
         return params[:, : self.noise_size].reshape(-1, *self.action_shape)
 
-    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns log-probabilities [B], entropies [B], and data for `gradient`, for actions [B, *action_shape]."""
+    def evaluate(self, params: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns log-probabilities [B] and entropies [B] for actions [B, *action_shape]."""
         mean, log_std = params.chunk(2, -1)
         inverse_std = torch.exp(-log_std)
         z = (actions.reshape(-1, self.noise_size) - mean) * inverse_std
         log_std_sum = log_std.sum(-1)
         log_prob = (z * z).sum(-1).mul_(-0.5) - log_std_sum - 0.5 * math.log(2 * math.pi) * self.noise_size
         entropy = log_std_sum + 0.5 * (1 + math.log(2 * math.pi)) * self.noise_size
-        return log_prob, entropy, (z, inverse_std)
-
-    def gradient(self, saved: Any, d_log_prob: Tensor, d_entropy: float | Tensor) -> Tensor:
-        """Returns the gradient [B, 2A] for means and log standard deviations; see `Distribution.gradient`."""
-        # d log p/d mean = z/std;   d log p/d log_std = z² - 1;   d H/d log_std = 1
-        z, inverse_std = saved
-        d = d_log_prob.unsqueeze(1)
-        d_mean = z * inverse_std * d
-        each = d_entropy.unsqueeze(1) if isinstance(d_entropy, Tensor) and d_entropy.dim() else d_entropy
-        d_log_std = (z * z).sub_(1.0).mul_(d).add_(each)
-        return torch.cat((d_mean, d_log_std), -1)
+        return log_prob, entropy
 
 
 def distribution_for(space: gym.Space, device: torch.device | str = "cpu") -> Distribution:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -150,41 +149,13 @@ class SquashedGaussian(BoundedActions):
         return params[:, : self.noise_size].tanh().view(-1, *self.action_shape)
 
     def rsample(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns actions [B, A] and their log-probabilities [B], as `sample_with_log_prob`, for autograd."""
-        mean, log_std = params.chunk(2, -1)
-        log_std = log_std.clamp(*self.LOG_STD)
-        u = mean + log_std.exp() * noise
-        normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-        squashing = 2 * (math.log(2) - u - torch.nn.functional.softplus(-2 * u))
-        return torch.tanh(u), (normal - squashing).sum(1)
-
-    def sample_with_log_prob(self, params: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Any]:
-        """Returns actions [B, A], their log-probabilities [B], and data for `gradient`.
+        """Returns actions [B, A] and their log-probabilities [B], differentiable.
 
         With ``u`` before the tanh, ``log(1 - tanh²u) = 2 (log 2 - u - softplus(-2u))``, which is finite for all ``u``.
         """
         mean, log_std = params.chunk(2, -1)
         log_std = log_std.clamp(*self.LOG_STD)
-        spread = log_std.exp().mul_(noise)
-        u = torch.add(mean, spread)
-        each = torch.nn.functional.softplus(u, beta=-2.0).mul_(-2.0).add_(u).mul_(2.0)  # 2u + 2 softplus(-2u)
-        each.sub_(log_std).addcmul_(noise, noise, value=-0.5)
-        log_prob = each.sum(1).sub_((0.5 * math.log(2 * math.pi) + 2 * math.log(2)) * self.noise_size)
-        actions = u.tanh_()
-        return actions, log_prob, (params, spread, actions)
-
-    def gradient(self, saved: Any, d_actions: Tensor, d_log_prob: Tensor) -> Tensor:
-        """Returns the gradient of a loss for params, float32[B, 2A].
-
-        Args:
-            saved: the data that `sample_with_log_prob` returned.
-            d_actions: d loss/d actions, float32[B, A].
-            d_log_prob: d loss/d log-probability, 0-d or float32[B, 1].
-        """
-        # da/du = 1 - a²;   d log p/du = 2a;   d log p/d log_std = spread · 2a - 1
-        params, spread, actions = saved
-        d_u = torch.ops.aten.tanh_backward.default(d_actions, actions).add_(actions * d_log_prob, alpha=2.0)
-        d_log_std = torch.ops.aten.hardtanh_backward.default(
-            torch.mul(d_u, spread).sub_(d_log_prob), params[:, self.noise_size :], *self.LOG_STD
-        )
-        return torch.cat((d_u, d_log_std), 1)
+        u = torch.addcmul(mean, log_std.exp(), noise)
+        squashing = 2 * (math.log(2) - u - torch.nn.functional.softplus(-2 * u))
+        each = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi) - squashing
+        return torch.tanh(u), each.sum(1)

@@ -1,4 +1,4 @@
-"""Initialisation, products and gradients that all networks share."""
+"""Initialisation, products and activations that all networks share."""
 
 from __future__ import annotations
 
@@ -51,12 +51,6 @@ class FullPrecision:
         torch.set_float32_matmul_precision(self._before)
 
 
-def gradient_of(parameter: Tensor) -> Tensor:
-    """Returns the tensor of a parameter's gradient, a view into the buffer of its optimiser (`FlatAdam`)."""
-    assert parameter.grad is not None, "FlatAdam gives every parameter its gradient buffer"
-    return parameter.grad
-
-
 def tanh_(x: Tensor) -> Tensor:
     """Replaces float32[…] by its hyperbolic tangent, and returns it.
 
@@ -69,17 +63,3 @@ def tanh_(x: Tensor) -> Tensor:
 
 
 _MINUS_ONE = torch.tensor(-1.0)
-
-
-def through_activation(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """Returns the gradient for the input of a ReLU or a tanh, from that for its output; all have one shape."""
-    if relu:
-        return torch.ops.aten.threshold_backward.default(d, output, 0.0)
-    return torch.ops.aten.tanh_backward.default(d, output)
-
-
-def pass_activation_(d: Tensor, output: Tensor, relu: bool) -> Tensor:
-    """Computes `through_activation` in place, and returns ``d``."""
-    if relu:
-        return torch.ops.aten.threshold_backward.grad_input(d, output, 0.0, grad_input=d)
-    return torch.ops.aten.tanh_backward.grad_input(d, output, grad_input=d)

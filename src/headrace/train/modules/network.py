@@ -1,7 +1,4 @@
-"""Chooses and makes a policy's network, which maps observations to action parameters and a value.
-
-`MLP` has a hand-written backward pass; all others, also a user's own, are differentiated by autograd.
-"""
+"""Chooses and makes a policy's network, which maps observations to action parameters and a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Perceptrons with a hand-written backward pass, without autograd's graph of small nodes."""
+"""Perceptrons, one after the other layer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headrace.train.modules.layers import gradient_of, narrow, pass_activation_, tanh_, through_activation
+from headrace.train.modules.layers import narrow, tanh_
 
 
 class Layers(nn.Module):
-    """A stack of linear layers with activations between them, and its backward passes.
+    """A stack of linear layers with activations between them.
 
     Args:
         weights, biases: weights [H', H] and biases [H'] of each layer.
@@ -25,32 +25,19 @@ class Layers(nn.Module):
         super().__init__()
         self.weights = nn.ParameterList(map(nn.Parameter, weights))
         self.biases = nn.ParameterList(map(nn.Parameter, biases))
+        self.relu = activation == "relu"
         self._layers = tuple(zip(self.weights, self.biases, strict=True))
         names = [activation] * (len(self._layers) - 1) + [ending]
         self._relus = tuple(None if not name else name == "relu" for name in names)
 
-    def activations(self, x: Tensor) -> list[Tensor]:
-        """Returns [x, h1, …, outputs] for the backward passes."""
-        saved = [x]
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns the last layer's outputs, float32[B, H'], of inputs float32[B, H]."""
         for (weight, bias), relu in zip(self._layers, self._relus, strict=True):
             with narrow(min(weight.shape)):
                 x = F.linear(x, weight, bias)
             if relu is not None:
                 x = x.relu_() if relu else tanh_(x)
-            saved.append(x)
-        return saved
-
-    @torch.inference_mode()
-    def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the outputs, float32[B, outputs]."""
-        if (ending := self._relus[-1]) is not None:
-            d = through_activation(d, saved[-1], ending)
-        for layer, (weight, bias) in reversed(tuple(enumerate(self._layers))):
-            with narrow(min(weight.shape)):
-                torch.mm(d.t(), saved[layer], out=gradient_of(weight))
-                torch.sum(d, 0, out=gradient_of(bias))
-                if layer > 0:
-                    d = pass_activation_(d @ weight, saved[layer], self._relus[layer - 1] is True)
+        return x
 
 
 class Perceptron(Layers):
@@ -70,7 +57,7 @@ class Perceptron(Layers):
     def forward(self, x: Tensor) -> Tensor:
         """Returns outputs float32[B, outputs] of inputs float32[B, inputs]."""
         with narrow(x.shape[0]):
-            return self.activations(x)[-1]
+            return super().forward(x)
 
 
 class Critic(Perceptron):

@@ -1,7 +1,4 @@
-"""Networks that return action values.
-
-Headrace's own have hand-written backward passes; a user's network uses autograd.
-"""
+"""Networks that return action values."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.modules.cnn import Saved, trunk_for
-from headrace.train.modules.layers import gradient_of, initialised, orthogonal
+from headrace.train.modules.cnn import trunk_for
+from headrace.train.modules.layers import initialised, orthogonal
 from headrace.train.modules.network import OwnNetwork, input_size, uses_images
 from headrace.train.modules.perceptron import Layers
 
@@ -53,16 +50,6 @@ class Head(nn.Module):
             return advantage
         return advantage + (self.value(h[:, self.width :]) - advantage.mean(1, keepdim=True))
 
-    def backward_into_gradients(self, h: Tensor, d: Tensor) -> Tensor:
-        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of action values; returns that of ``h``."""
-        below = torch.empty_like(h)
-        if self.dueling:
-            total = d.sum(1, keepdim=True)
-            _linear_backward(self.value, h[:, self.width :], total, below[:, self.width :])
-            d = d - total / d.shape[1]
-        _linear_backward(self.advantage, h[:, : self.width], d, below[:, : self.width])
-        return below
-
 
 class PerceptronQ(Layers):
     """A perceptron with a `Head`; with a dueling one, the last hidden layer has two copies, one for each stream."""
@@ -75,17 +62,7 @@ class PerceptronQ(Layers):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps inputs float32[B, D] to action values float32[B, A]."""
-        return self.forward_saving(x)[0]
-
-    def forward_saving(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Returns the action values, as `forward`, and the activations [x, h1, …] for `backward_into_gradients`."""
-        saved = self.activations(x)
-        return self.head(saved[-1]), saved
-
-    @torch.inference_mode()
-    def backward_into_gradients(self, saved: list[Tensor], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the action values, float32[B, A]."""
-        super().backward_into_gradients(saved, self.head.backward_into_gradients(saved[-1], d))
+        return self.head(super().forward(x))
 
 
 class ImageQ(nn.Module):
@@ -99,17 +76,6 @@ class ImageQ(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Maps images uint8[B, C, H, W] to action values float32[B, A]."""
         return self.head(self.trunk(x))
-
-    def forward_saving(self, x: Tensor) -> tuple[Tensor, tuple[Tensor, Saved]]:
-        """Returns the action values, as `forward`, and the results that `backward_into_gradients` needs."""
-        features, saved = self.trunk.forward_saving(x)
-        return self.head(features), (features, saved)
-
-    @torch.inference_mode()
-    def backward_into_gradients(self, saved: tuple[Tensor, Saved], d: Tensor) -> None:
-        """Overwrites every parameter's ``.grad``, given the gradient ``d`` of the action values, float32[B, A]."""
-        features, trunk = saved
-        self.trunk.backward_into_gradients(trunk, self.head.backward_into_gradients(features, d))
 
 
 class OwnQ(nn.Module):
@@ -158,10 +124,3 @@ def make_q_network(
     else:
         q = PerceptronQ(input_size(space), actions, hidden, activation, dueling)
     return QNetwork(q)
-
-
-def _linear_backward(layer: Any, x: Tensor, d: Tensor, below: Tensor) -> None:
-    """Overwrites the gradients of a layer's parameters, and ``below``, that of its input, given ``d`` of its output."""
-    torch.mm(d.t(), x, out=gradient_of(layer.weight))
-    torch.sum(d, 0, out=gradient_of(layer.bias))
-    torch.mm(d, layer.weight, out=below)

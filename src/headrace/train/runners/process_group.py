@@ -3,11 +3,10 @@
 Every process runs the same `Trainer`, with a device and environments of its own. Gradients are averaged before each
 optimiser step, by one all-reduce of the flat vector in which `FlatAdam` keeps them. That is what
 `torch.nn.parallel.DistributedDataParallel` does in a single bucket. Its buckets overlap communication with a long
-backward pass, which policies of a few layers do not have, and its hooks need autograd, which the hand-written backward
-pass of an `MLP` does not use. Statistics of observations, rewards and episodes are merged after every rollout. All
-processes therefore hold the same network at any time, and make the same decisions. Only the first one shows the
-progress and writes the run folder, except for replays of steps, of which each process writes its own
-(`headrace.train.runners.turn_learners`).
+backward pass, which policies of a few layers do not have. Statistics of observations, rewards and episodes are merged
+after every rollout. All processes therefore hold the same network at any time, and make the same decisions. Only the
+first one shows the progress and writes the run folder, except for replays of steps, of which each process writes its
+own (`headrace.train.runners.turn_learners`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.device_replay import Replay
 from headrace.train.storage.files import ReplayFiles
 from headrace.train.storage.sampled_rewards import SampledRewards
-from headrace.train.workers.actor_learner import CRITIC, Exchange, critics_alone
+from headrace.train.workers.actor_learner import CRITIC, Exchange
 from headrace.train.workers.rate_limiter import RateLimiter
 
 HEAD_START = 100  # maximum number of updates of the critics before the process that learns the actor has started
@@ -50,7 +50,7 @@ class ReplayLearner(Learner):
         self._files = ReplayFiles(self.memory, run.replay)
         self.exchange = Exchange(policy, weights, apart=self.config.apart)
         self.apart: bool = self.config.apart
-        self.updater = Updater(policy, self.memory, improve=critics_alone(policy) if self.apart else None)
+        self.updater = Updater(policy, self.memory, part="critics" if self.apart else "all")
         self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
         scaler = policy.reward_scaler
         self._rewards = None if scaler is None else SampledRewards(self.memory, scaler)

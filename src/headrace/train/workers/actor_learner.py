@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,13 +19,11 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
-from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.step_replay import StepReplay
-from headrace.train.storage.transitions import Transitions
 from headrace.train.workers.rate_limiter import REST
 from headrace.train.workers.worker_seeds import seed_of
 
@@ -114,23 +111,6 @@ def _moments(policy: OffPolicy) -> Tensor:
     return torch.cat([state.reshape(-1).float() for state in states])
 
 
-def critics_alone(policy: OffPolicy) -> Callable[[Transitions, UpdateRates, bool], Tensor]:
-    """Returns what updates the critics and the targets where another process updates the actor."""
-
-    def improve(batch: Transitions, rates: UpdateRates, actor: bool) -> Tensor:
-        measured = policy.improve_critics(batch, rates)
-        if actor:
-            policy.move_targets()
-        return measured
-
-    return improve
-
-
-def actor_alone(policy: OffPolicy) -> Callable[[Transitions, UpdateRates, bool], Tensor]:
-    """Returns what updates the actor where another process updates the critics."""
-    return lambda batch, rates, _: policy.improve_actor(batch, rates)
-
-
 def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, restarts: int) -> None:
     """Learns the actor; the main function of its process."""
     device = find_device(config.actor_device)
@@ -145,7 +125,7 @@ def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters
     seed = seed_of(config, 2**30, restarts, int(counters.begun[0]))
     generator = torch.Generator().manual_seed(seed)
     policy.generator.manual_seed(seed)
-    updater = Updater(policy, replay, generator, actor_alone(policy))
+    updater = Updater(policy, replay, generator, "actor")
     kept, last = time.monotonic(), measured
     with torch.inference_mode():
         while not counters.stopped:

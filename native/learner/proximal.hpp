@@ -1,0 +1,205 @@
+// Proximal policy optimisation of networks side by side.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "adam.hpp"
+#include "dense.hpp"
+#include "losses.hpp"
+#include "two_threads.hpp"
+
+namespace headrace::learner {
+namespace {
+
+template <class V, class D>
+class ProximalCore final : public Learner {
+  static constexpr int kRows = D::kRows;
+  static constexpr int kLarge = 1024;  // samples of a minibatch of which each half has gradients of its own
+
+  // networks with a block's samples, and the sums of gradients and statistics over blocks
+  struct Half {
+    explicit Half(const Network& network) : inputs(floats(kRows, distance(network.inputs))) {
+      for (const Stack& stack : network.stacks) stacks.emplace_back(stack, network.activation);
+    }
+    void pack() {
+      for (auto& stack : stacks) stack.pack();
+    }
+
+    std::vector<Layers<V, D>> stacks;
+    Floats inputs;                          // [rows, inputs], padded
+    std::vector<float> outputs, gradients;  // the networks' outputs, and the loss's gradient by them: [rows, outputs]
+    std::vector<float> scratch, log_std_gradient;
+    Statistics sums;
+  };
+
+ public:
+  explicit ProximalCore(Network network) : network_(std::move(network)) {
+    halves_.emplace_back(network_);
+    for (const auto& stack : halves_[0].stacks) outputs_ += stack.outputs();
+    ProximalCore::refresh();
+  }
+
+  void refresh() override { halves_[0].pack(); }
+
+  void forward(const float* inputs, int rows, float* outputs) override {
+    Half& all = halves_[0];
+    for (int first = 0; first < rows; first += kRows) {
+      const int n = std::min(kRows, rows - first);
+      for (int r = 0; r < n; ++r) take(all, inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs, r);
+      run(all, n, outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
+    }
+  }
+
+  void backward(const float* inputs, int rows, const float* output_gradients) override {
+    Half& all = halves_[0];
+    all.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
+    for (int first = 0; first < rows; first += kRows) {
+      const int n = std::min(kRows, rows - first);
+      for (int r = 0; r < n; ++r) take(all, inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs, r);
+      run(all, n, all.outputs.data());
+      run_back(all, n, output_gradients + static_cast<std::ptrdiff_t>(first) * outputs_, first == 0);
+    }
+    for (const auto& stack : all.stacks) stack.write_gradients();
+  }
+
+  Statistics epoch(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int minibatches, int size,
+                   const Rates& rates, const Adam& adam, bool threads) override {
+    if (size >= kLarge) halve(adam);
+    Statistics sums;
+    for (int i = 0; i < minibatches; ++i, order += size) {
+      gradient_of(heads, rollout, order, size, rates, adam, threads, sums);
+      sums.gradient_norm += descend<V>(adam, rates.learning_rate, rates.max_grad_norm);
+    }
+    refresh();
+    const double share = 1.0 / (static_cast<double>(minibatches) * size);
+    for (double* each : {&sums.policy_loss, &sums.value_loss, &sums.entropy, &sums.approx_kl, &sums.clip_fraction}) *each *= share;
+    sums.gradient_norm /= minibatches;
+    return sums;
+  }
+
+ private:
+  // Makes the second half, whose gradients are this object's.
+  void halve(const Adam& adam) {
+    if (halved_ == adam.gradient) return;
+    halved_ = adam.gradient;
+    other_gradient_.assign(static_cast<std::size_t>(adam.size), 0.0f);
+    Network other = network_;
+    const auto move = [&](float*& gradient) { gradient = other_gradient_.data() + (gradient - adam.gradient); };
+    for (Stack& stack : other.stacks)
+      for (Layer& layer : stack)
+        for (Part& part : layer.parts) move(part.weight_gradient), move(part.bias_gradient);
+    while (halves_.size() > 1) halves_.pop_back();
+    halves_.emplace_back(other);
+  }
+
+  void take(Half& half, const float* row, int r) { std::copy_n(row, network_.inputs, half.inputs.get() + r * distance(network_.inputs)); }
+
+  // outputs [rows, all] of the block's inputs
+  void run(Half& half, int rows, float* outputs) {
+    int first = 0;
+    for (auto& stack : half.stacks) {
+      const float* results = stack.forward(half.inputs.get(), rows);
+      for (int r = 0; r < rows; ++r) std::copy_n(results + r * stack.stride(), stack.outputs(), outputs + r * outputs_ + first);
+      first += stack.outputs();
+    }
+  }
+
+  // adds to the gradients of parameters, after those of the first block
+  void run_back(Half& half, int rows, const float* d, bool is_first) {
+    int first = 0;
+    for (auto& stack : half.stacks) {
+      for (int r = 0; r < rows; ++r) std::copy_n(d + r * outputs_ + first, stack.outputs(), stack.result_gradients() + r * stack.stride());
+      stack.backward(half.inputs.get(), rows, is_first);
+      first += stack.outputs();
+    }
+  }
+
+  // of one minibatch, into the memory of the parameters' gradients
+  void gradient_of(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size, const Rates& rates, const Adam& adam,
+                   bool threads, Statistics& sums) {
+    const auto centre = moments(rollout.advantages, order, size, rates.normalise_advantages);
+    const float share = 1.0f / static_cast<float>(size);
+    const int rest = size >= kLarge ? size / 2 : 0;
+    const auto work = [&](int k) {
+      const int begin = k == 0 ? 0 : size - rest, end = k == 0 ? size - rest : size;
+      gradient_of_half(halves_[static_cast<std::size_t>(k)], heads, rollout, order + begin, end - begin, rates, centre, share);
+    };
+    if (rest > 0) {
+      each_of_two(threads, work);
+      for (std::int64_t i = 0; i < adam.size; i += V::width)
+        store(adam.gradient + i, load<V>(adam.gradient + i) + load<V>(other_gradient_.data() + i));
+    } else {
+      work(0);
+    }
+    if (heads.continuous) std::fill_n(heads.log_std_gradient, heads.choices, 0.0f);
+    for (int k = 0; k <= (rest > 0); ++k) {
+      const Half& half = halves_[static_cast<std::size_t>(k)];
+      for (int i = 0; heads.continuous && i < heads.choices; ++i) heads.log_std_gradient[i] += half.log_std_gradient[static_cast<std::size_t>(i)];
+      sums.policy_loss += half.sums.policy_loss, sums.value_loss += half.sums.value_loss, sums.entropy += half.sums.entropy;
+      sums.approx_kl += half.sums.approx_kl, sums.clip_fraction += half.sums.clip_fraction;
+    }
+  }
+
+  void gradient_of_half(Half& half, const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size, const Rates& rates,
+                        std::pair<float, float> centre, float share) {
+    half.pack();
+    half.sums = {};
+    half.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
+    half.gradients.resize(half.outputs.size());
+    half.log_std_gradient.assign(static_cast<std::size_t>(heads.choices), 0.0f);
+    half.scratch.resize(static_cast<std::size_t>(heads.choices));
+    for (int i = 0; heads.continuous && i < heads.choices; ++i) half.scratch[static_cast<std::size_t>(i)] = std::exp(-heads.log_std[i]);
+    for (int first = 0; first < size; first += kRows) {
+      const int n = std::min(kRows, size - first);
+      for (int r = 0; r < n; ++r) take(half, rollout.inputs + order[first + r] * network_.inputs, r);
+      run(half, n, half.outputs.data());
+      for (int r = 0; r < n; ++r) {
+        const float advantage = (rollout.advantages[order[first + r]] - centre.first) * centre.second;
+        add_loss(half, heads, rollout, order[first + r], advantage, rates, share, half.outputs.data() + r * outputs_, half.gradients.data() + r * outputs_);
+      }
+      run_back(half, n, half.gradients.data(), first == 0);
+    }
+    for (const auto& stack : half.stacks) stack.write_gradients();
+  }
+
+  // one sample's part of the loss: d is its gradient by the outputs
+  static void add_loss(Half& half, const ActorCritic& heads, const Rollout& rollout, std::int64_t row, float advantage, const Rates& rates, float share,
+                       const float* outputs, float* d) {
+    const auto clip = static_cast<float>(rates.clip_range);
+    const float d_entropy = -static_cast<float>(rates.entropy_coef) * share;
+    if (heads.continuous) {
+      Normal normal{outputs, heads.log_std, half.scratch.data(), rollout.actions + row * heads.choices, heads.choices};
+      const float slope = surrogate(normal.evaluate(), rollout.log_probs[row], advantage, clip, half.sums);
+      normal.gradient(-slope * share, d_entropy, d, half.log_std_gradient.data());
+      half.sums.entropy += normal.entropy;
+    } else {
+      Choice choice{outputs, heads.choices, rollout.choices[row], half.scratch.data()};
+      const float slope = surrogate(choice.evaluate(), rollout.log_probs[row], advantage, clip, half.sums);
+      choice.gradient(-slope * share, d_entropy, d);
+      half.sums.entropy += choice.entropy;
+    }
+    const float slope = value_slope(outputs[heads.value], rollout.values[row], rollout.returns[row], static_cast<float>(rates.value_clip_range), half.sums);
+    d[heads.value] = slope * static_cast<float>(rates.value_coef) * share;
+  }
+
+  // what makes a minibatch's advantages have mean 0 and standard deviation 1
+  static std::pair<float, float> moments(const float* advantages, const std::int64_t* order, int size, bool normalise) {
+    if (!normalise || size < 2) return {0.0f, 1.0f};
+    double sum = 0, squares = 0;
+    for (int i = 0; i < size; ++i) sum += advantages[order[i]];
+    const double mean = sum / size;
+    for (int i = 0; i < size; ++i) squares += (advantages[order[i]] - mean) * (advantages[order[i]] - mean);
+    return {static_cast<float>(mean), static_cast<float>(1 / (std::sqrt(squares / (size - 1)) + 1e-8))};
+  }
+
+  Network network_;
+  std::vector<Half> halves_;  // one, or two
+  int outputs_ = 0;
+  const float* halved_ = nullptr;      // the gradients that the second half's are laid out as
+  std::vector<float> other_gradient_;  // of the second half
+};
+
+}  // namespace
+}  // namespace headrace::learner

@@ -1,0 +1,149 @@
+"""Updates from a replay in compiled code, beside torch's of the same losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from headrace.train.algorithms.ddpg import DDPG, DDPGConfig
+from headrace.train.algorithms.dqn import DQN, DQNConfig
+from headrace.train.algorithms.rates import UpdateRates
+from headrace.train.algorithms.sac import SAC, SACConfig
+from headrace.train.algorithms.td3 import TD3, TD3Config
+from headrace.train.modules.compiled import compiled_module
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.storage.transitions import Transitions
+
+pytestmark = pytest.mark.skipif(compiled_module() is None, reason="this processor has no registers for it")
+ALGORITHMS: dict[str, tuple[Any, Any]] = {"sac": (SAC, SACConfig), "td3": (TD3, TD3Config), "ddpg": (DDPG, DDPGConfig)}
+CPU = torch.device("cpu")
+RATES = UpdateRates(1e-3, 2e-3, 0.5)
+# inputs, actions, hidden layers, activation, rows
+SIZES = [
+    (1, 1, (1,), "relu", 1),
+    (1000, 3, (33, 5, 64), "tanh", 63),
+    (17, 6, (64, 64), "relu", 130),
+    (16, 2, (80, 48), "tanh", 300),
+]
+
+
+def policy_of(algo: str, inputs: int, actions: int, **settings: Any) -> Any:
+    """A policy whose targets are not its networks."""
+    seen = gym.spaces.Box(-1, 1, (inputs,), np.float32)
+    action = gym.spaces.Discrete(actions) if algo == "dqn" else gym.spaces.Box(-1, 1, (actions,), np.float32)
+    algorithm, config = (DQN, DQNConfig) if algo == "dqn" else ALGORITHMS[algo]
+    torch.manual_seed(5)
+    policy: Any = algorithm("", config("x", algo=algo, target_rate=0.1, **settings), AgentGroup(seen, action), CPU)
+    for module in (policy.network, policy.targets):
+        for name, parameter in module.named_parameters():
+            if "temperature" not in name:
+                parameter.data.add_(torch.randn_like(parameter), alpha=0.05)
+    return policy
+
+
+def batch_of(inputs: int, actions: int, rows: int, seed: int, weighted: bool = False) -> Transitions:
+    """Transitions whose rows are not one after the other in memory, as those of a replay."""
+    chance = torch.Generator().manual_seed(seed)
+    memory = torch.randn(rows, 2 * inputs + actions + 1, generator=chance)
+    seen, acted, rewards, after = memory.split((inputs, actions, 1, inputs), 1)
+    discounts = 0.9 * (torch.rand(rows, generator=chance) < 0.7)
+    weights = torch.rand(rows, generator=chance) + 0.5 if weighted else None
+    return Transitions(seen, acted.clamp(-1, 1), rewards.squeeze(1), discounts, after, weights)
+
+
+def learnt(policy: Any, batches: list[Transitions], compiled: bool) -> list[torch.Tensor]:
+    """The statistics of some updates, and all that they have changed."""
+    assert policy.compiled.learner(RATES) is not None
+    if not compiled:
+        policy.compiled = None
+    found = [policy.improve(batch, RATES, number % 2 == 1) for number, batch in enumerate(batches)]
+    for optimiser in policy.adam.values():
+        found += [optimiser.parameters, optimiser.mean, optimiser.square, optimiser.steps]
+    return [*found, *policy._targets.values()]
+
+
+def assert_alike(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=2e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize(("inputs", "actions", "hidden", "activation", "rows"), SIZES)
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_actors_and_critics_learn_what_torch_learns(
+    algo: str, inputs: int, actions: int, hidden: tuple[int, ...], activation: str, rows: int
+) -> None:
+    batches = [batch_of(inputs, actions, rows, seed, weighted=seed == 2) for seed in range(4)]
+    sizes: dict[str, Any] = {"hidden": hidden, "activation": activation, "adam_epsilon": 1e-3}
+    results = [learnt(policy_of(algo, inputs, actions, **sizes), batches, compiled) for compiled in (True, False)]
+    assert_alike(*results)
+
+
+@pytest.mark.parametrize(("inputs", "actions", "hidden", "activation", "rows"), SIZES)
+@pytest.mark.parametrize("settings", [{}, {"dueling": True, "loss": "squared"}, {"double": False, "dueling": True}])
+def test_action_values_learn_what_torch_learns(
+    settings: dict[str, Any], inputs: int, actions: int, hidden: tuple[int, ...], activation: str, rows: int
+) -> None:
+    batches = []
+    for seed in range(4):
+        chosen = torch.randint(actions, (rows, 1), generator=torch.Generator().manual_seed(seed)).float()
+        batches.append(batch_of(inputs, actions, rows, seed, weighted=seed == 2)._replace(actions=chosen))
+    how = {"hidden": hidden, "activation": activation, "adam_epsilon": 1e-3, **settings}
+    policies = [policy_of("dqn", inputs, actions, **how) for _ in range(2)]
+    assert_alike(*(learnt(policy, batches, compiled) for policy, compiled in zip(policies, (True, False), strict=True)))
+    torch.testing.assert_close(policies[0].errors, policies[1].errors, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("hidden", [(256, 256), (70, 97)])
+def test_products_of_bfloat16_are_close(algo: str, hidden: tuple[int, ...]) -> None:
+    module: Any = compiled_module()
+    if not module.has_bfloat16():
+        pytest.skip("this processor has no matrix units")
+    gradients = []
+    batch = batch_of(17, 6, 300, 0)
+    before = torch.get_float32_matmul_precision()
+    try:
+        for precision in ("highest", "medium"):
+            torch.set_float32_matmul_precision(precision)
+            policy = policy_of(algo, 17, 6, hidden=hidden)
+            policy.improve(batch, RATES)
+            assert list(policy.compiled._learners) == [precision == "medium"]
+            gradients.append({name: each.gradient for name, each in policy.adam.items() if name != "temperature"})
+    finally:
+        torch.set_float32_matmul_precision(before)
+    for name, exact in gradients[0].items():
+        assert not torch.equal(gradients[1][name], exact)
+        assert F.cosine_similarity(gradients[1][name], exact, 0) > 0.999, name
+
+
+def test_what_has_no_compiled_code_is_torchs() -> None:
+    policy = policy_of("sac", 3, 2, hidden=(8,))
+    batch = batch_of(3, 2, 8, 0)
+    on_a_device = UpdateRates(*(torch.tensor(rate) for rate in RATES))
+    assert policy.update_at_once(batch, on_a_device, critics=True, actor=True) is None
+    assert policy_of("dqn", 3, 2, hidden=(8,)).compiled.learner(RATES) is not None
+    policy.network.actor = torch.nn.Linear(3, 4)
+    assert policy.update_at_once(batch, RATES, critics=True, actor=True) is None
+
+
+def test_wrong_sizes_are_refused() -> None:
+    policy, batch = policy_of("sac", 3, 2, hidden=(8,)), batch_of(3, 2, 8, 0)
+    before = policy.actor_parameters.clone()
+    for wrong in (
+        batch._replace(inputs=torch.zeros(8, 4)),
+        batch._replace(rewards=torch.zeros(7)),
+        batch._replace(next_observations=torch.zeros(9, 3)),
+        batch._replace(actions=torch.zeros(8, 1)),
+        batch_of(3, 2, 0, 0),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            policy.improve(wrong, RATES)
+    values = policy_of("dqn", 3, 2, hidden=(8,))
+    with pytest.raises(ValueError, match="an action that there is not"):
+        values.improve(batch._replace(actions=torch.full((8,), 2)), RATES)
+    assert torch.equal(policy.actor_parameters, before)
