@@ -135,9 +135,9 @@ def test_the_first_updates_have_the_rates_of_where_the_run_was(tmp_path, schedul
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
     with gone_on(tmp_path) as trainer:
         rates: list[float] = []
-        updater = trainer.learner.updater
-        improve = updater._improve
-        updater._improve = lambda batch, given, actor: (  # type: ignore
+        policy = trainer.policies[0]
+        improve = policy.improve
+        policy.improve = lambda batch, given, actor: (  # type: ignore
             rates.append(float(given.learning_rate)),
             improve(batch, given, actor),
         )[1]
