@@ -108,14 +108,15 @@ def replay_updates(algo: str, width: int) -> tuple[Callable[[], Any], Callable[[
     """As `ppo_updates`, of an algorithm with a replay; each update of TD3 has one of the actor."""
     config = make_config("x", algo=algo, defaults=False, hidden=(width, width), minibatch_size=REPLAY)
     action = gym.spaces.Discrete(ACTIONS) if algo == "dqn" else ACTION
-    compiled, plain = (make_policy("", config, AgentGroup(SEEN, action), torch.device("cpu")) for _ in range(2))
-    plain.compiled = None  # type: ignore[attr-defined]
+    made: Any = [make_policy("", config, AgentGroup(SEEN, action), torch.device("cpu")) for _ in range(2)]
+    compiled, plain = made
+    plain.compiled = None
     torch.manual_seed(0)
-    seen, following, actions = *torch.randn(2, REPLAY, INPUTS), torch.randn(REPLAY, ACTIONS).clamp(-1, 1)
-    if algo == "dqn":
-        actions = torch.randint(ACTIONS, (REPLAY,))
-    batch, rates = Transitions(seen, actions, *torch.rand(2, REPLAY), following), UpdateRates.of(config, 0)
-    return lambda: compiled.improve(batch, rates), lambda: plain.improve(batch, rates), 1  # type: ignore[attr-defined]
+    seen, following = torch.randn(2, REPLAY, INPUTS)
+    actions = torch.randint(ACTIONS, (REPLAY,)) if algo == "dqn" else torch.randn(REPLAY, ACTIONS).clamp(-1, 1)
+    batch = Transitions(seen, actions, torch.rand(REPLAY), torch.rand(REPLAY), following)
+    rates = UpdateRates.of(config, 0)
+    return lambda: compiled.improve(batch, rates), lambda: plain.improve(batch, rates), 1
 
 
 def row(algo: str, width: int, samples: int, precision: str, args: LimitArgs) -> dict[str, Any]:

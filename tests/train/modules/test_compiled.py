@@ -59,8 +59,8 @@ def test_outputs_and_gradients_are_torchs(
     torch.autograd.backward((params, values), (d[:, :-1], d[:, -1]))
     wanted = optimiser.gradient.clone()
     optimiser.gradient.zero_()
-    compiled, outputs = CompiledMLP(network), torch.cat((params, values.unsqueeze(1)), 1).detach()
-    torch.testing.assert_close(compiled.forward(x), outputs, rtol=1e-5, atol=1e-5)
+    compiled, both = CompiledMLP(network), torch.cat((params, values.unsqueeze(1)), 1).detach()
+    torch.testing.assert_close(compiled.forward(x), both, rtol=1e-5, atol=1e-5)
     compiled.backward(x, d)
     torch.testing.assert_close(optimiser.gradient, wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()))
 

@@ -16,8 +16,6 @@ from headrace.train.modules.exploration import EpsilonGreedy
 class EpsilonGreedyPolicy(Policy):
     """A policy whose action parameters are action values."""
 
-    distribution: EpsilonGreedy
-
     def make_distribution(self, instead: str) -> EpsilonGreedy:
         """Returns the distribution of actions, whose share of random ones changes during the run.
 
@@ -38,8 +36,8 @@ class EpsilonGreedyPolicy(Policy):
         return self.in_rewards(params.amax(1))
 
     def state(self) -> dict[str, Tensor]:
-        return super().state() | {self.prefix("epsilon"): self.distribution.epsilon}  # type: ignore[dict-item]
+        return super().state() | {self.prefix("epsilon"): self.distribution.epsilon}
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         super().load_state(saved)
-        self.distribution.epsilon.copy_(saved[self.prefix("epsilon")])  # type: ignore[union-attr]
+        self.distribution.epsilon.copy_(saved[self.prefix("epsilon")])

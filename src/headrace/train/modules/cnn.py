@@ -132,9 +132,9 @@ class StridedTrunk(nn.Module):
         """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
         dtype = self.dtype if (x.is_cuda or cpu_has_bf16()) and not is_exporting() else torch.float32
         x = ((x.float() - self.mean) * self.scale).to(dtype, memory_format=torch.channels_last)
-        for number, layer in enumerate(self.convolutions):
-            weight, bias = layer.weight.to(dtype), layer.bias.to(dtype)  # type: ignore[operator, union-attr]
-            x = F.conv2d(x, weight, bias, 2 if number else 3).relu_()
+        layers: Any = self.convolutions
+        for number, layer in enumerate(layers):
+            x = F.conv2d(x, layer.weight.to(dtype), layer.bias.to(dtype), 2 if number else 3).relu_()
         return F.linear(x.flatten(1), self.dense.weight.to(dtype), self.dense.bias.to(dtype)).relu_().float()
 
 

@@ -126,7 +126,7 @@ def stacks_of(network: nn.Module) -> list[Stack]:
         return _stacks_of_mlp(network)
     if type(network) is TwinCritic:
         return [_stack_of_critic(network, k) for k in range(network.critics)]
-    if type(network) in (Perceptron, Critic):
+    if isinstance(network, Layers) and type(network) in (Perceptron, Critic):
         return [_stack_of_layers(network)]
     if type(network) is PerceptronQ:
         head, width = network.head, network.head.width
