@@ -170,6 +170,7 @@ LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's hei
     "classic_control": (5, 0.8),
     "toy_text": (5, 0.9),
     "minatar": (5, 1.0),
+    "boards": (4, 1.0),
     "tag": (2, 1.0),
     "box2d": (4, 2 / 3),
 }
@@ -181,6 +182,7 @@ STEPS = {
     "classic_control": 12,
     "toy_text": 6,
     "minatar": 30,
+    "boards": 12,
     "box2d": 40,
 }
 BACKGROUND, INK, FRAME = (255, 255, 255), (60, 60, 60), (225, 225, 225)
@@ -249,10 +251,13 @@ def _frame(family: str, task: str) -> np.ndarray:
     random = np.random.default_rng(1)
     with headrace.make(task, num_envs=1, seed=3, num_threads=1, **options) as pool:
         pool.action_space.seed(int(random.integers(1000)))
-        pool.reset()
+        _, info = pool.reset()
         frames = []
         for step in range(STEPS.get(family, 20)):
-            pool.step(np.asarray(pool.action_space.sample())[None])
+            action = np.asarray(pool.action_space.sample())[None]
+            if family == "boards":  # where only some moves are allowed
+                action = (info["action_mask"] * random.random(info["action_mask"].shape)).argmax(-1)
+            *_, info = pool.step(action)
             if family == "vizdoom" and step % 8 == 0:
                 frames.append(pool.render([0])[0])
         return max(frames or [pool.render([0])[0]], key=np.std)  # in Doom, a view that is no wall

@@ -36,6 +36,9 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "MinAtar-Freeway-v1": (STAY, UP, DOWN),
     "MinAtar-Seaquest-v1": _MINATAR,
     "MinAtar-SpaceInvaders-v1": (STAY, LEFT, RIGHT, "fire"),
+    "Game2048-v0": (UP, RIGHT, DOWN, LEFT),
+    "KuhnPoker-v0": ("check or fold", "bet or call"),
+    "LeducPoker-v0": ("fold", "check or call", "raise"),
     "TagGridWorld-v0": (STAY, RIGHT, LEFT, UP, DOWN),
 }
 

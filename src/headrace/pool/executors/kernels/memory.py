@@ -12,6 +12,8 @@ import warp as wp
 from headrace.errors import StateError
 from headrace.pool.executors.kernels.launch import quiet, view_of
 
+MOST_DIMENSIONS = 4  # of a Warp array
+
 
 def array_fields(struct: Any) -> dict[str, Any]:
     """Returns name → Warp array type of the array fields of a `warp.struct`."""
@@ -95,11 +97,17 @@ HOST = HostMemory()
 
 
 def struct_over(struct: Any, arrays: Mapping[str, Any]) -> Any:
-    """Returns an instance of a `warp.struct` over the given arrays or tensors; other array fields stay empty."""
+    """Returns an instance of a `warp.struct` over the given arrays or tensors; other array fields stay empty.
+
+    An array of more dimensions than Warp has is seen with its last ones as one.
+    """
     instance = struct()
     for name, kind in array_fields(struct).items():
         if name in arrays:
-            setattr(instance, name, view_of(arrays[name], kind.dtype))
+            array = arrays[name]
+            if array.ndim > MOST_DIMENSIONS:
+                array = array.reshape(*array.shape[: MOST_DIMENSIONS - 1], -1)
+            setattr(instance, name, view_of(array, kind.dtype))
     return instance
 
 

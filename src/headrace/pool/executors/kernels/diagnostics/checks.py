@@ -28,7 +28,7 @@ from headrace.pool.executors.kernels.diagnostics.mistakes import (
     mistake_in,
 )
 from headrace.pool.executors.kernels.diagnostics.paths import check_source
-from headrace.pool.executors.kernels.memory import array_fields, scalar_fields
+from headrace.pool.executors.kernels.memory import MOST_DIMENSIONS, array_fields, scalar_fields
 from headrace.pool.executors.kernels.random import AgentStreams, Streams
 from headrace.pool.spec import TaskSpec
 
@@ -124,7 +124,7 @@ def _check_view(env: AnyEnv, spec: TaskSpec) -> None:
         if f.name in TAKEN.union(view_name(o.name) for o in seen):
             raise KernelError(f"{spec.task}: no info field can be called {f.name!r}, which its batches have already")
     fields = [*seen, *infos]
-    wanted = {view_name(f.name): (f.dtype, 1 + len(f.shape)) for f in fields}
+    wanted = {view_name(f.name): (f.dtype, min(1 + len(f.shape), MOST_DIMENSIONS)) for f in fields}
     given, view = array_fields(env.view), env.view.key
     for name in [*wanted, *given, *scalar_fields(env.view)]:
         if name not in wanted:

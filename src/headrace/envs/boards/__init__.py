@@ -1,0 +1,32 @@
+"""Games on boards and with cards: tic-tac-toe, Connect Four, Othello, Hex, Kuhn and Leduc poker, and 2048.
+
+All but 2048 are for two players by turns, and learnt by self-play: `headrace.envs.boards.common` says how both see and
+move.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from headrace.pool.task import Task
+
+_MODULES = {
+    "ConnectFour-v0": "connect",
+    "Game2048-v0": "game_2048",
+    "Hex-v0": "hex",
+    "KuhnPoker-v0": "poker",
+    "LeducPoker-v0": "poker",
+    "Othello-v0": "othello",
+    "TicTacToe-v0": "connect",
+}
+TASKS: tuple[str, ...] = tuple(_MODULES)
+
+
+def build(task: str, **options: Any) -> Task:
+    """Returns the task of this name.
+
+    Raises:
+        OptionError: an option is unknown, or its value is invalid.
+    """
+    return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)
