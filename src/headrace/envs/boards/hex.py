@@ -1,7 +1,7 @@
 """Hex on 11 × 11 cells: the first player connects top and bottom, the second one left and right; there is no draw.
 
-An action is a cell, row by row from the top; each row is half a cell further to the right than the one above. A player's
-stones are eleven rows of bits.
+An action is a cell, row by row from the top; each row is half a cell further to the right than the one above. A
+player's stones are eleven rows of bits.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false

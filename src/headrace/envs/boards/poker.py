@@ -1,13 +1,14 @@
 """Kuhn and Leduc poker: small games of hidden cards, whose best play is known.
 
-Kuhn poker (Kuhn, "A simplified two-person poker", 1950): three cards, one each, one chip each to begin with, and one round
-in which one player may bet one more. Leduc poker (Southey et al., "Bayes' bluff: opponent modelling in poker", 2005): six
-cards of three ranks, and a second round after a public card; a raise is 2 chips in the first and 4 in the second round, two
-raises a round. A pair with the public card wins, else the higher rank. Rewards are the chips that are won or lost.
+Kuhn poker (Kuhn, "A simplified two-person poker", 1950): three cards, one each, one chip each to begin with, and one
+round in which one player may bet one more. Leduc poker (Southey et al., "Bayes' bluff: opponent modelling in poker",
+2005): six cards of three ranks, and a second round after a public card; a raise is 2 chips in the first and 4 in the
+second round, two raises a round. A pair with the public card wins, else the higher rank. Rewards are the chips that are
+won or lost.
 
-Actions of Kuhn poker are 0, check or fold, and 1, bet or call; those of Leduc poker are 0, fold, 1, check or call, and 2,
-raise. A player observes its rank, the public card's, whether it is the second player, the round, each player's chips as a
-share of the most, the number of raises as a share of the most, and whether it is to move.
+Actions of Kuhn poker are 0, check or fold, and 1, bet or call; those of Leduc poker are 0, fold, 1, check or call, and
+2, raise. A player observes its rank, the public card's, whether it is the second player, the round, each player's chips
+as a share of the most, the number of raises as a share of the most, and whether it is to move.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
