@@ -7,6 +7,7 @@ allowed loses the game.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportInvalidTypeForm=false
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -89,11 +89,6 @@ def turned(bit: wp.uint64, mine: wp.uint64, theirs: wp.uint64) -> wp.uint64:
 
 
 @wp.func
-def count(cells: wp.uint64) -> int:
-    return wp.bit_count(cells)
-
-
-@wp.func
 def set_up(state: State, env: int, agent: int, streams: AgentStreams):
     state.pieces[env, agent] = wp.where(agent == 0, FIRST_START, SECOND_START)
     begin(state, env, agent)
@@ -120,7 +115,7 @@ def place(state: State, env: int, agent: int, actions: wp.array2d[wp.int64], row
 def judge(state: State, env: int, agent: int, actions: wp.array2d[wp.int64], row: int, streams: AgentStreams):
     mine, theirs = state.pieces[env, state.mover[env]], state.pieces[env, 1 - state.mover[env]]
     stuck = allowed_moves(mine, theirs) == NOTHING and allowed_moves(theirs, mine) == NOTHING
-    more = count(mine) - count(theirs)
+    more = wp.bit_count(mine) - wp.bit_count(theirs)
     end(state, env, agent, stuck, wp.where(more > 0, 1.0, wp.where(more < 0, -1.0, 0.0)))
 
 
