@@ -17,6 +17,7 @@ from typing import Any
 import gymnasium as gym
 import torch
 import tyro
+from headrace.train.storage.device_replay import Replay
 
 import headrace
 from common import Args, Comparison, Contender, measure, repeating
@@ -26,7 +27,6 @@ from headrace.train.collect.setup import make_policy
 from headrace.train.collect.steps import Frames, make_replay
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.storage.device_replay import Replay
 from headrace.train.storage.transitions import Transitions
 from ppo_speed import pong_frames, threaded
 from sac_update import ACTIONS, HELD, INPUTS, OBSERVATIONS, Nothing, fill, transitions

@@ -38,9 +38,9 @@ from common import RESULTS, cell, earlier, heading, machine, show, write
 from headrace.cli.options import parse_options
 from headrace.train import Callback, Training, train
 from headrace.train.logging.hardware import family_of, processor_seconds
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.logging.plot import plot_returns
 from headrace.train.play.evaluate import evaluate, play_episodes, playing_pool
+from headrace.train.runs.metrics import read_metrics
 
 NAME = "learning"
 SMALL = {"use_combined_action": True, "img_height": 48, "img_width": 64}

@@ -23,8 +23,7 @@ from headrace.machine import cpu_model
 from headrace.pool.registry import build_task
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import resolved
-from headrace.train.logging.dashboard import Dashboard
-from headrace.train.logging.progress import Progress
+from headrace.train.logging.dashboard import Dashboard, Progress
 from headrace.train.play.agent import Agent
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.checkpoint import Checkpoint

@@ -25,7 +25,7 @@ from torch import nn
 
 from common import OURS, RESULTS, heading, tell
 from headrace.train import train
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 
 GOALS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "MountainCarContinuous-v0": 90.0}
 PEER = "stable-baselines3"

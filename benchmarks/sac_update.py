@@ -24,10 +24,10 @@ from torch import Tensor
 from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SAC
+from headrace.train.collect.setup import keep_freed_memory
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.processes.allocator import keep_freed_memory
-from headrace.train.storage.device_replay import Replay
+from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions
 
 INPUTS, ACTIONS, HIDDEN = 17, 6, 256
@@ -76,7 +76,7 @@ class Ours:
         config = make_config("HalfCheetah-v5", algo="sac", hidden=(HIDDEN, HIDDEN), minibatch_size=batch)
         self.batch = batch
         self.policy = SAC("", config, AgentGroup(OBSERVATIONS, BOX), torch.device("cpu"))
-        self.replay = Replay(HELD, INPUTS, ACTIONS)
+        self.replay = TransitionReplay(HELD, INPUTS, ACTIONS)
         self.replay.add(held)
         self.rates = UpdateRates.of(config, 0)
         self.chance = torch.Generator().manual_seed(1)

@@ -30,7 +30,7 @@ from typing import Any
 import tyro
 
 from common import RESULTS, heading, tell
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h

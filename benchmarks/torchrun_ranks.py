@@ -22,7 +22,7 @@ from typing import Any
 import tyro
 
 from common import RESULTS, earlier, heading, show, write
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 
 TASKS = {
     "Humanoid-v5": {

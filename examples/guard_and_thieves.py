@@ -25,7 +25,7 @@ import warp as wp
 
 import headrace
 from headrace.kernels import AgentStreams, AgentType, KernelTask, MultiAgentEnv, agent_uniform
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 
 THIEVES = wp.constant(3)  # agents 1 to 3; agent 0 is the guard
 REACH = wp.constant(0.15)  # of the guard, and of the gold

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import tyro
 
 import headrace
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 
 SMALL: dict[str, Any] = {
     "num_envs": 32,

@@ -24,7 +24,7 @@ from typing import Any
 
 IMPORTED = """
     headrace.cli.train headrace.cli.play headrace.cli.sweep headrace.cli.watch headrace.envs.classic_control
-    headrace.train.launch.run headrace.train.runners.in_process headrace.train.runners.assembly
+    headrace.train.launch.run headrace.train.runners.assembly
     headrace.studies.jobs.child headrace.watch.player headrace.watch.serve
 """
 LARGEST = 1 << 20  # bytes of a request

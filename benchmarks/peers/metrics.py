@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.train.runs import files
-from headrace.train.runs.writing import replace
+from headrace.train.runs.files import replace
 
 Request = dict[str, Any]
 """

@@ -16,7 +16,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 
 HERE = Path(__file__).parent
 RUNS: dict[str, tuple[str, int]] = {  # algorithm → task, steps

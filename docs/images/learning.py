@@ -16,11 +16,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import playing_pool
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 
 OUT = Path(__file__).with_name("learning.gif")
 SCENES, SECONDS, FPS = 7, 1.6, 10

@@ -42,7 +42,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms import CrossQConfig
 from headrace.train.config.fields import NEVER, setting
-from headrace.train.config.presets import DEFAULT_PRESET, with_flat_observations
+from headrace.train.config.presets import DEFAULT_PRESET
 from headrace.train.modules.batch_renorm import BatchRenorm, Renorm
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
@@ -92,7 +92,7 @@ DEFAULT: dict[str, Any] = PUBLISHED | {
     "critic_learning_rate": 1e-3,
     "replay_ratio": 1 / 8,
 }
-PRESETS = {DEFAULT_PRESET: with_flat_observations(DEFAULT), "published": with_flat_observations(PUBLISHED)}
+PRESETS = {DEFAULT_PRESET: {"": DEFAULT}, "published": {"": PUBLISHED}}
 
 
 @dataclass(frozen=True)

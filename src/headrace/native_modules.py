@@ -171,12 +171,7 @@ LEARNER = NativeModule(
     more=("lanes",),
 )
 MUJOCO = NativeModule(
-    "headrace_mujoco",
-    "_mujoco",
-    "mujoco",
-    "mujoco",
-    "the MuJoCo tasks, once; it takes up to a minute",
-    more=("lanes",),
+    "headrace_mujoco", "_mujoco", "mujoco", "mujoco", "the MuJoCo tasks, once; it takes up to a minute", more=("lanes",)
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,25 +48,30 @@ def parse(*argv: str) -> RunArgs:
     return parse_words(list(argv))
 
 
+def settings(*argv: str) -> Any:
+    return SimpleNamespace(**parse(*argv).values)
+
+
 def test_defaults_are_the_tasks_own_wherever_it_stands() -> None:
     first, last = parse("CartPole-v1", "--seed", "2"), parse("--seed", "2", "CartPole-v1")
     assert first == last
-    assert first.stop_at_return == 475
-    assert first.seed == 2
+    assert first.values["stop_at_return"] == 475
+    assert first.values["seed"] == 2
 
 
 def test_defaults_are_the_algorithms_own_wherever_it_stands() -> None:
     first, last = parse("Pendulum-v1", "--algo", "ddpg"), parse("--algo=ddpg", "Pendulum-v1")
     assert first == last
-    assert first.activation == "relu" != parse("Pendulum-v1").activation
-    assert parse("Pendulum-v1", "--algo", "ddpg", "--activation", "tanh").activation == "tanh"
+    assert first.values["activation"] == "relu" != settings("Pendulum-v1").activation
+    assert settings("Pendulum-v1", "--algo", "ddpg", "--activation", "tanh").activation == "tanh"
     recurrent = parse("--network=gru", "CartPole-v1")
-    assert recurrent.normalise_rewards and overrides(recurrent)["network"] == "gru"
+    assert recurrent.values["normalise_rewards"] and overrides(recurrent)["network"] == "gru"
 
 
 def test_a_preset_is_the_defaults_that_options_are_over(capsys: pytest.CaptureFixture[str]) -> None:
     fast = parse("Ant-v5", "--preset", "fast")
-    assert fast == parse("--preset=fast", "Ant-v5") and fast.epochs < parse("Ant-v5", "--preset", "default").epochs
+    assert fast == parse("--preset=fast", "Ant-v5")
+    assert fast.values["epochs"] < settings("Ant-v5", "--preset", "default").epochs
     assert overrides(fast) == {"algo": "ppo", "network": "auto", "preset": "fast"}
     with pytest.raises(SystemExit):
         parse("Ant-v5", "--preset", "fast", "--help")
@@ -86,13 +92,13 @@ def test_a_preset_is_the_defaults_that_options_are_over(capsys: pytest.CaptureFi
     ],
 )
 def test_steps_are_given_as_people_write_them(written: str, steps: int) -> None:
-    assert parse("CartPole-v1", "--total-steps", written).total_steps == steps
-    assert parse("CartPole-v1", f"--total-steps={written}", "--samplers", "-1").total_steps == steps
+    assert settings("CartPole-v1", "--total-steps", written).total_steps == steps
+    assert settings("CartPole-v1", f"--total-steps={written}", "--samplers", "-1").total_steps == steps
 
 
 def test_without_an_algorithm_the_options_are_those_of_the_recipe() -> None:
-    assert (parse("Pong-v5").algo, parse("Pong-v5").preset) == ("dqn", "fast")
-    assert parse("Pong-v5", "--algo", "ppo").preset == "default"
+    assert (settings("Pong-v5").algo, settings("Pong-v5").preset) == ("dqn", "fast")
+    assert settings("Pong-v5", "--algo", "ppo").preset == "default"
 
 
 def test_an_algorithm_is_trained_with(tmp_path: Path) -> None:
@@ -109,7 +115,7 @@ def test_policies_and_schedules_are_json_or_files_of_it(tmp_path: Path) -> None:
     file.write_text(json.dumps(policies))
     words = ["TagGridWorld-v0", "--schedules", json.dumps(schedules), "--policies"]
     for how in (json.dumps(policies), str(file)):
-        assert (args := parse(*words, how)).policies == policies and args.schedules == schedules
+        assert (args := settings(*words, how)).policies == policies and args.schedules == schedules
     run = tmp_path / "run"
     more = ["--total-steps", "128", "--run-dir", str(run), "--no-video", *TINY]
     assert main(["train", *words, str(file), *more]) == 0

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from headrace.train.storage.device_mirror import DeviceReplay  # noqa: E402  (they need torch)
+from headrace.train.storage.device_step_replay import DeviceStepReplay  # noqa: E402  (they need torch)
 from headrace.train.storage.prioritised import PrioritisedReplay  # noqa: E402
 from headrace.train.storage.step_replay import StepReplay  # noqa: E402
 
@@ -32,7 +32,7 @@ def go_on(writer, rows: int, random: np.random.Generator) -> None:
 def test_a_gpu_reads_what_the_cpu_reads(kind, n_step):
     space, stack = SPACES[kind]
     replay = StepReplay(space, gym.spaces.Discrete(3), 2, 256, 8, n_step, frame_stack=stack)
-    copy, random = DeviceReplay(replay, CUDA), np.random.default_rng(0)
+    copy, random = DeviceStepReplay(replay, CUDA), np.random.default_rng(0)
     segments = [replay.writer(s) for s in range(2)]
     for writer in segments:
         writer.begin()
@@ -52,7 +52,7 @@ def test_priorities_follow_errors_on_a_gpu():
     writer = replay.writer(0)
     writer.begin()
     go_on(writer, 50, random)
-    prioritised = PrioritisedReplay(DeviceReplay(replay, CUDA), 1.0)
+    prioritised = PrioritisedReplay(DeviceStepReplay(replay, CUDA), 1.0)
     numbers = prioritised.draw((4000,), torch.Generator().manual_seed(0)).unique()
     errors = torch.zeros(len(numbers), device=CUDA)
     errors[7] = 1e6
@@ -70,7 +70,7 @@ def test_nothing_waits_for_the_device():
     writer = replay.writer(0)
     writer.begin()
     go_on(writer, 100, random)
-    copy = DeviceReplay(replay, CUDA)
+    copy = DeviceStepReplay(replay, CUDA)
     generator = torch.Generator().manual_seed(0)
     copy.read(copy.draw((128,), generator))
     torch.cuda.synchronize()

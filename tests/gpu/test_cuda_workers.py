@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.train import resume, train
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 
 SETTINGS: dict[str, Any] = {
     "samplers": 1,

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.runs.checkpoint import load, newest
+from headrace.train.runs.metrics import read_metrics
 from programs import Program
 
 SMALL: dict[str, Any] = {
@@ -27,6 +27,13 @@ SMALL: dict[str, Any] = {
     "checkpoint_seconds": 0.0,
     "keep_checkpoints": 1,
 }
+
+
+WITH_SAMPLERS: dict[str, Any] = {
+    "samplers": 1, "num_envs": 4, "hidden": (32, 32), "learning_starts": 400, "replay_ratio": 0.2,
+    "evaluate_share": 1.0, "viewer": False, "stop_at_return": None, "tensorboard": False, "video": False,
+}  # fmt: skip
+"""settings of a small run with samplers of a replay"""
 
 
 def facts(run_dir: Path) -> list[dict]:

@@ -16,7 +16,7 @@ from headrace.studies.jobs.seeds import chosen_seeds
 from headrace.studies.leaderboard import report
 from headrace.studies.leaderboard.board import DEFAULT, Row, chosen_rows, read_board
 from headrace.studies.leaderboard.training import check_kept, entries, train_row
-from headrace.train.runs.writing import writing
+from headrace.train.runs.files import writing
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,11 @@ from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
 from headrace.train import log_episode
-from headrace.train.play.evaluate import MOST_STEPS, Evaluation, evaluate
-from headrace.train.play.judging import describe_checkpoint
+from headrace.train.play.evaluate import MOST_STEPS, Evaluation, describe_checkpoint, evaluate
 from headrace.train.play.video import record
 from headrace.train.runs.events import one_line
+from headrace.train.runs.files import replacing, writing
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import replacing, writing
 
 LINES = 10.0  # seconds between two lines of progress where there is no terminal
 
@@ -176,13 +175,7 @@ def _progress(console: Console, what: str, total: int) -> Iterator[Callable[[int
 def _log(args: PlayArgs, trust: bool, console: Console) -> None:
     names = None if args.log == "all" else [name.strip() for name in str(args.log).split(",")]
     arrays = log_episode(
-        args.run,
-        names,
-        args.log_env,
-        seed=args.seed,
-        deterministic=not args.sample,
-        which=args.checkpoint,
-        trust=trust,
+        args.run, names, args.log_env, seed=args.seed, deterministic=not args.sample, which=args.checkpoint, trust=trust
     )
     path = args.log_file or args.run / "episode.npz"
     with writing(path), replacing(path) as temporary, temporary.open("wb") as file:  # np.savez appends .npz to a path

@@ -14,8 +14,7 @@ from headrace.studies.plots.bands import Mean
 from headrace.studies.plots.baselines import read_baselines
 from headrace.studies.plots.curves import find_runs, grouped, read_curves
 from headrace.studies.plots.figures import PlotOptions, check_format, plot_groups
-from headrace.train.logging.plot import Axis
-from headrace.train.logging.returns import Source
+from headrace.train.logging.plot import Axis, Source
 
 
 @dataclass(frozen=True)

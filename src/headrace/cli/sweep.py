@@ -30,8 +30,8 @@ from headrace.train.config.merge import DECIDING
 from headrace.train.config.recipes import recipe_of
 from headrace.train.config.settings import Config
 from headrace.train.processes.torchrun import refuse
-from headrace.train.runs import trust as code
 from headrace.train.runs.folder import make_folder
+from headrace.train.runs.trust import admit, remember
 
 SHOWN = 10  # largest number of trials in the final table
 REFUSED = ("seeds", "tune", "resume", "run_dir")
@@ -126,7 +126,7 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
     )  # fmt: skip
     folder = make_folder(args.run_dir, plan.task)
     for each in _settings(plan):
-        code.remember(each)
+        remember(each)
     begin_study(folder)
     plan.write(folder)
     return folder, plan, config, most
@@ -160,7 +160,7 @@ def _go_on(args: SweepArgs, own: list[str], rest: list[str]) -> tuple[Path, Plan
     if args.task not in ("", plan.task):
         raise OptionError(f"{folder} is a sweep of {plan.task}: leave {args.task} out")
     for settings in _settings(plan):
-        code.admit(settings, folder, args.trust, training=True)
+        admit(settings, folder, args.trust, training=True)
     load_study(folder, plan)  # which a sweep of an earlier version has not
     given = {setting_of(word) for word in own if word.startswith("--")}
     for name, value in (("sampler", args.sampler), ("pruner", args.pruner), ("metric", args.metric)):

@@ -31,8 +31,8 @@ from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import preload_workers, resolved
 from headrace.train.processes.torchrun import place, refuse
-from headrace.train.runs import trust as code
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.trust import admit
 
 GROUPS = {
     "run": "algorithm, length and device",
@@ -54,7 +54,7 @@ ELSEWHERE = {"task", "env_options", "copies"}
 
 @dataclass(frozen=True)
 class RunArgs:
-    """The arguments of the command, whose attributes are also the settings of training, by their names.
+    """The arguments of the command.
 
     Attributes:
         values: name → setting, including those of the task and the network.
@@ -80,12 +80,6 @@ class RunArgs:
     jobs: int = 0
     """with --seeds: number of simultaneous runs; 0 for as many as the cores allow"""
     values: tyro.conf.Suppress[dict[str, Any]] = field(default_factory=dict)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return vars(self)["values"][name]
-        except KeyError:
-            raise AttributeError(name) from None
 
 
 DESCRIPTION = """Train an agent on a task.
@@ -156,7 +150,7 @@ def run(argv: list[str]) -> int:
 def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
     """Continues the runs of several seeds; the command may be the one that began them, with --resume added."""
     plan = Plan.read(folder)
-    code.admit({**plan.settings, "task": plan.task}, folder, "--trust" in argv, training=True)
+    admit({**plan.settings, "task": plan.task}, folder, "--trust" in argv, training=True)
     kept = [word for word, before in zip(argv, ("", *argv), strict=False) if "--resume" not in (word, before)]
     kept = [word for word in kept if not word.startswith("--resume=")]
     named = _named(kept)
@@ -188,7 +182,7 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
         The tuner's record for the run, or None if there was nothing to tune; and the settings that it found.
     """
     given = {setting_of(word) for word in argv if word.startswith("--")} | asked.keys()
-    if not issubclass(find_settings(args.algo), ReplayConfig) or given & {"samplers", "num_envs"}:
+    if not issubclass(find_settings(args.values["algo"]), ReplayConfig) or given & {"samplers", "num_envs"}:
         return None, {}
     preload_workers(args.task, asked)
     config = resolved(make_config(args.task, **asked))

@@ -67,11 +67,7 @@ class Pool(Flights):
     # -- stepping --------------------------------------------------------------------------------
 
     def reset(
-        self,
-        env_id: Any = None,
-        *,
-        seed: SeedLike = None,
-        options: Mapping[str, Any] | None = None,
+        self, env_id: Any = None, *, seed: SeedLike = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Starts new episodes in all environments, or in ``env_id``, and returns (obs, info).
 

@@ -39,17 +39,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-__all__ = [
-    "Callback",
-    "Config",
-    "Result",
-    "Training",
-    "load",
-    "log_episode",
-    "make_config",
-    "resume",
-    "train",
-]
+__all__ = ["Callback", "Config", "Result", "Training", "load", "log_episode", "make_config", "resume", "train"]
 
 
 @limits_named("training")
@@ -184,11 +174,7 @@ def log_episode(
 
 
 def load(
-    run_dir: str | Path,
-    *,
-    which: Literal["newest", "best"] = "best",
-    trust: bool = False,
-    network: Any = None,
+    run_dir: str | Path, *, which: Literal["newest", "best"] = "best", trust: bool = False, network: Any = None
 ) -> Agent:
     """Returns the trained agent of a run, on the CPU, and prints which checkpoint it is and how that was judged.
 
@@ -212,7 +198,7 @@ def load(
     """
     from headrace.pool.registry import build_task
     from headrace.train.play.agent import Agent, load_checkpoint
-    from headrace.train.play.judging import describe_checkpoint
+    from headrace.train.play.evaluate import describe_checkpoint
 
     run, config = RunFolder.open(run_dir, trust=trust)
     objects = {"network": network}

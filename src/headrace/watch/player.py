@@ -12,7 +12,9 @@ hardly slowed down.
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import math
 import os
 import signal
 import sys
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import psutil
 import torch
 
 from headrace.envs.meanings import action_meanings
@@ -33,13 +36,11 @@ from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
 from headrace.train.collect.game_values import game_over
 from headrace.train.config.settings import Config
-from headrace.train.logging.hardware import idle_cores
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.policy_mapping import policy_mapping
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import playing_pool
-from headrace.train.play.pictures import SIDES, SMALL, TILES, enlarged, halved, jpeg, side_by_side, small
-from headrace.train.play.video import MOST_PICTURES
+from headrace.train.play.video import MOST_PICTURES, SIDES, enlarged, small
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs import files
 from headrace.train.runs.checkpoint import Checkpoint
@@ -53,6 +54,11 @@ HELD = 0.5  # seconds for which the last picture of an episode is shown
 LATE = 1.0  # greatest delay behind real time, in seconds, that is made up for
 POLL = 0.5  # seconds between checks for newer weights
 SOURCES = "live", "best"
+SMALL = 320  # maximum width and height, in pixels, with which several environments are shown side by side
+TILES = 4  # number of environments side by side
+GAP = 2  # pixels around each frame
+QUALITY = 85  # quality of JPEGs
+BUSY = 1.0  # seconds between two measurements of idle cores
 
 
 @dataclass(frozen=True)
@@ -308,6 +314,53 @@ def _numbers(values: list[float] | None) -> list[float | None] | None:
 
 def _each(heads: list[list[float]] | None) -> list[list[float | None] | None] | None:
     return None if heads is None else [_numbers(head) for head in heads]
+
+
+# -- pictures ------------------------------------------------------------------------------------
+
+
+def side_by_side(frames: np.ndarray) -> np.ndarray:
+    """Returns frames uint8[k, height, width, 3] as one, in about as many rows as columns, with black gaps."""
+    if len(frames) > 1:
+        frames = np.pad(frames, ((0, 0), (GAP, GAP), (GAP, GAP), (0, 0)))
+    columns = math.ceil(math.sqrt(len(frames)))
+    rows = -(-len(frames) // columns)
+    missing = np.zeros((rows * columns - len(frames), *frames.shape[1:]), np.uint8)
+    tiles = np.concatenate((frames, missing)).reshape(rows, columns, *frames.shape[1:])
+    return tiles.swapaxes(1, 2).reshape(rows * frames.shape[1], columns * frames.shape[2], 3)
+
+
+def halved(frames: np.ndarray) -> np.ndarray:
+    """Returns frames uint8[k, height, width, 3] of half the size, each pixel the mean of four."""
+    k, height, width = frames.shape[:3]
+    even = frames[:, : height // 2 * 2, : width // 2 * 2].astype(np.uint16)
+    return (even.reshape(k, height // 2, 2, width // 2, 2, 3).sum((2, 4)) // 4).astype(np.uint8)
+
+
+def jpeg(frame: np.ndarray) -> bytes:
+    """Returns a frame uint8[height, width, 3] as a JPEG file."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(frame).save(file, "JPEG", quality=QUALITY)
+    return file.getvalue()
+
+
+class _Machine:
+    """The machine's idle time at the last measurement."""
+
+    at, idle, known = 0.0, 0.0, 0.0
+
+
+def idle_cores() -> float:
+    """Returns the number of the machine's cores that were idle during the last second or more; 0.0 at first."""
+    now = time.monotonic()
+    if now - _Machine.at >= BUSY:
+        idle = psutil.cpu_times().idle
+        if _Machine.at:
+            _Machine.known = (idle - _Machine.idle) / (now - _Machine.at)
+        _Machine.at, _Machine.idle = now, idle
+    return _Machine.known
 
 
 if __name__ == "__main__":

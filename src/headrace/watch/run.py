@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.train.runs import files, lock
-from headrace.train.runs.events import one_line, read_events
+from headrace.train.runs.events import Status, last_seen, one_line, read_events, read_status
 from headrace.train.runs.files import number
-from headrace.train.runs.status import Status, last_seen, read_status
 from headrace.watch.files import identity, plain, stamp
 from headrace.watch.series import Series, glance
 from headrace.watch.sweep import Sweep

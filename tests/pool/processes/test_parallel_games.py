@@ -19,7 +19,7 @@ from pettingzoo.test import parallel_api_test
 import headrace
 from headrace.errors import EnvironmentFailure, OptionError
 from headrace.train import train
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 from masked_parallel_games import Forbidding
 from parallel_games import Numbered, Race
 

@@ -18,7 +18,7 @@ from headrace.cli.main import main
 from headrace.errors import OptionError, StateError, TrustError
 from headrace.studies.jobs.processes import MetricsTail
 from headrace.studies.jobs.seeds import chosen_seeds
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 from programs import Program
 
 TINY: dict[str, Any] = {"num_envs": 4, "num_steps": 16, "minibatch_size": 64, "hidden": [8], "video": False}

@@ -14,9 +14,9 @@ from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.algorithms.curiosity import Curiosity
 from headrace.train.algorithms.ppo import PPOConfig
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
+from headrace.train.runs.metrics import read_metrics
 from whole_runs import SMALL, assert_same_run
 
 train: Any = headrace.train

@@ -23,14 +23,14 @@ from headrace.train.algorithms.ddpg import DDPG
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import make_config
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runners.turn_learners import RingLearner
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.folder import RunFolder
-from headrace.train.storage.device_replay import Replay
+from headrace.train.runs.metrics import read_metrics
+from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions, normalised
 from whole_runs import SMALL, assert_same_run, facts
 
@@ -225,7 +225,7 @@ def test_the_replay_holds_what_a_plain_loop_sees(task, kind, normalise):
 
 
 def test_transitions_are_drawn_alike_from_all_that_are_held():
-    replay = Replay(10, 1, 1)
+    replay = TransitionReplay(10, 1, 1)
     numbers = torch.arange(24.0)
 
     def write(rows: torch.Tensor, present: torch.Tensor | None = None) -> None:
@@ -239,7 +239,7 @@ def test_transitions_are_drawn_alike_from_all_that_are_held():
     write(numbers[12:20])
     seen = replay.read(replay.draw((50, 20), generator()).flatten()).rewards
     assert set(seen.tolist()) == {8, 10, *range(12, 20)}
-    other = Replay(10, 1, 1)
+    other = TransitionReplay(10, 1, 1)
     other.load({name: tensor.clone() for name, tensor in replay.state().items()})
     assert torch.equal(other.memory[:10], replay.memory[:10]) and int(other.written) == 16
 

@@ -20,12 +20,12 @@ from headrace.train.algorithms.dqn import DQN, DQNConfig
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import make_config
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.perceptron import Layers
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import load, newest
+from headrace.train.runs.metrics import read_metrics
 from headrace.train.storage.transitions import Transitions
 from nightly import rest_nightly
 from whole_runs import SMALL

@@ -15,9 +15,9 @@ from graph_stand_in import graphs_on_a_cpu
 from headrace.train import resume, train
 from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import make_config
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 from nightly import rest_nightly
 from updates import a_policy, some_transitions
 

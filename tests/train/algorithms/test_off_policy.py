@@ -30,7 +30,7 @@ from headrace.train.runners.turn_learners import RingLearner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.transitions import Transitions, normalised
-from headrace.train.workers.replay_sampler import ReplaySampler
+from headrace.train.workers.samplers import ReplaySampler
 from nightly import rest_nightly
 from updates import CPU, a_policy, some_transitions
 from whole_runs import SMALL, facts

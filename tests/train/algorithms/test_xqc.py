@@ -22,7 +22,7 @@ from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.sampled_rewards import SampledRewards
 from headrace.train.storage.step_replay import StepReplay
-from headrace.train.workers.replay_sampler import ReplaySampler
+from headrace.train.workers.samplers import ReplaySampler
 from nightly import rest_nightly
 from python_games import PLUS_OR_MINUS
 from updates import a_policy, some_transitions

@@ -15,6 +15,25 @@ import psutil
 
 from headrace.train.cluster.connection import QUIET
 
+WALK = """
+import gymnasium as gym
+import numpy as np
+LENGTH = 5
+
+class Walk(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.count += 1
+        return np.zeros(1, np.float32), 1.0, self.count == LENGTH, False, {}
+"""
+"""a file with an environment of a user's own"""
 STORE = 80 << 20
 PATIENCE = 600.0  # seconds for what takes seconds on a machine that is not busy
 STARTS = 5  # attempts to start a cluster: Ray waits half a minute for a node, and no longer

@@ -9,23 +9,9 @@ from pathlib import Path
 import pytest
 
 from headrace.train.cluster.code import PACKAGE, Code
+from train.cluster.nodes import WALK
 
-ENV = """
-import gymnasium as gym
-import numpy as np
-from neighbour import LENGTH
-
-class Walk(gym.Env):
-    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    action_space = gym.spaces.Discrete(2)
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.count = 0
-        return np.zeros(1, np.float32), {}
-    def step(self, action):
-        self.count += 1
-        return np.zeros(1, np.float32), 1.0, self.count == LENGTH, False, {}
-"""
+ENV = WALK.replace("LENGTH = 5", "from neighbour import LENGTH")
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 

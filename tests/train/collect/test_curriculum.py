@@ -13,7 +13,7 @@ from headrace.errors import OptionError
 from headrace.train import Callback, Training, resume
 from headrace.train.collect.curriculum import options_at
 from headrace.train.config.settings import make_config
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 

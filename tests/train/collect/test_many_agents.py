@@ -16,9 +16,9 @@ from headrace.train import resume
 from headrace.train.collect.collector import Collector
 from headrace.train.collect.setup import make_collector, make_policies, make_pool, training_pool
 from headrace.train.config.settings import make_config
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runs.checkpoint import load
+from headrace.train.runs.metrics import read_metrics
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run, facts, weights
 

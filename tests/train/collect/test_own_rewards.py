@@ -12,8 +12,8 @@ import pytest
 import headrace
 from headrace.errors import OptionError, TrustError
 from headrace.train import resume
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
+from headrace.train.runs.metrics import read_metrics
 from headrace.wrappers import Step
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run

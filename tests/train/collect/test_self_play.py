@@ -16,11 +16,11 @@ from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.collect.self_play import OpponentPool
 from headrace.train.config.settings import make_config
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 

@@ -95,11 +95,6 @@ def test_a_policy_with_an_algorithm_of_its_own_gets_the_settings_of_that():
     assert backwards.of_policy("tagger").normalise_observations
 
 
-def test_observations_of_several_arrays_come_as_one():
-    config = make_config("WalkerWalk-v1", env_options={"frame_stack": 2})
-    assert config.env_options == {"flat_observation": True, "frame_stack": 2}
-
-
 def test_env_options_are_merged_into_the_tuned_ones():
     config = make_config("Pong-v5", env_options={"frame_skip": 2})
     assert config.env_options["frame_skip"] == 2

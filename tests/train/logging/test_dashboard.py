@@ -13,9 +13,9 @@ from rich.console import Console
 from headrace.machine import readable
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 from whole_runs import SMALL
 
 TAG: dict[str, Any] = {"env_options": {"num_taggers": 4, "max_episode_steps": 9}, "total_steps": 2000}

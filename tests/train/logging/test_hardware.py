@@ -13,7 +13,7 @@ import torch
 import headrace.train
 from headrace.train.logging import hardware
 from headrace.train.logging.hardware import HardwareUse, family_of, gpu_use, processor_seconds
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 
 BUSY = "import time\nuntil = time.monotonic() + 30\nwhile time.monotonic() < until: pass"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"

@@ -14,7 +14,7 @@ import pytest
 import headrace
 from headrace.errors import OptionError
 from headrace.train import resume
-from headrace.train.logging.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics
 from whole_runs import SMALL
 
 train: Any = headrace.train

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 import headrace.train
-from headrace.train.logging.curve import MARK, draw_curve
-from headrace.train.logging.dashboard import duration
-from headrace.train.logging.metrics import MetricsWriter, read_metrics
-from headrace.train.logging.tensorboard import TensorBoard
+from headrace.train.logging.dashboard import MARK, draw_curve, duration
+from headrace.train.logging.loggers import MetricsWriter, TensorBoard
+from headrace.train.runs.metrics import read_metrics
 
 
 def test_what_lies_behind_the_offset_is_cut_off(tmp_path):

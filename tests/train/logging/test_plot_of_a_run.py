@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from headrace.train.config.settings import make_config
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.logging.plot import plot_returns
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 from programs import Program
 
 pytest.importorskip("matplotlib")

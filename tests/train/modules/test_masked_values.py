@@ -20,9 +20,9 @@ from headrace.train.modules.action_masks import forbidden, masked_to_draw
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
-from headrace.train.storage.device_replay import Replay
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
@@ -133,7 +133,7 @@ def test_a_replay_of_steps_returns_the_masks_of_what_follows(n_step, images):
 
 def test_a_ring_without_masks_is_as_before():
     """Replays of older runs, whose rows have no masks, fit tasks without them."""
-    plain, with_masks = Replay(8, 3, 1), Replay(8, 3, 1, masks=4)
+    plain, with_masks = TransitionReplay(8, 3, 1), TransitionReplay(8, 3, 1, masks=4)
     assert plain.memory.shape == (9, 9) and with_masks.memory.shape == (9, 13)
     assert plain.read(torch.tensor([0])).masks is None
     layouts = [

@@ -15,7 +15,7 @@ import pytest
 
 import headrace
 from headrace.cli.main import main
-from headrace.train.play.judging import compare, describe_checkpoint
+from headrace.train.play.evaluate import compare, describe_checkpoint
 from headrace.train.runs.folder import RunFolder
 from nightly import rest_nightly
 

@@ -13,8 +13,8 @@ import pytest
 import headrace
 from headrace.errors import OptionError
 from headrace.train import Callback, Training, resume
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.metrics import read_metrics
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 

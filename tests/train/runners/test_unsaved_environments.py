@@ -9,8 +9,8 @@ import pytest
 
 from headrace.errors import StateError
 from headrace.train import resume, train
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.runs.events import read_events
+from headrace.train.runs.metrics import read_metrics
 
 TASK = f"{Path(__file__).with_name('unsaved_env.py')}:Walk"
 

@@ -20,15 +20,13 @@ from headrace.studies.jobs.processes import MetricsTail, Processes
 from headrace.studies.plots.curves import read_curves
 from headrace.studies.sweep.plan import JOURNAL, Plan
 from headrace.studies.sweep.study import begin_study, load_study, repair, value_of
-from headrace.train.logging.metrics import MetricsWriter, read_metrics
-from headrace.train.logging.plot import plot_returns
-from headrace.train.logging.returns import read_curve
+from headrace.train.logging.loggers import MetricsWriter
+from headrace.train.logging.plot import plot_returns, read_curve
 from headrace.train.play.evaluate import evaluate
-from headrace.train.runs import checkpoint, episodes, files, live, lock, writing
-from headrace.train.runs.events import EventLog, read_events
+from headrace.train.runs import checkpoint, episodes, files, live, lock
+from headrace.train.runs.events import EventLog, read_events, read_status
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.metrics import Tail, last_measurement, sample
-from headrace.train.runs.status import read_status
+from headrace.train.runs.metrics import Tail, last_measurement, read_metrics, sample
 
 TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False}
 TOP = (
@@ -112,7 +110,7 @@ def test_a_file_is_replaced_and_not_what_a_link_in_its_place_leads_to(tmp_path: 
     file = tmp_path / "state.json"
     file.symlink_to(kept)
     (tmp_path / f".state.json.{os.getpid()}.tmp").symlink_to(kept)
-    writing.replace(file, "new")
+    files.replace(file, "new")
     assert file.read_text() == "new" and not file.is_symlink()
     assert kept.read_text() == "kept"
 

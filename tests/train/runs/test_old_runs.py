@@ -12,9 +12,9 @@ import torch
 
 import headrace
 from headrace.train import resume
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.export import export_policy
 from headrace.train.runs.events import read_events
+from headrace.train.runs.metrics import read_metrics
 
 ACTIONS: dict[str, Any] = {  # of that code, for eight observations
     "ppo": [0, 0, 1, 1, 0, 1, 1, 1],

@@ -206,7 +206,7 @@ def test_a_full_disk_ends_a_run_whose_last_checkpoint_is_whole(tmp_path, task, a
 
 def test_an_error_of_tensorboards_files_is_one_of_the_run(tmp_path):
     code = (
-        "import resource, sys; from pathlib import Path; from headrace.train.logging.tensorboard import TensorBoard\n"
+        "import resource, sys; from pathlib import Path; from headrace.train.logging.loggers import TensorBoard\n"
         "from headrace.errors import StorageError\n"
         "events = TensorBoard(Path(sys.argv[1])); events.write([('a', 1.0)], 1)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"

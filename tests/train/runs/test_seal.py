@@ -20,7 +20,7 @@ from headrace.pool.state import seal as checked
 from headrace.studies import resume_seeds, train_seeds
 from headrace.train import resume, train
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.runs.seal import is_sealed, sealed
+from headrace.train.runs.checkpoint import is_sealed, sealed
 from python_games import COUNT
 from whole_runs import SMALL, assert_same_run
 

@@ -17,10 +17,9 @@ import pytest
 import headrace
 import headrace.train
 from headrace.errors import NotFiniteError, WorkerError
-from headrace.train.runs.events import EventLog, one_line, read_events
+from headrace.train.runs.events import EventLog, one_line, read_events, read_status
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import last_measurement
-from headrace.train.runs.status import read_status
 from programs import Program, wait_for
 
 TINY: dict[str, Any] = {
@@ -223,5 +222,5 @@ def test_the_last_line_of_metrics_is_read_from_the_end(tmp_path):
 
 
 def test_reading_a_status_loads_no_torch():
-    code = "import sys; import headrace.train.runs.status; sys.exit('torch' in sys.modules)"
+    code = "import sys; import headrace.train.runs.events; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

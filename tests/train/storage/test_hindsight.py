@@ -15,8 +15,8 @@ from headrace.errors import OptionError
 from headrace.pool.goals import Goals
 from headrace.pool.registry import build_task
 from headrace.train import resume
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
+from headrace.train.runs.metrics import read_metrics
 from headrace.train.storage.hindsight import HindsightReplay
 from headrace.train.storage.step_replay import StepReplay
 from whole_runs import SMALL, assert_same_run

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from headrace.errors import SequenceError
-from headrace.train.storage.prioritised import LEAST, PrioritisedReplay
+from headrace.train.storage.prioritised import LEAST, PrioritisedReplay, SumTree
 from headrace.train.storage.step_replay import StepReplay
-from headrace.train.storage.sum_tree import SumTree
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -23,35 +23,22 @@ from headrace.train import resume, train
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
 from headrace.train.processes.counters import FREE, Counters
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.workers.evaluator import interval
 from headrace.train.workers.rate_limiter import RateLimiter
 from nightly import rest_nightly
 from programs import Program
+from whole_runs import WITH_SAMPLERS
 
-SETTINGS: dict[str, Any] = {
-    "algo": "ddpg",
-    "samplers": 1,
-    "num_envs": 4,
-    "hidden": (32, 32),
-    "total_steps": 1200,
-    "learning_starts": 400,
-    "replay_ratio": 0.2,
-    "log_steps": 500,
-    "evaluate_episodes": 0,
-    "evaluate_seconds": 0.2,
-    "evaluate_share": 1.0,
-    "viewer": False,
-    "stop_at_return": None,
-    "tensorboard": False,
-    "video": False,
-}
+SETTINGS: dict[str, Any] = WITH_SAMPLERS | {
+    "algo": "ddpg", "total_steps": 1200, "log_steps": 500, "evaluate_episodes": 0, "evaluate_seconds": 0.2,
+}  # fmt: skip
 
 
 def but(**changes: Any) -> dict[str, Any]:

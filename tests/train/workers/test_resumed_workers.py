@@ -13,13 +13,11 @@ import pytest
 
 from headrace.train import resume, train
 from headrace.train.config.settings import make_config
-from headrace.train.logging.metrics import read_metrics
-from headrace.train.runners.assembly import make_trainer
-from headrace.train.runners.in_process import train_in_process
+from headrace.train.runners.assembly import make_trainer, train_in_process
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
-from headrace.train.workers.replay_sampler import ReplaySampler
-from headrace.train.workers.rollout_sampler import RolloutSampler
+from headrace.train.runs.metrics import read_metrics
+from headrace.train.workers.samplers import ReplaySampler, RolloutSampler
 
 SETTINGS: dict[str, Any] = {
     "algo": "td3",

@@ -19,15 +19,15 @@ from headrace.train import resume, train
 from headrace.train.collect.collector import observation_name
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.play.evaluate import evaluate
 from headrace.train.processes.interrupt import Interrupt
+from headrace.train.processes.start import seed_of
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 from headrace.train.storage.rollout_slots import Slot
-from headrace.train.workers.rollout_sampler import RolloutSampler
-from headrace.train.workers.worker_seeds import seed_of
+from headrace.train.workers.samplers import RolloutSampler
 
 SETTINGS: dict[str, Any] = {
     "samplers": 1,

@@ -6,15 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from headrace.envs.dm_control.common import (
-    JOINTS,
-    PI,
-    log1p,
-    randomize_joints,
-    suite_env,
-    suite_model,
-    suite_task,
-)
+from headrace.envs.dm_control.common import JOINTS, PI, log1p, randomize_joints, suite_env, suite_model, suite_task
 from headrace.pool.executors.mujoco import MujocoEnv, MujocoTask, Streams, uniform
 
 SPIN_VELOCITY = wp.constant(wp.float64(15.0))  # rad/s

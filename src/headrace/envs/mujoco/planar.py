@@ -21,15 +21,7 @@ from headrace.envs.mujoco.common import (
     start_uniform,
     within,
 )
-from headrace.envs.mujoco.forward import (
-    View,
-    always_alive,
-    earned,
-    runner_options,
-    show_place,
-    skipped,
-    velocity,
-)
+from headrace.envs.mujoco.forward import View, always_alive, earned, runner_options, show_place, skipped, velocity
 from headrace.envs.mujoco.options import number_range, xml_file
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.kernels.random import Streams

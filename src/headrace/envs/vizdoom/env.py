@@ -62,10 +62,7 @@ class VizdoomEnv(gym.Env):
         observed = [variable.name for variable in game.get_available_game_variables()]
         _check_rewards(task, options["reward_config"], observed)
         self._rewards = Rewards(
-            observed,
-            options["reward_config"],
-            options["selected_weapon_reward_config"],
-            options["weapon_duration"],
+            observed, options["reward_config"], options["selected_weapon_reward_config"], options["weapon_duration"]
         )
         self._shown = [(name, observed.index(name)) for name in INFO]
         buttons = [button.name for button in game.get_available_buttons()]

@@ -22,11 +22,7 @@ from headrace.pool.seeds import SeedLike
 from headrace.pool.views.envspec import EnvSpec, described
 from headrace.pool.views.pictures import Pictures
 
-MODES = {
-    "next_step": AutoresetMode.NEXT_STEP,
-    "same_step": AutoresetMode.SAME_STEP,
-    "disabled": AutoresetMode.DISABLED,
-}
+MODES = {"next_step": AutoresetMode.NEXT_STEP, "same_step": AutoresetMode.SAME_STEP, "disabled": AutoresetMode.DISABLED}
 
 
 class EnvPool:
@@ -47,11 +43,7 @@ class EnvPool:
     is_vector_env = True
 
     def __init__(
-        self,
-        pool: Pool,
-        spec: EnvSpec | None = None,
-        pictures: Pictures | None = None,
-        render_mode: str | None = None,
+        self, pool: Pool, spec: EnvSpec | None = None, pictures: Pictures | None = None, render_mode: str | None = None
     ):
         self.pool = pool
         self._spec = spec or EnvSpec(pool.spec, pool.config)

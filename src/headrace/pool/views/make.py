@@ -36,11 +36,7 @@ def make(task_id: TaskLike, env_type: Literal["vec"], **options: Any) -> Gymnasi
 def make(task_id: TaskLike, env_type: Literal["dm"], **options: Any) -> DmPool: ...
 @overload
 def make(  # pyright: ignore[reportOverlappingOverload]
-    task_id: TaskLike,
-    env_type: Literal["gym", "gymnasium"] | None = None,
-    *,
-    max_num_players: int,
-    **options: Any,
+    task_id: TaskLike, env_type: Literal["gym", "gymnasium"] | None = None, *, max_num_players: int, **options: Any
 ) -> PlayersPool: ...
 @overload
 def make(task_id: TaskLike, env_type: Literal["gym", "gymnasium"], **options: Any) -> GymPool: ...

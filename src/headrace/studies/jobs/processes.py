@@ -22,8 +22,8 @@ from headrace.train.config.settings import Config
 from headrace.train.launch.checks import check_request
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs import files
+from headrace.train.runs.files import writing
 from headrace.train.runs.metrics import Tail, measurement
-from headrace.train.runs.writing import writing
 
 PATIENCE = 60.0  # maximum wait for a run's last checkpoint after it was told to stop, in seconds
 PAUSE = 0.1  # seconds between two checks of the runs

@@ -23,9 +23,9 @@ from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import guard_main
 from headrace.train.processes.torchrun import refuse
 from headrace.train.runs import files
-from headrace.train.runs import trust as code
+from headrace.train.runs.files import replace, writing
 from headrace.train.runs.folder import folder_path, make_folder
-from headrace.train.runs.writing import replace, writing
+from headrace.train.runs.trust import admit, remember
 
 FILE = "seeds.json"
 RESULTS = "results.jsonl"
@@ -134,7 +134,7 @@ def train_seeds(
     }
     plan = Plan(task, plain(overrides | decided), numbers)
     folder = make_folder(run_dir, task)
-    code.remember({**plan.settings, "task": task})
+    remember({**plan.settings, "task": task})
     plan.write(folder)
     return run_seeds(folder, plan, config, jobs or most, quiet)
 
@@ -166,7 +166,7 @@ def resume_seeds(
     guard_main()
     folder = folder_path(run_dir)
     plan = Plan.read(folder)
-    code.admit({**plan.settings, "task": plan.task}, folder, trust, training=True)
+    admit({**plan.settings, "task": plan.task}, folder, trust, training=True)
     plan = changed_plan(plan, changes, CONTINUABLE).with_seeds(seeds)
     config, most = side_by_side(plan.task, plan.settings)
     plan.write(folder)

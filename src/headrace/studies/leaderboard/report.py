@@ -15,7 +15,7 @@ from headrace.machine import cpu_model, usable_cores
 from headrace.studies.leaderboard.board import Published, Row
 from headrace.studies.leaderboard.scores import Measured, median
 from headrace.studies.plots.curves import grouped, read_curves
-from headrace.train.runs.writing import replace
+from headrace.train.runs.files import replace
 from headrace.version import __version__
 
 VERSIONS = ("torch", "numpy", "gymnasium", "mujoco", "ale-py", "warp-lang", "stable-baselines3", "sbx-rl", "jax")

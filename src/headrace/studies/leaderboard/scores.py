@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError, StateError
-from headrace.train.logging.metrics import read_metrics
-from headrace.train.runs import files, writing
+from headrace.train.runs import files
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Measured:
     error: str = ""
 
     def write(self, file: Path) -> None:
-        writing.replace(file, json.dumps(asdict(self), indent=1) + "\n")
+        files.replace(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Measured:

@@ -18,8 +18,8 @@ from headrace.studies.leaderboard.report import Entry
 from headrace.studies.leaderboard.scores import Measured
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs import files
-from headrace.train.runs.status import read_status
-from headrace.train.runs.writing import replace, writing
+from headrace.train.runs.events import read_status
+from headrace.train.runs.files import replace, writing
 
 KEPT = "row.json"
 """file, in the folder of a row or of another library, with the values on which its results depend"""
@@ -194,7 +194,7 @@ def _is_over(run_dir: Path, row: Row) -> bool:
         return False
     if read_status(run_dir).kind in ("solved", "finished"):
         return True
-    from headrace.train.logging.returns import read_curve
+    from headrace.train.logging.plot import read_curve
 
     with suppress(Exception):  # a damaged run is trained again, or raises an error of its own
         seconds = read_curve(run_dir).seconds

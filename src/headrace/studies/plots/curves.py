@@ -15,7 +15,7 @@ from typing import Any
 from headrace.errors import HeadraceError, OptionError
 from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config
-from headrace.train.logging.returns import Curve, Source, read_curve
+from headrace.train.logging.plot import Curve, Source, read_curve
 
 DEPTH = 3  # levels of folders below a given one that are searched for runs
 MOST_NAMED = 3  # maximum number of settings in a label

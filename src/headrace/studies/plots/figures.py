@@ -14,9 +14,18 @@ from headrace.errors import OptionError
 from headrace.studies.plots.bands import COVERAGE, RESAMPLES, Mean, band, smoothed
 from headrace.studies.plots.baselines import Baseline
 from headrace.studies.plots.curves import Group
-from headrace.train.logging.plot import COLOURS, GREYS, PANEL, Axis, add_legend, finish_axes, plot_style, points_of
-from headrace.train.logging.returns import Source
-from headrace.train.runs.writing import replacing, writing
+from headrace.train.logging.plot import (
+    COLOURS,
+    GREYS,
+    PANEL,
+    Axis,
+    Source,
+    add_legend,
+    finish_axes,
+    plot_style,
+    points_of,
+)
+from headrace.train.runs.files import replacing, writing
 
 STYLES = ("-", "--", "-.", ":")  # line styles; the next one is taken after all colours have been used
 SEEDS_SHOWN = 8  # maximum number of seeds whose curves are drawn beside their band

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from headrace.errors import OptionError, StateError
-from headrace.train.runs import files, writing
+from headrace.train.runs import files
 
 FILE = "sweep.json"
 JOURNAL = "trials.journal"  # the study, beside the plan
@@ -68,4 +68,4 @@ class Plan:
 
     def write(self, folder: Path) -> None:
         """Writes the plan into a folder; raises `StorageError` if the folder cannot be written."""
-        writing.replace(folder / FILE, json.dumps(asdict(self), indent=2) + "\n")
+        files.replace(folder / FILE, json.dumps(asdict(self), indent=2) + "\n")

@@ -14,20 +14,11 @@ from headrace.studies.jobs.display import Display, shown
 from headrace.studies.jobs.processes import DONE, Job, Processes
 from headrace.studies.sweep.plan import JOURNAL, Plan
 from headrace.studies.sweep.space import settings_of, space_of
-from headrace.studies.sweep.study import (
-    SAMPLERS,
-    STATES,
-    best_of,
-    load_study,
-    repair,
-    run_name,
-    rungs,
-    value_of,
-)
+from headrace.studies.sweep.study import SAMPLERS, STATES, best_of, load_study, repair, run_name, rungs, value_of
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs import files
+from headrace.train.runs.files import writing
 from headrace.train.runs.lock import held
-from headrace.train.runs.writing import writing
 
 LOCK = "sweep.lock"
 GIVEN_UP = 3  # number of trials after which a sweep ends if all of them have failed

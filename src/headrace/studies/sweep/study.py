@@ -20,7 +20,7 @@ from headrace.errors import OptionError, StateError
 from headrace.studies.sweep.plan import FILE, JOURNAL, Plan, PrunerName, SamplerName
 from headrace.studies.sweep.space import space_of
 from headrace.train.runs import files
-from headrace.train.runs.writing import writing
+from headrace.train.runs.files import writing
 
 OLD_TRIALS = "trials.jsonl"  # of sweeps without a study
 NAME = "sweep"  # of the only study in the journal

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +23,10 @@ import psutil
 import torch
 
 from headrace.errors import HeadraceError, OptionError, WorkerError
-from headrace.machine import is_lack, usable_cores
+from headrace.machine import is_lack, sizes_in, usable_cores
 from headrace.train.config.settings import Config
-from headrace.train.logging import memory_use
 from headrace.train.logging.hardware import gpu_use, processor_seconds
+from headrace.train.logging.memory_use import free
 from headrace.train.modules.graphs import EAGER_CALLS
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
@@ -143,8 +145,8 @@ class _Trial:
         """Measures some windows; returns the attributes of a `Probe`, except its size."""
         self.learner.begin(False)
         # the workers are started before memory is limited, so that the limit applies only to the learner
-        limit = int(MEMORY_SHARE * memory_use.free(self.device))
-        with self.source.running(False), memory_use.limited(self.device, limit):
+        limit = int(MEMORY_SHARE * free(self.device))
+        with self.source.running(False), limited(self.device, limit):
             self._warm_up()
             windows = [self._window(seconds / WINDOWS) for _ in range(WINDOWS)]
             if any(_differ([window[name] or 0.0 for window in windows]) for name in ("sampling", "updates")):
@@ -208,3 +210,23 @@ def _all_processor_seconds() -> float | None:
 
 def _difference(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else after - before
+
+
+@contextmanager
+def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
+    """Limits this process to ``bytes_more`` further bytes of memory within this context; more raises an error."""
+    before = _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if device.type == "cuda":
+        total = torch.cuda.mem_get_info(device)[1]
+        held = torch.cuda.memory_reserved(device)
+        torch.cuda.set_per_process_memory_fraction(min(1.0, (held + bytes_more) / total), device)
+    elif (data := sizes_in(Path("/proc/self/status")).get("VmData")) is not None:
+        most = data + bytes_more if hard == resource.RLIM_INFINITY else min(data + bytes_more, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        yield
+    finally:
+        if device.type == "cuda":
+            torch.cuda.set_per_process_memory_fraction(1.0, device)
+        else:
+            resource.setrlimit(resource.RLIMIT_DATA, before)

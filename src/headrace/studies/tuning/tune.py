@@ -21,13 +21,13 @@ from headrace.pool.views.make import make
 from headrace.studies.tuning.measure import Probe, measure
 from headrace.studies.tuning.search import Search
 from headrace.train.cluster import connection
-from headrace.train.collect.setup import find_device
+from headrace.train.collect.setup import find_device, policy_cases
 from headrace.train.config.fields import settings_of
 from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.config.usage import PolicyCase
-from headrace.train.runners.checks import check_workers
+from headrace.train.launch.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 
 LIMIT = 50.0  # time after which a search begins no further probe, in seconds
@@ -119,7 +119,7 @@ def tune(
             f"the tuner is for runs with samplers, of {whose}, not for {config.algo} "
             f"with samplers={config.samplers} on {config.device}"
         )
-    check_workers(config)
+    check_workers(config, *policy_cases(config, build_task(config.task, **config.env_options).spec).values())
     key = _key(config, keep)
     known = None if again else CACHE.recall(key)
     if known is not None:

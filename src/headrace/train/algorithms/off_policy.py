@@ -29,7 +29,7 @@ from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import input_size
 from headrace.train.processes.collectives import Collectives
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.storage.device_replay import Replay
+from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions, normalised
 
 
@@ -233,7 +233,7 @@ class OffPolicy(Policy):
         for optimiser in self.adam.values():
             optimiser.reduce = process_group.average
 
-    def _ring(self) -> Replay:
+    def _ring(self) -> TransitionReplay:
         """Returns an empty ring for the transitions of this policy's agents.
 
         Measurements make updates from it by hand: they draw numbers of transitions into ``_rows``, and call
@@ -248,7 +248,7 @@ class OffPolicy(Policy):
         needed = dtype.itemsize * config.replay_size * (2 * inputs + actions + 2 + masks)
         # a checkpoint is loaded into it outside inference mode
         with torch.inference_mode(False), replay_named(config.replay_size, needed, self.device):
-            ring = Replay(*sizes, self.device, masks, dtype, config.gamma, self.graphs)
+            ring = TransitionReplay(*sizes, self.device, masks, dtype, config.gamma, self.graphs)
         self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=self.device)
         self._measured = torch.zeros(len(self.statistics), device=self.device)
 

@@ -18,11 +18,11 @@ from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.graphs import Graph
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.storage.device_mirror import replay_on
-from headrace.train.storage.device_replay import Replay
+from headrace.train.storage.device_step_replay import replay_on
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.step_replay import StepReplay
+from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions, normalised
 
 
@@ -45,12 +45,12 @@ class Updater:
     def __init__(
         self,
         policy: OffPolicy,
-        replay: Replay | StepReplay,
+        replay: TransitionReplay | StepReplay,
         generator: torch.Generator | None = None,
         part: Literal["all", "critics", "actor"] = "all",
     ):
         self.policy, self.updates, self._since = policy, 0, 0
-        self.replay = replay if isinstance(replay, Replay) else _drawn_from(policy, replay)
+        self.replay = replay if isinstance(replay, TransitionReplay) else _drawn_from(policy, replay)
         self.generator = generator or torch.Generator().manual_seed(policy.config.seed)
         self.part = part
         self._given: UpdateRates | None = None

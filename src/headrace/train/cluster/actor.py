@@ -20,13 +20,12 @@ from headrace.train.cluster.code import Code
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import PACED, WAITING, Counters, Episodes
 from headrace.train.processes.weight_buffer import WeightBuffer
-from headrace.train.storage.blocks import Rollout, Rows, ring_of, take_rollout, take_rows
+from headrace.train.storage.blocks import Block, ring_of, take_rollout, take_rows
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.rollout_slots import Rollouts
 from headrace.train.storage.writer import StepWriter
 from headrace.train.workers.evaluator import Evaluator
-from headrace.train.workers.replay_sampler import ReplaySampler
-from headrace.train.workers.rollout_sampler import RolloutSampler
+from headrace.train.workers.samplers import ReplaySampler, RolloutSampler
 from headrace.version import __version__
 
 Weights = tuple[int, np.ndarray, np.ndarray]
@@ -56,10 +55,10 @@ class Start:
     version: str = __version__
 
 
-class Block(NamedTuple):
+class Sampled(NamedTuple):
     """The result of one call of a sampler: its agent steps, and the seconds in each of `PARTS`, float64[4]."""
 
-    data: Rows | Rollout
+    data: Block
     steps: int
     seconds: np.ndarray
     episodes: Episodes
@@ -124,7 +123,7 @@ class SamplerActor(RunActor):
         assert memory is not None
         return RolloutSampler(config, number, restarts, Rollouts(*memory), self._weights, self._counters)
 
-    def sample(self, weights: Weights | None, steps: list[int], most: int) -> Block | None:
+    def sample(self, weights: Weights | None, steps: list[int], most: int) -> Sampled | None:
         """Returns rows of at most ``most`` agent steps, or a rollout; None if `begin` must be called before.
 
         Args:
@@ -146,9 +145,9 @@ class SamplerActor(RunActor):
             data = take_rollout(slot)
         self._ended = time.perf_counter()
         taken = int(counters.steps[number]) - steps[number]
-        return Block(data, taken, counters.seconds[number].copy(), counters.new_episodes())
+        return Sampled(data, taken, counters.seconds[number].copy(), counters.new_episodes())
 
-    def _rows(self, sampler: ReplaySampler, last: int, until: float) -> Rows:
+    def _rows(self, sampler: ReplaySampler, last: int, until: float) -> Block:
         """Returns new rows, the last of which begins at most ``last`` agent steps, and before the time ``until``."""
         steps, number, writer, first = self._counters.steps, self._start.number, sampler.writer, sampler.writer.written
         room = len(self._ring["flags"]) // 4

@@ -23,15 +23,17 @@ import numpy as np
 import torch
 
 from headrace.errors import HeadraceError, WorkerError
-from headrace.pool.executors.processes.shared import Fence
+from headrace.pool.executors.processes.shared import Fence, SharedArrays
 from headrace.pool.remarks import tell
-from headrace.train.cluster.actor import Block, EvaluatorActor, SamplerActor, Start
-from headrace.train.cluster.cluster import Cluster
+from headrace.train.cluster.actor import EvaluatorActor, Sampled, SamplerActor, Start
 from headrace.train.cluster.code import Code
 from headrace.train.cluster.connection import connected
 from headrace.train.config.settings import Config
+from headrace.train.logging.timer import Throughput
+from headrace.train.processes.counters import Counters
 from headrace.train.processes.supervisor import MOST_RAISED, RESTARTED
-from headrace.train.storage.blocks import Rows, append_rows, put_rollout
+from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.storage.blocks import append_rows, put_rollout
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.rollout_slots import Rollouts
 from headrace.train.storage.step_replay import StepReplay
@@ -48,6 +50,41 @@ LEAST_ROWS, MOST_ROWS = 64, 8192
 PUT = 0.01  # minimum time between two versions of the weights that are sent, in seconds
 RAY = {"max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": "SPREAD"}
 ONCE = {"max_task_retries": 0}  # a lost call is not repeated, while later ones wait until Ray has restarted the actor
+COUNTS = ("connected", "nodes", "actors", "received", "sent", "restarts", "calls", "pulse")
+
+
+class Cluster:
+    """The memory that the learner shares with the driver, which writes it.
+
+    Args:
+        counters, weights, evaluations: the same as for local workers.
+        memory: the replay or the slots into which the samplers' steps are written.
+
+    Attributes:
+        counts: int64[1] each: whether the cluster is ``connected``; ``nodes`` with actors; ``actors`` that have begun;
+            bytes of steps ``received`` and of weights ``sent``; ``restarts`` of actors that were lost or failed;
+            ``calls`` that have returned; and a ``pulse`` that increases while the driver works.
+    """
+
+    def __init__(
+        self, counters: Counters, weights: WeightBuffer, evaluations: WeightBuffer, memory: StepReplay | Rollouts
+    ):
+        self.counters, self.weights, self.evaluations, self.memory = counters, weights, evaluations, memory
+        self.counts = SharedArrays(dict.fromkeys(COUNTS, ((1,), np.dtype(np.int64))))
+        self._bytes = Throughput()
+
+    def count(self, name: str) -> int:
+        return int(self.counts[name][0])
+
+    def numbers(self) -> dict[str, Any]:
+        """Returns the numbers for a line of metrics: nodes, actors, restarts, and bytes a second received and sent."""
+        self._bytes.note(self.count("received"), self.count("sent"))
+        received, sent = self._bytes.per_second() or (0.0, 0.0)
+        known = {name: self.count(name) for name in ("nodes", "actors", "restarts")}
+        return known | {"received_bytes": round(received), "sent_bytes": round(sent)}
+
+    def close(self) -> None:
+        self.counts.close()
 
 
 @dataclass(eq=False)
@@ -82,12 +119,7 @@ class Call:
 
 
 class Driver:
-    """The calls of all actors, which it starts.
-
-    Args:
-        ray: the module `ray`, connected to the cluster.
-        code: the user's own files.
-    """
+    """The calls of all actors, which it starts."""
 
     def __init__(self, ray: Any, config: Config, cluster: Cluster, code: Code):
         self._ray, self._config, self._cluster = ray, config, cluster
@@ -223,21 +255,19 @@ class Driver:
         self._cluster.counts["restarts"][0] += 1
         self._begin(worker)
 
-    def _store(self, worker: Worker, block: Block) -> None:
-        counters, memory, number, data = self._counters, self._memory, worker.number, block.data
-        if isinstance(data, Rows):
-            assert isinstance(memory, StepReplay)
+    def _store(self, worker: Worker, found: Sampled) -> None:
+        counters, memory, number, data = self._counters, self._memory, worker.number, found.data
+        if isinstance(memory, StepReplay):
             append_rows(memory.layout, memory.arrays, number, data, self._fence)
         else:
-            assert isinstance(memory, Rollouts)
             slot = memory.free(number)
             assert slot is not None
             put_rollout(slot, data)
             memory.publish(number)
-        counters.steps[number] += block.steps
-        counters.seconds[number] += block.seconds
-        counters.note_episodes(number, *block.episodes)
-        self._cluster.counts["received"][0] += data.nbytes
+        counters.steps[number] += found.steps
+        counters.seconds[number] += found.seconds
+        counters.note_episodes(number, *found.episodes)
+        self._cluster.counts["received"][0] += sum(array.nbytes for array in data.values())
         worker.raised = 0
 
     def _publish(self, worker: Worker, found: tuple[np.ndarray, np.ndarray, float]) -> None:

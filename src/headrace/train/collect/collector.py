@@ -1,7 +1,7 @@
 """The base of collectors: the memory of one rollout, T steps of N environments, and the loop that fills it.
 
 `headrace.train.collect.device` collects where the environments are on the learner's device,
-`headrace.train.collect.host` everywhere else, and `headrace.train.collect.step_collector` into a replay of steps. All
+`headrace.train.collect.host` everywhere else, and `headrace.train.collect.steps` into a replay of steps. All
 write every step where the learner reads it.
 """
 

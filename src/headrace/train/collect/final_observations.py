@@ -74,7 +74,6 @@ class FinalObservationSlots:
     Args:
         slots: the number of times that one environment can be truncated within a rollout, see `slots_needed`.
         finals: array name → final observations, or their action masks, [N, …] of a step, always in this memory.
-        steps: steps of a rollout, T.
     """
 
     def __init__(self, slots: int, finals: dict[str, Tensor], steps: int):

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from headrace.train.algorithms.gae import gae
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.outcome import Outcome
-from headrace.train.collect.recurrent_memory import RecurrentMemory
-from headrace.train.collect.rollout_masks import RolloutMasks
+from headrace.train.collect.outcome import FinalObservations, Outcome
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.action_masks import forbidden
+from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples
 from headrace.train.storage.transitions import Recorded, Transitions
@@ -40,6 +39,82 @@ class Row(NamedTuple):
         return Row(self.inputs[columns], self.noise[columns], params, self.values[columns], self.actions[columns])
 
 
+class RolloutMasks:
+    """Action masks before each step and after the last, and the actions that they forbade.
+
+    Args:
+        masks: action masks of all agents, [T + 1, N, K] or [T + 1, N, A, K], as the pool writes them.
+
+    Attributes:
+        forbidden: actions that were forbidden, bool[T, columns, logits].
+    """
+
+    def __init__(self, masks: Tensor, heads: tuple[int, ...], agent_group: AgentGroup, device: torch.device):
+        self._masks, self._heads, self._agent_group, self._device = masks, heads, agent_group, device
+        columns = masks.shape[1] * agent_group.width
+        self.forbidden = torch.zeros(len(masks) - 1, columns, sum(heads), dtype=torch.bool, device=device)
+
+    def at(self, t: int, envs: slice) -> Tensor:
+        """Returns the action masks of step t, [columns, K]."""
+        return self._agent_group.of_all(self._masks[t, envs], 0).to(self._device, non_blocking=True)
+
+    def forbid(self, t: int, envs: slice) -> Tensor:
+        """Stores which actions are forbidden at step t, and returns them, bool[columns, logits]."""
+        return self.forbidden[t, self._agent_group.columns(envs)].copy_(forbidden(self.at(t, envs), self._heads))
+
+    def after(self, finals: FinalObservations | None) -> Tensor:
+        """Returns the action masks of the observations after each step, [T · columns, K]."""
+        actions = sum(self._heads)
+        masks = self._agent_group.of_all(self._masks[1:]).to(self._device)[..., :actions]
+        if finals is not None and finals.masks is not None:
+            masks = torch.cat((masks, masks[:1]))  # a row for unused entries
+            masks[finals.t, finals.columns] = finals.masks[:, :actions].to(self._device)
+        return masks[: len(self.forbidden)].flatten(0, 1)
+
+
+class RecurrentMemory:
+    """A recurrent network's memory before each of T steps and after the last, and where episodes start.
+
+    Args:
+        size: columns of the network's memory, H.
+
+    Attributes:
+        values: the memory, float32[T + 1, columns, H].
+        starts: whether an episode starts with a step, bool[T + 1, columns].
+    """
+
+    def __init__(self, steps: int, columns: int, size: int, device: torch.device):
+        self.values = torch.zeros(steps + 1, columns, size, device=device)
+        self.starts = torch.zeros(steps + 1, columns, dtype=torch.bool, device=device)
+
+    def begin(self) -> None:
+        """Begins a rollout with what the last one ended with."""
+        self.values[0].copy_(self.values[-1])
+        self.starts[0].copy_(self.starts[-1])
+
+    def before(self, t: int, columns: slice) -> Tensor:
+        """Returns the memory before step t, float32[columns, H]; 0 at the start of an episode."""
+        return self.values[t, columns].masked_fill(self.starts[t, columns].unsqueeze(1), 0.0)
+
+    def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor, width: int) -> None:
+        """Marks where an episode ended with step t, as the memory is reset there.
+
+        Args:
+            envs: some environments: numbers int64[k], or a slice.
+            ends: whether an episode of each ended, bool[k].
+            width: columns of an environment.
+        """
+        self.starts[t + 1].view(-1, width)[envs] = ends.to(self.starts.device).unsqueeze(1)
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns what the next rollout begins with, for a checkpoint."""
+        return {"memory": self.values[-1], "starts": self.starts[-1]}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        self.values[-1].copy_(state["memory"])
+        self.starts[-1].copy_(state["starts"])
+
+
 class Experience:
     """One policy's part of the rollout buffer: inputs, actions, values [T, columns].
 
@@ -63,24 +138,19 @@ class Experience:
         static: bool = False,
         masks: Tensor | None = None,
     ):
-        self.policy, self.config, self.agent_group, self.device = policy, policy.config, policy.agent_group, device
-        self.distribution, self.static = policy.distribution, static
-        config, agent_group, distribution, self.encoder = (
-            self.config,
-            self.agent_group,
-            self.distribution,
+        config, agent_group, distribution = policy.config, policy.agent_group, policy.distribution
+        self.policy, self.config, self.agent_group, self.distribution = policy, config, agent_group, distribution
+        self.encoder, self.reward_scaler, self.device, self.static = (
             policy.encoder,
+            policy.reward_scaler,
+            device,
+            static,
         )
         steps, self.columns = config.num_steps, config.num_envs * agent_group.width
-        self.reward_scaler = policy.reward_scaler
         self._observations = observations
-        self._source = (
-            observations
-            if agent_group.agents is None
-            else observations.flatten(1, 2)
-            if agent_group.sees.whole
-            else None
-        )
+        self._source = observations if agent_group.agents is None else None
+        if agent_group.agents is not None and agent_group.sees.whole:
+            self._source = observations.flatten(1, 2)
         self._in_place = self.encoder.is_identity and self._source is not None and observations.device == device
 
         def rows(count: int, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -182,17 +252,17 @@ class Experience:
             normaliser.update(returns if rows is None else returns[rows], weights)
             returns, values = normaliser.normalised(returns), normaliser.normalised(values)
         return Samples(
-            self.inputs[:-1].flatten(0, 1),
-            actions,
-            log_probs,
-            advantages,
-            returns,
-            values[:-1].flatten(),
-            rows,
-            weights,
-            None if kept is None else kept.before(0, EVERYWHERE),
-            None if kept is None else kept.starts[:-1].flatten(),
-            None if self.masks is None else self.masks.forbidden.flatten(0, 1),
+            inputs=self.inputs[:-1].flatten(0, 1),
+            actions=actions,
+            log_probs=log_probs,
+            advantages=advantages,
+            returns=returns,
+            values=values[:-1].flatten(),
+            rows=rows,
+            weights=weights,
+            memory=None if kept is None else kept.before(0, EVERYWHERE),
+            starts=None if kept is None else kept.starts[:-1].flatten(),
+            forbidden=None if self.masks is None else self.masks.forbidden.flatten(0, 1),
         )
 
     def transitions(self, outcome: Outcome) -> Transitions:

@@ -29,8 +29,6 @@ class OpponentPool:
 
     Args:
         live: the policy's tensors, of which versions are copies.
-        every: agent steps between versions.
-        kept: the largest number of versions.
 
     Attributes:
         steps: agent step at which each stored version was made.
@@ -75,9 +73,6 @@ class OpponentPool:
 
 class SelfPlay:
     """The policies that act with past versions of others.
-
-    Args:
-        experiences: the rollout buffers of all policies of the run.
 
     Attributes:
         pools: name of a copied policy → its versions.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import platform
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -24,8 +26,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HOST, HostCollector
 from headrace.train.collect.self_play import check_copies
-from headrace.train.collect.step_collector import StepCollector
-from headrace.train.collect.steps import Frames, replays_steps
+from headrace.train.collect.steps import Frames, StepCollector, replays_steps
 from headrace.train.config import user_objects
 from headrace.train.config.registry import ALGORITHMS, find_algorithm, find_settings
 from headrace.train.config.replay import ReplayConfig
@@ -35,9 +36,9 @@ from headrace.train.logging.memory_use import free
 from headrace.train.modules.action_masks import check_masks, has_masks
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
-from headrace.train.processes.allocator import keep_freed_memory
 from headrace.train.storage.step_replay import StepReplay
 
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt(3)
 MANY_ROWS = 1024  # rows of network inputs from which on matrix products are faster on several cores
 
 
@@ -107,10 +108,6 @@ def make_collector(
 ) -> DeviceCollector | HostCollector | StepCollector:
     """Returns the collector for a pool.
 
-    Args:
-        pool: a `Pool` or a `TorchPool`, or a wrapper of one.
-        replay: what the steps of the single policy are written to; None to learn from rollouts.
-
     Raises:
         OptionError: the rollout's observations need more memory than the device has free.
     """
@@ -179,9 +176,6 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
 def _check_network(config: Config, space: gym.Space, actions: str) -> None:
     """Checks that an algorithm has the kind of network that the settings request, or that images need.
 
-    Args:
-        actions: the kind of actions, ``"discrete"`` or ``"continuous"``.
-
     Raises:
         OptionError: it does not have one; the message names algorithms that have.
     """
@@ -205,11 +199,7 @@ def _algorithms_for(able: Callable[[type[Config]], bool]) -> str:
 
 
 def policy_cases(config: Config, spec: TaskSpec) -> dict[str, PolicyCase]:
-    """Returns policy name → what decides which settings are used for it.
-
-    Raises:
-        OptionError: as for `agent_groups`.
-    """
+    """Returns policy name → what decides which settings are used for it."""
     cases = {}
     for name, group in agent_groups(config, spec).items():
         own = config.of_policy(name)
@@ -223,9 +213,6 @@ def make_policies(config: Config, pool: Any, device: torch.device) -> list[Polic
 
     Args:
         pool: the pool that they act in, or a wrapper of one; None where other processes have the pools.
-
-    Raises:
-        OptionError: as for `agent_groups`, or a policy cannot be made with its settings.
     """
     groups = agent_groups(config, build_task(config.task, **config.env_options).spec)
     prepare(config, groups.values())
@@ -249,11 +236,7 @@ def prepare(config: Config, groups: Iterable[AgentGroup]) -> None:
 
 
 def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
-    """Returns the policy of one agent group, an object of its algorithm's class.
-
-    Args:
-        name: the policy's name; empty for a single policy.
-    """
+    """Returns the policy of one agent group, an object of its algorithm's class."""
     return find_algorithm(config.algo)(name, config, agent_group, device)
 
 
@@ -273,3 +256,15 @@ def find_device(name: str) -> torch.device:
     if (device.index or 0) >= there:
         raise OptionError(f"device {name!r} is not available here")
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+
+
+def keep_freed_memory() -> None:
+    """Makes this process reuse freed blocks of up to 1 GiB; does nothing without glibc.
+
+    glibc returns a block of some hundred kilobytes, such as the activations of a minibatch, to the system as soon as it
+    is freed, and the next allocation causes a page fault for each of its pages: up to a third of an update's time.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(TRIM_THRESHOLD, 1 << 30)

@@ -1,14 +1,14 @@
 """Writes steps to a replay of steps: of samplers, and of runs that collect and learn in turn in one process.
 
-Transitions of vectors over one step lie on the policy's device (`headrace.train.storage.device_replay`) where there are
-no samplers. Images, which are stored once for all their stacks, transitions over several steps, priorities and
+Transitions of vectors over one step lie on the policy's device (`headrace.train.storage.transition_replay`) where there
+are no samplers. Images, which are stored once for all their stacks, transitions over several steps, priorities and
 hindsight have a replay of steps in any case.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite, prod
 from typing import Any, NamedTuple
 
@@ -16,9 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headrace.pool.batch import OBS
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.collector import MASKS, Collector
 from headrace.train.collect.game_values import game_over, game_value
+from headrace.train.collect.host import HOST
+from headrace.train.collect.outcome import FinalObservations, Outcome
+from headrace.train.collect.rollout_buffer import EVERYWHERE
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
@@ -26,6 +31,8 @@ from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.action_masks import MASK, check_declared
 from headrace.train.modules.cnn import is_image
 from headrace.train.modules.observation_encoder import raw_dtype_of
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
@@ -73,11 +80,7 @@ def needing_steps(config: ReplayConfig) -> dict[str, str | None]:
 
 
 def make_replay(config: Any, masks: int = 0) -> StepReplay:
-    """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one.
-
-    Args:
-        masks: elements of an action mask; 0 without masks.
-    """
+    """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one."""
     frames = Frames.of(config)
     spec = build_task(config.task, **frames.options).spec
     envs, segments = config.num_envs, max(1, config.samplers)
@@ -178,3 +181,87 @@ class StepRecorder:
         """Restores what `state` returned, in place of `begin`."""
         self.writer.load(state)
         self._resets = state["resets"].numpy().copy()
+
+
+class StepCollector(Collector):
+    """Steps a `Pool` of one agent an environment, and writes its steps to a replay."""
+
+    def __init__(self, config: Config, pool: Any, policy: Policy, device: torch.device, writer: StepWriter):
+        super().__init__(config, build_task(config.task, **config.env_options).spec, [policy], HOST, device)
+        self.pool = pool
+        self._scores = self._tensor(self.steps, self.num_envs)
+        self._ends, self._taken = (self._tensor(self.steps, self.num_envs, dtype=torch.bool) for _ in range(2))
+        self.taken = self._taken
+        self._recorder = StepRecorder(
+            pool, policy, writer, Frames.of(config).stack, lambda: f"after {writer.written:,} of each environment"
+        )
+
+    def start(self) -> None:
+        self._recorder.begin()
+
+    @torch.inference_mode()
+    def collect(self) -> list[Any]:
+        """Takes T steps in every environment, and writes them to the replay; `draw` must be called before.
+
+        Returns:
+            An empty list, as what is learnt from is in the replay.
+        """
+        self._run()
+        ran = self._clock()
+        (experience,) = self.experiences
+        ends = self.terminated.to(self.device), self.truncated.to(self.device)
+        outcome = Outcome(self.rewards.to(self.device), *ends, self._taken.to(self.device), None)
+        experience.update_statistics(outcome)
+        self.seconds["learning"] += self._clock() - ran
+        return []
+
+    def _run(self) -> None:
+        (experience,), clock = self.experiences, self._clock
+        now = clock()
+        self._look(0)
+        for t in range(self.steps):
+            taken = experience.act(t, EVERYWHERE).cpu().numpy()
+            actions = experience.actions[t].cpu()
+            acted = clock()
+            step = self._recorder.step(actions, taken)
+            for row, values in (
+                (self.rewards, step.rewards),
+                (self.terminated, step.terminated),
+                (self.truncated, step.truncated),
+                (self._taken, step.taken),
+                (self._scores, step.scores),
+                (self._ends, step.ends),
+            ):
+                row[t] = torch.from_numpy(values)
+            self._look(t + 1)
+            stepped = clock()
+            self.seconds["inference"] += acted - now
+            self.seconds["env"] += stepped - acted
+            now = stepped
+
+    def _look(self, t: int) -> None:
+        self.observations[OBS][t] = self._recorder.observations()
+        if (masks := self._recorder.masks()) is not None:
+            self.masks[MASKS][t] = masks
+
+    def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
+        return None  # they are in the replay
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        return checkpoints.prefixed("steps", self._recorder.state())
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        self._recorder.load(checkpoints.group("steps", saved))
+
+    # -- for reporting ---------------------------------------------------------------------------
+
+    def scores(self, agent_group: AgentGroup) -> Tensor:
+        """Returns the game's own rewards, float32[T, N]."""
+        return self._scores
+
+    @property
+    def ends(self) -> Tensor:
+        """Returns where the game itself ended or was truncated, bool[T, N]."""
+        return self._ends

@@ -26,9 +26,6 @@ REMOVED = {"viewer_share"}
 def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tuple[type[Any], dict[str, Any]]:
     """Returns the type of a run's settings and their values; see `headrace.train.config.settings.make_config`.
 
-    Args:
-        given: settings by name, which replace those of the presets.
-
     Raises:
         OptionError: a setting is unknown, belongs to another algorithm, or has a value of another type.
     """

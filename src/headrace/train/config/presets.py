@@ -31,8 +31,6 @@ KINDS = ("several agents", "pictures", "continuous actions", "discrete actions")
 FAMILIES = {"atari": atari, "dm_control": dm_control, "minatar": minatar, "mujoco": mujoco, "vizdoom": vizdoom}
 CARTPOLE = {"CartPole-v0": {"stop_at_return": 195.0}, "CartPole-v1": {"stop_at_return": 475.0}}
 PENDULUM = ("Pendulum-v0", "Pendulum-v1")
-FLAT: Settings = {"env_options": {"flat_observation": True}}
-"""with it, dm_control's observations are one vector"""
 _CLIPPED: Settings = {"env_options": {"episodic_life": True, "reward_clip": True}}
 _COMBINED: Settings = {"env_options": {"use_combined_action": True}}
 _LIMITED: Settings = {"env_options": {"max_episode_steps": 5000}}
@@ -41,11 +39,6 @@ _LIMITED: Settings = {"env_options": {"max_episode_steps": 5000}}
 def _until(earned: float) -> Settings:
     """Returns the settings of a run that ends when the mean of 20 episodes is at a return."""
     return {"stop_at_return": earned, "stop_episodes": 20}
-
-
-def with_flat_observations(values: Settings) -> dict[str, Settings]:
-    """Returns the same settings for all tasks, with one vector as the observations of dm_control's."""
-    return {"": values, "dm_control": values | FLAT}
 
 
 # fmt: off
@@ -101,7 +94,7 @@ PPO: Presets = {
         "gru": {"normalise_rewards": True},
         "atari": _PPO_ATARI,
         "mujoco": _PPO_MUJOCO,
-        "dm_control": _PPO_MUJOCO | FLAT,
+        "dm_control": _PPO_MUJOCO,
         # With normalised rewards, as scenarios have different scales. Found on D1Basic-v1
         # (`benchmarks/learning.py doom`).
         "vizdoom": _PPO_LARGE | _COMBINED | {"total_steps": 1_000_000, "normalise_rewards": True},
@@ -145,7 +138,7 @@ PPO: Presets = {
     },
     "fast": {
         "mujoco": _PPO_MUJOCO_FAST,
-        "dm_control": _PPO_MUJOCO_FAST | FLAT,
+        "dm_control": _PPO_MUJOCO_FAST,
         # Small networks are the soonest at 6,000.
         "HalfCheetah-v5": _PPO_MUJOCO_FAST | _PPO_SMALL | _until(6000.0) | {
             "total_steps": 2_000_000, "num_envs": 16, "minibatch_size": 512,
@@ -325,7 +318,7 @@ _PENDULUM: Settings = {
 def _continuous(own: Settings, pendulum: Settings) -> Presets:
     values = _CONTINUOUS | own
     on_pendulum = dict.fromkeys(PENDULUM, values | _PENDULUM | pendulum)
-    return {DEFAULT_PRESET: with_flat_observations(values) | on_pendulum}
+    return {DEFAULT_PRESET: {"": values} | on_pendulum}
 
 
 DDPG: Presets = _continuous({"max_grad_norm": 10.0}, {"exploration_noise": 0.2})
@@ -343,12 +336,12 @@ _CROSSQ: Settings = {
 }
 CROSSQ: Presets = {
     # For few steps: narrower critics and several environments, both of which save time.
-    DEFAULT_PRESET: with_flat_observations(_CROSSQ | {"num_envs": 8, "num_steps": 8, "critic_hidden": (512, 512)}),
+    DEFAULT_PRESET: {"": _CROSSQ | {"num_envs": 8, "num_steps": 8, "critic_hidden": (512, 512)}},
     # For few seconds, most of which are updates: few updates, targets of three steps, and a learning rate that ends
     # at 0.
-    "fast": with_flat_observations(_CROSSQ | {
+    "fast": {"": _CROSSQ | {
         "total_steps": 300_000, "num_envs": 32, "num_steps": 8, "critic_hidden": (), "anneal_learning_rate": True,
         "replay_ratio": 1 / 32, "n_step": 3, "torch_threads": 1,
-    }),
-    "published": with_flat_observations(_CROSSQ),
+    }},
+    "published": {"": _CROSSQ},
 }

@@ -87,17 +87,12 @@ def find_settings(name: str) -> type[Any]:
     return find_algorithm(name).settings
 
 
-def find_algorithm(name: str, *, whole: bool = True) -> Any:
+def find_algorithm(name: str) -> Any:
     """Returns the class of an algorithm, which derives from `headrace.train.algorithms.policy.Policy`.
-
-    Args:
-        whole: False for the record of its settings alone, as `find_settings`.
 
     Raises:
         OptionError: as `find_settings`.
     """
-    if not whole:
-        return find_settings(name)
     if name in ALGORITHMS:
         return getattr(importlib.import_module(f"headrace.train.algorithms.{name}"), ALGORITHMS[name])
     source, attribute = split(name)

@@ -143,9 +143,6 @@ def unused_presets(
 ) -> Iterator[tuple[str, str | None]]:
     """Yields the settings of a preset that are not used, though the way of training has them, which is no error.
 
-    Args:
-        config, given, cases: as for `check_used`.
-
     Yields:
         The name of the setting, and of the one that the user gave and that turns it off; or None, if it is for tasks
         with one agent.

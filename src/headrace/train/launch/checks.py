@@ -11,13 +11,21 @@ import gymnasium as gym
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.flat_observation import PICTURES, picture_shape
+from headrace.pool.registry import build_task, is_known_here_only
 from headrace.pool.structure import leaves
 from headrace.train.config.fields import CNN
 from headrace.train.config.recipes import another, preset_of, recipe_of
 from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
-from headrace.train.config.usage import PolicyCase, check_learns, check_used, learns_nothing, unused_presets
+from headrace.train.config.usage import (
+    PolicyCase,
+    check_asked_for,
+    check_learns,
+    check_used,
+    learns_nothing,
+    unused_presets,
+)
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.start import worker_context
 from headrace.train.processes.torchrun import place
@@ -44,14 +52,7 @@ class Request:
 
 
 def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
-    """Checks settings against the task, the algorithm and this machine, and decides those left open.
-
-    Args:
-        overrides: the settings that the user gave, name → value.
-
-    Raises:
-        OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
-    """
+    """Checks settings against the task, the algorithm and this machine, and decides those left open."""
     requested = make_config(task, **overrides)
     check_launcher(requested)
     config = resolved(requested)
@@ -61,6 +62,8 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     cases = _check_task(config)
     check_used(config, overrides, cases, why)
     check_learns(config, overrides, cases, why)
+    if config.samplers > 0:
+        check_workers(config, *cases.values())
     remarks = [*_on_presets(config, overrides, cases, why), *map(learns_nothing, cases.values())]
     remarks.append(_decided_by_cores(requested, config))
     kept = ", pictures by convolutions" if flat == PICTURES else ""
@@ -103,7 +106,6 @@ def resolved(config: Config) -> Config:
     Settings that ``config`` leaves open, such as ``samplers=-1``, are decided for its task and this machine.
     """
     from headrace.machine import usable_cores
-    from headrace.pool.registry import build_task
 
     config = _with_flat_observation(config)
     config = with_options(config, build_task(config.task, **config.env_options).spec.options, PHYSICS)
@@ -129,8 +131,6 @@ def _with_flat_observation(config: Config) -> Config:
 
     Pictures stay pictures if the algorithm has a CNN.
     """
-    from headrace.pool.registry import build_task
-
     spec = build_task(config.task, **config.env_options).spec
     if FLAT in config.env_options or spec.agents:
         return config
@@ -148,7 +148,6 @@ def _with_flat_observation(config: Config) -> Config:
 
 def why_no_samplers(config: Config) -> str | None:
     """Returns in words why an algorithm with a replay has no samplers by default; None if it has some."""
-    from headrace.pool.registry import build_task, is_known_here_only
     from headrace.train.collect.steps import replays_steps
 
     task = build_task(config.task, **config.env_options)
@@ -170,9 +169,6 @@ def preload_workers(task: str, settings: Mapping[str, Any]) -> None:
     """Starts the process that workers are forked from, if the run may have workers.
 
     It imports the same modules as this process does meanwhile, which hides the time that they take.
-
-    Args:
-        settings: the settings that are known so far, name → value.
     """
     samplers = settings.get("samplers", -1)
     if not isinstance(samplers, int):  # another check raises an error for it
@@ -208,12 +204,7 @@ def check_launcher(config: Config) -> None:
 
 
 def _check_task(config: Config) -> dict[str, PolicyCase]:
-    """Checks devices, files and the settings that depend on the task; raises `OptionError` for what is missing.
-
-    Returns:
-        Policy name → its case.
-    """
-    from headrace.pool.registry import build_task
+    """Checks devices, files and the settings that depend on the task; raises `OptionError` for what is missing."""
     from headrace.train.collect.curriculum import check_curriculum
     from headrace.train.collect.setup import find_device, policy_cases, reward_function
     from headrace.train.play.loading import check_loads
@@ -248,6 +239,20 @@ def _check_groups(config: Config) -> None:
             f"batch_size={config.batch_size} lets groups of environments take turns, but with {' and '.join(needing)} "
             f"a row of the replay is a step of all environments: leave batch_size out{otherwise}"
         )
+
+
+def check_workers(config: Config, case: PolicyCase, *others: PolicyCase) -> None:
+    """Raises `OptionError` where a run with samplers does not support the task or a setting."""
+    if not config.has_workers:
+        raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
+    if others or build_task(config.task, **config.env_options).spec.agents:
+        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
+    if is_known_here_only(config.task):
+        raise OptionError(
+            f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
+            "import: put it into a file, my_env.py:NAME, or train with samplers=0"
+        )
+    check_asked_for(case)
 
 
 def check_cluster(config: Config) -> None:

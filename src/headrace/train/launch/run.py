@@ -24,16 +24,15 @@ from headrace.train.launch.checks import (
     with_options,
 )
 from headrace.train.logging.loggers import check_loggers
-from headrace.train.logging.metrics import read_metrics
 from headrace.train.processes.page import page_of
 from headrace.train.processes.torchrun import place
 from headrace.train.runners.callbacks import Callback
-from headrace.train.runners.in_process import train_in_process
 from headrace.train.runners.result import Result
-from headrace.train.runs import trust as code
 from headrace.train.runs.events import one_line
+from headrace.train.runs.files import is_newer
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import is_newer
+from headrace.train.runs.metrics import read_metrics
+from headrace.train.runs.trust import remember
 
 if TYPE_CHECKING:
     from headrace.train.launch.torchrun import RankContext
@@ -51,7 +50,6 @@ class RunOptions:
         trust: do what the run's settings ask for, such as running code, and load its pickles, also if it did not begin
             here.
         objects: networks and rewards that are objects, by the names of their settings.
-        callbacks: called at known moments of the run.
         tuned: the tuner's result, for the run's log of events.
         context: the processes that torchrun started; None for a run that was started alone.
     """
@@ -91,7 +89,7 @@ def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, opti
     check_task(task)
     preload_workers(task, overrides)
     request = check_request(task, overrides)
-    code.remember(vars(request.config))
+    remember(vars(request.config))
     if run_dir is None and options.context is not None:
         run_dir = options.context.earlier_run
     run = RunFolder.create(run_dir, request.config)
@@ -114,7 +112,7 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
         return begin(task, overrides, run_dir, options)
     _, begun = RunFolder.read(run_dir)
     asked = make_config(task, **{"algo": begun.algo, "preset": begun.preset, **overrides})
-    code.remember(vars(asked))
+    remember(vars(asked))
     _, config = RunFolder.open(run_dir, trust=options.trust, training=True)
     asked = with_options(asked, config.env_options, PHYSICS, FLAT)  # the run keeps what was decided for it
     changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
@@ -131,7 +129,7 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
     if changes:
         check_loggers(changes.get("log", ()))
         config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
-        code.remember(changes)
+        remember(changes)
     check_cluster(config)
     check_launcher(config)
     lines = read_metrics(run.metrics_file)  # raises for damaged metrics before anything begins
@@ -158,6 +156,8 @@ def _run(
 
 
 def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptions) -> Result:
+    from headrace.train.runners.assembly import train_in_process
+
     quiet = options.quiet
     try:
         if config.devices:
@@ -166,18 +166,17 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
             if options.callbacks:
                 raise OptionError("callbacks are for a run with one process that learns: leave devices out")
             result = train_together(config, run.path, saved, quiet, options.trust)
-        elif options.context is not None:
-            options.context.note(run.path)
-            options.context.announce(config, run.path)
-            result = train_in_process(
-                config, run, saved, quiet, options.context.group, options.callbacks, options.trust
-            )
         else:
-            result = train_in_process(config, run, saved, quiet, callbacks=options.callbacks, trust=options.trust)
+            group = None
+            if options.context is not None:
+                options.context.note(run.path)
+                options.context.announce(config, run.path)
+                group = options.context.group
+            result = train_in_process(config, run, saved, quiet, group, options.callbacks, options.trust)
     except StorageError as error:
         raise StorageError(f"{error}; {_what_remains(run)}") from error
     if not quiet and result.steps:
-        from headrace.train.play.judging import describe_checkpoint
+        from headrace.train.play.evaluate import describe_checkpoint
 
         print(describe_checkpoint(run))
     if result.reason == "interrupted":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Self, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Self, TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.machine import readable
-from headrace.train.logging.curve import draw_curve
-from headrace.train.logging.metrics import read_metrics
-from headrace.train.logging.progress import PolicyProgress, Progress
-from headrace.train.logging.throughput import Throughput
+from headrace.train.config.settings import Config
+from headrace.train.logging.timer import Throughput
+from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.metrics import read_metrics
 
 PARTS = {
     "env": ("environments", "cyan"),
@@ -31,6 +31,8 @@ PARTS = {
 """label and colour of each part of the time; ``paced``, the time of waiting for the replay ratio, is not shown"""
 HEADLINE = ("training", "sampling")
 """names of speeds; the first that a run has is shown as its speed"""
+SPEEDS = ("steps_per_second", "per_second")
+"""entries of a line's time, of which a run has one, with its speeds"""
 MORE = {
     "stepping": "{} steps/s of the environments alone",
     "inference": "{} with choosing actions",
@@ -38,9 +40,43 @@ MORE = {
     "update_frames": "{} samples learnt from per second",
 }
 """labels of other rates"""
+Points = Sequence[tuple[int, float]]
+BRAILLE = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # dot bits by row and column
+MARK = "◆"
+LABEL = 9  # characters of the labels at the left edge
+CURVE_STYLE, MARK_STYLE = "green", "bold yellow"
 CURVE_HEIGHT = 9
 RECENT = 60.0  # seconds over which speed is measured for the estimate of the time left
 FIRST_ESTIMATE = 1.0  # seconds before the first estimate of the time left
+
+
+class Progress(NamedTuple):
+    """The state of a run at a point in time.
+
+    Attributes:
+        line: the same entries as in a line of metrics.
+        address: the URL of the run's page; None without one.
+        remarks: texts on what has happened, the newest ones.
+    """
+
+    config: Config
+    run: RunFolder
+    line: Mapping[str, Any]
+    address: str | None
+    remarks: tuple[str, ...]
+
+    @property
+    def policies(self) -> Mapping[str, Mapping[str, Any]]:
+        """Policy name → its entries; the line itself, by an empty name, for a single one."""
+        return self.line.get("policies") or {"": self.line}
+
+    @property
+    def time(self) -> Mapping[str, Any]:
+        return self.line["time"]
+
+    @property
+    def speeds(self) -> Mapping[str, float | None]:
+        return next(self.time[name] for name in SPEEDS if name in self.time)
 
 
 class Dashboard:
@@ -48,7 +84,6 @@ class Dashboard:
 
     Args:
         file: the output; a terminal shows the live dashboard, any other file receives a line every few seconds.
-        quiet: whether to print nothing.
     """
 
     def __init__(self, file: TextIO | None = None, quiet: bool = False):
@@ -79,26 +114,20 @@ class Dashboard:
             self.console.print(words, highlight=False, soft_wrap=True)
 
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
-        """Shows the run's progress, unless the last update was too recent.
-
-        Args:
-            progress: returns the progress; called only if it is shown.
-            force: whether to show it in any case.
-        """
+        """Shows the run's progress, unless the last update was too recent."""
         now = time.monotonic()
         if self.quiet or (now - self._shown < self.interval and not force):
             return
         self._shown, run = now, progress()
         if not self._began:
-            lines = read_metrics(run.metrics_file)
+            lines = read_metrics(run.run.metrics_file)
             self._curve = [(line["step"], line["return"]) for line in lines if line.get("return") is not None]
             for line in lines:
                 self._note_evaluation(line.get("evaluation") or {})
             self._began = True
-        self._note_evaluation(run.evaluation)
-        mean = run.policies[0].mean_return
-        if mean is not None:
-            self._curve.append((run.step, mean))
+        self._note_evaluation(run.line.get("evaluation") or {})
+        if (mean := run.line["return"]) is not None:
+            self._curve.append((run.line["step"], mean))
         if self._live is not None:
             self._live.update(self._picture(run), refresh=True)
         else:
@@ -110,43 +139,43 @@ class Dashboard:
 
     def _line(self, run: Progress) -> str:
         returns = ", ".join(
-            f"{name} {value}{_types(policy)}" for (name, value), policy in zip(_returns(run), run.policies, strict=True)
+            f"{name} {_shown(policy['return'])}{_types(policy)}" for name, policy in run.policies.items()
         )
         parts = [
             f"{run.config.task}",
-            f"step {run.step:,} of {run.config.total_steps:,}",
+            f"step {run.line['step']:,} of {run.config.total_steps:,}",
             f"return {returns.strip()}{_evaluated(run)}",
             f"{_headline(run)} steps/s",
             *([_rate(run, "update_frames")] if "update_frames" in run.speeds else []),
             *_hardware(run),
             _memory(run),
-            f"{run.seconds:.1f} s{self._left(run)}",
+            f"{run.time['seconds']:.1f} s{self._left(run)}",
         ]
         return "  ".join(parts)
 
     def _left(self, run: Progress) -> str:
         """Returns the estimated time left at the recent speed; empty before it is known."""
-        self._pace.note(run.step)
-        (rate,), missing = self._pace.per_second(FIRST_ESTIMATE) or (0.0,), run.config.total_steps - run.step
+        self._pace.note(run.line["step"])
+        (rate,), missing = self._pace.per_second(FIRST_ESTIMATE) or (0.0,), run.config.total_steps - run.line["step"]
         if rate <= 0 or missing <= 0:
             return ""
         return f", {'' if run.config.stop_at_return is None else '≤ '}{duration(missing / rate)} left"
 
     def _picture(self, run: Progress) -> Panel:
-        config = run.config
+        config, step = run.config, run.line["step"]
         width = max(40, min(self.console.width, 100) - 4)
 
         progress = Table.grid(padding=(0, 1), expand=False)
         progress.add_row(
-            ProgressBar(total=config.total_steps, completed=min(run.step, config.total_steps), width=width - 62),
-            f"{run.step:>11,} / {config.total_steps:,}",
-            f"{run.seconds:7.1f} s{self._left(run)}",
+            ProgressBar(total=config.total_steps, completed=min(step, config.total_steps), width=width - 62),
+            f"{step:>11,} / {config.total_steps:,}",
+            f"{run.time['seconds']:7.1f} s{self._left(run)}",
         )
         goal = "" if config.stop_at_return is None else f"  (goal {config.stop_at_return:g})"
         returns = [
             part
-            for name, value in _returns(run)
-            for part in ((f"{name} " if name else "", "dim"), (f"{value} ", "bold green"))
+            for name, policy in run.policies.items()
+            for part in ((f"{name} " if name else "", "dim"), (f"{_shown(policy['return'])} ", "bold green"))
         ]
         headline = Text.assemble(
             (f"{_headline(run)} ", "bold"),
@@ -155,7 +184,7 @@ class Dashboard:
             (goal, "dim"),
             (_evaluated(run), "yellow"),
             ("   episodes ", "dim"),
-            f"{run.episodes:,}",
+            f"{run.line['episodes']:,}",
             *(f"   {words}" for words in _hardware(run)),
         )
         curve = Text("\n").join(draw_curve(self._curve, width - 12, CURVE_HEIGHT, sorted(self._evaluations.items())))
@@ -166,15 +195,11 @@ class Dashboard:
         parts += [Text(), _policy_table(run)]
         parts += [Text(line, style="dim") for line in run.remarks]
         watch = "" if run.address is None else f"watch {run.address} · "
-        return Panel(Group(*parts), title=title, subtitle=f"[dim]{watch}{run.folder}[/]", width=width + 4)
+        return Panel(Group(*parts), title=title, subtitle=f"[dim]{watch}{run.run.path}[/]", width=width + 4)
 
 
 def console_of(file: TextIO, *, highlight: bool = True, quiet: bool = False) -> Console:
-    """Returns a console for a file; a notebook receives plain lines.
-
-    Args:
-        highlight: whether numbers and names are coloured in a terminal.
-    """
+    """Returns a console for a file; a notebook receives plain lines."""
     is_terminal = file.isatty()
     return Console(file=file, force_terminal=is_terminal, force_jupyter=False, highlight=highlight, quiet=quiet)
 
@@ -187,19 +212,16 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60:,} h {minutes % 60} min"
 
 
-def _returns(run: Progress) -> list[tuple[str, str]]:
-    return [(policy.name, _shown(policy.mean_return)) for policy in run.policies]
-
-
 def _evaluated(run: Progress) -> str:
     """Returns the evaluator's last result as text; empty if there is none."""
-    return f"   evaluated {run.evaluation['return']:.1f}" if run.evaluation else ""
+    found = run.line.get("evaluation")
+    return f"   evaluated {found['return']:.1f}" if found else ""
 
 
-def _types(policy: PolicyProgress) -> str:
+def _types(policy: Mapping[str, Any]) -> str:
     """Returns the mean returns of the agent types that share a policy, such as ``" (tagger 1.0, runner -2.5)"``."""
-    types = policy.types.items()
-    return f" ({', '.join(f'{name} {_shown(earned)}' for name, (earned, _) in types)})" if types else ""
+    types = [f"{name} {_shown(known['return'])}" for name, known in policy.get("types", {}).items()]
+    return f" ({', '.join(types)})" if types else ""
 
 
 def _shown(mean: float | None) -> str:
@@ -208,7 +230,7 @@ def _shown(mean: float | None) -> str:
 
 def _split_bar(run: Progress, width: int) -> Text:
     """Returns the shares of time spent on each kind of work and on waiting, as one bar with a legend."""
-    split = {name: run.split[name] for name in PARTS if name in run.split}
+    split = {name: run.time[name] for name in PARTS if name in run.time}
     total = sum(split.values()) or 1.0
     bar, end = Text(), 0.0
     for name, seconds in split.items():
@@ -237,7 +259,7 @@ def _rate(run: Progress, name: str) -> str:
 def _more_speeds(run: Progress) -> Text:
     """Returns further rates, whether samplers wait for the replay ratio, and the memory in use."""
     words = [_rate(run, name) for name in MORE if name in run.speeds]
-    if run.split.get("paced", 0.0) > 0.0 and run.config.replay_ratio is not None:
+    if run.time.get("paced", 0.0) > 0.0 and run.config.replay_ratio is not None:
         words.append("samplers paced by replay_ratio")
     words.append(_memory(run))
     return Text(", ".join(words), style="dim")
@@ -245,14 +267,14 @@ def _more_speeds(run: Progress) -> Text:
 
 def _hardware(run: Progress) -> list[str]:
     """Returns the cores and the GPU in use, such as ``"1.9 cores"``."""
-    used = run.hardware
+    used = run.time
     words = [f"{used['cores']:.1f} cores"] if "cores" in used else []
     return [*words, *([f"GPU {used['gpu']:.0%}"] if "gpu" in used else [])]
 
 
 def _memory(run: Progress) -> str:
     """Returns the memory in use, such as ``"434 MiB"``, or ``"1.2 GiB (2.0 GiB reserved)"`` on a GPU."""
-    used = run.memory
+    used = run.time["memory"]
     if "resident" in used:
         return readable(used["resident"])
     return f"{readable(used['allocated'])} ({readable(used['reserved'])} reserved)"
@@ -260,21 +282,69 @@ def _memory(run: Progress) -> str:
 
 def _policy_table(run: Progress) -> Table | Text:
     """Returns a table of the returns and losses of each policy and agent type; one line if there is only one."""
-    policies = run.policies
-    losses = [policy.losses for policy in policies]
-    if len(policies) == 1 and not policies[0].types:
-        numbers = "   ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in losses[0].items())
-        return Text(numbers, style="dim")
-    names = list(dict.fromkeys(name for each in losses for name in each))
+    policies = list(run.policies.items())
+    names = list(dict.fromkeys(name for _, policy in policies for name in policy["loss"] if name != "learning_rate"))
+    if len(policies) == 1 and "types" not in policies[0][1]:
+        losses = policies[0][1]["loss"]
+        return Text("   ".join(f"{name.replace('_', ' ')} {losses[name]:.3g}" for name in names), style="dim")
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("policy", vertical="bottom")
     for name in ("return", "length", *names):
         table.add_column(name.replace("_", "\n"), justify="right", vertical="bottom")
-    for policy, values in zip(policies, losses, strict=True):
-        numbers = [f"{values[name]:.3g}" if name in values else "" for name in names]
-        table.add_row(
-            policy.name, Text(_shown(policy.mean_return), style="green"), _shown(policy.mean_length), *numbers
-        )
-        for name, (earned, length) in policy.types.items():
-            table.add_row(Text(f"  {name}", style="dim"), Text(_shown(earned), style="green"), _shown(length))
+    for name, policy in policies:
+        numbers = [f"{policy['loss'][each]:.3g}" if each in policy["loss"] else "" for each in names]
+        table.add_row(name, Text(_shown(policy["return"]), style="green"), _shown(policy["length"]), *numbers)
+        for kind, known in policy.get("types", {}).items():
+            earned = Text(_shown(known["return"]), style="green")
+            table.add_row(Text(f"  {kind}", style="dim"), earned, _shown(known["length"]))
     return table
+
+
+def draw_curve(points: Points, width: int, height: int, marks: Points = ()) -> list[Text]:
+    """Returns the lines of a curve in Braille dots (2 x 4 per character), with its extreme values at the left edge.
+
+    Args:
+        points: the curve's points (x, y), with increasing x.
+        width, height: size of the drawing in characters, without the labels.
+        marks: single points (x, y), each drawn as a character over the curve.
+    """
+    both = [*points, *marks]
+    first, last = min((x for x, _ in both), default=0), max((x for x, _ in both), default=0)
+    if len(points) < 2 or points[-1][0] == points[0][0]:
+        return [Text(" " * (width + LABEL))] * height
+    low, high = min(y for _, y in both), max(y for _, y in both)
+    rows, columns = 4 * height, 2 * width
+    span, length = (high - low) or 1.0, last - first
+
+    def row_of(y: float) -> int:
+        return round((high - y) / span * (rows - 1))
+
+    cells = [[0] * width for _ in range(height)]
+    position, previous = 0, None
+    for column in range(columns):
+        x = first + length * column / (columns - 1)
+        if not points[0][0] <= x <= points[-1][0]:
+            previous = None
+            continue
+        while position < len(points) - 2 and points[position + 1][0] <= x:
+            position += 1
+        (x0, y0), (x1, y1) = points[position], points[position + 1]
+        row = row_of(y0 + (y1 - y0) * min(1.0, (x - x0) / ((x1 - x0) or 1)))
+        start, end = sorted((row, row if previous is None else previous))
+        for r in range(start, end + 1):
+            cells[r // 4][column // 2] |= BRAILLE[r % 4][column % 2]
+        previous = row
+    marked = {(row_of(y) // 4, round((x - first) / length * (columns - 1)) // 2) for x, y in marks}
+    labels = {0: high, height - 1: low}
+    return [_line(labels.get(i), cells[i], {column for row, column in marked if row == i}) for i in range(height)]
+
+
+def _line(label: float | None, cells: list[int], marked: set[int]) -> Text:
+    """Returns one line of the drawing: a label, and the characters of the cells."""
+    text = Text(" " * LABEL if label is None else f"{label:8.1f} ", style=CURVE_STYLE)
+    for column, dots in enumerate(cells):
+        if column in marked:
+            text.append(MARK, MARK_STYLE)
+        else:
+            text.append(chr(0x2800 + dots) if dots else " ")
+    return text

@@ -46,11 +46,7 @@ class EpisodeTracker:
         self.everywhere: Tensor | None = None
 
     def update(
-        self,
-        rewards: Tensor,
-        ends: Tensor,
-        by_type: Sequence[tuple[Tensor, Tensor]] = (),
-        taken: Tensor | None = None,
+        self, rewards: Tensor, ends: Tensor, by_type: Sequence[tuple[Tensor, Tensor]] = (), taken: Tensor | None = None
     ) -> None:
         """Adds a rollout, on any device.
 
@@ -157,34 +153,22 @@ class EpisodeTracker:
             tensor.copy_(state[name])
 
 
-def redistribute(states: Sequence[Mapping[str, Tensor]], size: int, window: int) -> list[dict[str, Tensor]]:
-    """Distributes the last episodes of some trackers among ``size`` trackers; returns their states.
-
-    Unfinished episodes are dropped. A window with too few episodes is filled with the mean of all episodes.
+def pooled(states: Sequence[Mapping[str, Tensor]], window: int) -> dict[str, Tensor]:
+    """Returns the state of one tracker with the newest episodes of several; unfinished episodes are dropped.
 
     Args:
         states: the states of the trackers, from `EpisodeTracker.state`.
+        window: number of episodes of the one tracker. Where they have fewer, some count several times.
     """
-    total = sum(int(state["count"]) for state in states)
-    columns = [_newest_first(state) for state in states]
-    depth = max(each.shape[1] for each in columns)
-    pooled = torch.cat([each[:, i : i + 1] for i in range(depth) for each in columns], 1)  # newest episodes first
-    found = []
-    for rank in range(size):
-        count = total // size + int(rank < total % size)
-        known = min(count, window)
-        own = pooled[:, rank::size][:, :known]
-        missing = pooled.mean(1, keepdim=True).expand(-1, known - own.shape[1])
-        measured = pooled.new_zeros(len(pooled), window + 1)
-        places = (count - 1 - torch.arange(known, device=pooled.device)) % window
-        measured[:, places] = torch.cat((own, missing), 1)
-        running = torch.zeros_like(states[0]["running"])
-        found.append({"measured": measured, "count": torch.full_like(states[0]["count"], count), "running": running})
-    return found
-
-
-def _newest_first(state: Mapping[str, Tensor]) -> Tensor:
-    measured, count = state["measured"], int(state["count"])
-    window = measured.shape[1] - 1
-    places = (count - 1 - torch.arange(min(count, window), device=measured.device)) % window
-    return measured[:, places]
+    newest = []
+    for state in states:
+        held = state["measured"].shape[1] - 1
+        newest.append(state["measured"][:, (state["count"] - 1 - torch.arange(min(int(state["count"]), held))) % held])
+    depth = max(each.shape[1] for each in newest)
+    columns = [each[:, i : i + 1] for i in range(depth) for each in newest]  # the newest of each first
+    found = torch.cat(columns or newest, 1)
+    count = torch.stack([state["count"] for state in states]).sum(0)
+    known = torch.arange(min(int(count), window))
+    measured = found.new_zeros(len(found), window + 1)
+    measured[:, (count - 1 - known) % window] = found[:, known % max(1, found.shape[1])]
+    return {"measured": measured, "count": count, "running": torch.zeros_like(states[0]["running"])}

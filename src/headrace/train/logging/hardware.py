@@ -73,23 +73,6 @@ def gpu_use(device: torch.device) -> float | None:
     return None
 
 
-class _Machine:
-    """The machine's idle time at the last measurement."""
-
-    at, idle, known = 0.0, 0.0, 0.0
-
-
-def idle_cores() -> float:
-    """Returns the number of the machine's cores that were idle during the last second or more; 0.0 at first."""
-    now = time.monotonic()
-    if now - _Machine.at >= LEAST:
-        idle = psutil.cpu_times().idle
-        if _Machine.at:
-            _Machine.known = (idle - _Machine.idle) / (now - _Machine.at)
-        _Machine.at, _Machine.idle = now, idle
-    return _Machine.known
-
-
 def _gpu(device: torch.device) -> dict[str, float]:
     use = gpu_use(device)
     return {} if use is None else {"gpu": use}

@@ -1,24 +1,30 @@
-"""Loggers that receive a run's metrics beside ``metrics.jsonl``: TensorBoard, Weights & Biases, trackio.
+"""Writes the metrics of a run, and passes them to loggers: TensorBoard, Weights & Biases, trackio.
 
-A logger receives the numbers of each line by name. Its library is imported only if the settings name it.
+``metrics.jsonl`` holds one JSON object per line. In a deterministic run everything in it except the ``time`` object is
+determined by configuration and seed, so that two runs can be compared line by line. A logger receives the numbers of
+each line by name. Its library is imported only if the settings name it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.errors import OptionError
 from headrace.train.config.settings import LOGGERS, Config
-from headrace.train.logging.tensorboard import TensorBoard
 from headrace.train.runs import files
+from headrace.train.runs.files import replace, write_all, writing
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import replace
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 PROJECT = "headrace"  # unless the library's own environment variable names another
 
@@ -33,6 +39,35 @@ class Logger(Protocol):
     def close(self) -> None:
         """Closes the log at the end of the run."""
         ...
+
+
+class TensorBoard:
+    """Scalars in a folder, which the first write makes.
+
+    Args:
+        step: the step from which a run is resumed: TensorBoard drops values of older files from this step on.
+    """
+
+    def __init__(self, folder: Path, step: int = 0):
+        self._folder, self._step = folder, step
+        self._writer: SummaryWriter | None = None
+
+    def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
+        """Writes scalars by name for one step."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        with writing(self._folder):
+            if self._writer is None:
+                self._writer = SummaryWriter(self._folder, purge_step=self._step or None)
+            for name, number in numbers:
+                self._writer.add_scalar(name, number, step)
+            self._writer.flush()  # raises the errors of the thread that writes
+
+    def close(self) -> None:
+        """Closes the files, if there are any."""
+        if self._writer is not None:
+            with suppress(OSError):  # all was flushed when it was written
+                self._writer.close()
 
 
 class Wandb:
@@ -111,12 +146,7 @@ def check_loggers(names: Iterable[str]) -> None:
 
 
 def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
-    """Returns the loggers that a run's settings name.
-
-    Args:
-        config: the settings; ``tensorboard`` adds TensorBoard where it is installed.
-        step: the agent step from which a resumed run continues.
-    """
+    """Returns the loggers that a run's settings name."""
     loggers: list[Logger] = []
     if "tensorboard" in config.log or (config.tensorboard and importlib.util.find_spec("tensorboard")):
         loggers.append(TensorBoard(run.tensorboard, step))
@@ -130,3 +160,52 @@ def _identity(file: Path) -> str:
     if not file.exists():
         replace(file, uuid.uuid4().hex[:8])
     return files.read(file).decode().strip()
+
+
+class MetricsWriter:
+    """A writer of lines of ``metrics.jsonl``, which passes the same numbers to loggers.
+
+    Args:
+        file: the JSON lines file; it is truncated to ``offset`` bytes, since a run that was killed may have written
+            lines after its last checkpoint.
+        offset: bytes to keep.
+    """
+
+    def __init__(self, file: Path, offset: int = 0, loggers: Sequence[Logger] = ()):
+        # unbuffered: data that a full disk refuses must not be written again when the file is closed
+        self._path, self._file = file, os.fdopen(files.opened(file, files.APPEND), "ab", buffering=0)
+        if self._file.tell() > offset:  # only then, so that otherwise the modification time stays
+            self._file.seek(self._file.truncate(offset))
+        self._loggers = loggers
+
+    def write(self, metrics: dict[str, Any]) -> None:
+        """Appends one line; numbers in nested objects become ``outer/inner`` for loggers, others ``train/name``.
+
+        Raises:
+            StorageError: the line cannot be written, for instance because the disk is full.
+        """
+        line = json.dumps(metrics).encode() + b"\n"
+        with writing(self._path):
+            write_all(self._file, line)
+        if self._loggers:
+            numbers = [(name if "/" in name else f"train/{name}", number) for name, number in _flat(metrics)]
+            for logger in self._loggers:
+                logger.write(numbers, metrics["step"])
+
+    def offset(self) -> int:
+        """Returns the number of bytes written so far."""
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        for logger in self._loggers:
+            logger.close()
+
+
+def _flat(metrics: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yields all numbers by their paths, such as ``outer/inner``."""
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float):
+            yield f"{prefix}{name}", value

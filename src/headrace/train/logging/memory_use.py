@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 import torch
 
 from headrace.errors import SharedMemoryError
-from headrace.machine import free_memory, is_lack, readable, sizes_in
+from headrace.machine import free_memory, is_lack, readable
 
 
 def in_use(device: torch.device) -> dict[str, int]:
@@ -49,23 +47,3 @@ def replay_named(size: int, needed: int, device: torch.device) -> Iterator[None]
             f"{readable(needed)} {what} were wanted for replay_size={size}, {readable(needed / size)} for each "
             f"transition, but {readable(left)} are free: replay_size={fits} fits"
         ) from error
-
-
-@contextmanager
-def limited(device: torch.device, bytes_more: int) -> Iterator[None]:
-    """Limits this process to ``bytes_more`` further bytes of memory within this context; more raises an error."""
-    before = _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if device.type == "cuda":
-        total = torch.cuda.mem_get_info(device)[1]
-        held = torch.cuda.memory_reserved(device)
-        torch.cuda.set_per_process_memory_fraction(min(1.0, (held + bytes_more) / total), device)
-    elif (data := sizes_in(Path("/proc/self/status")).get("VmData")) is not None:
-        most = data + bytes_more if hard == resource.RLIM_INFINITY else min(data + bytes_more, hard)
-        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-    try:
-        yield
-    finally:
-        if device.type == "cuda":
-            torch.cuda.set_per_process_memory_fraction(1.0, device)
-        else:
-            resource.setrlimit(resource.RLIMIT_DATA, before)

@@ -3,38 +3,85 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
+from torch import Tensor
 
 from headrace.errors import OptionError, StateError
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import mapped
+from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import Config
-from headrace.train.modules.action_masks import MASK, forbidden
+from headrace.train.modules.action_masks import MASK, NEVER, forbidden
+from headrace.train.modules.distributions import Categorical, MultiCategorical
+from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.modules.policy_module import Acted, PolicyModule
-from headrace.train.play.insight import Insight, insight
 from headrace.train.play.observation_batches import batched
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 
 
+@dataclass(frozen=True)
+class Insight:
+    """The outputs of one agent's network for its last observation.
+
+    Attributes:
+        value: expected discounted return, in units of the environments' rewards; None if the network has no values.
+        probabilities: probabilities of the actions, one list for each discrete choice; None for other actions.
+        action_values: value of each action, -inf for forbidden ones, if the algorithm learns action values (DQN, PQN);
+            otherwise None.
+        actions: the chosen action: the index of each discrete choice, or the numbers that the environment received.
+    """
+
+    value: float | None
+    probabilities: list[list[float]] | None
+    action_values: list[float] | None
+    actions: list[float]
+
+
+def insight(policy: Policy, acted: Acted, rows: slice) -> Insight:
+    """Returns the insight of a single row, of length 1."""
+    inputs, params, actions = acted.inputs[rows], acted.params[rows], acted.actions[rows]
+    distribution = policy.distribution
+    if isinstance(distribution, EpsilonGreedy):
+        known = policy.in_rewards(params[0])
+        values = known.masked_fill(params[0] < NEVER / 2, -math.inf).tolist()
+        return Insight(max(values), None, values, actions.float().tolist())
+    chosen = actions if isinstance(distribution, Categorical | MultiCategorical) else distribution.to_env(actions)
+    done = chosen.flatten().float().tolist()
+    if isinstance(policy, OffPolicy):
+        return Insight(_lowest_value(policy, inputs, actions), None, None, done)
+    value = policy.worth(inputs, params, acted.values[rows])
+    return Insight(float(value), _probabilities(distribution, params), None, done)
+
+
+def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | None:
+    if isinstance(distribution, Categorical):
+        return [torch.softmax(params[0], 0).tolist()]
+    if isinstance(distribution, MultiCategorical):
+        return [torch.softmax(logits, 0).tolist() for logits in params[0].split(distribution.sizes)]
+    return None
+
+
+def _lowest_value(policy: OffPolicy, inputs: Tensor, actions: Tensor) -> float | None:
+    critic = getattr(policy.network, "critic", None)
+    return None if critic is None else float(policy.in_rewards(critic(inputs, actions.reshape(1, -1)).amin()))
+
+
 class Agent:
     """The policies of a checkpoint, on the CPU, which choose the actions of all agents of environments.
-
-    Args:
-        config: the run's configuration.
-        spec: the task.
-        point: the checkpoint.
 
     Example:
         >>> agent = headrace.load("runs/mine")
@@ -121,11 +168,7 @@ class Agent:
 
     @torch.inference_mode()
     def insight(self, row: int = 0) -> Insight:
-        """Returns the network's outputs for the last observation of the first policy's first agent.
-
-        Args:
-            row: the index of the environment in the batch.
-        """
+        """Returns the network's outputs for the last observation of the first policy's first agent."""
         return self._played[0].insight(row)
 
     def reset(self, ends: Any = None) -> None:
@@ -147,12 +190,7 @@ class Agent:
 
 
 class PlayedPolicy:
-    """One policy of a checkpoint, with what it remembers of the episodes that it plays.
-
-    Attributes:
-        agent_group: the agents that the policy controls.
-        policy: the policy of the run.
-    """
+    """One policy of a checkpoint, with what it remembers of the episodes that it plays."""
 
     def __init__(self, config: Config, name: str, agent_group: AgentGroup, point: Checkpoint):
         # a frozen policy needs no optimiser

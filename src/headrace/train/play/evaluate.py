@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from headrace.envs import atari
-from headrace.errors import RecvTimeoutError
+from headrace.errors import RecvTimeoutError, StateError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
 from headrace.train.collect.game_values import game_over
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, has_masks
-from headrace.train.play.agent import Agent, load_checkpoint
+from headrace.train.play.agent import Agent, checkpoint_path, load_checkpoint
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 
 MOST_ENVS = 16  # maximum number of environments of an evaluation
 MOST_STEPS = 100_000  # maximum number of agent steps of an episode; Atari's longest episodes have 27,000
+JUDGED = "judged"
+SEED = 2000  # of the environments in which the last weights, and the best ones until then, are compared
+HOW = {"evaluation": "episodes without exploration", "training": "episodes of training"}
+Judged = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -128,53 +135,42 @@ def play_episodes(
     Returns:
         The evaluation; None if it was stopped.
     """
-    patience = (lambda: max(0.0, until - time.monotonic())) if until < math.inf else lambda: None
-    try:
-        return _played(agent, pool, each, deterministic, max_steps, stop, shown, patience)
-    except RecvTimeoutError:
-        return None
 
+    def patience() -> float | None:
+        return None if until == math.inf else max(0.0, until - time.monotonic())
 
-def _played(
-    agent: Agent,
-    pool: Pool,
-    each: int | np.ndarray,
-    deterministic: bool,
-    max_steps: int,
-    stop: Callable[[], bool],
-    shown: Callable[[int, int], None],
-    patience: Callable[[], float | None],
-) -> Evaluation | None:
-    """Plays as `play_episodes`; waits for no result longer than ``patience()`` seconds, as `Pool.recv`."""
     left = np.broadcast_to(each, pool.num_envs).copy()
     earned, length = np.zeros(pool.num_envs), np.zeros(pool.num_envs, np.int64)
     returns: list[float] = []
     lengths: list[int] = []
     stopped = steps = 0
     agent.reset()
-    pool.async_reset()
-    obs, info = pool.recv(patience(), reset=True)
-    while left.any():
-        if stop() or patience() == 0.0:
-            return None
-        pool.send(agent.act(obs, deterministic, info.get(MASK)))
-        obs, reward, terminated, truncated, info = pool.recv(patience())
-        earned += agent.score(reward)
-        length += 1
-        over = game_over(pool.spec, terminated, truncated, info)
-        late = (length >= max_steps) & ~over
-        done = over | late
-        for i in np.flatnonzero(done & (left > 0)):
-            returns.append(float(earned[i]))
-            lengths.append(int(length[i]))
-            stopped += int(late[i])
-            left[i] -= 1
-        steps += 1
-        shown(len(returns), steps)
-        if late.any():
-            _restart(pool, obs, info, np.flatnonzero(late))
-        earned[done], length[done] = 0.0, 0
-        agent.reset(done | terminated)
+    try:
+        pool.async_reset()
+        obs, info = pool.recv(patience(), reset=True)
+        while left.any():
+            if stop() or patience() == 0.0:
+                return None
+            pool.send(agent.act(obs, deterministic, info.get(MASK)))
+            obs, reward, terminated, truncated, info = pool.recv(patience())
+            earned += agent.score(reward)
+            length += 1
+            over = game_over(pool.spec, terminated, truncated, info)
+            late = (length >= max_steps) & ~over
+            done = over | late
+            for i in np.flatnonzero(done & (left > 0)):
+                returns.append(float(earned[i]))
+                lengths.append(int(length[i]))
+                stopped += int(late[i])
+                left[i] -= 1
+            steps += 1
+            shown(len(returns), steps)
+            if late.any():
+                _restart(pool, obs, info, np.flatnonzero(late))
+            earned[done], length[done] = 0.0, 0
+            agent.reset(done | terminated)
+    except RecvTimeoutError:
+        return None
     return Evaluation(returns, lengths, stopped)
 
 
@@ -188,3 +184,66 @@ def _restart(pool: Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> No
 
 def _arrays(obs: Any) -> list[np.ndarray]:
     return list(obs.values()) if isinstance(obs, dict) else [obs]
+
+
+def judged(by: Literal["evaluation", "training"], mean_return: float, episodes: int) -> Judged:
+    return {"by": by, "return": mean_return, "episodes": episodes}
+
+
+def compare(config: Config, agent: Agent, best: Checkpoint | None, seconds: float) -> tuple[Judged | None, ...]:
+    """Evaluates an agent, and the best checkpoint so far unless evaluations have judged it already.
+
+    Args:
+        agent: the agent, whose weights are replaced.
+        best: the best checkpoint so far, if any.
+        seconds: maximum time. Ctrl-C ends it earlier.
+
+    Returns:
+        How both are judged now; None for an agent whose episodes took too long.
+    """
+    until, known = time.monotonic() + seconds, None if best is None else best.counters.get(JUDGED)
+    own = None
+    try:
+        with playing_pool(config, lives=True, num_envs=config.evaluate_episodes, seed=SEED) as pool:
+
+            def played() -> Judged | None:
+                found = play_episodes(agent, pool, 1, until=until)
+                return None if found is None else _by_evaluation(found)
+
+            own = played()
+            if own is not None and best is not None and (known is None or known["by"] == "training"):
+                agent.load(best.model)
+                known = played() or known
+    except KeyboardInterrupt:
+        pass
+    return own, known
+
+
+def _by_evaluation(played: Evaluation) -> Judged:
+    return judged("evaluation", played.mean_return, len(played.returns))
+
+
+def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:
+    """Returns in words which checkpoint ``which`` is: its agent steps, and how it was judged."""
+    path = checkpoint_path(run, which)
+    counters = _counters(path)
+    name = path.name if path.name == checkpoints.BEST else "newest" if which == checkpoints.BEST else which
+    words = f"{name} checkpoint, of step {counters['step']:,}"
+    known = counters.get(JUDGED)
+    if known is None:
+        return words
+    return f"{words}: mean return {known['return']:.1f} of {known['episodes']} {HOW[known['by']]}"
+
+
+def best_evaluation(run: RunFolder) -> float | None:
+    """Returns the mean return with which evaluations judged a run's best checkpoint; None if they did not."""
+    path = run.checkpoints / checkpoints.BEST
+    known = _counters(path).get(JUDGED) if path.is_dir() else None
+    return known["return"] if known is not None and known["by"] == "evaluation" else None
+
+
+def _counters(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads((path / checkpoints.COUNTERS).read_text())
+    except (OSError, ValueError) as error:
+        raise StateError(f"checkpoint {path} cannot be read: {error}") from error

@@ -28,7 +28,7 @@ from headrace.train.modules.layers import FullPrecision
 from headrace.train.modules.normed import NormedTrunk
 from headrace.train.modules.policy_module import PolicyModule
 from headrace.train.play.agent import Agent, PlayedPolicy
-from headrace.train.runs.writing import writing
+from headrace.train.runs.files import writing
 from headrace.version import __version__
 
 METADATA = "headrace"
@@ -162,7 +162,6 @@ def _examples(played: PlayedPolicy, inputs: tuple[Array, ...], rows: int) -> tup
 
 
 def _facts(agent: Agent, played: PlayedPolicy, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
-    listed = [{each: list(map(_as_dict, arrays))} for each, arrays in (("inputs", inputs), ("outputs", outputs))]
     return {
         "headrace": __version__,
         "task": agent.spec.task,
@@ -171,8 +170,8 @@ def _facts(agent: Agent, played: PlayedPolicy, inputs: tuple[Array, ...], output
         "policy": played.policy.name,
         "observation_space": str(played.agent_group.observation),
         "action_space": str(played.agent_group.action),
-        **listed[0],
-        **listed[1],
+        "inputs": list(map(_as_dict, inputs)),
+        "outputs": list(map(_as_dict, outputs)),
     }
 
 

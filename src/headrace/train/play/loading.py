@@ -25,9 +25,6 @@ from headrace.train.runs.folder import RunFolder
 def check_loads(config: Config, spec: TaskSpec, cases: Mapping[str, PolicyCase]) -> None:
     """Checks that the networks that ``load`` names exist, and fit this run's observations and actions.
 
-    Args:
-        cases: by the names of the run's policies; ``""`` for the policy of a single agent.
-
     Raises:
         OptionError: the run that ``load`` names has no checkpoint, has observations or actions of other sizes, or
             differs in ``normalise_observations``, ``normalise_values`` or, for a network that has one, ``activation``.
@@ -79,11 +76,7 @@ def _size(space: gym.Space) -> tuple[Any, ...]:
 
 
 def begin_with_network(policy: Policy) -> None:
-    """Loads the network, with its observation statistics, that a policy's setting ``load`` names, if any.
-
-    Raises:
-        OptionError: as for `check_loads`; or the network has another shape, or the run has no policy of this name.
-    """
+    """Loads the network that a policy's setting ``load`` names, if any; raises `OptionError` if it does not fit."""
     source = policy.config.load
     if source is None:
         return

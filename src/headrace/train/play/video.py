@@ -7,23 +7,28 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from headrace.pool.pool import Pool
+from headrace.pool.registry import build_task
 from headrace.train.collect.game_values import game_over
+from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
-from headrace.train.play.pictures import enlarged, plain
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.episodes import KeptEpisode, Kind, file_name, keep, kept
+from headrace.train.runs.files import is_newer, replacing
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import is_newer, replacing
 
 MOST_PICTURES = 30.0  # maximum number of frames per second
 MOST_STEPS = 1500  # maximum number of agent steps of a video
+SMALLEST_HEIGHT = 240  # smaller frames (Atari's are 210 x 160) are enlarged by a whole factor
+PIXELS = 240  # width and height for tasks with these options, as software rendering takes long for each pixel
+EFFECTS = "render_effects"
+SIDES = ("render_width", "render_height")
 
 
 def record(
@@ -42,9 +47,6 @@ def record(
         which: the ``"best"`` or the ``"newest"`` checkpoint.
         trust: as in `headrace.train.resume`.
         shown: called with the number of each recorded agent step.
-
-    Returns:
-        The video's path.
 
     Raises:
         ImportError: PyAV is not installed.
@@ -69,19 +71,7 @@ def film(
     shown: Callable[[int], None] = lambda steps: None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Plays one episode, and writes it as a video into the run's ``episodes/``; returns the video's path.
-
-    Args:
-        step: agent steps of the run when the agent's weights were learnt.
-        kind: the kind of the episode, as in `KeptEpisode`.
-        max_steps: maximum number of agent steps.
-        shown: called with the number of each recorded agent step.
-        enough: called at each step; the video ends once it returns True.
-
-    Raises:
-        ImportError: PyAV is not installed.
-        RenderError: the task has no rendering.
-    """
+    """Plays one episode, and writes it as a video into the run's ``episodes/``; returns the video's path."""
     path, fps = run.episodes / file_name(step), pool.spec.render_fps
     every = max(1, round(fps / MOST_PICTURES))
     played = _Played()
@@ -107,9 +97,6 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> No
     Args:
         frames: the frames, uint8[height, width, 3] each, of equal size.
         fps: frames per second.
-
-    Raises:
-        ImportError: PyAV is not installed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
@@ -165,3 +152,24 @@ def _frames(
         if played.over or played.steps % every == 0:
             yield pool.render()[0]
             shown(played.steps)
+
+
+def plain(config: Config) -> dict[str, Any]:
+    """Returns the option that turns off shadows and reflections, which take most of a CPU's time, unless it is set."""
+    options = build_task(config.task, **config.env_options).spec.options
+    return {} if EFFECTS not in options or EFFECTS in config.env_options else {EFFECTS: False}
+
+
+def small(config: Config) -> dict[str, Any]:
+    """Returns options of the run's task that make its pictures small and plain, without those that the run sets."""
+    chosen = plain(config)
+    if not config.env_options.keys() & {*SIDES, "width", "height"}:
+        options = build_task(config.task, **config.env_options).spec.options
+        chosen |= {side: PIXELS for side in SIDES if side in options}
+    return chosen
+
+
+def enlarged(frame: np.ndarray) -> np.ndarray:
+    """Returns a frame uint8[height, width, 3], enlarged by an integer factor to at least `SMALLEST_HEIGHT` pixels."""
+    factor = max(1, -(-SMALLEST_HEIGHT // frame.shape[0]))
+    return frame.repeat(factor, 0).repeat(factor, 1) if factor > 1 else frame

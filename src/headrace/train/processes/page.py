@@ -22,8 +22,8 @@ from typing import Any
 
 from headrace.errors import StorageError
 from headrace.train.runs import files
+from headrace.train.runs.files import replace
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.writing import replace
 
 HOST = "127.0.0.1"
 POLL = 0.5  # seconds between checks whether the server still runs

@@ -14,7 +14,9 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
 
 from headrace.errors import HeadraceError, ScriptError, WorkerError
 from headrace.limits import need_files
@@ -23,11 +25,9 @@ from headrace.pool.executors.processes.fork_server import server_context
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.pool.registry import parcel_of
 from headrace.pool.sources import is_importable_main
+from headrace.train.config.settings import Config
 
-if TYPE_CHECKING:
-    from headrace.train.config.settings import Config
-
-PRELOADED = "headrace.train.workers.replay_sampler"
+PRELOADED = "headrace.train.workers.samplers"
 UNGUARDED = 79  # exit status of a worker whose import of the user's script started the script's training again
 
 
@@ -120,3 +120,11 @@ def _can_travel(error: HeadraceError) -> bool:
     except Exception:
         return False
     return True
+
+
+def seed_of(config: Config, *path: int) -> int:
+    """Returns a seed in [0, 2³¹) from the run's seed and a path of numbers that identifies one start of one worker.
+
+    As starts are counted from 0 again when a run is resumed, ``path`` includes `Counters.begun` for a resumed worker.
+    """
+    return int(np.random.SeedSequence((config.seed, *path)).generate_state(1, np.uint32)[0] >> 1)

@@ -22,11 +22,7 @@ from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.pool.remarks import heard_by
-from headrace.train.processes.start import (
-    Report,
-    raise_unguarded,
-    worker_context,
-)
+from headrace.train.processes.start import Report, raise_unguarded, worker_context
 
 MOST_RAISED = 2  # consecutive starts of a worker that may end with an exception or by themselves, without progress
 MOST_KILLED = 20  # consecutive starts of a worker that may be killed without progress
@@ -74,7 +70,6 @@ class Supervisor:
     Args:
         tell: called once to tell the workers to stop; sets the flag that their loops read.
         patience: maximum wait until they have ended, in seconds.
-        script: whether the workers import this program's script.
     """
 
     def __init__(self, tell: Callable[[], None], patience: float = PATIENCE, script: bool = False):
@@ -91,17 +86,7 @@ class Supervisor:
         progress: Callable[[], int] = lambda: 0,
         pulse: Callable[[], int] | None = None,
     ) -> None:
-        """Starts ``target(*arguments, restarts)`` in its own process; ``restarts`` is the number of earlier starts.
-
-        Args:
-            name: the worker's name, for messages.
-            progress: returns a number that increases with the worker's work.
-            pulse: returns a number that changes as long as the worker runs, also while it waits; None if it has none.
-
-        Raises:
-            LimitError: the process has too many open files.
-            WorkerError: the system cannot start more processes.
-        """
+        """Starts ``target(*arguments, restarts)`` in its own process; ``restarts`` is the number of earlier starts."""
         worker = _Worker(name, target, arguments, progress, pulse)
         self._begin(worker)
         self._workers.append(worker)

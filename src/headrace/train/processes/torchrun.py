@@ -6,20 +6,19 @@ of each process and the number of processes. Any other launcher that sets the sa
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
-import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+
+import psutil
 
 from headrace.errors import OptionError
 from headrace.train.processes.start import take_cores
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """environment variables that every process of torchrun has; it also sets ``LOCAL_RANK`` and others"""
-SIOCGIFADDR = 0x8915  # asks the system for an interface's address (netdevice(7))
 LOOPBACK = "lo"
 
 
@@ -109,17 +108,16 @@ def refuse(what: str) -> None:
 
 def interface_to(address: str, port: int) -> str | None:
     """Returns the network interface with which this machine reaches an IPv4 address; None if it is unknown."""
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((address, port))  # a datagram socket sends nothing here
-        own = probe.getsockname()[0]
-        if own.startswith("127."):
-            return LOOPBACK
-        for _, name in socket.if_nameindex():
-            with suppress(OSError):  # the interface has no address
-                found = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                if socket.inet_ntoa(found[20:24]) == own:
-                    return name
-    return None
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, port))  # a datagram socket sends nothing here
+            own = probe.getsockname()[0]
+    except OSError:
+        return None
+    if own.startswith("127."):
+        return LOOPBACK
+    interfaces = psutil.net_if_addrs().items()
+    return next((name for name, known in interfaces if any(each.address == own for each in known)), None)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

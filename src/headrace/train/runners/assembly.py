@@ -1,29 +1,31 @@
-"""The parts of a run, from its settings and its checkpoint."""
+"""The parts of a run, from its settings and its checkpoint, and training in this process and its workers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import closing, nullcontext
+from pathlib import Path
 
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.collect.setup import find_device, make_policies
 from headrace.train.config.settings import Config
+from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.counters import Counters
 from headrace.train.runners.callbacks import Callback
-from headrace.train.runners.checks import check_workers
 from headrace.train.runners.parts import Learner, Source
 from headrace.train.runners.pool_source import PoolSource
 from headrace.train.runners.process_group import ProcessGroup
-from headrace.train.runners.replay_learner import ReplayLearner
-from headrace.train.runners.rollout_learner import RolloutLearner
+from headrace.train.runners.result import Result
 from headrace.train.runners.trainer import Trainer
 from headrace.train.runners.turn_learners import PolicyLearner, StepReplayLearner
+from headrace.train.runners.worker_learners import ReplayLearner, RolloutLearner
 from headrace.train.runners.worker_source import WorkerSource
+from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
-from headrace.train.workers.actor_learner import extras_of
-from headrace.train.workers.policy_copy import PolicyCopy
 
 
 def make_trainer(
@@ -39,9 +41,6 @@ def make_trainer(
         resume: the checkpoint to continue from, as `ProcessGroup.scatter` returns it; None for a new run.
         group: the processes that train together; by default this one alone.
         callbacks: the user's callbacks.
-
-    Raises:
-        OptionError: the task or a setting does not allow workers, or a policy cannot be made with its settings.
     """
     group = group or ProcessGroup()
     config = group.share_of(config)
@@ -62,7 +61,7 @@ def _in_turn(config: Config, run: RunFolder, resume: Checkpoint | None, group: P
     group.join(source.collector.experiences)
     source.collector.start()
     if source.replay is None:
-        return source, PolicyLearner(config, source.policies, source.generator, source.device)
+        return source, PolicyLearner(source.policies, source.generator, source.device)
     (policy,) = source.policies
     assert isinstance(policy, OffPolicy)
     return source, StepReplayLearner(config, policy, source.replay, lambda: source.taken, run, group)
@@ -70,19 +69,57 @@ def _in_turn(config: Config, run: RunFolder, resume: Checkpoint | None, group: P
 
 def _with_workers(config: Config, run: RunFolder, resume: Checkpoint | None) -> tuple[Source, Learner]:
     """Returns the parts of a run whose samplers, learner and evaluator work at the same time."""
-    check_workers(config)
     policy, counters = make_policies(config, None, find_device(config.learns_on))[0], Counters(config.samplers)
     exchange = None
     if isinstance(policy, OffPolicy):
-        weights = PolicyCopy(policy).buffer(extras_of(policy))
-        learner = ReplayLearner(config, policy, counters, weights, run)
-        exchange = learner.exchange if learner.config.apart else None
+        learner = ReplayLearner(config, policy, counters, run)
+        exchange = learner.exchange if learner.apart else None
     else:
         assert isinstance(policy, OnPolicy)
-        weights = PolicyCopy(policy).buffer()
-        learner = RolloutLearner(config, policy, weights)
-    source = WorkerSource(config, run, policy, learner.memory, weights, counters, exchange)
+        learner = RolloutLearner(config, policy)
+    source = WorkerSource(config, run, policy, learner.memory, learner.weights, counters, exchange)
     if resume is None:
         begin_with_network(policy)
         learner.publish()
     return source, learner
+
+
+def train_in_process(
+    config: Config,
+    run: RunFolder,
+    saved: Path | None,
+    quiet: bool,
+    group: ProcessGroup | None = None,
+    callbacks: Sequence[Callback] = (),
+    trust: bool = False,
+) -> Result:
+    """Trains in this process and its workers.
+
+    Args:
+        saved: the checkpoint to continue from; None for a new run.
+        group: the processes that train together; by default only this one.
+        trust: load the checkpoint's pickles, if it has some, whoever wrote them.
+    """
+    group = group or ProcessGroup()
+    point = group.scatter(checkpoints.load(saved, trust) if saved is not None and group.leads else None, config)
+    with closing(make_trainer(config, run, point, group, callbacks)) as trainer:
+        dashboard = Dashboard(quiet=quiet)
+        remarks = [policy.caveat for policy in trainer.policies if policy.caveat is not None]
+        if config.samplers <= 0:
+            rollout = config.num_envs * config.num_steps * group.size
+            remarks[:0] = _on_whole_rollouts(config.total_steps, trainer.step, rollout)
+        for words in remarks:
+            dashboard.say(words)
+        notes = group.leads and not group.watched
+        with run.events.failure_noted(lambda: (trainer.step, trainer.seconds)) if notes else nullcontext():
+            reason = trainer.train(dashboard)
+        group.barrier()  # no process leaves while another is still sending
+        return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
+
+
+def _on_whole_rollouts(total: int, step: int, rollout: int) -> list[str]:
+    """Returns in words where a run ends that collects ``rollout`` steps at a time, if clearly after ``total``."""
+    end = step + math.ceil((total - step) / rollout) * rollout
+    if end <= 1.01 * total:
+        return []
+    return [f"ends after {end:,} steps, not {total:,}: it collects {rollout:,} at a time"]

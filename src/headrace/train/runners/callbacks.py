@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from headrace.errors import HeadraceError, OptionError
 from headrace.train.config.settings import Config
@@ -26,7 +26,7 @@ class Training:
     Properties are the present values. All methods must be called in the thread in which callbacks are called.
     """
 
-    def __init__(self, trainer: _Trainer, callbacks: Callbacks):
+    def __init__(self, trainer: Any, callbacks: Callbacks):
         self._trainer, self._callbacks = trainer, callbacks
 
     @property
@@ -150,37 +150,15 @@ CallbackLike = Callback | Callable[[Training, Mapping[str, Any]], None]
 """a callback, or a function for `Callback.on_log`"""
 
 
-class _Trainer(Protocol):
-    """The part of a `headrace.train.runners.trainer.Trainer` that callbacks use."""
-
-    config: Config
-    run: Any
-    policies: Sequence[Any]
-    source: Any
-    saver: Any
-
-    @property
-    def step(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def tracker(self) -> Any: ...
-    def set_rates(self, values: Mapping[str, float]) -> None: ...
-
-
 class Callbacks:
     """The callbacks of one run.
-
-    Args:
-        given: the user's callbacks.
-        trainer: the run.
 
     Attributes:
         own: metrics of callbacks for the next line of metrics.
         stopped: whether a callback has called `Training.stop`.
     """
 
-    def __init__(self, given: Sequence[Callback], trainer: _Trainer):
+    def __init__(self, given: Sequence[Callback], trainer: Any):
         self._each, self._trainer = given, trainer
         self._training = Training(trainer, self)
         self._written: deque[Path] = deque()

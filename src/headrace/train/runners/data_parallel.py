@@ -24,16 +24,11 @@ from headrace.limits import cause_of_death
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.seeds import seed_globals
+from headrace.train.collect.setup import find_device
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.processes.start import (
-    Report,
-    needs_script,
-    raise_unguarded,
-    take_cores,
-    worker_context,
-)
-from headrace.train.runners.in_process import train_in_process
+from headrace.train.processes.start import Report, needs_script, raise_unguarded, take_cores, worker_context
+from headrace.train.runners.assembly import train_in_process
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
@@ -60,10 +55,6 @@ class _Worker:
 def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: bool, trust: bool = False) -> Result:
     """Trains with one process on each of ``config.devices``; returns the result of the first one.
 
-    Args:
-        saved: the checkpoint to continue from; None for a new run.
-        trust: as for `train_in_process`.
-
     Raises:
         HeadraceError: a process raised this error; subclasses are raised again unchanged.
         WorkerError: a process raised another exception, or died.
@@ -78,10 +69,8 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
             with starting(needs_script(config)):
                 for rank, device in enumerate(config.devices):
                     pipe, theirs = context.Pipe(duplex=False)
-                    place = (rank, size, store.port, stop, theirs)
-                    process = context.Process(
-                        target=_work, args=(place, config, run_dir, saved, quiet, trust), name=f"headrace-{rank}"
-                    )
+                    arguments = (rank, size, store.port, stop), theirs, config, run_dir, saved, quiet, trust
+                    process = context.Process(target=_work, args=arguments, name=f"headrace-{rank}")
                     workers.append(_Worker(rank, device, process, pipe))
                     process.start()
                     theirs.close()
@@ -121,9 +110,7 @@ def _reached(run: RunFolder) -> tuple[int, float]:
 
 def _listen(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
     """Receives reports for up to `POLL` seconds; returns the processes that ended without a report."""
-    ended = [
-        worker for worker in workers if not worker.process.is_alive()
-    ]  # their reports, if any, can be received by now
+    ended = [each for each in workers if not each.process.is_alive()]  # their reports, if any, can be received by now
     silent = {worker.pipe: worker for worker in workers if worker.rank not in reports}
     for pipe in connection.wait(list(silent), POLL):
         try:
@@ -148,12 +135,11 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
 # -- the processes that train --------------------------------------------------------------------
 
 
-def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, *how: Any) -> None:
+def _work(place: tuple[int, int, int, Any], pipe: Any, *arguments: Any) -> None:
     """Trains, and reports the result or the error; the main function of each process."""
-    rank, size, port, stop, pipe = place
     heed_parent()
     try:
-        report = Report(_train(rank, size, port, stop, config, run_dir, *how))
+        report = Report(_train(place, *arguments))
     except BaseException as error:
         report = Report.of(error)
     pipe.send(report)
@@ -164,18 +150,9 @@ def _work(place: tuple[int, int, int, Any, Any], config: Config, run_dir: Path, 
 
 @spaces_read_once()
 def _train(
-    rank: int,
-    size: int,
-    port: int,
-    stop: Any,
-    config: Config,
-    run_dir: Path,
-    saved: Path | None,
-    quiet: bool,
-    trust: bool,
+    place: tuple[int, int, int, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool, trust: bool
 ) -> Result:
-    from headrace.train.collect.setup import find_device
-
+    rank, size, port, stop = place
     take_cores(rank, size)
     seed_globals(config.seed + rank * config.num_envs)
     device = find_device(config.devices[rank])
@@ -194,9 +171,5 @@ def _store(port: int = 0) -> Any:
     # without a listener of its own, TCPStore would accept connections from the whole network
     listener = socket.create_server((HERE, 0))
     return dist.TCPStore(  # type: ignore[reportPrivateImportUsage]
-        HERE,
-        listener.getsockname()[1],
-        is_master=True,
-        wait_for_workers=False,
-        master_listen_fd=listener.detach(),
+        HERE, listener.getsockname()[1], is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
     )

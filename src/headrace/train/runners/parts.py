@@ -2,8 +2,8 @@
 
 A `Source` is a pool in this process (`headrace.train.runners.pool_source`) or workers
 (`headrace.train.runners.worker_source`). A `Learner` learns from each rollout of that pool or from a replay of its
-steps (`headrace.train.runners.turn_learners`); with workers, from their rollouts
-(`headrace.train.runners.rollout_learner`) or from the replay that they fill (`headrace.train.runners.replay_learner`).
+steps (`headrace.train.runners.turn_learners`); with workers, from their rollouts or from the replay that they fill
+(`headrace.train.runners.worker_learners`).
 
 Methods without a body in these protocols do nothing unless a class has its own.
 """
@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
-from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
-from headrace.train.play.judging import Judged
+from headrace.train.play.evaluate import Judged
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import Kind
 
@@ -146,9 +145,9 @@ class Learner(Protocol):
             step: agent steps of the run before the rollout.
         """
 
-    def finished(self, step: int) -> bool:
-        """Returns whether all steps of the run, of which ``step`` were taken, and all updates from them are done."""
-        ...
+    def is_behind(self) -> bool:
+        """Returns whether updates are still to come though all steps of the run are taken."""
+        return False
 
     def prepare(self) -> None:
         """Prepares a checkpoint, in every process: writes the files that its counters refer to."""
@@ -161,9 +160,6 @@ class Learner(Protocol):
 
     def report(self) -> None:
         """Stores the statistics of the updates since the last call in the policies."""
-
-    def set_rates(self, config: Config) -> None:
-        """Takes other schedules of settings; raises `OptionError` where they cannot change."""
 
     def figures(self) -> Figures:
         """Returns the present numbers of this part."""

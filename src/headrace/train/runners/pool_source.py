@@ -30,7 +30,7 @@ from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.logging.timer import Timer
 from headrace.train.modules.graphs import Graph
-from headrace.train.play.judging import judged
+from headrace.train.play.evaluate import judged
 from headrace.train.runners.parts import Figures, News, Scored, Source, model_of
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
@@ -46,7 +46,6 @@ class PoolSource(Source):
     """A pool, and the collector of rollouts from it.
 
     Args:
-        step: agent steps of the run so far.
         group: the processes that train together, each with environments of its own.
 
     Attributes:

@@ -7,22 +7,30 @@ backward pass, which policies of a few layers do not have. Statistics of observa
 after every rollout. All processes therefore hold the same network at any time, and make the same decisions. Only the
 first one shows the progress and writes the run folder, except for replays of steps, of which each process writes its
 own (`headrace.train.runners.turn_learners`).
+
+A checkpoint holds the first process's state as that of a run with one process, and those of the others under prefixed
+names. The same number of processes continues exactly. Of any other number, each begins with the networks, and with the
+replay of one of those that wrote the checkpoint, in new episodes; the last episodes of all count for the first.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from headrace.train.config.settings import Config
+from headrace.train.logging import episode_tracker
+from headrace.train.processes.collectives import Collectives
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.runners.process_states import join_states, states_for
+from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -30,8 +38,10 @@ if TYPE_CHECKING:
     from headrace.train.collect.rollout_buffer import Experience
     from headrace.train.logging.episode_tracker import EpisodeTracker
 
+State = dict[str, Tensor]
 
-class ProcessGroup:
+
+class ProcessGroup(Collectives):
     """The processes that train together; by default this one alone.
 
     Args:
@@ -65,9 +75,7 @@ class ProcessGroup:
         if config.device.startswith("cuda"):
             torch.cuda.set_device(config.device)  # what NCCL communicates from
         return dataclasses.replace(
-            config,
-            seed=config.seed + self.rank * config.num_envs,
-            stop_episodes=-(-config.stop_episodes // self.size),
+            config, seed=config.seed + self.rank * config.num_envs, stop_episodes=-(-config.stop_episodes // self.size)
         )
 
     def join(self, experiences: Iterable[Experience]) -> None:
@@ -89,12 +97,6 @@ class ProcessGroup:
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
-        """Replaces a flat vector by its weighted mean over all processes, in place.
-
-        Args:
-            values: float32[P], the mean over this process's samples.
-            rows: the number of these samples, its weight.
-        """
         count = rows.to(values).view(1) if isinstance(rows, Tensor) else values.new_full((1,), float(rows))
         total = torch.cat([values * count, count])
         dist.all_reduce(total)
@@ -108,18 +110,15 @@ class ProcessGroup:
         return int(numbers)
 
     def all_reduce(self, values: Tensor) -> None:
-        """Replaces values, of any shape, by their sum over all processes, the same in each, bit for bit."""
         dist.all_reduce(values)
 
     @torch.inference_mode()
     def broadcast(self, values: Tensor) -> None:
-        """Replaces values, of any shape, by the first process's."""
         whole = values.contiguous()
         dist.broadcast(whole, 0)
         values.copy_(whole)
 
     def all_gather(self, values: Tensor) -> Tensor:
-        """Returns a vector [n] of each process, as [processes, n]."""
         every = [torch.empty_like(values) for _ in range(self.size)]
         dist.all_gather(every, values)
         return torch.stack(every)
@@ -183,18 +182,12 @@ class ProcessGroup:
         if self.size == 1:
             return point
         states = self.gather_objects({} if self.leads else _parcel(point.state))
-        if not self.leads:
-            return None
-        return dataclasses.replace(point, state=join_states([point.state, *states[1:]]))
+        for rank, state in enumerate(states[1:], 1):
+            point.state.update(checkpoints.prefixed(_process(rank), state))
+        return point if self.leads else None
 
     def scatter(self, point: Checkpoint | None, config: Config) -> Checkpoint | None:
-        """Returns in each process the checkpoint that the first one has read, with this process's own state.
-
-        Where another number of processes wrote it, see `headrace.train.runners.process_states`.
-
-        Args:
-            point: the checkpoint; None if there is none, and in the other processes.
-        """
+        """Returns in each process the checkpoint that the first one has read, with this process's own state."""
         states = None if point is None else states_for(point, self.size, config)
         if self.size == 1:
             return None if point is None or states is None else dataclasses.replace(point, state=states[0])
@@ -215,6 +208,49 @@ def _gathers(policy: Policy) -> bool:
 def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Returns copies of tensors for pickling, as a view is pickled with all of its storage."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in state.items()}
+
+
+def states_for(point: Checkpoint, size: int, config: Config) -> list[State]:
+    """Returns the states with which ``size`` processes go on from a checkpoint of any number of processes."""
+    states = split_states(point.state)
+    if len(states) == size:
+        return states
+    shares = [
+        {name: tensor for name, tensor in states[rank % len(states)].items() if not name.startswith("environment")}
+        for rank in range(size)
+    ]
+    for last in [name for name in states[0] if name.startswith("episodes") and name.endswith(".measured")]:
+        prefix = last.removesuffix(".measured")
+        old = [checkpoints.group(prefix, state) for state in states]
+        whole = episode_tracker.pooled(old, math.ceil(config.stop_episodes / size))
+        for rank, state in enumerate(shares):
+            own = whole if rank == 0 else {name: torch.zeros_like(tensor) for name, tensor in whole.items()}
+            state.update(checkpoints.prefixed(prefix, own))
+    for rank, state in enumerate(shares):
+        for number, name in enumerate(name for name in states[0] if name.rpartition(".")[2] == "generator"):
+            entropy = (config.seed + rank * config.num_envs, point.counters["step"], number)
+            seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+            kind = "cpu" if config.host_random else config.device.partition(":")[0]
+            state[name] = torch.Generator(kind).manual_seed(seed).get_state()
+    return shares
+
+
+def split_states(state: Mapping[str, Tensor]) -> list[State]:
+    """Returns the states of all processes, by rank, of which a checkpoint holds one."""
+    first = {name: tensor for name, tensor in state.items() if not _is_of_another(name)}
+    ranks = {int(name.partition(".")[0].removeprefix(_process(""))) for name in state.keys() - first.keys()}
+    return [first, *(checkpoints.group(_process(rank), state) for rank in sorted(ranks))]
+
+
+def _process(rank: int | str) -> str:
+    """Returns the prefix of a process's state in a checkpoint; that of the first process has none."""
+    return f"process{rank}"
+
+
+def _is_of_another(name: str) -> bool:
+    """Returns whether a tensor belongs to another process than the first."""
+    head, dot, _ = name.partition(".")
+    return bool(dot) and head.removeprefix(_process("")).isdigit()
 
 
 class _Predicate:

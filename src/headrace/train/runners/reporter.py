@@ -13,23 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.policy import Policy
 from headrace.train.config.recipes import another, is_proven
 from headrace.train.config.settings import Config
-from headrace.train.logging.episode_tracker import EpisodeTracker
+from headrace.train.logging.dashboard import Progress
 from headrace.train.logging.finite import check_statistics
 from headrace.train.logging.first_minute import FirstMinute
 from headrace.train.logging.hardware import HardwareUse
-from headrace.train.logging.loggers import make_loggers
+from headrace.train.logging.loggers import MetricsWriter, make_loggers
 from headrace.train.logging.memory_use import in_use
-from headrace.train.logging.metrics import MetricsWriter
-from headrace.train.logging.progress import PolicyProgress, Progress
 from headrace.train.modules.network import uses_images
 from headrace.train.processes.page import address_of
 from headrace.train.runners.parts import Figures, Learner, Source, model_of
 from headrace.train.runners.process_group import ProcessGroup
-from headrace.train.runners.result import Reason
-from headrace.train.runners.state import RunState
+from headrace.train.runners.result import Reason, RunState
 from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights
@@ -131,36 +127,41 @@ class Reporter:
             return steps >= min(config.log_steps, config.total_steps / LEAST_LINES)
         return steps >= config.log_steps or (steps > 0 and state.seconds - state.logged_at >= LOG_SECONDS)
 
-    def line(self) -> dict[str, Any]:
-        """Returns a line of metrics; all processes must call this.
+    def next_line(self) -> dict[str, Any]:
+        """Returns the line of metrics that is due; all processes must call this.
 
         Raises:
             NotFiniteError: a loss or a mean return is not finite.
         """
-        state, policy, tracker = self.state, self.source.policies[0], self.source.trackers[0]
         self.check()
         own = self.group.gather_objects(self._own()) if self.group.size > 1 else []
-        ranks = {"ranks": {str(rank): told for rank, told in enumerate(own)}} if own else {}
-        state.logged, state.logged_at = state.step, state.seconds
-        self._judge_first_minute(policy, tracker)
-        figures = self.figures()
+        self.state.logged, self.state.logged_at = self.state.step, self.state.seconds
+        self._judge_first_minute()
+        line = self.line()
+        if own:
+            line["time"]["ranks"] = {str(rank): told for rank, told in enumerate(own)}
+        return line
+
+    def line(self) -> dict[str, Any]:
+        """Returns the present numbers as in a line of metrics."""
+        tracker, figures = self.source.trackers[0], self.figures()
         return {
-            "step": state.step,
+            "step": self.state.step,
             **figures.counts,
             "episodes": tracker.episodes,
             "return": tracker.mean_return(),
             "length": tracker.mean_length(),
-            "loss": policy.reported(state.step),
+            "loss": self.source.policies[0].reported(self.state.step),
             **figures.details,
-            "time": self._time(figures) | ranks,
+            "time": self._time(figures),
         }
 
-    def _judge_first_minute(self, policy: Policy, tracker: EpisodeTracker) -> None:
+    def _judge_first_minute(self) -> None:
         """Says once of a new run that its returns have not improved at first, and what else to try."""
         if self._first_minute is None or self.state.resumed:
             return
-        if words := self._first_minute.look(tracker, self.state.seconds):
-            config, group = self.config, policy.agent_group
+        if words := self._first_minute.look(self.source.trackers[0], self.state.seconds):
+            config, group = self.config, self.source.policies[0].agent_group
             other = another(config.algo, group.action, uses_images(config.network, group.observation))
             words = f"{words}; try --algo {other}, or headrace sweep {config.task}, which searches for settings"
             self.note("warning", words)
@@ -204,23 +205,8 @@ class Reporter:
     # -- dashboard and page ----------------------------------------------------------------------
 
     def progress(self) -> Progress:
-        state, figures = self.state, self.figures()
-        return Progress(
-            config=self.config,
-            folder=self.run.path,
-            metrics_file=self.run.metrics_file,
-            step=state.step,
-            seconds=state.seconds,
-            episodes=self.source.trackers[0].episodes,
-            policies=tuple(map(_progress_of, self.source.policies, self.source.trackers)),
-            evaluation=self.source.evaluation,
-            split=figures.split,
-            speeds=figures.speeds,
-            memory=in_use(self.device),
-            hardware=self._hardware.read(),
-            address=self._address,
-            remarks=tuple(self.remarks),
-        )
+        """Returns what the dashboard shows."""
+        return Progress(self.config, self.run, self.line(), self._address, tuple(self.remarks))
 
     def write_live_weights(self) -> None:
         """Writes the newest networks while a page shows the run."""
@@ -236,8 +222,3 @@ class Reporter:
         if self.writer is not None:
             self.writer.close()
             self._live.close()
-
-
-def _progress_of(policy: Policy, tracker: EpisodeTracker) -> PolicyProgress:
-    types = tracker.by_type()
-    return PolicyProgress(policy.name, tracker.mean_return(), tracker.mean_length(), types, policy.last_losses())

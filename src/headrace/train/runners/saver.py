@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +17,10 @@ from headrace.pool.registry import build_task
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import all_finite
 from headrace.train.play.agent import Agent
-from headrace.train.play.judging import JUDGED, Judged, best_evaluation, compare, judged
-from headrace.train.processes.background import Writing
+from headrace.train.play.evaluate import JUDGED, Judged, best_evaluation, compare, judged
 from headrace.train.runners.parts import Learner, Source
 from headrace.train.runners.reporter import Reporter
-from headrace.train.runners.state import RunState
+from headrace.train.runners.result import RunState
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import one_line
@@ -30,6 +30,59 @@ LAST_EVALUATION = 60.0
 """maximum time for the evaluation of the last weights, in seconds"""
 INTERRUPTED = 20.0  # the same after Ctrl-C or TERM, which launchers let a kill follow
 EVALUATED = 0.1  # maximum of that time, beside a second, as a part of the training's
+
+
+class Writing:
+    """Jobs that a background thread runs in order, so that training does not wait for the disk.
+
+    Their data are copied before, or may be read while they are written to, as those of a replay. Errors are raised in
+    the thread that calls `check` or `wait`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Callable[[], object]] = {}
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def busy(self) -> bool:
+        with self._lock:
+            return self._thread is not None
+
+    def start(self, name: str, job: Callable[[], object]) -> None:
+        """Runs ``job`` after all earlier jobs; it replaces a job of the same name that has not begun."""
+        with self._lock:
+            self._jobs[name] = job
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="headrace-writing")
+                self._thread.start()
+
+    def check(self) -> None:
+        """Raises the exception of a job, once; the jobs after it have not been run."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def wait(self) -> None:
+        """Waits until all jobs are done; then calls `check`."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+        self.check()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    self._thread = None
+                    return
+                job = self._jobs.pop(next(iter(self._jobs)))
+            try:
+                job()
+            except BaseException as error:
+                with self._lock:
+                    self._error, self._jobs = error, {}
 
 
 class Saver:
@@ -161,29 +214,33 @@ class Saver:
             self._best = None
             self._save_point(checkpoints.BEST, best)
 
-    def judge(self, interrupted: bool) -> None:
-        """Evaluates the last weights, for a limited time, and keeps them as the best checkpoint if they are it."""
+    def judge(self, interrupted: bool, evaluate: bool) -> None:
+        """Keeps the last weights as the best checkpoint if they are it, by their evaluation if ``evaluate``.
+
+        An evaluation ends after a limited time.
+        """
         if not self.group.leads or not self.state.step:
             return
         path = self.run.checkpoints / checkpoints.BEST
         best = checkpoints.load(path) if path.is_dir() else None
-        last, known = self._evaluated(best, interrupted)
+        last, known = self._evaluated(best, interrupted, evaluate)
         if last is not None and (best is None or known is None or last["return"] >= known["return"]):
             counters = self._counters() | {"best_return": last["return"], JUDGED: last}
             self._save_point(checkpoints.BEST, Checkpoint(self.reporter.model(), {}, {}, counters))
         elif best is not None and known != best.counters.get(JUDGED):
             self._save_point(checkpoints.BEST, dataclasses.replace(best, counters=best.counters | {JUDGED: known}))
 
-    def _evaluated(self, best: Checkpoint | None, interrupted: bool) -> tuple[Judged | None, Judged | None]:
-        """Returns what is known of the last weights and of the best checkpoint, evaluated if the settings ask for it.
+    def _evaluated(
+        self, best: Checkpoint | None, interrupted: bool, evaluate: bool
+    ) -> tuple[Judged | None, Judged | None]:
+        """Returns what is known of the last weights and of the best checkpoint.
 
         Without an evaluation it is the mean return of training, and what the checkpoint says.
         """
         known = None if best is None else best.counters.get(JUDGED)
         most = INTERRUPTED if interrupted else LAST_EVALUATION
         seconds = math.inf if self.config.deterministic else min(most, 1.0 + EVALUATED * self.state.seconds)
-        # the evaluator of a run with workers has been asked to at its end
-        if self.config.evaluate_episodes and not (self._meanwhile and self.learner.finished(self.state.step)):
+        if evaluate:
             try:
                 last, known = compare(self.config, self.agent(), best, seconds)
                 if last is not None:

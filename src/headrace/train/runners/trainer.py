@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from headrace.errors import EnvironmentFailure
+from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.remarks import heard_by
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
@@ -31,9 +31,8 @@ from headrace.train.runners.callbacks import Callback, Callbacks
 from headrace.train.runners.parts import Learner, Source
 from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.reporter import Reporter
-from headrace.train.runners.result import Reason
+from headrace.train.runners.result import Reason, RunState
 from headrace.train.runners.saver import LAST_EVALUATION, Saver
-from headrace.train.runners.state import RunState
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
@@ -113,7 +112,9 @@ class Trainer:
             dashboard.update(self.reporter.progress, force=True)
             saver.save()
             state.trained, state.since = state.seconds, None
-            saver.judge(bool(interrupt))
+            # the evaluator of a run with workers has judged the last weights at its end
+            evaluate = self.config.evaluate_episodes > 0 and not (self.config.samplers > 0 and self.finished())
+            saver.judge(bool(interrupt), evaluate)
             if state.step > state.logged:
                 self.log()  # after the checkpoint, so a resumed run overwrites this line
         reason = self._note_end()
@@ -163,7 +164,7 @@ class Trainer:
     def log(self) -> None:
         """Writes a line of metrics; raises `NotFiniteError` if a loss or a mean return in it is not finite."""
         self.learner.report()
-        line = self.reporter.line()
+        line = self.reporter.next_line()
         self.saver.note_best()
         if self.reporter.writer is not None:
             self.callbacks.log(line)
@@ -186,7 +187,7 @@ class Trainer:
 
     def finished(self) -> bool:
         """Returns whether all steps, and all updates from them, are done."""
-        return self.learner.finished(self.state.step)
+        return self.step >= self.config.total_steps and not self.learner.is_behind()
 
     def solved(self) -> bool:
         """Returns whether the mean return of the last episodes has reached ``stop_at_return``."""
@@ -234,10 +235,14 @@ class Trainer:
         return self.source.trackers[0]
 
     def set_rates(self, values: Mapping[str, float]) -> None:
-        """Sets settings that may have a schedule to these values, from the next update on; see `Training.set`."""
+        """Sets settings that may have a schedule to these values; raises `OptionError` as `Training.set`."""
         points = {name: [(0, float(value))] for name, value in values.items()}
         config = dataclasses.replace(self.config, schedules=self.config.schedules | points)
-        self.learner.set_rates(config)
+        if getattr(config, "apart", False):
+            raise OptionError(
+                f"{min(values)} cannot change while the actor learns in a process of its own: train with "
+                "actor_device=''"
+            )
         self.config = config
         for policy in self.policies:
             policy.reschedule(points)

@@ -82,8 +82,8 @@ class PolicyLearner(Learner):
         iteration: number of rollouts learnt from so far.
     """
 
-    def __init__(self, config: Config, policies: Sequence[Policy], generator: torch.Generator, device: torch.device):
-        self.config, self.generator, self.iteration = config, generator, 0
+    def __init__(self, policies: Sequence[Policy], generator: torch.Generator, device: torch.device):
+        self.generator, self.iteration = generator, 0
         self.learners: list[Any] = [
             RingLearner(policy, generator) if isinstance(policy, OffPolicy) and not policy.config.frozen else policy
             for policy in policies
@@ -97,9 +97,6 @@ class PolicyLearner(Learner):
                 learner.learn(samples, step, self.generator)
         self.iteration += 1
         self._timer.lap("learning")
-
-    def finished(self, step: int) -> bool:
-        return step >= self.config.total_steps
 
     def figures(self) -> Figures:
         """As `Learner.figures`; seconds of updates are on a GPU those of the device."""
@@ -156,9 +153,6 @@ class StepReplayLearner(Learner):
             self.updater.learn(before / size, self.collected / size, step)
         self.updater.explore(step + taken, self.collected / size)
         self._timer.lap("learning")
-
-    def finished(self, step: int) -> bool:
-        return step >= self.config.total_steps
 
     def figures(self) -> Figures:
         return Figures({"iteration": self.iteration}, self._timer.seconds())

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
 from headrace.train.cluster import driver
-from headrace.train.cluster.cluster import Cluster
+from headrace.train.cluster.driver import Cluster
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
-from headrace.train.logging.throughput import Throughput
-from headrace.train.play.judging import judged
+from headrace.train.logging.timer import Throughput
+from headrace.train.play.evaluate import judged
 from headrace.train.processes.counters import PARTS, Counters
 from headrace.train.processes.start import needs_script
 from headrace.train.processes.supervisor import PATIENCE, RESTARTED, Supervisor
@@ -33,7 +33,7 @@ from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.rollout_slots import Rollouts
 from headrace.train.storage.step_replay import StepReplay
-from headrace.train.workers import actor_learner, evaluator, replay_sampler, rollout_sampler
+from headrace.train.workers import actor_learner, evaluator, samplers
 from headrace.train.workers.actor_learner import Exchange
 from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
@@ -112,11 +112,10 @@ class WorkerSource(Source):
     def _start_here(self) -> None:
         """Starts the samplers and the evaluator in processes of this machine."""
         config, counters, start = self.config, self.counters, self.supervisor.start
-        sampler = replay_sampler if isinstance(self.memory, StepReplay) else rollout_sampler
         for number in range(config.samplers):
             start(
                 f"sampler {number}" if config.samplers > 1 else "sampler",
-                sampler.work,
+                samplers.work,
                 *(config, number, self.memory, self.weights, counters),
                 progress=lambda n=number: int(counters.steps[n]),
                 pulse=lambda n=number: int(counters.steps[n] + counters.rests[n]),
@@ -207,10 +206,5 @@ class WorkerSource(Source):
 
     def close(self) -> None:
         self.end_workers()
-        for shared in (
-            self.weights,
-            self.evaluations,
-            self.counters,
-            *([self.cluster] if self.cluster else []),
-        ):
+        for shared in (self.weights, self.evaluations, self.counters, *([self.cluster] if self.cluster else [])):
             shared.close()

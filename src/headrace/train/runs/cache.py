@@ -15,7 +15,7 @@ import torch
 
 from headrace.machine import cpu_model, usable_cores
 from headrace.pool.cache import cache_folder
-from headrace.train.runs.writing import replacing
+from headrace.train.runs.files import replacing
 
 Key = dict[str, Any]
 T = TypeVar("T")

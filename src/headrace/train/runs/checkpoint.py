@@ -11,18 +11,26 @@ The files are:
   statistics of the last update, the replay of transitions; of several processes, those of each
 - ``state.json``: counters
 - ``SHA256SUMS``: checksums of these files, in the format of ``sha256sum --check``
-- ``SEAL``: shows that this user wrote the checksums (`headrace.train.runs.seal`)
+- ``SEAL``: shows that this user wrote the checksums on this machine
+
+A checkpoint holds the states of Python environments as pickles, and loading a pickle may run any code. A checksum shows
+damage only, as whoever sends a folder can compute it as well. A seal is an HMAC-SHA256 with a random key that only this
+user can read, in the user's cache.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import itertools
 import json
 import math
 import os
+import secrets
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +43,10 @@ from torch import Tensor
 
 from headrace.errors import StateError
 from headrace.machine import readable
+from headrace.pool.cache import cache_folder
 from headrace.pool.state import BLOCK
 from headrace.train.runs import files
-from headrace.train.runs.seal import is_sealed, sealed
-from headrace.train.runs.writing import flush, writing
+from headrace.train.runs.files import flush, writing
 
 FORMAT = 2
 BEFORE_SUMS = 1  # a format without checksums, which is still read
@@ -46,6 +54,7 @@ BEST = "best"
 GROUPS = ("model", "optimizer", "state")
 COUNTERS = "state.json"
 SUMS, SEAL = "SHA256SUMS", "SEAL"
+KEY, SIZE = Path("seal", "key"), 32  # of seals
 
 
 @dataclass(frozen=True)
@@ -251,3 +260,34 @@ def group(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns the tensors whose names start with ``prefix.``, without it; the inverse of `prefixed`."""
     start = prefix + "."
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+
+
+# -- seals ---------------------------------------------------------------------------------------
+
+
+def sealed(content: bytes) -> str | None:
+    """Returns the seal of ``content``; None where no key can be kept, as in a home that cannot be written."""
+    key = _key(cache_folder() / KEY)
+    return None if key is None else hmac.digest(key, content, hashlib.sha256).hex()
+
+
+def is_sealed(content: bytes, seal: bytes) -> bool:
+    """Returns whether this user sealed ``content`` with this seal."""
+    own = sealed(content)
+    return own is not None and hmac.compare_digest(own.encode(), seal)
+
+
+def _key(file: Path) -> bytes | None:
+    """Returns this user's key, which the first call makes; of several processes that make one, the first wins."""
+    with suppress(OSError):
+        if not file.exists():
+            file.parent.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=file.parent.parent, ignore_cleanup_errors=True) as made:
+                own = Path(made, file.name)
+                own.touch(0o600)  # in a folder that only this user can open
+                own.write_bytes(secrets.token_bytes(SIZE))
+                with suppress(OSError):
+                    own.parent.rename(file.parent)  # fails if there is one by now
+        key = file.read_bytes()
+        return key if len(key) == SIZE else None
+    return None

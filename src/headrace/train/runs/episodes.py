@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.train.runs import files
-from headrace.train.runs.writing import replace
+from headrace.train.runs.files import replace
 
 MOST = 8  # maximum number of episodes that are kept
 LIST = "episodes.jsonl"

@@ -25,11 +25,10 @@ from typing import Any
 from headrace.errors import OptionError, StateError, StorageError, TrustError
 from headrace.train.config.merge import algorithms_of, only
 from headrace.train.config.settings import Config
-from headrace.train.runs import files
-from headrace.train.runs import lock as hold
-from headrace.train.runs import trust as _trust
+from headrace.train.runs import files, lock
 from headrace.train.runs.events import EventLog
-from headrace.train.runs.writing import replace
+from headrace.train.runs.files import replace
+from headrace.train.runs.trust import admit, unagreed
 
 SEVERAL = ("seeds.json", "sweep.json")
 """files of folders whose runs are folders in them"""
@@ -125,7 +124,7 @@ class RunFolder:
         """
         run = cls(path)
         with run._reading() as values:
-            _trust.admit(values, run.path, trust, training=training)
+            admit(values, run.path, trust, training=training)
             return run, Config.from_values(values)
 
     @classmethod
@@ -140,7 +139,7 @@ class RunFolder:
         """
         run = cls(path)
         with run._reading() as values:
-            if any(_trust.unagreed({"algo": algo}) for algo in algorithms_of(values)):
+            if any(unagreed({"algo": algo}) for algo in algorithms_of(values)):
                 values = only(Config, values) | {"algo": "ppo", "policies": {}, "schedules": {}}
             return run, Config.from_values(values)
 
@@ -181,12 +180,12 @@ class RunFolder:
 
         Raises `OptionError` if another process holds it then.
         """
-        return hold.held(self.lock_file, patience)
+        return lock.held(self.lock_file, patience)
 
     @property
     def holder(self) -> str | None:
         """The process that trains into the folder, such as ``"process 123"``; None if there is none."""
-        return hold.holder(self.lock_file)
+        return lock.holder(self.lock_file)
 
     def write_config(self, config: Config) -> None:
         """Writes ``config.json``, replacing an older one atomically."""

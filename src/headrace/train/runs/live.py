@@ -18,7 +18,7 @@ from torch import Tensor
 
 from headrace.errors import StateError
 from headrace.train.runs import files
-from headrace.train.runs.writing import replacing
+from headrace.train.runs.files import replacing
 
 POLL = 0.25  # seconds between checks whether a page shows the run
 FRESH = 5.0  # seconds for which `watched` is recent after a touch

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from headrace.errors import OptionError
 from headrace.train.runs import files
-from headrace.train.runs.writing import writing
+from headrace.train.runs.files import writing
 
 LOOKS = 3  # number of attempts, as a process that tests the lock holds it for a moment
 REST = 0.02  # seconds between two attempts

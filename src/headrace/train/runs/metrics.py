@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from headrace.errors import StateError
 from headrace.train.runs import files
 
 KEPT = 256  # number of bytes before the current position that must be unchanged
@@ -41,6 +42,27 @@ def last_measurement(file: Path) -> dict[str, Any] | None:
     except OSError:
         return None
     return next((values for line in reversed(lines) if (values := measurement(line)) is not None), None)
+
+
+def read_metrics(file: Path) -> list[dict[str, Any]]:
+    """Returns all complete lines of a ``metrics.jsonl``, without an incomplete last one.
+
+    Raises:
+        StateError: the file cannot be read, or a line is not an object of metrics; the message names the line.
+    """
+    try:
+        lines = files.read(file, files.MOST_METRICS).split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StateError(f"{file} cannot be read: {error.strerror}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if (values := measurement(line)) is None:
+            shown = line[:60].decode(errors="replace")
+            raise StateError(f"{file}, line {number}: no measurement of a run: {shown!r}")
+        found.append(values)
+    return found
 
 
 class Tail:

@@ -61,11 +61,6 @@ class Permission:
 def admit(settings: Mapping[str, Any], where: Path, trust: bool, *, training: bool = False) -> None:
     """Records what settings, name → value, from the folder ``where`` ask for if ``trust``.
 
-    Args:
-        settings, where: the settings, and the folder that holds them.
-        trust: whether the user agrees to all of it.
-        training: whether the run trains, and is not only played.
-
     Raises:
         TrustError: the user does not agree, and has not agreed before.
     """

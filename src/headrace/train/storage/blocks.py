@@ -7,7 +7,6 @@ process on the learner's machine copies the block into the segment, or the slot,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,33 +17,10 @@ from headrace.train.storage.step_replay import MARGIN
 
 ROWS = ("record", "flags", "version", "frame", "age")
 """the arrays of a replay that are sent; the receiver computes the others"""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """K rows of one segment, each of N environments: name → array [K, N, …], for the fields of `ROWS` in the layout."""
-
-    arrays: Mapping[str, np.ndarray]
-
-    def __len__(self) -> int:
-        return len(self.arrays["version"])
-
-    @property
-    def nbytes(self) -> int:
-        """The size of all arrays in bytes."""
-        return sum(array.nbytes for array in self.arrays.values())
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """One rollout: field of `Slot` → array; of ``final_observations`` and ``places`` only the elements in use."""
-
-    arrays: Mapping[str, np.ndarray]
-
-    @property
-    def nbytes(self) -> int:
-        """The size of all arrays in bytes."""
-        return sum(array.nbytes for array in self.arrays.values())
+CUT = ("final_observations", "places")
+"""the arrays of a slot of which only some elements are in use, and sent"""
+Block = dict[str, np.ndarray]
+"""rows of one segment, name of `ROWS` → [K, N, …] of N environments; or a rollout, field of `Slot` → array"""
 
 
 def ring_of(layout: StepLayout) -> dict[str, np.ndarray]:
@@ -52,20 +28,20 @@ def ring_of(layout: StepLayout) -> dict[str, np.ndarray]:
     return {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.fields.items()}
 
 
-def take_rows(arrays: Mapping[str, np.ndarray], low: int, high: int) -> Rows:
+def take_rows(arrays: Mapping[str, np.ndarray], low: int, high: int) -> Block:
     """Returns copies of rows [low, high) of segment 0 of a ring; the rows must not have been overwritten."""
     places = np.arange(low, high) % arrays["flags"].shape[0]
-    return Rows({name: arrays[name][places, 0] for name in ROWS if name in arrays})
+    return {name: arrays[name][places, 0] for name in ROWS if name in arrays}
 
 
-def append_rows(layout: StepLayout, arrays: Mapping[str, np.ndarray], segment: int, rows: Rows, fence: Fence) -> None:
+def append_rows(layout: StepLayout, arrays: Mapping[str, np.ndarray], segment: int, rows: Block, fence: Fence) -> None:
     """Appends rows to a segment, for the one process that writes it, and publishes them to readers.
 
     A part of the ring at a time, the oldest rows are marked as overwritten before new rows replace them.
     """
     most = max(1, layout.steps // (2 * MARGIN))
-    for low in range(0, len(rows), most):
-        part = {name: array[low : low + most] for name, array in rows.arrays.items()}
+    for low in range(0, len(rows["version"]), most):
+        part = {name: array[low : low + most] for name, array in rows.items()}
         _append(layout, arrays, segment, part, fence)
 
 
@@ -93,21 +69,12 @@ def _append(
     fence()
 
 
-def take_rollout(slot: Slot) -> Rollout:
+def take_rollout(slot: Slot) -> Block:
     """Returns a copy of a filled slot."""
     ended = int(slot.ended)
-    return Rollout(
-        {
-            name: (array[:ended] if name in ("final_observations", "places") else array).copy()
-            for name, array in vars(slot).items()
-        }
-    )
+    return {name: (array[:ended] if name in CUT else array).copy() for name, array in vars(slot).items()}
 
 
-def put_rollout(slot: Slot, rollout: Rollout) -> None:
-    for name, array in rollout.arrays.items():
-        into = getattr(slot, name)
-        if name in ("final_observations", "places"):
-            into[: len(array)] = array
-        else:
-            into[...] = array
+def put_rollout(slot: Slot, rollout: Block) -> None:
+    for name, array in rollout.items():
+        getattr(slot, name)[slice(len(array)) if name in CUT else ...] = array

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 from headrace.errors import StateError
 from headrace.train.runs import files
-from headrace.train.runs.writing import flush, writing
+from headrace.train.runs.files import flush, writing
 from headrace.train.storage.step_replay import MARGIN, StepReplay
 
 FORMAT = 1
@@ -53,43 +53,34 @@ class ReplayFiles:
     def save(self, rows: Sequence[int] | None = None) -> list[int]:
         """Saves new rows; returns the number of rows of each segment, with which `load` restores this state.
 
-        Args:
-            rows: numbers of rows up to which to save; by default all rows written so far.
-
         Raises:
             StorageError: a file cannot be written, for instance because the disk is full; earlier saves are still
                 complete.
         """
         with writing(self.folder):
-            return self._save(rows)
-
-    def _save(self, rows: Sequence[int] | None) -> list[int]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        written: list[int] = self.replay.arrays["written"].tolist() if rows is None else list(rows)
-        chunks = list(self._chunks)
-        for segment, high in enumerate(written):
-            chunks += self._save_segment(segment, high)
-        # files of the previous save are kept as well
-        steps, saved = self.replay.layout.steps, self._saved
-        chunks = [chunk for chunk in chunks if chunk.high > saved[chunk.segment] - steps]
-        manifest = {
-            "format": FORMAT,
-            "arrays": _described(self.replay),
-            "written": written,
-            "chunks": [astuple(chunk) for chunk in chunks],
-        }
-        flush(self.folder)
-        self._replace(MANIFEST, json.dumps(manifest).encode())
-        flush(self.folder)
-        self._chunks, self._saved = chunks, written
-        self._remove_unlisted()
-        return written
+            self.folder.mkdir(parents=True, exist_ok=True)
+            written: list[int] = self.replay.arrays["written"].tolist() if rows is None else list(rows)
+            chunks = list(self._chunks)
+            for segment, high in enumerate(written):
+                chunks += self._save_segment(segment, high)
+            # files of the previous save are kept as well
+            steps, saved = self.replay.layout.steps, self._saved
+            chunks = [chunk for chunk in chunks if chunk.high > saved[chunk.segment] - steps]
+            manifest = {
+                "format": FORMAT,
+                "arrays": _described(self.replay),
+                "written": written,
+                "chunks": [astuple(chunk) for chunk in chunks],
+            }
+            flush(self.folder)
+            self._replace(MANIFEST, json.dumps(manifest).encode())
+            flush(self.folder)
+            self._chunks, self._saved = chunks, written
+            self._remove_unlisted()
+            return written
 
     def load(self, written: Sequence[int] | None = None) -> None:
         """Restores a replay to which nothing has been written yet.
-
-        Args:
-            written: the result of `save`; the newest by default.
 
         Raises:
             StateError: nothing was saved, a file is damaged, or the replay has another shape.

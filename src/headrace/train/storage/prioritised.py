@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from headrace.train.storage.step_replay import StepReplay
-from headrace.train.storage.sum_tree import SumTree
 from headrace.train.storage.transitions import Transitions, to_device
 
 LEAST = 1e-6  # ε, so that transitions with an error of 0 are also drawn
+WIDTH = 64  # priorities of a group
+BELOW = 1 - 2**-50  # so that rounding does not select a number beyond the last one with a priority above 0
 
 
 class PrioritisedReplay:
@@ -145,3 +146,44 @@ class PrioritisedReplay:
         oldest = lows.index_select(0, places.remainder(layout.stride).floor_divide_(layout.envs)) * layout.stride
         # only one row of the replay is in a place, and this is its number
         return oldest + (places - oldest).remainder(layout.size)
+
+
+class SumTree:
+    """The priorities of the numbers from 0 to ``size - 1``, drawn from in batches.
+
+    A binary tree of sums needs twenty dependent steps for a million priorities. Two levels need two: sums of `WIDTH`
+    priorities each, and the cumulative sums of these, which every draw computes again. Sums are computed from their
+    parts, never updated by differences, so that rounding errors do not accumulate.
+
+    Attributes:
+        leaves: the priorities, float64[size], initially 0; `add_up` must be called after a change.
+    """
+
+    def __init__(self, size: int):
+        self._groups = torch.zeros(-(-size // WIDTH), WIDTH, dtype=torch.float64)
+        self._sums = torch.zeros(len(self._groups), dtype=torch.float64)
+        self.leaves = self._groups.view(-1)[:size]
+
+    @property
+    def total(self) -> Tensor:
+        """The sum of all priorities, a 0-d tensor."""
+        return self._sums.sum()
+
+    def add_up(self, places: Tensor) -> None:
+        """Updates the sums after ``leaves`` changed at these places, int64[M]."""
+        if len(places) > len(self._groups):
+            torch.sum(self._groups, 1, out=self._sums)
+        else:
+            groups = places // WIDTH
+            self._sums[groups] = self._groups.index_select(0, groups).sum(1)
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Returns numbers, int64[count], drawn in proportion to their priorities; at least one priority is not 0."""
+        sums = self._sums.cumsum(0)
+        total = sums[-1]
+        rest = torch.rand(count, dtype=torch.float64, generator=generator).mul_(total).clamp_max_(total * BELOW)
+        groups = torch.searchsorted(sums, rest, right=True)
+        rest -= sums.index_select(0, groups) - self._sums.index_select(0, groups)
+        within = self._groups.index_select(0, groups).cumsum_(1)
+        rest = torch.minimum(rest, within[:, -1] * BELOW).clamp_min_(0.0)
+        return groups.mul_(WIDTH).add_(torch.searchsorted(within, rest.unsqueeze(1), right=True).squeeze(1))

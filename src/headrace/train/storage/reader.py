@@ -19,7 +19,6 @@ class StepReader:
 
     Args:
         arrays: the fields named in `NEEDED`, as tensors on one device.
-        n_step, gamma: as in `StepReplay`.
     """
 
     NEEDED = ("record", "flags", "frame", "age")

@@ -50,7 +50,6 @@ class StepReplay:
 
     Args:
         observation, action: spaces of one environment: `Box` or `Discrete`.
-        segments, steps, envs: S, T and N.
         n_step: number of steps of a transition; fewer at an episode's end or where a segment was cut.
         gamma: discount per step.
         frame_stack: number of newest images in an input.

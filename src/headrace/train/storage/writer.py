@@ -92,11 +92,7 @@ class StepWriter:
         (self._next, self._ages), self._begun = self._first, True
 
     def publish(
-        self,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        version: int = 0,
-        goes_on: np.ndarray | bool = False,
+        self, terminated: np.ndarray, truncated: np.ndarray, version: int = 0, goes_on: np.ndarray | bool = False
     ) -> None:
         """Makes `row` visible to readers, and advances to the next.
 

@@ -22,10 +22,11 @@ from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
 from headrace.train.processes.counters import Counters
+from headrace.train.processes.start import seed_of
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.step_replay import StepReplay
+from headrace.train.workers.policy_copy import PolicyCopy
 from headrace.train.workers.rate_limiter import REST
-from headrace.train.workers.worker_seeds import seed_of
 
 CRITIC = "critic"
 KEEP = 0.1  # seconds between two publications of the actor's optimiser state for checkpoints
@@ -46,43 +47,42 @@ class Exchange:
         OptionError: ``apart``, but the policy does not separate actor and critics.
     """
 
-    def __init__(self, policy: OffPolicy, weights: WeightBuffer, apart: bool):
+    def __init__(self, policy: OffPolicy, apart: bool):
         if apart and CRITIC not in policy.parts:
             raise OptionError(f"{policy.config.algo} has no actor that could learn on an actor_device of its own")
-        self.weights, self._apart = weights, apart
-        self._extras = torch.zeros(extras_of(policy), dtype=torch.float64)
+        self._apart = apart
+        self._others = [name for name in policy.parts if name not in (CRITIC, policy.actor_part)]
+        self._sizes = [policy.parts[name].numel() for name in self._others]
+        self._extras = torch.zeros(sum(self._sizes), dtype=torch.float64)
+        self.weights = PolicyCopy(policy).buffer(sum(self._sizes))
         if apart:
             self.critics = WeightBuffer(policy.parts[CRITIC].numel())
-            moments = _moments(policy)
-            self.moments = WeightBuffer(moments.numel(), len(policy.actor_statistics))
-            self._moments = torch.zeros_like(moments, device="cpu")
+            self._moments = torch.cat([state.reshape(-1) for state in _adam_states(policy)]).float().cpu()
+            self.moments = WeightBuffer(len(self._moments), len(policy.actor_statistics))
 
     def publish_actor(self, policy: OffPolicy) -> None:
-        extras = [policy.parts[name].double() for name in extra_parts(policy)]
+        extras = [policy.parts[name].double() for name in self._others]
         self.weights.publish(policy.actor_parameters, torch.cat(extras) if extras else None)
 
     @torch.no_grad()
-    def take_actor(self, policy: OffPolicy) -> bool:
-        """Copies the newest actor if it has not been read before; returns whether it has been copied."""
-        if self.weights.read(policy.actor_parameters, self._extras) is None:
-            return False
-        sizes = [policy.parts[name].numel() for name in extra_parts(policy)]
-        for name, values in zip(extra_parts(policy), self._extras.split(sizes), strict=True):
-            policy.parts[name].copy_(values)
-        return True
+    def take_actor(self, policy: OffPolicy) -> None:
+        """Copies the newest actor into a policy, if it has not been read before."""
+        if self.weights.read(policy.actor_parameters, self._extras) is not None:
+            for name, values in zip(self._others, self._extras.split(self._sizes), strict=True):
+                policy.parts[name].copy_(values)
 
     def publish_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Publishes the state of the actor's optimisers, and the `OffPolicy.actor_statistics` of its last update."""
-        self.moments.publish(_moments(policy), measured.double())
+        """Publishes the state of the actor's optimisers, and its statistics of the last update, float64[S]."""
+        moments = torch.cat([state.reshape(-1).float() for state in _adam_states(policy)])
+        self.moments.publish(moments, measured.double())
 
     @torch.no_grad()
     def take_moments(self, policy: OffPolicy, measured: Tensor) -> None:
-        """Copies the last published state into a policy's optimisers, and its statistics into ``measured``."""
-        if self.moments.read(self._moments, measured) is None:
-            return
-        states = [tensor for name in actor_parts(policy) for tensor in policy.adam[name].state().values()]
-        for state, values in zip(states, self._moments.split([state.numel() for state in states]), strict=True):
-            state.copy_(values.view(state.shape))
+        """Copies the last published state into a policy's optimisers, and the statistics into ``measured``, [S]."""
+        if self.moments.read(self._moments, measured) is not None:
+            states = _adam_states(policy)
+            for state, values in zip(states, self._moments.split([each.numel() for each in states]), strict=True):
+                state.copy_(values.view(state.shape))
 
     def close(self) -> None:
         """Frees the shared memory, except the weights'."""
@@ -91,24 +91,10 @@ class Exchange:
             self.moments.close()
 
 
-def actor_parts(policy: OffPolicy) -> list[str]:
-    """Returns the names of the parts that the actor's process learns: all but the critics."""
-    return [name for name in policy.parts if name != CRITIC]
-
-
-def extra_parts(policy: OffPolicy) -> list[str]:
-    """Returns the names of the actor's parts that do not act, such as a temperature."""
-    return [name for name in policy.parts if name not in (CRITIC, policy.actor_part)]
-
-
-def extras_of(policy: OffPolicy) -> int:
-    """Returns the total number of elements of the parts of `extra_parts`, which are the weights' extras."""
-    return sum(policy.parts[name].numel() for name in extra_parts(policy))
-
-
-def _moments(policy: OffPolicy) -> Tensor:
-    states = [tensor for name in actor_parts(policy) for tensor in policy.adam[name].state().values()]
-    return torch.cat([state.reshape(-1).float() for state in states])
+def _adam_states(policy: OffPolicy) -> list[Tensor]:
+    """Returns the state of the optimisers of all parts but the critics."""
+    parts = (name for name in policy.parts if name != CRITIC)
+    return [tensor for name in parts for tensor in policy.adam[name].state().values()]
 
 
 def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, restarts: int) -> None:

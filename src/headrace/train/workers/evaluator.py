@@ -19,14 +19,13 @@ from headrace.machine import usable_cores
 from headrace.train.config.settings import Config
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import play_episodes, playing_pool
-from headrace.train.play.pictures import small
-from headrace.train.play.video import film
+from headrace.train.play.video import film, small
 from headrace.train.processes.counters import Counters
+from headrace.train.processes.start import seed_of
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runs.episodes import kept
 from headrace.train.runs.folder import RunFolder
 from headrace.train.workers.policy_copy import untrained_agent
-from headrace.train.workers.worker_seeds import seed_of
 
 FILMED = 0.1, 0.5  # fractions of a run after which a video of an episode is recorded
 FILM_SHARE = 0.005  # maximum share of all cores' time for videos
@@ -78,10 +77,6 @@ class Evaluator:
     ) -> tuple[Tensor, float] | None:
         """Plays episodes with the newest weights, unless they are those of the last call.
 
-        Args:
-            step: agent steps of the run.
-            stop: returns whether the run has ended, which ends the episodes.
-
         Returns:
             `RESULTS`, float64[4], and the seconds until the next evaluation is due; None if nothing was evaluated.
         """
@@ -107,11 +102,7 @@ def is_due(config: Config, step: int, due: float) -> bool:
 
 
 class Camera:
-    """A recorder of videos of episodes at some points of a run, within a share of the cores' time.
-
-    Args:
-        run: the run folder, in which videos are kept.
-    """
+    """A recorder of videos of episodes at some points of a run, within a share of the cores' time."""
 
     def __init__(self, config: Config, run: RunFolder):
         self._config, self._run, self._began = config, run, time.monotonic()
@@ -119,12 +110,7 @@ class Camera:
         self._left = [point for point in FILMED if point > done] if config.video else []
 
     def film_if_due(self, agent: Agent, step: int, seed: int, stop: Callable[[], bool]) -> None:
-        """Records one episode if a video is due; it ends early when its share of the processor time is used up.
-
-        Args:
-            step: agent steps of the run when the agent's weights were learnt.
-            stop: returns whether the run has ended, which ends the video.
-        """
+        """Records one episode if a video is due; it ends early when its share of the processor time is used up."""
         config = self._config
         budget = FILM_SHARE * usable_cores() * (time.monotonic() - self._began)
         if not self._left or step < self._left[0] * config.total_steps or step >= config.total_steps:
@@ -141,12 +127,7 @@ class Camera:
 
 
 def interval(config: Config, used: float, cores: int, early: bool = False) -> float:
-    """Returns the seconds between the starts of two evaluations.
-
-    Args:
-        used: processor time of the last evaluation, in seconds.
-        early: whether the run is in its first minutes, in which weights change most.
-    """
+    """Returns the seconds between two evaluations, of which the last one ``used`` so many processor seconds."""
     share = config.evaluate_share * (EARLIER if early else 1.0)
     return max(config.evaluate_seconds, used / (share * cores))
 

@@ -20,9 +20,6 @@ from headrace.train.runs.checkpoint import Checkpoint
 class PolicyCopy:
     """One process's copy of the actor of a policy.
 
-    Args:
-        policy: the policy, with its statistics of observations if it has any.
-
     Attributes:
         vector: the weights with which the policy acts, float32[P].
     """

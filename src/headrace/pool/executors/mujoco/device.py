@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import warp as wp
 
+import headrace.pool.executors.mujoco.program as program
 from headrace.errors import EnvironmentFailure, OptionError, RenderError
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.batch import FINAL, INFO
@@ -24,7 +25,6 @@ from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.launch import COMPILING, Run, quiet, record, view_of
 from headrace.pool.executors.kernels.program import RESEED, STEP, Episodes
 from headrace.pool.executors.kernels.random import Streams
-from headrace.pool.executors.mujoco import program
 from headrace.pool.executors.mujoco.fields import MjModel
 from headrace.pool.executors.mujoco.first_steps import load_and_try
 from headrace.pool.executors.mujoco.memory import StepOutputs, checked, scalars_of

@@ -183,11 +183,7 @@ class ProcessesExecutor(HostExecutor):
         self._post_each(env_ids, batch)
 
     def _post_resets(
-        self,
-        env_ids: np.ndarray,
-        seeds: np.ndarray | None,
-        batch: Batch | None,
-        options: Mapping[str, Any] | None,
+        self, env_ids: np.ndarray, seeds: np.ndarray | None, batch: Batch | None, options: Mapping[str, Any] | None
     ) -> None:
         if options:
             self._call(slots.told, {env_id: dict(options) for env_id in env_ids.tolist()})

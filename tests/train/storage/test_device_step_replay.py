@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.train.storage import device_mirror as mirror
-from headrace.train.storage.device_mirror import DeviceReplay
+from headrace.train.storage import device_step_replay as mirror
+from headrace.train.storage.device_step_replay import DeviceStepReplay
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.transitions import Transitions
@@ -34,7 +34,7 @@ def assert_same(one, two) -> None:
 def test_a_copy_gives_what_the_replay_gives(space, stack, n_step, monkeypatch):
     monkeypatch.setattr(mirror, "STAGED", 2000)  # bytes: many small copies
     replay = StepReplay(space, gym.spaces.Discrete(3), 2, 64, 2, n_step, frame_stack=stack)
-    copy, random = DeviceReplay(replay, "cpu"), np.random.default_rng(0)
+    copy, random = DeviceStepReplay(replay, "cpu"), np.random.default_rng(0)
     segments = [replay.writer(s) for s in range(2)]
     for writer in segments:
         writer.begin()
@@ -55,7 +55,7 @@ def test_a_copy_that_comes_late_begins_with_what_is_there():
     writer = replay.writer(0)
     writer.begin()
     go_on(writer, 150, random)
-    copy = DeviceReplay(replay, "cpu")
+    copy = DeviceStepReplay(replay, "cpu")
     assert replay.held - 2 * 4 <= copy.held <= replay.held
     numbers = copy.draw((500,), torch.Generator().manual_seed(0))
     read = copy.read(numbers)
@@ -73,7 +73,7 @@ def test_a_copy_follows_again_when_it_was_overtaken(space, stack, monkeypatch):
     writer = replay.writer(0)
     writer.begin()
     go_on(writer, 20, random)
-    copy, laps = DeviceReplay(replay, "cpu"), [70, 100, 80, 71]
+    copy, laps = DeviceStepReplay(replay, "cpu"), [70, 100, 80, 71]
     rows = copy._copy
 
     def overtaken(*args: int) -> None:
@@ -92,7 +92,7 @@ def test_a_copy_can_be_drawn_from_by_priority():
     writer = replay.writer(0)
     writer.begin()
     go_on(writer, 40, random)
-    one, two = (PrioritisedReplay(kind, 0.6) for kind in (replay, DeviceReplay(replay, "cpu")))
+    one, two = (PrioritisedReplay(kind, 0.6) for kind in (replay, DeviceStepReplay(replay, "cpu")))
     for turn in range(5):
         numbers, same = (each.draw((30,), torch.Generator().manual_seed(turn)) for each in (one, two))
         assert torch.equal(numbers, same)

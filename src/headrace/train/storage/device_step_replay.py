@@ -1,4 +1,4 @@
-"""A copy of a step replay on a device, so that minibatches are assembled on the learner's device.
+"""A step replay whose rows are copied to a device, so that minibatches are assembled on the learner's device.
 
 Every row is copied to the device once, when it is new, rather than each time it is drawn: through pinned memory and on
 a separate stream, concurrently with updates. The host waits for the device only if the device is still reading a pinned
@@ -20,7 +20,7 @@ from headrace.train.storage.transitions import Transitions, to_device
 STAGED = 16 << 20  # maximum size of one copy, in bytes
 
 
-class DeviceReplay(StepReplay):
+class DeviceStepReplay(StepReplay):
     """A step replay whose transitions are read on a device; only the process that learns uses it.
 
     Numbers of transitions stay on the CPU. `draw` first copies new rows to the device.
@@ -114,8 +114,8 @@ class DeviceReplay(StepReplay):
 
 
 def replay_on(device: torch.device, replay: StepReplay, graphs: bool = False) -> StepReplay:
-    """Returns the replay for a learner on this device: itself on a CPU, otherwise a `DeviceReplay` over it."""
-    return replay if device.type == "cpu" else DeviceReplay(replay, device, graphs)
+    """Returns the replay for a learner on this device: itself on a CPU, otherwise a `DeviceStepReplay` over it."""
+    return replay if device.type == "cpu" else DeviceStepReplay(replay, device, graphs)
 
 
 class _Staged:

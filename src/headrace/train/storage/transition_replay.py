@@ -1,4 +1,4 @@
-"""The replay ring of off-policy learning on one device.
+"""A replay of transitions, in a ring on one device.
 
 It uses index arithmetic only, so that neither filling it nor drawing from it waits for the device, and both can be part
 of a CUDA graph. A transition is one row: a rollout is written by one scatter, and a minibatch is read by one gather.
@@ -6,7 +6,7 @@ of a CUDA graph. A transition is one row: a rollout is written by one scatter, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from headrace.train.modules.graphs import Graph
 from headrace.train.storage.transitions import Transitions
 
 
-class Replay:
+class TransitionReplay:
     """A replay of the last ``capacity`` transitions.
 
     Args:
@@ -99,23 +99,3 @@ class Replay:
         """Restores the tensors that `state` returned."""
         self.memory[: len(state["memory"])] = state["memory"]
         self.written.copy_(state["written"])
-
-
-def redistribute(states: Sequence[Mapping[str, Tensor]], size: int, capacity: int) -> list[dict[str, Tensor]]:
-    """Distributes the transitions of some replays among ``size`` replays; returns their states.
-
-    If the transitions exceed the capacity, the newest are kept.
-
-    Args:
-        states: the states of the replays, from `Replay.state`.
-        capacity: the number of transitions that each of them holds.
-    """
-    ages = []
-    for state in states:
-        rows, written = state["memory"], int(state["written"])
-        ages.append(rows.roll(-(written % len(rows)), 0) if len(rows) and written > len(rows) else rows)
-    # sorted by age, so that transitions of the same age in different replays follow each other
-    distances = torch.cat([torch.arange(len(rows) - 1, -1, -1) for rows in ages])
-    whole = torch.cat(ages)[distances.argsort(descending=True, stable=True)]
-    shares = [whole[rank::size][-capacity:] for rank in range(size)]
-    return [{"memory": share, "written": torch.full_like(states[0]["written"], len(share))} for share in shares]

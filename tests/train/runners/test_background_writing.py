@@ -11,8 +11,8 @@ import pytest
 
 from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
-from headrace.train.processes.background import Writing
 from headrace.train.runners.assembly import make_trainer
+from headrace.train.runners.saver import Writing
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 
