@@ -17,7 +17,6 @@ from typing import Any
 import gymnasium as gym
 import torch
 import tyro
-from headrace.train.storage.device_replay import Replay
 
 import headrace
 from common import Args, Comparison, Contender, measure, repeating
@@ -27,6 +26,7 @@ from headrace.train.collect.setup import make_policy
 from headrace.train.collect.steps import Frames, make_replay
 from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions
 from ppo_speed import pong_frames, threaded
 from sac_update import ACTIONS, HELD, INPUTS, OBSERVATIONS, Nothing, fill, transitions
@@ -105,7 +105,11 @@ def ours_of_numbers(size: int, held: Transitions) -> Contender:
     """Our policy, and its replay on the device."""
     config = make_config("x", algo="dqn", defaults=False, hidden=HIDDEN, minibatch_size=size, loss="huber")
     policy: Any = make_policy("", config, AgentGroup(OBSERVATIONS, Numbers.action_space), torch.device("cpu"))
-    replay, chance, rates = Replay(HELD, INPUTS, 1), torch.Generator().manual_seed(1), UpdateRates.of(config, 0)
+    replay, chance, rates = (
+        TransitionReplay(HELD, INPUTS, 1),
+        torch.Generator().manual_seed(1),
+        UpdateRates.of(config, 0),
+    )
     replay.add(held)
 
     def update() -> None:
