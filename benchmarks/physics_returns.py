@@ -30,7 +30,7 @@ class ReturnsArgs(Args):
     runs: tyro.conf.Positional[tuple[Path, ...]] = ()
     """run folders"""
     games: int = 100
-    """games of each run in each physics"""
+    """games of each run in each physics, rounded down to as many for each environment"""
     num_envs: int = 20
     """environments that play them"""
 
@@ -50,6 +50,7 @@ def compared(run_dir: Path, args: ReturnsArgs) -> dict[str, Any]:
     """A row of the table."""
     row: dict[str, Any] = {"task": RunFolder.open(run_dir)[1].task}
     theirs = returns(run_dir, MUJOCO, args)
+    row["games"] = len(theirs)
     row[MUJOCO] = shown(theirs)
     for physics in (LANES, LANES32):
         ours = returns(run_dir, physics, args)
@@ -67,7 +68,7 @@ def shown(values: np.ndarray) -> str:
 def main() -> None:
     args = tyro.cli(ReturnsArgs)
     record = heading("physics_returns", "Trained policies in each physics")
-    record |= {"settings": {"games": args.games, "num_envs": args.num_envs}, "rows": []}
+    record |= {"settings": {"num_envs": args.num_envs}, "rows": []}
     for run_dir in args.runs:
         record["rows"].append(compared(run_dir, args))
         print(record["rows"][-1], flush=True)
