@@ -14,7 +14,7 @@ import pytest
 from kernel_states import arrays_of
 
 import headrace
-from headrace.envs.minatar import seaquest
+from headrace.envs.minatar import swimmers
 
 minatar = pytest.importorskip("minatar")
 stats = pytest.importorskip("scipy.stats")
@@ -58,7 +58,7 @@ def possible_draws(game, inner, ours):
 
 def packed(x, y, rightward, moves_in, fires_in=0, hunter=False):
     place = x | y << 4 | int(rightward) << 8 | moves_in << 9 | fires_in << 12
-    return place | (seaquest.IS_HUNTER if hunter else 0) | seaquest.SWIMS
+    return place | (swimmers.IS_HUNTER if hunter else 0) | swimmers.SWIMS
 
 
 def rows(bullets, rightward):
@@ -126,7 +126,7 @@ def comparable(game, state):
         here = sum(1 << i for i, column in enumerate(state["columns"]) if column >= 0)
         state.update(rightward=state["rightward"] & here, gold=state["gold"] & here)
     if game == "Seaquest":
-        state["enemies"] = sorted(filter(None, state["enemies"]), key=lambda e: e & seaquest.IS_HUNTER)
+        state["enemies"] = sorted(filter(None, state["enemies"]), key=lambda e: e & swimmers.IS_HUNTER)
         state["divers"] = list(filter(None, state["divers"]))
     return state
 

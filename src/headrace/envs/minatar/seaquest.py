@@ -38,14 +38,33 @@ from headrace.envs.minatar.common import (
     unpacked,
     versions,
 )
-from headrace.pool.executors.kernels import KernelEnv, Streams, integers, uniform
+from headrace.envs.minatar.swimmers import (
+    DEEPEST,
+    FIRES_IN_SHIFT,
+    IS_HUNTER,
+    MOST_DIVERS,
+    MOST_ENEMIES,
+    MOVES_IN_SHIFT,
+    RIGHTWARD,
+    SWIMS,
+    Divers,
+    Enemies,
+    column,
+    depth,
+    entering,
+    is_at,
+    shot_by,
+    swum,
+    trail,
+    without_gaps,
+)
+from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
 
 FRONT, BACK, SHOT, TRAIL, BULLET, FISH, HUNTER, AIR, RESCUED, DIVER = (wp.constant(channel) for channel in range(10))
 PLAYER_COLOR, HULL_COLOR, SHOT_COLOR, BULLET_COLOR = (92, 190, 255), (64, 130, 180), (255, 255, 255), (255, 120, 96)
 FISH_COLOR, HUNTER_COLOR, DIVER_COLOR, AIR_COLOR = (186, 104, 220), (226, 98, 72), (255, 196, 64), (96, 190, 120)
 TRAIL_COLOR = (104, 98, 88)
 
-DEEPEST = wp.constant(8)  # row; the last one shows the gauges
 START = wp.constant(5)
 FULL_AIR = wp.constant(200)
 MOST_RESCUED = wp.constant(6)
@@ -56,20 +75,6 @@ FASTEST_MOVE = wp.constant(2)
 RELOAD = wp.constant(5)
 BULLET_INTERVAL = wp.constant(10)
 
-# A swimmer is an integer: 0 for none, else SWIMS with its place and times. Those of one list are in order of age.
-X_BITS = wp.constant(15)
-Y_SHIFT = wp.constant(4)
-RIGHTWARD = wp.constant(1 << 8)
-MOVES_IN_SHIFT = wp.constant(9)  # the time until it moves, 0 to 7
-FIRES_IN_SHIFT = wp.constant(12)  # the time until it fires, 0 to 15
-IS_HUNTER = wp.constant(1 << 16)
-SWIMS = wp.constant(1 << 17)
-
-# Enemies cross in 30 to 60 steps, and enter every 1 to 20: at most 30 at a time at the end, and 3 that came before
-MOST_ENEMIES = wp.constant(40)
-MOST_DIVERS = wp.constant(4)  # each crosses in 60 steps
-Enemies = wp.types.vector(40, wp.int32)
-Divers = wp.types.vector(4, wp.int32)
 Rows = wp.types.vector(SIZE, wp.int32)
 
 
@@ -128,42 +133,6 @@ def reset(state: State, env: int, streams: Streams):
 
 
 @wp.func
-def column(swimmer: int) -> int:
-    return swimmer & X_BITS
-
-
-@wp.func
-def depth(swimmer: int) -> int:
-    """Returns its row; a state that was loaded may say anything."""
-    return wp.min((swimmer >> Y_SHIFT) & X_BITS, DEEPEST)
-
-
-@wp.func
-def is_at(swimmer: int, x: int, y: int) -> bool:
-    return (swimmer & SWIMS) != 0 and column(swimmer) == x and depth(swimmer) == y
-
-
-@wp.func
-def entering(streams: Streams, env: int, moves_in: int) -> int:
-    """Returns a swimmer at one of the sides, in a row from 1 to 8."""
-    rightward = integers(streams, env, 0, 2)
-    y = integers(streams, env, 1, DEEPEST + 1)
-    place = wp.where(rightward == 1, RIGHTWARD, LAST) | (y << Y_SHIFT)
-    return place | (moves_in << MOVES_IN_SHIFT) | SWIMS
-
-
-@wp.func
-def swum(swimmer: int, interval: int) -> int:
-    """Returns a swimmer one step later, which moves every ``interval`` + 1 steps: 0 if it has left the screen."""
-    if ((swimmer >> MOVES_IN_SHIFT) & 7) > 0:
-        return swimmer - (1 << MOVES_IN_SHIFT)
-    x = column(swimmer) + wp.where((swimmer & RIGHTWARD) != 0, 1, -1)
-    if x < 0 or x > LAST:
-        return 0
-    return (swimmer & ~X_BITS) | x | (interval << MOVES_IN_SHIFT)
-
-
-@wp.func
 def flown(rows: Rows, rightward: bool) -> Rows:
     """Returns all bits moved by one column; those that leave the screen are dropped."""
     result = Rows()
@@ -200,21 +169,6 @@ def diver_enters(state: State, env: int, streams: Streams):
             divers[i] = diver
             diver = 0
     state.divers[env] = divers
-
-
-@wp.func
-def shot_by(enemies: Enemies, x: int, y: int) -> int:
-    """Returns the number of the enemy that a shot at this place hits: the eldest fish, or else submarine, or -1."""
-    hunter = int(-1)
-    i = int(0)
-    while i < MOST_ENEMIES:
-        if is_at(enemies[i], x, y):
-            if (enemies[i] & IS_HUNTER) == 0:
-                return i
-            if hunter < 0:
-                hunter = i
-        i += 1
-    return hunter
 
 
 @wp.func
@@ -343,19 +297,6 @@ def bullets_fly(state: State, env: int, player: wp.vec2i) -> bool:
 
 
 @wp.func
-def without_gaps(enemies: Enemies) -> Enemies:
-    kept = Enemies()
-    number = int(0)
-    i = int(0)
-    while i < MOST_ENEMIES:
-        if enemies[i] != 0:
-            kept[number] = enemies[i]
-            number += 1
-        i += 1
-    return kept
-
-
-@wp.func
 def surface(state: State, env: int) -> int:
     """Fills up the air for a diver, or all six and one; makes the game harder, and returns the reward."""
     reward = int(0)
@@ -433,15 +374,6 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
         else:
             reward += surface(state, env)
     return wp.float32(reward), terminated
-
-
-@wp.func
-def trail(swimmer: int) -> int:
-    """Returns the bit of the cell behind a swimmer, or 0 where that is beyond the screen's side."""
-    here = 1 << column(swimmer)
-    if (swimmer & RIGHTWARD) != 0:
-        return here >> 1
-    return (here << 1) & ((1 << SIZE) - 1)
 
 
 @wp.func
