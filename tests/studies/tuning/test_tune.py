@@ -253,7 +253,7 @@ def test_what_cannot_be_done_is_a_row_with_its_reason(monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(shared, "free_memory", lambda: 1000)
         assert "of shared memory were wanted, but 1000 B are free" in measure(config(), size, 0.05).note
-    assert measure(config(hidden=(1 << 14,), minibatch_size=1 << 22), size, 0.05).note == "out of memory"
+    assert measure(config(minibatch_size=1 << 32), size, 0.05).note == "out of memory"
     assert not multiprocessing.active_children()
 
 

@@ -119,7 +119,8 @@ def tune(
             f"the tuner is for runs with samplers, of {whose}, not for {config.algo} "
             f"with samplers={config.samplers} on {config.device}"
         )
-    check_workers(config, *policy_cases(config, build_task(config.task, **config.env_options).spec).values())
+    sampled = dataclasses.replace(config, samplers=1)
+    check_workers(sampled, *policy_cases(sampled, build_task(config.task, **config.env_options).spec).values())
     key = _key(config, keep)
     known = None if again else CACHE.recall(key)
     if known is not None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 class Timer:
@@ -42,6 +43,8 @@ class Timer:
     def _now(self) -> Any:
         if self._device.type != "cuda":
             return time.perf_counter()
+        import torch
+
         event = torch.cuda.Event(enable_timing=True)
         event.record(torch.cuda.current_stream(self._device))
         return event
