@@ -47,7 +47,8 @@ class UpdateArgs(Args):
 
 def ours(size: int, bf16: bool) -> Contender:
     """Our policy and replay, as a run with samplers has them."""
-    config = make_config("Pong-v5", algo="dqn", samplers=1, minibatch_size=size, bf16=bf16, replay_size=8 * STEPS)
+    settings: dict[str, Any] = {"minibatch_size": size, "bf16": bf16, "replay_size": 8 * STEPS}
+    config = make_config("Pong-v5", algo="dqn", preset="default", samplers=1, **settings)
     replay, frames = make_replay(config), Frames.of(config)
     writer = replay.writer(0)
     with headrace.make("Pong-v5", num_envs=8, seed=1, autoreset="next_step", **frames.options) as pool:
@@ -57,7 +58,7 @@ def ours(size: int, bf16: bool) -> Contender:
         chance = torch.Generator().manual_seed(1)
         for _ in range(STEPS - 16):
             row = writer.row
-            actions = policy.distribution.random(8, chance)
+            actions = torch.randint(policy.distribution.size, (8,), generator=chance)
             row.action[...] = actions.numpy()
             seen, row.reward[...], terminated, truncated, _ = pool.step(actions.numpy())
             writer.following.observation[...] = seen
@@ -155,7 +156,7 @@ def comparisons(args: UpdateArgs, used: dict[str, dict[str, int]]) -> Iterator[C
 def main() -> None:
     args, used = tyro.cli(UpdateArgs), {}
     logging.disable(logging.WARNING)
-    torch.set_float32_matmul_precision(make_config("Pong-v5", algo="dqn").matmul_precision)
+    torch.set_float32_matmul_precision(make_config("Pong-v5", algo="dqn", preset="default").matmul_precision)
     extra = {"torch_threads": used}
     measure("dqn_update", "DQN's update", comparisons(args, used), args, extra)
 
