@@ -162,5 +162,19 @@ def test_2048_is_played_by_its_rules():
     assert abs(np.mean(np.array(new) == 2) - 0.9) < 4 * np.sqrt(0.9 * 0.1 / len(new))
 
 
+@pytest.mark.parametrize("task", ["ConnectFour-v0", "LeducPoker-v0"])
+def test_interpreted_as_python_they_play_the_same_games(task):
+    """Debug mode checks every index and every observation."""
+    rng = np.random.default_rng(0)
+    with headrace.make(task, num_envs=3, seed=1) as one, headrace.make(task, num_envs=3, seed=1, debug=True) as other:
+        results = [one.reset(), other.reset()]
+        for _ in range(12):
+            mask = results[0][-1]["action_mask"]
+            actions = (mask * rng.random(mask.shape)).argmax(-1)
+            results = [one.step(actions), other.step(actions)]
+            for a, b in zip(*(result[:3] for result in results), strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
 def test_every_task_is_tried():
     assert {*OFFICIAL, "Game2048-v0"} == set(TASKS)

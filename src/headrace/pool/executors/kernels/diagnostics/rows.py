@@ -157,6 +157,8 @@ def check_seen(function: Any, name: str, value: np.ndarray, space: gym.Space, ro
         OutsideError: it lies outside of its space.
     """
     low, high = bounds(space)
+    if np.size(low) == value.size:  # Warp's arrays may have fewer dimensions than the space
+        low, high = np.reshape(low, value.shape), np.reshape(high, value.shape)
     for wrong, text in ((~np.isfinite(value), ""), ((value < low) | (value > high), "outside of the space")):
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])
