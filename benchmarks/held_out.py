@@ -3,8 +3,8 @@
 Each trains for so many seconds in a process of its own, one after the other, on the same cores; neither imports nor the
 games that judge count. Ours has no option. Stable-baselines3 has PPO for discrete and SAC for continuous actions, the
 policy that fits the observations, and otherwise its defaults. Both are judged by the same games of Gymnasium's
-environment, by the most likely actions. Stable-baselines3 knows no texts, so its environments lack them, and has no CNN
-for the smallest pictures, which it gets as a vector.
+environment, by the most likely actions; ours uses action masks where an environment gives them. Stable-baselines3 knows
+no texts, so its environments lack them, and has no CNN for the smallest pictures, which it gets as a vector.
 
     python benchmarks/held_out.py [--tasks Taxi-v4 …]    # tasks that were measured before stay in the file
 """
@@ -82,7 +82,7 @@ def environment(task: str) -> gym.Env:
     return globals()[task.partition(":")[2]]() if task.startswith(Path(__file__).name) else gym.make(task)
 
 
-def ours(task: str, args: HeldOutArgs) -> tuple[int, float, Callable[[Any], Any]]:
+def ours(task: str, args: HeldOutArgs) -> tuple[int, float, Callable[[Any, dict[str, Any]], Any]]:
     """Train by the plain command; returns the steps, the seconds and what acts."""
     import headrace
     from headrace.train import Callback, train
@@ -99,10 +99,10 @@ def ours(task: str, args: HeldOutArgs) -> tuple[int, float, Callable[[Any], Any]
         quiet: dict[str, Any] = {"quiet": True, "video": False, "viewer": False}
         result = train(named, seed=args.seed, run_dir=Path(folder) / "run", callback=Until(), **quiet)
         agent = headrace.load(result.run_dir)
-    return result.steps, result.seconds, agent.act
+    return result.steps, result.seconds, lambda seen, info: agent.act(seen, action_mask=info.get("action_mask"))
 
 
-def peers(task: str, args: HeldOutArgs) -> tuple[int, float, Callable[[Any], Any]]:
+def peers(task: str, args: HeldOutArgs) -> tuple[int, float, Callable[[Any, dict[str, Any]], Any]]:
     """Train stable-baselines3 by its defaults; returns the steps, the seconds and what acts."""
     from stable_baselines3 import PPO, SAC
     from stable_baselines3.common.callbacks import BaseCallback
@@ -127,7 +127,7 @@ def peers(task: str, args: HeldOutArgs) -> tuple[int, float, Callable[[Any], Any
     model = algorithm(policy, env, seed=args.seed, device="cpu", **small)
     model.learn(10**9, callback=(until := Until()))
     seconds = time.perf_counter() - until.began
-    return model.num_timesteps, seconds, lambda seen: model.predict(seen, deterministic=True)[0]
+    return model.num_timesteps, seconds, lambda seen, info: model.predict(seen, deterministic=True)[0]
 
 
 def without_texts(env: gym.Env) -> gym.Env:
@@ -142,13 +142,13 @@ def without_texts(env: gym.Env) -> gym.Env:
     return gym.wrappers.FlattenObservation(env) if small else env
 
 
-def judged(act: Callable[[Any], Any], env: gym.Env, games: int) -> list[float]:
+def judged(act: Callable[[Any, dict[str, Any]], Any], env: gym.Env, games: int) -> list[float]:
     """Returns the returns of games."""
     earned = []
     for game in range(games):
-        (seen, _), total, over = env.reset(seed=SEED + game), 0.0, False
+        (seen, info), total, over = env.reset(seed=SEED + game), 0.0, False
         while not over:
-            seen, reward, terminated, truncated, _ = env.step(act(seen))
+            seen, reward, terminated, truncated, info = env.step(act(seen, info))
             total, over = total + float(reward), terminated or truncated
         earned.append(total)
     return earned
