@@ -146,6 +146,7 @@ SECTIONS = {
             lines=(Line("PPO, the whole loop, on CartPole and Pong", SB3, SB3),),
             together=r"^\S+",
         ),
+        Benchmark("compiled_ppo", "--repeats 1 --seconds 0.5"),
         Benchmark("sb3_training", "--repeats 1 --seconds 0.5"),
         Benchmark(
             "tag_training",

@@ -35,7 +35,7 @@ TASKS = {
     "held_out.py:rooms": "discrete, a dictionary with a picture and a text, sparse",
     "LunarLanderContinuous-v3": "continuous",
     "highway_env:parking-v0": "continuous, a dictionary with goals",
-    "gymnasium_robotics:FetchReachDense-v4": "continuous, a dictionary with goals",
+    "highway_env:racetrack-v1": "continuous, a grid",
     "gymnasium_robotics:PointMaze_UMaze-v3": "continuous, a dictionary with goals, sparse",
     "held_out.py:race": "continuous, pictures",
 }
@@ -127,7 +127,12 @@ def peers(task: str, args: HeldOutArgs) -> tuple[int, float, Callable[[Any, dict
     model = algorithm(policy, env, seed=args.seed, device="cpu", **small)
     model.learn(10**9, callback=(until := Until()))
     seconds = time.perf_counter() - until.began
-    return model.num_timesteps, seconds, lambda seen, info: model.predict(seen, deterministic=True)[0]
+
+    def act(seen: Any, info: dict[str, Any]) -> Any:
+        action = model.predict(seen, deterministic=True)[0]
+        return action if action.ndim else action.item()  # some environments look actions up in a dictionary
+
+    return model.num_timesteps, seconds, act
 
 
 def without_texts(env: gym.Env) -> gym.Env:
