@@ -16,28 +16,34 @@ namespace {
 
 template <class V, class D>
 class ActorCriticCore final : public ActorCriticLearner {
-  static constexpr int kRows = D::kRows;
+  static constexpr int kRows = 256;  // samples of a block: most minibatches are one, so that each network is read once
   using Stacks = std::vector<Layers<V, D>>;
 
  public:
   explicit ActorCriticCore(ActorCriticNetworks networks)
       : networks_(std::move(networks)), both_(networks_.inputs + networks_.actions), actor_(layers(networks_.actor)),
         critics_(layers(networks_.critics)), target_actor_(layers(networks_.target_actor)), target_critics_(layers(networks_.target_critics)),
-        inputs_(floats(kRows, distance(networks_.inputs))), joined_(floats(kRows, distance(both_))),
+        inputs_(floats(kRows, distance(networks_.inputs))), joined_(floats(kRows, distance(both_))), following_(floats(kRows, distance(both_))),
         drawn_(static_cast<std::size_t>(kRows * networks_.actions)), columns_(static_cast<std::size_t>(kRows) * (critics_.size() + 1)) {}
 
   CriticStatistics improve_critics(const Transitions& batch, const float* noise, const ActorCriticRates& rates) override {
     policy_for_targets().pack();
+    const auto weight = static_cast<float>(temperature());
     std::vector<CriticStatistics> sums(critics_.size());
     for (int first = 0; first < batch.rows; first += kRows) {
       const int n = std::min(kRows, batch.rows - first);
-      const std::vector<float> targets = targets_of(batch, first, n, noise, rates.threads);
-      join(batch.inputs, first, n, [&](int r, float* to) { std::copy_n(batch.actions.row(first + r), networks_.actions, to); });
-      each(critics_.size(), rates.threads, [&](std::size_t k) {
+      act(policy_for_targets(), batch.next_inputs, first, n, noise, following_.get());
+      join(batch.inputs, first, n, joined_.get(), [&](int r, float* to) { std::copy_n(batch.actions.row(first + r), networks_.actions, to); });
+      const auto follow = [&](std::size_t k) {
+        if (first == 0) target_critics_[k].pack();
+        evaluate(target_critics_[k], following_.get(), n, values(k));
+      };
+      const auto improve = [&](std::size_t k) {
         if (first == 0) critics_[k].pack();
-        fit(critics_[k], batch, first, n, targets, rates, sums[k]);
+        fit(critics_[k], batch, first, n, weight, rates, sums[k]);
         if (first + n == batch.rows) critics_[k].write_gradients();
-      });
+      };
+      each(critics_.size(), rates.threads, follow, improve);
     }
     CriticStatistics s;
     for (const auto& sum : sums) s.loss += sum.loss, s.mean += sum.mean;
@@ -54,7 +60,7 @@ class ActorCriticCore final : public ActorCriticLearner {
     double log_probs = 0, values = 0;
     for (int first = 0; first < batch.rows; first += kRows) {
       const int n = std::min(kRows, batch.rows - first);
-      log_probs += act(actor_[0], batch.inputs, first, n, noise);
+      log_probs += act(actor_[0], batch.inputs, first, n, noise, joined_.get());
       values += climb(n, 1.0f / static_cast<float>(batch.rows), first == 0, rates.threads);
       actor_[0].backward(inputs_.get(), n, first == 0);
     }
@@ -72,15 +78,18 @@ class ActorCriticCore final : public ActorCriticLearner {
  private:
   static Stacks layers(const Network& network) {
     Stacks stacks;
-    for (const Stack& stack : network.stacks) stacks.emplace_back(stack, network.activation);
+    for (const Stack& stack : network.stacks) stacks.emplace_back(stack, network.activation, kRows);
     return stacks;
   }
 
-  // work(k) for each critic
-  template <class Work>
-  static void each(std::size_t n, bool threads, Work work) {
-    if (n == 2) return each_of_two(threads, work);
-    for (std::size_t k = 0; k < n; ++k) work(k);
+  // work(k) of each critic, of one work after the other
+  template <class... Work>
+  static void each(std::size_t n, bool threads, Work... works) {
+    if (n == 2) return each_of_two(threads, works...);
+    const auto all = [n](auto& work) {
+      for (std::size_t k = 0; k < n; ++k) work(k);
+    };
+    (all(works), ...);
   }
 
   Layers<V, D>& policy_for_targets() { return networks_.stochastic() ? actor_[0] : target_actor_[0]; }
@@ -89,9 +98,9 @@ class ActorCriticCore final : public ActorCriticLearner {
 
   // inputs of a block's critics: observations, and what write(r, to) writes as actions of each row
   template <class Write>
-  void join(const Rows& inputs, int first, int rows, Write write) {
+  void join(const Rows& inputs, int first, int rows, float* joined, Write write) {
     for (int r = 0; r < rows; ++r) {
-      float* to = joined_.get() + r * distance(both_);
+      float* to = joined + r * distance(both_);
       std::copy_n(inputs.row(first + r), networks_.inputs, to);
       write(r, to + networks_.inputs);
     }
@@ -99,12 +108,12 @@ class ActorCriticCore final : public ActorCriticLearner {
 
   // Joins observations and a policy's actions; returns the sum of these actions' log-probabilities, which are in
   // `log_probs()`, too. A deterministic policy's noise is added to its actions, if there is some.
-  double act(Layers<V, D>& policy, const Rows& inputs, int first, int rows, const float* noise) {
+  double act(Layers<V, D>& policy, const Rows& inputs, int first, int rows, const float* noise, float* joined) {
     for (int r = 0; r < rows; ++r) std::copy_n(inputs.row(first + r), networks_.inputs, inputs_.get() + r * distance(networks_.inputs));
     const float* outputs = policy.forward(inputs_.get(), rows);
     const int actions = networks_.actions;
     double sum = 0;
-    join(inputs, first, rows, [&](int r, float* to) {
+    join(inputs, first, rows, joined, [&](int r, float* to) {
       const float *output = outputs + r * policy.stride(), *mine = noise == nullptr ? nullptr : noise + static_cast<std::ptrdiff_t>(first + r) * actions;
       float log_prob = 0;
       for (int i = 0; i < actions; ++i) {
@@ -138,28 +147,19 @@ class ActorCriticCore final : public ActorCriticLearner {
     return least;
   }
 
-  // r + discount · (min Q'(s', a') - α log π(a'|s')), of a block
-  std::vector<float> targets_of(const Transitions& batch, int first, int rows, const float* noise, bool threads) {
-    act(policy_for_targets(), batch.next_inputs, first, rows, noise);
-    each(target_critics_.size(), threads, [&](std::size_t k) {
-      if (first == 0) target_critics_[k].pack();
-      evaluate(target_critics_[k], joined_.get(), rows, values(k));
-    });
-    const auto weight = static_cast<float>(temperature());
-    std::vector<float> targets;
-    for (int r = 0; r < rows; ++r)
-      targets.push_back(batch.rewards[first + r] + batch.discounts[first + r] * (lowest(target_critics_.size(), r) - weight * log_probs()[r]));
-    return targets;
+  // r + discount · (min Q'(s', a') - α log π(a'|s')), of a row of a block
+  float target(const Transitions& batch, int first, int r, float weight) {
+    return batch.rewards[first + r] + batch.discounts[first + r] * (lowest(target_critics_.size(), r) - weight * log_probs()[r]);
   }
 
   // one critic's gradient of its squared errors; adds to their sum, and to that of its values
-  void fit(Layers<V, D>& critic, const Transitions& batch, int first, int rows, const std::vector<float>& targets, const ActorCriticRates& rates,
+  void fit(Layers<V, D>& critic, const Transitions& batch, int first, int rows, float weight, const ActorCriticRates& rates,
            CriticStatistics& sums) {
     CriticStatistics s;
     const float* results = critic.forward(joined_.get(), rows);
     const auto share = static_cast<float>(2 * rates.critic_weight / batch.rows);
     for (int r = 0; r < rows; ++r) {
-      const float value = results[r * critic.stride()], error = value - targets[static_cast<std::size_t>(r)], weighted = error * batch.weight(first + r);
+      const float value = results[r * critic.stride()], error = value - target(batch, first, r, weight), weighted = error * batch.weight(first + r);
       s.mean += value, s.loss += error * weighted;
       critic.result_gradients()[r * critic.stride()] = weighted * share;
     }
@@ -171,15 +171,16 @@ class ActorCriticCore final : public ActorCriticLearner {
   // stochastic policy climbs the lowest of the critics' values, equal ones in equal parts, another one the first's.
   double climb(int rows, float share, bool is_first, bool threads) {
     const std::size_t judges = networks_.stochastic() ? critics_.size() : 1;
-    each(judges, threads, [&](std::size_t k) {
+    std::vector<const float*> slopes(judges);
+    const auto judge = [&](std::size_t k) {
       if (is_first) critics_[k].pack();
       evaluate(critics_[k], joined_.get(), rows, values(k));
-    });
-    std::vector<const float*> slopes(judges);
-    each(judges, threads, [&](std::size_t k) {
+    };
+    const auto find_slopes = [&](std::size_t k) {
       for (int r = 0; r < rows; ++r) critics_[k].result_gradients()[r * critics_[k].stride()] = -share * part(k, judges, r);
       slopes[k] = critics_[k].to_inputs(joined_.get(), rows, networks_.inputs) + networks_.inputs;
-    });
+    };
+    each(judges, threads, judge, find_slopes);
     const float entropy_slope = static_cast<float>(temperature()) * share;
     double sum = 0;
     for (int r = 0; r < rows; ++r) {
@@ -218,7 +219,7 @@ class ActorCriticCore final : public ActorCriticLearner {
   ActorCriticNetworks networks_;
   int both_;  // columns of inputs and actions
   Stacks actor_, critics_, target_actor_, target_critics_;
-  Floats inputs_, joined_;             // of a block, padded
+  Floats inputs_, joined_, following_;  // of a block, padded; the last with what comes next
   std::vector<SquashedNormal> drawn_;  // a stochastic policy's actions
   std::vector<float> columns_;         // values of each critic, and log-probabilities
 };

@@ -44,8 +44,16 @@ class Dense {
 
   // Takes the weights as they are now.
   void pack() {
-    each_weight([&](const Part& part, int i, int o, std::ptrdiff_t place) {
-      weight_.get()[i * stride() + o] = transposed_.get()[o * distance(inputs) + i] = part.weight[place];
+    each_part([&](const Part& part, int o, int has) {
+      float *straight = weight_.get() + part.begin * stride() + o, *turned = transposed_.get() + o * distance(inputs) + part.begin;
+      const int straight_ld = stride(), turned_ld = distance(inputs);
+      if (part.output_first) {
+        copy(part.weight, has, part.outputs, has, turned, turned_ld);
+        transpose<V>(part.weight, has, part.outputs, has, straight, straight_ld);
+      } else {
+        copy(part.weight, part.outputs, has, part.outputs, straight, straight_ld);
+        transpose<V>(part.weight, part.outputs, has, part.outputs, turned, turned_ld);
+      }
     });
     pack_bias();
   }
@@ -57,7 +65,11 @@ class Dense {
 
   void write_gradients() const {
     if (!direct_)
-      each_weight([&](const Part& part, int i, int o, std::ptrdiff_t place) { part.weight_gradient[place] = weight_gradient_.get()[i * stride() + o]; });
+      each_part([&](const Part& part, int o, int has) {
+        const float* from = weight_gradient_.get() + part.begin * stride() + o;
+        if (part.output_first) transpose<V>(from, stride(), has, part.outputs, part.weight_gradient, has);
+        else copy(from, stride(), has, part.outputs, part.weight_gradient, part.outputs);
+      });
     write_bias_gradients();
   }
 
@@ -85,11 +97,9 @@ class Dense {
   }
 
   void add_bias_gradients(int rows, const float* d, bool first) {
-    for (int n = 0; n < padded(outputs); n += V::width) {
-      V sum = first ? V(0) : load<V>(bias_gradient_.get() + n);
-      for (int r = 0; r < rows; ++r) sum = sum + load<V>(d + r * stride() + n);
-      store(bias_gradient_.get() + n, sum);
-    }
+    if (first) std::fill_n(bias_gradient_.get(), padded(outputs), 0.0f);
+    for (int r = 0; r < rows; ++r)
+      for (int n = 0; n < padded(outputs); n += V::width) store(bias_gradient_.get() + n, load<V>(bias_gradient_.get() + n) + load<V>(d + r * stride() + n));
   }
 
   // dx = pass(d Wᵀ, x): the gradient of the inputs, through what made them; of those from a whole line on
@@ -110,22 +120,15 @@ class Dense {
     return n;
   }
 
-  // Calls visit(part, input, output, where the weight is in its part); in strips, as one of the two matrices that
-  // meet here is read or written across its rows.
+  // visit(part, the first of its outputs, its inputs)
   template <class Visit>
-  void each_weight(Visit visit) const {
-    int before = 0;
-    for (const Part& part : layer_.parts) {
-      const int has = part.inputs == 0 ? inputs : part.inputs;
-      const int rows = part.output_first ? part.outputs : has, columns = part.output_first ? has : part.outputs;
-      for (int strip = 0; strip < columns; strip += kPad)
-        for (int a = 0; a < rows; ++a)
-          for (int b = strip; b < std::min(strip + kPad, columns); ++b) {
-            const std::ptrdiff_t place = static_cast<std::ptrdiff_t>(a) * columns + b;
-            part.output_first ? visit(part, part.begin + b, before + a, place) : visit(part, part.begin + a, before + b, place);
-          }
-      before += part.outputs;
-    }
+  void each_part(Visit visit) const {
+    int o = 0;
+    for (const Part& part : layer_.parts) visit(part, o, part.inputs == 0 ? inputs : part.inputs), o += part.outputs;
+  }
+
+  static void copy(const float* from, std::ptrdiff_t ld, int rows, int columns, float* to, std::ptrdiff_t to_ld) {
+    for (int r = 0; r < rows; ++r) std::copy_n(from + r * ld, columns, to + r * to_ld);
   }
 
   Layer layer_;
@@ -147,20 +150,20 @@ class Dense {
   Floats bias_gradient_;
 };
 
-// one stack, with a block's activations
+// one stack, with the activations of a block of rows
 template <class V, class D>
 class Layers {
  public:
-  Layers(const Stack& stack, Activation activation) : relu_(activation == Activation::kRelu) {
+  Layers(const Stack& stack, Activation activation, int rows = D::kRows) : relu_(activation == Activation::kRelu) {
     int widest = distance(stack.front().inputs);
     const auto scratch = std::make_shared<typename D::Scratch>();
     for (const Layer& layer : stack) {
       dense_.emplace_back(layer, scratch);
       const int stride = distance(dense_.back().outputs);
-      activations_.push_back(floats(D::kRows, stride));
+      activations_.push_back(floats(rows, stride));
       widest = std::max(widest, stride);
     }
-    for (Floats& d : gradients_) d = floats(D::kRows, widest);
+    for (Floats& d : gradients_) d = floats(rows, widest);
   }
 
   int outputs() const { return dense_.back().outputs; }

@@ -61,6 +61,10 @@ Learner::~Learner() = default;
 ActorCriticLearner::~ActorCriticLearner() = default;
 QLearner::~QLearner() = default;
 
+void approach(float* target, const float* source, std::int64_t size, float rate) {
+  for (std::int64_t i = 0; i < size; ++i) target[i] += rate * (source[i] - target[i]);
+}
+
 std::vector<int> widths() {
   std::vector<int> all;
   for (const auto& [width, make] : found()) all.push_back(width);

@@ -170,6 +170,9 @@ class QLearner {
   virtual CriticStatistics improve(const Transitions& batch, const std::int64_t* actions, const QRates& rates, float* errors) = 0;
 };
 
+// target += rate · (source - target)
+void approach(float* target, const float* source, std::int64_t size, float rate);
+
 // widths of registers that this processor can run, the best first; empty: none
 std::vector<int> widths();
 

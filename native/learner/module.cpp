@@ -155,6 +155,13 @@ NB_MODULE(_learner, m) {
   m.doc() = "Updates of small networks on a CPU.";
   nb::set_leak_warnings(false);
   m.def("widths", &widths, "Floats in a register, of those that this processor has; the best first.");
+  m.def("approach",
+        [](const Out<1>& target, const In<1>& source, float rate) {
+          check(target.size() == source.size(), "as many parameters as targets");
+          nb::gil_scoped_release unlocked;
+          approach(target.data(), source.data(), static_cast<std::int64_t>(target.size()), rate);
+        },
+        "target"_a, "source"_a, "rate"_a, "target += rate (source - target), of float32[P]; on one thread.");
   nb::class_<Bound>(m, "Learner",
                     "A network whose parameters, and their gradients, are the caller's memory, by addresses.\n\n"
                     "stacks: for each, its layers: (inputs, parts); a part is (outputs, whether weights are [outputs, inputs],\n"

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <tuple>
+#include <utility>
 
 #include "lanes/vec.hpp"
 
@@ -67,6 +69,44 @@ inline void product(int rows, int columns, int inner, View A, const float* B, st
     for (int m = 0; m < rows; m += kRows) tile<V, kRows, kTileColumns>(m, n, inner, A, B, ldb, start, finish);
   for (; n < columns; n += V::width)
     for (int m = 0; m < rows; m += kRows) tile<V, kRows, 1>(m, n, inner, A, B, ldb, start, finish);
+}
+
+// Numbers of two registers' halves in turn: of the lower halves, and of the upper ones.
+inline std::pair<Vec<1, float>, Vec<1, float>> zip(Vec<1, float> a, Vec<1, float> b) { return {a, b}; }
+#ifdef __AVX2__
+inline std::pair<Vec<8, float>, Vec<8, float>> zip(Vec<8, float> a, Vec<8, float> b) {
+  const __m256 even = _mm256_unpacklo_ps(a.v, b.v), odd = _mm256_unpackhi_ps(a.v, b.v);
+  return {_mm256_permute2f128_ps(even, odd, 0x20), _mm256_permute2f128_ps(even, odd, 0x31)};
+}
+#endif
+#ifdef __AVX512F__
+inline std::pair<Vec<16, float>, Vec<16, float>> zip(Vec<16, float> a, Vec<16, float> b) {
+  const __m512i lower = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0), upper = _mm512_add_epi32(lower, _mm512_set1_epi32(8));
+  return {_mm512_permutex2var_ps(a.v, lower, b.v), _mm512_permutex2var_ps(a.v, upper, b.v)};
+}
+#endif
+
+// as `transpose`, of a square as wide as a register
+template <class V>
+inline void transpose_square(const float* from, std::ptrdiff_t ld, float* to, std::ptrdiff_t to_ld) {
+  constexpr int kWidth = V::width;
+  V rows[kWidth], zipped[kWidth];
+  for (int r = 0; r < kWidth; ++r) rows[r] = load<V>(from + r * ld);
+  for (int step = 1; step < kWidth; step *= 2) {  // each moves the highest bit of a number's row to the end of its column's
+    for (int r = 0; r < kWidth / 2; ++r) std::tie(zipped[2 * r], zipped[2 * r + 1]) = zip(rows[r], rows[r + kWidth / 2]);
+    std::swap(rows, zipped);
+  }
+  for (int r = 0; r < kWidth; ++r) store(to + r * to_ld, rows[r]);
+}
+
+// [columns, rows] of [rows, columns]; ld: numbers from row to row
+template <class V>
+inline void transpose(const float* from, std::ptrdiff_t ld, int rows, int columns, float* to, std::ptrdiff_t to_ld) {
+  const int tall = rows / V::width * V::width, across = columns / V::width * V::width;
+  for (int r = 0; r < tall; r += V::width)
+    for (int c = 0; c < across; c += V::width) transpose_square<V>(from + r * ld + c, ld, to + c * to_ld + r, to_ld);
+  for (int r = 0; r < rows; ++r)
+    for (int c = r < tall ? across : 0; c < columns; ++c) to[c * to_ld + r] = from[r * ld + c];
 }
 
 // The hyperbolic tangent, within 3e-7: a ratio of polynomials, fitted for floats (Eigen's coefficients).

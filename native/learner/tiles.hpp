@@ -32,16 +32,15 @@ inline __mmask16 first(int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff :
 
 // words of two columns, of [rows, columns]; zeros up to whole tiles
 inline void pair_columns(const float* x, std::ptrdiff_t ld, int rows, int columns, std::uint32_t* to, std::ptrdiff_t to_ld) {
-  for (int c = 0; c < columns; c += kTall) {
-    const __mmask16 low = first(columns - c), high = first(columns - c - kTile);
-    for (int r = 0; r < whole(rows); ++r) {
+  for (int r = 0; r < whole(rows); ++r)
+    for (int c = 0; c < columns; c += kTall) {
+      const __mmask16 low = first(columns - c), high = first(columns - c - kTile);
       const float* from = x + r * ld + c;
       const __m512 left = r < rows ? _mm512_maskz_loadu_ps(low, from) : _mm512_setzero_ps();
       const __m512 right = r < rows ? _mm512_maskz_loadu_ps(high, from + kTile) : _mm512_setzero_ps();
       const __m512bh rounded = _mm512_cvtne2ps_pbh(right, left);
       std::memcpy(to + r * to_ld + c / 2, &rounded, sizeof rounded);
     }
-  }
 }
 
 // words of two rows, of [rows, columns]; zeros up to whole tiles
@@ -49,9 +48,9 @@ inline void pair_rows(const float* x, std::ptrdiff_t ld, int rows, int columns, 
   alignas(64) std::uint16_t places[32];
   for (int i = 0; i < 32; ++i) places[i] = static_cast<std::uint16_t>(i / 2 + i % 2 * 16);
   const __m512i zip = _mm512_load_si512(places);
-  for (int c = 0; c < whole(columns); c += kTile) {
-    const __mmask16 some = first(columns - c);
-    for (int r = 0; r < whole(rows); r += 2) {
+  for (int r = 0; r < whole(rows); r += 2)
+    for (int c = 0; c < whole(columns); c += kTile) {
+      const __mmask16 some = first(columns - c);
       const float* from = x + r * ld + c;
       const __m512 upper = r < rows ? _mm512_maskz_loadu_ps(some, from) : _mm512_setzero_ps();
       const __m512 lower = r + 1 < rows ? _mm512_maskz_loadu_ps(some, from + ld) : _mm512_setzero_ps();
@@ -60,30 +59,11 @@ inline void pair_rows(const float* x, std::ptrdiff_t ld, int rows, int columns, 
       std::memcpy(&both, &rounded, sizeof both);
       _mm512_storeu_si512(to + r / 2 * to_ld + c, _mm512_permutexvar_epi16(zip, both));
     }
-  }
 }
 
-// [columns, rows] of words [rows, columns], whose numbers are multiples of 16
+// as of floats, of which these words have as many bits
 inline void transpose(const std::uint32_t* from, std::ptrdiff_t ld, int rows, int columns, std::uint32_t* to, std::ptrdiff_t to_ld) {
-  for (int r = 0; r < rows; r += kTile)
-    for (int c = 0; c < columns; c += kTile) {
-      __m512i a[16], b[16];
-      for (int i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(from + (r + i) * ld + c);
-      for (int i = 0; i < 16; i += 2) b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]), b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
-      for (int i = 0; i < 16; i += 4)
-        for (int k = 0; k < 2; ++k)
-          a[i + 2 * k] = _mm512_unpacklo_epi64(b[i + k], b[i + k + 2]), a[i + 2 * k + 1] = _mm512_unpackhi_epi64(b[i + k], b[i + k + 2]);
-      // now four rows by four columns in each 128 bits: of a[4 g + k] those of rows 4 g to 4 g + 3, columns k, k + 4, …
-      for (int k = 0; k < 4; ++k) {
-        const __m512i even = _mm512_shuffle_i32x4(a[k], a[k + 4], 0x88), odd = _mm512_shuffle_i32x4(a[k], a[k + 4], 0xdd);
-        const __m512i later_even = _mm512_shuffle_i32x4(a[k + 8], a[k + 12], 0x88), later_odd = _mm512_shuffle_i32x4(a[k + 8], a[k + 12], 0xdd);
-        std::uint32_t* row = to + (c + k) * to_ld + r;
-        _mm512_storeu_si512(row, _mm512_shuffle_i32x4(even, later_even, 0x88));
-        _mm512_storeu_si512(row + 4 * to_ld, _mm512_shuffle_i32x4(odd, later_odd, 0x88));
-        _mm512_storeu_si512(row + 8 * to_ld, _mm512_shuffle_i32x4(even, later_even, 0xdd));
-        _mm512_storeu_si512(row + 12 * to_ld, _mm512_shuffle_i32x4(odd, later_odd, 0xdd));
-      }
-    }
+  transpose<Wide>(reinterpret_cast<const float*>(from), ld, rows, columns, reinterpret_cast<float*>(to), to_ld);
 }
 
 // finish(m, n, Σₖ A[m, k] B[k, n]) for two tiles of rows and two of columns; sums in the order of k

@@ -140,7 +140,7 @@ std::vector<float> learnt(int width, bool continuous, int rows = 200, bool threa
 
 // random transitions of odd sizes
 struct Moves {
-  static constexpr int kRows = 150, kInputs = 5, kActions = 3;
+  static constexpr int kRows = 300, kInputs = 5, kActions = 3;
   std::vector<float> inputs = numbers(kRows * kInputs, 1), actions = numbers(kRows * kActions, 2), next = numbers(kRows * kInputs, 3);
   std::vector<float> columns = numbers(2 * kRows, 4), noise = numbers(2 * kRows * kActions, 5);
   std::vector<std::int64_t> choices;

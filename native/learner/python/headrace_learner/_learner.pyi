@@ -11,6 +11,13 @@ def widths() -> list[int]:
     Floats in a register, of those that this processor has; the best first.
     """
 
+def approach(
+    target: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+    source: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    rate: float,
+) -> None:
+    """target += rate (source - target), of float32[P]; on one thread."""
+
 class Learner:
     """
     A network whose parameters, and their gradients, are the caller's memory, by addresses.

@@ -44,6 +44,17 @@ class CompiledForm:
             self._learners[bfloat16] = self.make(module, bfloat16)
         return self._learners[bfloat16]
 
+    def approach(self, target: Tensor, source: Tensor, rate: float) -> bool:
+        """Moves a target network's parameters, float32[P], towards others; returns False where torch does.
+
+        Torch would wake its other threads, which then wait for more work on the cores that the next update needs.
+        """
+        module = compiled_module()
+        if module is None or target.device.type != "cpu":
+            return False
+        module.approach(target, source, rate)
+        return True
+
     def make(self, module: Any, bfloat16: bool) -> Any:
         """Returns a learner of the compiled module, with products of bfloat16 or float32; None for other networks."""
         raise NotImplementedError

@@ -220,7 +220,9 @@ class OffPolicy(Policy):
     def move_targets(self, *names: str) -> None:
         """Moves the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
         for name in names or self.target_parts:
-            self._targets[name].lerp_(self.parts[name], self.config.target_rate)
+            target, part, rate = self._targets[name], self.parts[name], self.config.target_rate
+            if self.compiled is None or not self.compiled.approach(target, part, rate):
+                target.lerp_(part, rate)
 
     def noise(self, rows: int) -> Tensor:
         """Returns standard normal noise for `rows` actions, float32[rows, A]."""
