@@ -169,7 +169,9 @@ SECTIONS = {
             lines=(Line("SAC, one update", SB3, SB3),),
             together=r"^batch \d+",
         ),
-        Benchmark("learner_limit", "--repeats 1 --seconds 0.05 --widths 64 --minibatches 256 --precisions highest"),
+        Benchmark(
+            "learner_limit", "--repeats 1 --seconds 0.05 --widths 64 --minibatches 256 --precisions highest --frames 8"
+        ),
         Benchmark(
             "replay",
             "--repeats 1 --seconds 0.2 --steps 100000",

@@ -3,8 +3,9 @@
 Of PPO, SAC, TD3 and DQN, for perceptrons of several widths: the operations of one update (products alone; activations,
 loss and Adam are small beside them), the rate at which torch multiplies matrices of such shapes on one core, and the
 share of it that an update reaches in compiled code and in torch, operation by operation. Products of float32; with
-``medium`` of bfloat16 where the processor has matrix units. One thread, processor time, in turns; a share is the median
-of those turn by turn.
+``medium`` of bfloat16 where the processor has matrix units. DQN's update of Atari's CNN, which only torch makes, stands
+beside products of its second layer's shape. One thread, processor time, in turns; a share is the median of those turn
+by turn.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.collect.setup import make_policy
 from headrace.train.config.settings import make_config
+from headrace.train.modules.cnn import cpu_has_bf16
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.storage.samples import Samples, draw_order
 from headrace.train.storage.transitions import Transitions
@@ -44,9 +46,13 @@ class LimitArgs(Args):
     seconds: float = 0.3
     precisions: tuple[str, ...] = ("highest", "medium")
     """of products; PPO's are of float32"""
+    frames: tuple[int, ...] = (32, 256)
+    """transitions of an update of DQN with a CNN"""
 
 
 REPLAY = 256  # transitions of an update
+# of Atari's CNN: places, inputs of each filter, and filters
+CONVOLUTIONS = (400, 256, 32), (81, 512, 64), (49, 576, 64)
 
 
 def policy_of(width: int, minibatch: int) -> PPO:
@@ -119,37 +125,84 @@ def replay_updates(algo: str, width: int) -> tuple[Callable[[], Any], Callable[[
     return lambda: compiled.improve(batch, rates), lambda: plain.improve(batch, rates), 1
 
 
-def row(algo: str, width: int, samples: int, precision: str, args: LimitArgs) -> dict[str, Any]:
-    """A line of the table."""
+def cnn_operations(samples: int) -> int:
+    """Those of DQN's update with the Nature-CNN, whose first layer has no gradients of inputs."""
+    first, *others = [2 * a * b * c for a, b, c in (*CONVOLUTIONS, (1, 3136, 512), (1, 512, ACTIONS))]
+    return samples * (4 * (first + sum(others)) + sum(others))  # of Q twice, of its target, and back
+
+
+def cnn_update(samples: int, bf16: bool) -> Callable[[], Any]:
+    """DQN's update from Atari's frames."""
+    config = make_config("x", algo="dqn", defaults=False, network="cnn", bf16=bf16, minibatch_size=samples)
+    agents = AgentGroup(gym.spaces.Box(0, 255, (4, 84, 84), np.uint8), gym.spaces.Discrete(ACTIONS))
+    torch.manual_seed(0)
+    policy: Any = make_policy("", config, agents, torch.device("cpu"))
+    seen, following = torch.randint(256, (2, samples, 4, 84, 84), dtype=torch.uint8)
+    actions = torch.randint(ACTIONS, (samples,))
+    batch, rates = (
+        Transitions(seen, actions, torch.rand(samples), torch.rand(samples), following),
+        UpdateRates.of(config, 0),
+    )
+    return lambda: policy.improve(batch, rates)
+
+
+def mlp_row(algo: str, width: int, samples: int, precision: str, args: LimitArgs) -> dict[str, Any]:
+    """A line of the table, of perceptrons."""
     torch.set_float32_matmul_precision(precision)
     compiled, plain, updates = ppo_updates(width, samples) if algo == "ppo" else replay_updates(algo, width)
-    a, b, product = torch.randn(samples, width), torch.randn(width, width), torch.empty(samples, width)
     work = operations(algo, width, samples)
-    contenders: dict[str, tuple[Callable[[], Any], float]] = {
-        "products": (lambda: torch.mm(a, b, out=product), 2 * samples * width * width),
-        "compiled": (compiled, updates * work),
-        "torch": (plain, updates * work),
-    }
+    runs = {"compiled": (compiled, updates), "torch": (plain, updates)}
+    shape = samples, width, width
+    return {"update": f"{algo}, {precision}", "network": f"{width} × {width}", "samples": samples} | shares(
+        runs, work, shape, torch.float32, args
+    )
+
+
+def cnn_row(samples: int, precision: str, args: LimitArgs) -> dict[str, Any]:
+    """A line of the table, of Atari's CNN."""
+    torch.set_float32_matmul_precision(precision)
+    bf16 = precision == "medium" and cpu_has_bf16()
+    runs, (positions, inner, columns) = {"torch": (cnn_update(samples, bf16), 1)}, CONVOLUTIONS[1]
+    shape, dtype = (samples * positions, inner, columns), torch.bfloat16 if bf16 else torch.float32
+    return {"update": f"dqn, {precision}", "network": "Nature-CNN", "samples": samples} | shares(
+        runs, cnn_operations(samples), shape, dtype, args
+    )
+
+
+def shares(
+    runs: dict[str, tuple[Callable[[], Any], int]],
+    work: int,
+    shape: tuple[int, int, int],
+    dtype: torch.dtype,
+    args: LimitArgs,
+) -> dict[str, Any]:
+    """The columns of a line that are measured.
+
+    Args:
+        runs: ``"compiled"``, ``"torch"`` → what makes updates, and how many.
+        work: operations of an update.
+        shape, dtype: rows, inner size and columns of the product that is the limit.
+    """
+    rows, inner, columns = shape
+    a, b, product = (torch.randn(size).to(dtype) for size in ((rows, inner), (inner, columns), (rows, columns)))
+    contenders = {name: (run, updates * work) for name, (run, updates) in runs.items()}
+    contenders["products"] = (lambda: torch.mm(a, b, out=product), 2 * rows * inner * columns)
     rates_of: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(args.repeats):
         for name, (run, done) in contenders.items():
             rates_of[name].append(done / timed(run, args.seconds))
-    share = {
-        name: median(each / peak for each, peak in zip(rates_of[name], rates_of["products"], strict=True))
-        for name in ("compiled", "torch")
-    }
-    update = {name: work / median(rates_of[name]) for name in share}
-    return {
-        "update": f"{algo}, {precision}",
-        "network": f"{width} × {width}",
-        "samples": samples,
+    names = "compiled", "torch"
+    found = {
         "MFLOP": round(work / 1e6, 1),
         "products alone, GFLOP/s": round(median(rates_of["products"]) / 1e9, 1),
-        "compiled, µs an update": round(update["compiled"] * 1e6),
-        "torch, µs an update": round(update["torch"] * 1e6),
-        "compiled, of the limit": round(share["compiled"], 2),
-        "torch, of the limit": round(share["torch"], 2),
     }
+    micros = {name: round(work / median(rates_of[name]) * 1e6) for name in runs}
+    share = {
+        name: round(median(each / peak for each, peak in zip(rates_of[name], rates_of["products"], strict=True)), 2)
+        for name in runs
+    }
+    found |= {f"{name}, µs an update": micros.get(name) for name in names}
+    return found | {f"{name}, of the limit": share.get(name) for name in names}
 
 
 def main() -> None:
@@ -160,7 +213,8 @@ def main() -> None:
     cases = [("ppo", width, minibatch, "highest") for width in args.widths for minibatch in args.minibatches]
     for algo in ("sac", "td3", "dqn"):
         cases += [(algo, width, REPLAY, precision) for precision in args.precisions for width in args.widths[-1:]]
-    record["rows"] = [row(*case, args) for case in cases]
+    record["rows"] = [mlp_row(*case, args) for case in cases]
+    record["rows"] += [cnn_row(size, precision, args) for precision in args.precisions for size in args.frames]
     tell(args.out, record)
 
 
