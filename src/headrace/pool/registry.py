@@ -182,6 +182,14 @@ def own_options(task: TaskLike, executor: str | None = None) -> set[str]:
     return arguments_of(maker_of(name)) if kind is gymnasium_task else set(build(name).spec.options)
 
 
+def is_python(task: TaskLike) -> bool:
+    """Returns whether a task's environments are Python objects, which run in processes."""
+    from headrace.pool.executors.processes.task import callable_task, gymnasium_task, named_task
+
+    build, _ = _builder(task, None)
+    return (build.func if isinstance(build, partial) else build) in (callable_task, gymnasium_task, named_task)
+
+
 def family(task: TaskLike) -> str:
     """Returns the name of the module whose function builds a task; raises `UnknownTaskError` for an unknown task."""
     return getattr(_builder(task, None)[0], "__module__", "")

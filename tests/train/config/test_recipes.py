@@ -14,7 +14,7 @@ from headrace.train.config.registry import find_settings
 from headrace.train.config.settings import make_config
 
 OWN = """
-import gymnasium, numpy
+import gymnasium, numpy, time
 
 class Base(gymnasium.Env):
     action_space = gymnasium.spaces.Discrete(2)
@@ -25,6 +25,14 @@ class Base(gymnasium.Env):
             raise ValueError("not made")
         if wide:
             self.action_space = gymnasium.spaces.Box(-1, 1, (2,), numpy.float32)
+
+class Slow(Base):
+    def reset(self, seed=None, options=None):
+        return numpy.zeros(3, numpy.float32), {}
+
+    def step(self, action):
+        time.sleep(0.01)
+        return numpy.zeros(3, numpy.float32), 0.0, False, False, {}
 
 class Seen(Base):
     observation_space = gymnasium.spaces.Box(0, 255, (64, 64, 3), numpy.uint8)
@@ -80,6 +88,13 @@ def test_a_task_without_an_entry_has_that_of_its_kind(own: str) -> None:
 )
 def test_the_kind_of_a_task_is_that_of_its_spaces(task: str, kinds: tuple[str, ...]) -> None:
     assert kinds_of(task, {}) == kinds
+
+
+def test_an_algorithm_for_few_steps_is_chosen_where_steps_are_slow(own: str) -> None:
+    assert recipe_of(f"{own}:Slow", {}) == ("dqn", "default", "slow, discrete actions")
+    wide = {"env_options": {"wide": True}}
+    assert recipe_of(f"{own}:Slow", wide) == ("sac", "default", "slow, continuous actions")
+    assert recipe_of(f"{own}:Base", wide) == ("ppo", "default", "continuous actions"), "one that cannot be stepped"
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,14 @@ RECIPES = {
     "minatar": ("pqn", "fast"),
     "mujoco": ("ppo", "fast"),
     "dm_control": ("ppo", "fast"),
+    "slow, continuous actions": ("sac", DEFAULT_PRESET),
+    "slow, discrete actions": ("dqn", DEFAULT_PRESET),
     "": ("ppo", DEFAULT_PRESET),
 }
 """key, as in presets → the best algorithm, and the preset of it with the best settings"""
-KINDS = ("several agents", "pictures", "continuous actions", "discrete actions")
-"""kinds of tasks, by their spaces"""
+SLOW = ("slow, continuous actions", "slow, discrete actions")
+KINDS = ("several agents", "pictures", *SLOW, "continuous actions", "discrete actions")
+"""kinds of tasks, by their spaces and by the time that a step takes"""
 FAMILIES = {"atari": atari, "dm_control": dm_control, "minatar": minatar, "mujoco": mujoco, "vizdoom": vizdoom}
 CARTPOLE = {"CartPole-v0": {"stop_at_return": 195.0}, "CartPole-v1": {"stop_at_return": 475.0}}
 PENDULUM = ("Pendulum-v0", "Pendulum-v1")
@@ -266,6 +269,8 @@ DQN: Presets = {
             "total_steps": 1_000_000, "replay_size": 100_000, "learning_starts": 10_000,
         },
         "minatar": _DQN_MINATAR,
+        # An update for every step: a processor has the time.
+        "slow, discrete actions": _DQN | {"total_steps": 50_000, "replay_ratio": 1.0, "learning_starts": 200},
         # Larger and fewer batches, with which learning takes less time on a CPU. The replay takes 1.4 GB.
         "Pong-v5": _DQN_ATARI | {
             "total_steps": 2_000_000, "stop_at_return": 18.0, "stop_episodes": 20, "minibatch_size": 64,
@@ -324,6 +329,9 @@ def _continuous(own: Settings, pendulum: Settings) -> Presets:
 DDPG: Presets = _continuous({"max_grad_norm": 10.0}, {"exploration_noise": 0.2})
 TD3: Presets = _continuous({"learning_rate": 1e-3, "learning_starts": 10_000}, {"exploration_noise": 0.2})
 SAC: Presets = _continuous({"learning_starts": 5000}, {})
+SAC[DEFAULT_PRESET]["slow, continuous actions"] = _CONTINUOUS | {
+    "total_steps": 100_000, "num_envs": 4, "learning_starts": 200,
+}
 
 # -- CrossQ --------------------------------------------------------------------------------------
 

@@ -7,15 +7,17 @@ this module holds what they have reached, by task; `docs/leaderboard.py` writes 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import gymnasium as gym
+import numpy as np
 
 from headrace.pool.executors.processes.flat_observation import Joined, picture_shape
-from headrace.pool.registry import build_task, is_registered, own_name
+from headrace.pool.registry import build_task, is_python, is_registered, make_pool, own_name
 from headrace.pool.structure import leaves
 from headrace.train.config.presets import DEFAULT_PRESET, FAMILIES, KINDS, RECIPES, Presets, Settings
 from headrace.train.config.registry import find_settings
@@ -23,6 +25,8 @@ from headrace.train.config.registry import find_settings
 T = TypeVar("T")
 REACHED = Path(__file__).with_name("reached.json")
 MINUTE, SOON = 60.0, 100.0
+SLOW_STEP = 0.005  # seconds of a step above which an environment is slow
+PROBED, PATIENCE = 20, 2.0  # steps of which the fastest counts, and the seconds after which there are no more
 
 
 class Recipe(NamedTuple):
@@ -144,4 +148,31 @@ def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     seen = spec.observation.source if isinstance(spec.observation, Joined) else spec.observation
     picture = any(picture_shape(leaf) for leaf in leaves(seen).values())
     moves = "continuous actions" if isinstance(spec.action, gym.spaces.Box) else "discrete actions"
-    return ("pictures", moves) if picture else (moves,)
+    if picture:
+        return ("pictures", moves)
+    whole = isinstance(spec.action, gym.spaces.Box | gym.spaces.Discrete)  # what SAC and DQN take
+    return (f"slow, {moves}", moves) if whole and is_slow(task, json.dumps(options, default=repr)) else (moves,)
+
+
+@cache
+def is_slow(task: str, options: str) -> bool:
+    """Returns whether the fastest step of an environment that is a Python object takes longer than `SLOW_STEP`.
+
+    It is measured once in a process, with random actions: where steps are slow, an algorithm that learns from few of
+    them is the better choice. Other load on the machine hardly changes the fastest of several.
+    """
+    if not is_python(task):
+        return False
+    times = list[float]()
+    try:
+        with make_pool(task, seed=0, **json.loads(options)) as pool:
+            pool.action_space.seed(0)
+            pool.reset()
+            begun = time.perf_counter()
+            while len(times) < PROBED and time.perf_counter() - begun < PATIENCE:
+                action, start = np.asarray(pool.action_space.sample())[None], time.perf_counter()
+                pool.step(action)
+                times.append(time.perf_counter() - start)
+    except Exception:  # training raises it again, unless it is of a random action
+        return False
+    return min(times, default=0.0) > SLOW_STEP
