@@ -87,7 +87,8 @@ class TransitionReplay:
 
     def read(self, rows: Tensor) -> Transitions:
         """Returns the transitions with these numbers, int64[B]."""
-        inputs, actions, rewards, discounts, next_observations, masks = self.memory[rows].split(self._widths, 1)
+        found = self.memory.index_select(0, rows)  # unlike an index in brackets, on one thread for a minibatch
+        inputs, actions, rewards, discounts, next_observations, masks = found.split(self._widths, 1)
         numbers = actions.float(), rewards.squeeze(1).float(), discounts.squeeze(1).float() * self.gamma
         return Transitions(inputs, *numbers, next_observations, masks=masks if self._widths[-1] else None)
 
