@@ -82,7 +82,8 @@ class Collector(ABC):
             mask = infos[MASK]
             self.masks[MASKS] = self._tensor(steps + 1, envs, *mask.shape, dtype=torch_dtype(mask.dtype))
         self.experiences = [
-            Experience(p, self._of(p.agent_group), device, static, self.masks.get(MASKS)) for p in policies
+            Experience(p, self.observations[observation_name(p.agent_group)], device, static, self.masks.get(MASKS))
+            for p in policies
         ]
         self.seconds = {"env": 0.0, "inference": 0.0, "learning": 0.0}
         self._clock: Callable[[], float] = time.perf_counter
@@ -104,8 +105,28 @@ class Collector(ABC):
         """Begins new episodes in all environments."""
 
     @abstractmethod
+    def _act(self, t: int) -> Any:
+        """Chooses the actions of step t, and returns what `_step` needs of them."""
+
+    @abstractmethod
+    def _step(self, t: int, actions: Any) -> None:
+        """Steps all environments."""
+
     def _run(self) -> None:
         """Takes T steps in every environment."""
+        now = self._clock()
+        for t in range(self.steps):
+            actions = self._act(t)
+            acted = self._clock()
+            self._step(t, actions)
+            now = self._note_time(now, acted)
+
+    def _note_time(self, began: float, acted: float) -> float:
+        """Adds the time since ``began`` to that of inference, and of environments from ``acted`` on; returns now."""
+        now = self._clock()
+        self.seconds["inference"] += acted - began
+        self.seconds["env"] += now - acted
+        return now
 
     @abstractmethod
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
@@ -126,17 +147,24 @@ class Collector(ABC):
         for tensor in (*self.observations.values(), *self.masks.values()):
             tensor[0].copy_(tensor[-1])
         for experience in self.experiences:
-            experience.begin()
+            if experience.memory is not None:
+                experience.memory.begin()
         self._run()
         ran = self._clock()
         self.acted, left = self._presence() if self.spec.agents else (None, None)
-        cut = self._cut_early()
+        cut = None  # agents that a step truncated while the episode continued, bool[T, N, agents]
+        if TRUNCATIONS in self._info:
+            cut = self._info[TRUNCATIONS][0] & ~(self.terminated | self.truncated).unsqueeze(-1)
         learnt = [e.learnable(self._outcome(e.agent_group, self.acted, left, cut)) for e in self.experiences]
         self.seconds["learning"] += self._clock() - ran
         return learnt
 
-    def _of(self, agent_group: AgentGroup) -> Tensor:
-        return self.observations[observation_name(agent_group)]
+    def _note_ends(self, t: int, envs: Any) -> None:
+        """Marks ends of episodes for recurrent policies, in a slice of environments or those of some numbers."""
+        for experience in self.experiences:
+            if experience.memory is not None:
+                over = (self.terminated[t] | self.truncated[t])[envs]
+                experience.memory.note_ends(t, envs, over, experience.agent_group.width)
 
     def _outcome(
         self, agent_group: AgentGroup, present: Tensor | None, left: Tensor | None, cut: Tensor | None
@@ -163,17 +191,14 @@ class Collector(ABC):
         # where an episode ended, `alive` is that of the next episode, and `final` that of the last step
         return present, ~torch.where(done, final, alive)
 
-    def _cut_early(self) -> Tensor | None:
-        """Returns which agents a step truncated while the episode continued, bool[T, N, agents]; None for none."""
-        if TRUNCATIONS not in self._info:
-            return None
-        return self._info[TRUNCATIONS][0] & ~(self.terminated | self.truncated).unsqueeze(-1)
-
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
         """Returns the tensors for a checkpoint: the last observations, and which agents are in the game."""
-        state = {_key(name): tensor[-1] for name, tensor in (self.observations | self.masks).items()}
+        state = {
+            name.replace(OBS, "observations", 1): tensor[-1]
+            for name, tensor in (self.observations | self.masks).items()
+        }
         return state | ({"present": self.present} if self.spec.agents else {})
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
@@ -220,10 +245,6 @@ class Collector(ABC):
         # where an episode ended, `now` is the info of the next episode, and `final` that of the last step
         now, final = self._info[name]
         return torch.where(self.terminated | self.truncated, final, now)
-
-
-def _key(array: str) -> str:
-    return array.replace(OBS, "observations", 1)
 
 
 def observation_name(agent_group: AgentGroup) -> str:

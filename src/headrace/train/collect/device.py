@@ -8,7 +8,7 @@ that a whole rollout can be one CUDA graph.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -49,9 +49,16 @@ class DeviceCollector(Collector):
         self._final = {name: torch.zeros_like(tensor[0]) for name, tensor in (self.observations | self.masks).items()}
         finals = {FINAL + name: tensor for name, tensor in self._final.items()}
         self._batches = [pool.make_batch(self._row(t) | finals) for t in range(self.steps)]
-        self._in_place = self._noted_is_sent()
+        # whether environments can read actions where the policy stores them, without a conversion
+        first, own = self.experiences[0], self._actions.get(ACTION)
+        self._in_place = (
+            own is not None
+            and first.agent_group.agents is None
+            and first.actions.dtype == own.dtype
+            and first.distribution.to_env(first.actions) is first.actions
+        )
         sent: Any = self._actions if isinstance(spec.action, gym.spaces.Dict) else self._actions[ACTION]
-        each = self.experiences[0].actions.unbind(0) if self._in_place else [sent] * self.steps
+        each = first.actions.unbind(0) if self._in_place else [sent] * self.steps
         self._steps = [pool.bind(actions, batch) for actions, batch in zip(each, self._batches, strict=True)]
         self._truncations = slots_needed(config.num_steps, spec.max_episode_steps)
         self._ended = (
@@ -65,53 +72,29 @@ class DeviceCollector(Collector):
         self.pool.reset(out=self._batches[-1])
 
     def _run(self) -> None:
-        clock, flags = self._next_clock(), self._flags
         self._ended.clear()
-        now = clock()
-        for t, step in enumerate(self._steps):
-            self._act(t)
-            acted = clock()
-            step()
-            if self._truncations and (flags is None or np.count_nonzero(flags[t])):
-                self._ended.note(t, self.truncated[t], self._final)
-            for experience in self.experiences:
-                if experience.memory is not None:
-                    over = self.terminated[t] | self.truncated[t]
-                    experience.memory.note_ends(t, EVERYWHERE, over, experience.agent_group.width)
-            stepped = clock()
-            self.seconds["inference"] += acted - now
-            self.seconds["env"] += stepped - acted
-            now = stepped
-
-    def _next_clock(self) -> Callable[[], float]:
-        """Returns the clock of the next rollout; on a GPU it measures only the second rollout, and is constant after.
-
-        To measure, it waits for the device after each part. The first rollout includes work done only once, such as
-        compilation, and later ones must not wait.
-        """
+        # On a GPU the clock waits for the device, so only the second rollout is measured; the first one includes work
+        # that is done once, such as compilation.
         if self.device.type == "cuda":
             self._clock = self._waiting_clock if self._rollouts == 1 else float
             self._rollouts += 1
-        return self._clock
+        super()._run()
 
     def _waiting_clock(self) -> float:
         torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
-    def _noted_is_sent(self) -> bool:
-        """Returns whether environments can read actions where the policy stores them, without a conversion."""
-        first, own = self.experiences[0], self._actions.get(ACTION)
-        if own is None or first.agent_group.agents is not None:
-            return False
-        noted = first.actions
-        return noted.dtype == own.dtype and first.distribution.to_env(noted) is noted
-
     def _act(self, t: int) -> None:
-        """Computes the actions of all policies, and writes them to the memory that the environments read."""
         for experience in self.experiences:
             chosen = experience.act(t, EVERYWHERE)
             if not self._in_place:
                 experience.agent_group.put(chosen, self._actions)
+
+    def _step(self, t: int, actions: None) -> None:
+        self._steps[t]()
+        if self._truncations and (self._flags is None or np.count_nonzero(self._flags[t])):
+            self._ended.note(t, self.truncated[t], self._final)
+        self._note_ends(t, EVERYWHERE)
 
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         return self._ended.of(agent_group, observation_name(agent_group)) if self._truncations else None

@@ -7,7 +7,6 @@ actions for the next. Every environment still contributes exactly T steps, so th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -67,44 +66,29 @@ class HostCollector(Collector):
         if self.pool.is_async:
             self._run_groups()
         else:
-            self._run_together()
+            super()._run()
 
-    def _run_together(self) -> None:
-        clock, step = time.perf_counter, self.pool.step
-        now = clock()
-        for t, batch in enumerate(self._batches):
-            actions = self._act(t, EVERYWHERE)
-            acted = clock()
-            *_, info = step(actions, out=batch)
-            check_declared(info, self.spec, self.config.action_masks)
-            self._note(t, EVERYWHERE, {name[len(FINAL) :]: array for name, array in self._final.items()})
-            stepped = clock()
-            self.seconds["inference"] += acted - now
-            self.seconds["env"] += stepped - acted
-            now = stepped
+    def _step(self, t: int, actions: Any) -> None:
+        *_, info = self.pool.step(actions, out=self._batches[t])
+        check_declared(info, self.spec, self.config.action_masks)
+        self._note(t, EVERYWHERE, {name[len(FINAL) :]: array for name, array in self._final.items()})
 
     def _run_groups(self) -> None:
         size = self.pool.batch_size
         groups = [slice(low, low + size) for low in range(0, self.pool.num_envs, size)]
-        clock, in_flight = time.perf_counter, -1
-        now = clock()
+        now, in_flight = self._clock(), -1
         for t in range(self.steps):
             for group in groups:
                 actions = self._act(t, group)
-                acted = clock()
+                acted = self._clock()
                 if in_flight >= 0:
                     self._receive(in_flight)
                 self.pool.send(actions, self.pool.all_env_ids[group])
-                in_flight = t
-                stepped = clock()
-                self.seconds["inference"] += acted - now
-                self.seconds["env"] += stepped - acted
-                now = stepped
+                in_flight, now = t, self._note_time(now, acted)
         self._receive(in_flight)
-        self.seconds["env"] += clock() - now
+        self._note_time(now, now)
 
-    def _act(self, t: int, envs: slice) -> Any:
-        """Returns the actions of all policies in a slice of environments, in the form that the pool takes."""
+    def _act(self, t: int, envs: slice = EVERYWHERE) -> Any:
         if not self.spec.agents:
             return self.experiences[0].act(t, envs).cpu().numpy()
         actions = {name: array[envs] for name, array in self._actions.items()}
@@ -138,11 +122,7 @@ class HostCollector(Collector):
             ids = rows if envs is EVERYWHERE else envs[rows].astype(np.int64)
             kept = {name: torch.from_numpy(array[rows]) for name, array in finals.items()}
             self._ended.add(t, torch.from_numpy(ids), kept)
-        for experience in self.experiences:
-            if experience.memory is not None:
-                where = envs if envs is EVERYWHERE else torch.from_numpy(envs.astype(np.int64))
-                over = (self.terminated[t] | self.truncated[t])[where]
-                experience.memory.note_ends(t, where, over, experience.agent_group.width)
+        self._note_ends(t, envs if envs is EVERYWHERE else torch.from_numpy(envs.astype(np.int64)))
 
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         found = self._ended.of(agent_group, observation_name(agent_group))

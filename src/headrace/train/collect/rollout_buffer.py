@@ -34,7 +34,6 @@ class Row(NamedTuple):
     actions: Tensor
 
     def of(self, columns: slice) -> Row:
-        """Returns the views of a slice of columns."""
         params = None if self.params is None else self.params[columns]
         return Row(self.inputs[columns], self.noise[columns], params, self.values[columns], self.actions[columns])
 
@@ -88,7 +87,6 @@ class RecurrentMemory:
         self.starts = torch.zeros(steps + 1, columns, dtype=torch.bool, device=device)
 
     def begin(self) -> None:
-        """Begins a rollout with what the last one ended with."""
         self.values[0].copy_(self.values[-1])
         self.starts[0].copy_(self.starts[-1])
 
@@ -107,7 +105,6 @@ class RecurrentMemory:
         self.starts[t + 1].view(-1, width)[envs] = ends.to(self.starts.device).unsqueeze(1)
 
     def state(self) -> dict[str, Tensor]:
-        """Returns what the next rollout begins with, for a checkpoint."""
         return {"memory": self.values[-1], "starts": self.starts[-1]}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
@@ -140,12 +137,8 @@ class Experience:
     ):
         config, agent_group, distribution = policy.config, policy.agent_group, policy.distribution
         self.policy, self.config, self.agent_group, self.distribution = policy, config, agent_group, distribution
-        self.encoder, self.reward_scaler, self.device, self.static = (
-            policy.encoder,
-            policy.reward_scaler,
-            device,
-            static,
-        )
+        self.encoder, self.reward_scaler = policy.encoder, policy.reward_scaler
+        self.device, self.static = device, static
         steps, self.columns = config.num_steps, config.num_envs * agent_group.width
         self._observations = observations
         self._source = observations if agent_group.agents is None else None
@@ -165,16 +158,13 @@ class Experience:
         self.params = rows(steps, distribution.size) if policy.keeps_params else None
         self.values = rows(steps + 1)
         self.actions = rows(steps, *distribution.action_shape, dtype=distribution.action_dtype)
-        self._rows = [self._row(t) for t in range(steps)]
+        params = [None] * steps if self.params is None else self.params
+        self._rows = [*map(Row, self.inputs[:-1], self.noise, params, self.values[:-1], self.actions)]
         size = policy.module.memory_size
         self.memory = RecurrentMemory(steps, self.columns, size, device) if size else None
-        self.masks = (
-            RolloutMasks(masks, policy.heads, agent_group, device) if policy.heads and masks is not None else None
-        )
-
-    def _row(self, t: int) -> Row:
-        params = None if self.params is None else self.params[t]
-        return Row(self.inputs[t], self.noise[t], params, self.values[t], self.actions[t])
+        self.masks = None
+        if policy.heads and masks is not None:
+            self.masks = RolloutMasks(masks, policy.heads, agent_group, device)
 
     def draw(self, generator: torch.Generator) -> None:
         """Draws the noise of a whole rollout's actions, so that `act` needs no random numbers."""
@@ -203,10 +193,6 @@ class Experience:
         row.actions.copy_(acted.actions)
         return self.distribution.to_env(row.actions)
 
-    def begin(self) -> None:
-        if self.memory is not None:
-            self.memory.begin()
-
     def learnable(self, outcome: Outcome) -> Samples | Recorded | None:
         """Returns the policy's training data: samples, or transitions for a replay; None for a frozen policy."""
         if self.config.frozen:
@@ -219,29 +205,19 @@ class Experience:
     def samples(self, outcome: Outcome) -> Samples:
         """Returns the rollout's samples after all steps, and updates statistics of observations, rewards and values."""
         config = self.config
-        inputs, kept = self._encode(-1, EVERYWHERE), self.memory
+        inputs, kept = self._encode_last(), self.memory
         memory = None if kept is None else kept.before(config.num_steps, EVERYWHERE)
         masks = None if self.masks is None else self.masks.at(config.num_steps, EVERYWHERE)
         self.values[-1] = self._value(inputs, memory, masks)
         values = self._in_rewards(self.values)
         over = outcome.terminated | outcome.truncated
-        rewards = (
-            outcome.rewards
-            if self.reward_scaler is None
-            else self.reward_scaler(outcome.rewards, over, outcome.present)
-        )
-        curiosity = getattr(self.policy, "curiosity", None)
-        if curiosity is not None:
+        rewards = outcome.rewards
+        if self.reward_scaler is not None:
+            rewards = self.reward_scaler(rewards, over, outcome.present)
+        if (curiosity := getattr(self.policy, "curiosity", None)) is not None:
             rewards = rewards + curiosity.bonus(self.inputs, over, outcome.present)
-        advantages = gae(
-            rewards,
-            values,
-            outcome.terminated,
-            outcome.truncated,
-            self._final_values(outcome, values),
-            config.gamma,
-            config.gae_lambda,
-        ).flatten()
+        ends = outcome.terminated, outcome.truncated, self._final_values(outcome, values)
+        advantages = gae(rewards, values, *ends, config.gamma, config.gae_lambda).flatten()
         actions, log_probs = self.actions.flatten(0, 1), None
         if self.params is not None:
             log_probs = self.distribution.evaluate(self.params.flatten(0, 1), actions)[0]
@@ -272,7 +248,7 @@ class Experience:
         ``discounts`` are 1, or 0 after a termination; the policy multiplies them by γ.
         """
         if self.encoder.normaliser is None:
-            self._encode(-1, EVERYWHERE)
+            self._encode_last()
             seen = self.inputs
         else:
             seen = self._raw(self.config.num_steps + 1)
@@ -299,7 +275,6 @@ class Experience:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        """Returns a recurrent network's memory for a checkpoint; nothing for other networks."""
         return {} if self.memory is None else checkpoints.prefixed(self.policy.prefix("memory"), self.memory.state())
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
@@ -342,15 +317,12 @@ class Experience:
         return self.policy.module.outputs(inputs, memory, closed)[1]
 
     def _in_rewards(self, values: Tensor) -> Tensor:
-        """Returns the critic's values in units of rewards."""
         normaliser = self.policy.value_normaliser
         return values if normaliser is None else normaliser.restored(values)
 
-    def _encode(self, t: int, envs: slice) -> Tensor:
-        columns = self.agent_group.columns(envs)
-        if self._in_place:
-            return self.inputs[t, columns]
-        return self.encoder(self._seen(t, envs), self.inputs[t, columns])
+    def _encode_last(self) -> Tensor:
+        """Returns the inputs of the observations after the last step, [columns, …]."""
+        return self.inputs[-1] if self._in_place else self.encoder(self._seen(-1, EVERYWHERE), self.inputs[-1])
 
     def _seen(self, t: int, envs: slice) -> Tensor:
         if self._source is not None:

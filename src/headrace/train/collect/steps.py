@@ -216,28 +216,20 @@ class StepCollector(Collector):
         return []
 
     def _run(self) -> None:
-        (experience,), clock = self.experiences, self._clock
-        now = clock()
         self._look(0)
-        for t in range(self.steps):
-            taken = experience.act(t, EVERYWHERE).cpu().numpy()
-            actions = experience.actions[t].cpu()
-            acted = clock()
-            step = self._recorder.step(actions, taken)
-            for row, values in (
-                (self.rewards, step.rewards),
-                (self.terminated, step.terminated),
-                (self.truncated, step.truncated),
-                (self._taken, step.taken),
-                (self._scores, step.scores),
-                (self._ends, step.ends),
-            ):
-                row[t] = torch.from_numpy(values)
-            self._look(t + 1)
-            stepped = clock()
-            self.seconds["inference"] += acted - now
-            self.seconds["env"] += stepped - acted
-            now = stepped
+        super()._run()
+
+    def _act(self, t: int) -> tuple[Tensor, np.ndarray]:
+        (experience,) = self.experiences
+        taken = experience.act(t, EVERYWHERE).cpu().numpy()
+        return experience.actions[t].cpu(), taken
+
+    def _step(self, t: int, actions: tuple[Tensor, np.ndarray]) -> None:
+        step = self._recorder.step(*actions)
+        rows = self.rewards, self.terminated, self.truncated, self._taken, self._scores, self._ends
+        for row, values in zip(rows, step, strict=True):
+            row[t] = torch.from_numpy(values)
+        self._look(t + 1)
 
     def _look(self, t: int) -> None:
         self.observations[OBS][t] = self._recorder.observations()
@@ -258,10 +250,8 @@ class StepCollector(Collector):
     # -- for reporting ---------------------------------------------------------------------------
 
     def scores(self, agent_group: AgentGroup) -> Tensor:
-        """Returns the game's own rewards, float32[T, N]."""
         return self._scores
 
     @property
     def ends(self) -> Tensor:
-        """Returns where the game itself ended or was truncated, bool[T, N]."""
         return self._ends
