@@ -21,13 +21,12 @@ from headrace.pool.views.make import make
 from headrace.studies.tuning.measure import Probe, measure
 from headrace.studies.tuning.search import Search
 from headrace.train.cluster import connection
-from headrace.train.collect.setup import find_device, policy_cases
+from headrace.train.collect.setup import check_workers, find_device, policy_cases
 from headrace.train.config.fields import settings_of
 from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.config.usage import PolicyCase
-from headrace.train.launch.checks import check_workers
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 
 LIMIT = 50.0  # time after which a search begins no further probe, in seconds

@@ -16,7 +16,7 @@ from headrace.errors import OptionError
 from headrace.machine import readable, usable_cores
 from headrace.pool.batch import observation_fields
 from headrace.pool.pool import Pool
-from headrace.pool.registry import build_task
+from headrace.pool.registry import build_task, is_known_here_only
 from headrace.pool.sources import module_of
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.pool import TorchPool
@@ -31,7 +31,7 @@ from headrace.train.config import user_objects
 from headrace.train.config.registry import ALGORITHMS, find_algorithm, find_settings
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
-from headrace.train.config.usage import PolicyCase
+from headrace.train.config.usage import PolicyCase, check_asked_for
 from headrace.train.logging.memory_use import free
 from headrace.train.modules.action_masks import check_masks, has_masks
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
@@ -61,9 +61,15 @@ def training_pool(config: Config) -> Pool | TorchPool:
     A pool with a ``batch_size``, whose groups of environments take turns, is always on the host, and so is that of a
     run with a replay of steps, whose observations are those that are stored.
     """
+    task = build_task(config.task, **config.env_options)
     if replays_steps(config):
-        return rewarded(config, make_pool(config, autoreset="next_step", **Frames.of(config).options))
-    return rewarded(config, _training_pool(config))
+        pool = make_pool(config, autoreset="next_step", **Frames.of(config).options)
+    elif config.batch_size or (task.kernel is None and (task.make_on_device is None or config.device == "cpu")):
+        pool = make_pool(config)
+    else:
+        arguments = config.task, config.num_envs, config.device, config.seed, "same_step"
+        pool = make_torch(*arguments, num_threads=config.num_threads, **config.env_options)
+    return rewarded(config, pool)
 
 
 def rewarded(config: Config, pool: Any) -> Any:
@@ -85,22 +91,6 @@ def reward_function(name: str) -> Callable[[Step], Any]:
     if not callable(found):
         raise OptionError(f"training option reward={name!r} is no function of a headrace.wrappers.Step")
     return found
-
-
-def _training_pool(config: Config) -> Pool | TorchPool:
-    task = build_task(config.task, **config.env_options)
-    on_device = task.kernel is not None or (task.make_on_device is not None and config.device != "cpu")
-    if config.batch_size or not on_device:
-        return make_pool(config)
-    return make_torch(
-        config.task,
-        config.num_envs,
-        config.device,
-        config.seed,
-        "same_step",
-        num_threads=config.num_threads,
-        **config.env_options,
-    )
 
 
 def make_collector(
@@ -199,13 +189,26 @@ def _algorithms_for(able: Callable[[type[Config]], bool]) -> str:
 
 
 def policy_cases(config: Config, spec: TaskSpec) -> dict[str, PolicyCase]:
-    """Returns policy name → what decides which settings are used for it."""
     cases = {}
     for name, group in agent_groups(config, spec).items():
         own = config.of_policy(name)
         kind, continuous = network_kind(own.network, group.observation), isinstance(group.action, gym.spaces.Box)
         cases[name] = PolicyCase.of(own, kind, continuous, group.width, not spec.agents)
     return cases
+
+
+def check_workers(config: Config, case: PolicyCase, *others: PolicyCase) -> None:
+    """Raises `OptionError` where a run with samplers does not support the task or a setting."""
+    if not config.has_workers:
+        raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
+    if others or build_task(config.task, **config.env_options).spec.agents:
+        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
+    if is_known_here_only(config.task):
+        raise OptionError(
+            f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
+            "import: put it into a file, my_env.py:NAME, or train with samplers=0"
+        )
+    check_asked_for(case)
 
 
 def make_policies(config: Config, pool: Any, device: torch.device) -> list[Policy]:
@@ -227,7 +230,10 @@ def prepare(config: Config, groups: Iterable[AgentGroup]) -> None:
     """Configures this process for learning: torch's threads, precision and seed, and an allocator that keeps memory."""
     keep_freed_memory()
     # before anything is computed, as sums depend on the number of threads
-    torch.set_num_threads(config.torch_threads or _torch_threads(config, list(groups)))
+    every = list(groups)
+    many = config.num_envs * max(group.width for group in every) >= MANY_ROWS
+    spread = many or any(uses_cnn(config.network, group.observation) for group in every)
+    torch.set_num_threads(config.torch_threads or (usable_cores() if spread else 1))
     torch.set_float32_matmul_precision(config.matmul_precision)
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS, before its first use
@@ -238,12 +244,6 @@ def prepare(config: Config, groups: Iterable[AgentGroup]) -> None:
 def make_policy(name: str, config: Config, agent_group: AgentGroup, device: torch.device) -> Policy:
     """Returns the policy of one agent group, an object of its algorithm's class."""
     return find_algorithm(config.algo)(name, config, agent_group, device)
-
-
-def _torch_threads(config: Config, groups: Sequence[AgentGroup]) -> int:
-    cnn = any(uses_cnn(config.network, agent_group.observation) for agent_group in groups)
-    rows = config.num_envs * max(agent_group.width for agent_group in groups)
-    return usable_cores() if cnn or rows >= MANY_ROWS else 1
 
 
 def find_device(name: str) -> torch.device:

@@ -20,7 +20,6 @@ from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.config.usage import (
     PolicyCase,
-    check_asked_for,
     check_learns,
     check_used,
     learns_nothing,
@@ -53,6 +52,8 @@ class Request:
 
 def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     """Checks settings against the task, the algorithm and this machine, and decides those left open."""
+    from headrace.train.collect.setup import check_workers
+
     requested = make_config(task, **overrides)
     check_launcher(requested)
     config = resolved(requested)
@@ -74,9 +75,6 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
 
 
 def _chosen(config: Config, given: Mapping[str, Any], cases: Mapping[str, PolicyCase]) -> str:
-    """Returns in words which recipe was chosen, another algorithm, and which settings the user has replaced."""
-    from headrace.pool.registry import build_task
-
     recipe = recipe_of(config.task, given)
     values = preset_of(type(config).presets, config.task, config.network, config.preset, config.env_options)
     own = [name for name in given if name in values and getattr(config, name) != values[name]]
@@ -171,19 +169,13 @@ def preload_workers(task: str, settings: Mapping[str, Any]) -> None:
     It imports the same modules as this process does meanwhile, which hides the time that they take.
     """
     samplers = settings.get("samplers", -1)
-    if not isinstance(samplers, int):  # another check raises an error for it
-        return
-    if place() is not None:
+    if not isinstance(samplers, int) or place() is not None:  # another check raises an error for other types
         return
     algo = settings["algo"] if "algo" in settings else recipe_of(task, settings).algo
-    in_turn = samplers < 0 and (not _has_samplers(algo) or settings.get("deterministic"))
-    if samplers != 0 and not in_turn:
+    # a user's algorithm is not looked up, as that imports torch
+    by_default = algo in ALGORITHMS and issubclass(find_settings(algo), ReplayConfig)
+    if samplers > 0 or (samplers < 0 and by_default and not settings.get("deterministic")):
         worker_context()
-
-
-def _has_samplers(algo: str) -> bool:
-    """Returns whether runs of one of Headrace's algorithms have samplers by default; other algorithms import torch."""
-    return algo in ALGORITHMS and issubclass(find_settings(algo), ReplayConfig)
 
 
 def check_launcher(config: Config) -> None:
@@ -210,9 +202,9 @@ def _check_task(config: Config) -> dict[str, PolicyCase]:
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 
-    for name in (config.device, *config.devices, config.learns_on, config.actor_device if _is_apart(config) else ""):
-        if name:
-            find_device(name)
+    apart = isinstance(config, ActorCriticConfig) and config.apart
+    for name in (config.device, *config.devices, config.learns_on, *([config.actor_device] if apart else [])):
+        find_device(name)
     check_cluster(config)
     check_loggers(config.log)
     check_curriculum(config)
@@ -241,20 +233,6 @@ def _check_groups(config: Config) -> None:
         )
 
 
-def check_workers(config: Config, case: PolicyCase, *others: PolicyCase) -> None:
-    """Raises `OptionError` where a run with samplers does not support the task or a setting."""
-    if not config.has_workers:
-        raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
-    if others or build_task(config.task, **config.env_options).spec.agents:
-        raise OptionError(f"{config.task} has several agents: train it with samplers=0")
-    if is_known_here_only(config.task):
-        raise OptionError(
-            f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
-            "import: put it into a file, my_env.py:NAME, or train with samplers=0"
-        )
-    check_asked_for(case)
-
-
 def check_cluster(config: Config) -> None:
     """Raises `OptionError` where the samplers are to run on a Ray cluster that cannot be reached."""
     if config.ray:
@@ -263,12 +241,7 @@ def check_cluster(config: Config) -> None:
         check_address(config.ray)
 
 
-def _is_apart(config: Config) -> bool:
-    return isinstance(config, ActorCriticConfig) and config.apart
-
-
 def _can_learn_apart(config: Config) -> bool:
-    """Returns whether actor and critics may learn in two processes, given cores for both."""
     # with a fixed replay ratio the samplers leave a core to the second process
     fixed_ratio = isinstance(config, ActorCriticConfig) and config.samplers > 0 and config.replay_ratio is not None
     return fixed_ratio and config.learns_on == "cpu"

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 
+from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
-from headrace.train.collect.setup import find_device, make_policies
+from headrace.train.collect.setup import check_workers, find_device, make_policies, policy_cases
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.loading import begin_with_network
@@ -41,6 +42,9 @@ def make_trainer(
         resume: the checkpoint to continue from, as `ProcessGroup.scatter` returns it; None for a new run.
         group: the processes that train together; by default this one alone.
         callbacks: the user's callbacks.
+
+    Raises:
+        OptionError: a run with samplers does not support the task or a setting.
     """
     group = group or ProcessGroup()
     config = group.share_of(config)
@@ -52,7 +56,6 @@ def make_trainer(
 
 
 def _in_turn(config: Config, run: RunFolder, resume: Checkpoint | None, group: ProcessGroup) -> tuple[Source, Learner]:
-    """Returns the parts of a run that collects and learns in turn."""
     step = 0 if resume is None else resume.counters["step"]
     source = PoolSource(config, run, step, find_device(config.device), group)
     if resume is None and group.leads:  # the other processes receive its parameters
@@ -68,7 +71,7 @@ def _in_turn(config: Config, run: RunFolder, resume: Checkpoint | None, group: P
 
 
 def _with_workers(config: Config, run: RunFolder, resume: Checkpoint | None) -> tuple[Source, Learner]:
-    """Returns the parts of a run whose samplers, learner and evaluator work at the same time."""
+    check_workers(config, *policy_cases(config, build_task(config.task, **config.env_options).spec).values())
     policy, counters = make_policies(config, None, find_device(config.learns_on))[0], Counters(config.samplers)
     exchange = None
     if isinstance(policy, OffPolicy):
