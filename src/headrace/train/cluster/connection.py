@@ -114,7 +114,6 @@ def _cpus(ray: Any) -> int:
 
 
 def _explained(address: str, error: Exception) -> HeadraceError:
-    """Returns the error for an exception of ``ray.init``."""
     told = " ".join(str(error).split()) or "no answer"
     if "AuthenticationError" in f"{type(error).__name__} {error.__cause__}":
         return OptionError(

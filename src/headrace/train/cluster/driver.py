@@ -139,7 +139,6 @@ class Driver:
             self._begin(self._workers[-1])
 
     def turn(self) -> None:
-        """Makes the calls that are possible, and takes the results of those that have ended."""
         samplers = self._workers[: self._config.samplers]
         for worker in samplers:
             self._sample(worker)
@@ -278,7 +277,6 @@ class Driver:
 
 
 def _ring(layout: StepLayout) -> StepLayout:
-    """Returns the layout of the ring to which an actor writes the rows of a replay."""
     one = dataclasses.replace(layout, segments=1, steps=1)
     row = sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in one.fields.values())
     return dataclasses.replace(one, steps=min(MOST_ROWS, max(LEAST_ROWS, RING // row)))
@@ -289,7 +287,6 @@ def _lines(error: Exception) -> list[str]:
 
 
 def work(config: Config, cluster: Cluster, restarts: int) -> None:
-    """Calls the actors until the run ends; the main function of this process."""
     torch.set_num_threads(1)
     code = Code.of(vars(config))
     with connected(config.ray, config.samplers * (config.num_threads or 1), code) as ray:

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from headrace.errors import OptionError
@@ -53,8 +53,7 @@ def check_devices(devices: tuple[str, ...]) -> None:
 
 def check_points(name: str, points: Any) -> None:
     """Raises `OptionError` unless ``points`` are (step, value) of a schedule, with increasing steps."""
-    numbers = _are_pairs(points) and all(isinstance(v, int | float) for pair in points for v in pair)
-    if not (numbers and _grow(points)):
+    if not _are_growing(points, lambda step, value: isinstance(step, int | float) and isinstance(value, int | float)):
         raise OptionError(f"the schedule of {name} must be [(step, value), …] with growing steps, not {points!r}")
     for value in itertools.chain.from_iterable(points):
         check_finite(f"schedules[{name!r}]", value)
@@ -62,8 +61,7 @@ def check_points(name: str, points: Any) -> None:
 
 def check_stages(name: str, points: Any) -> None:
     """Raises `OptionError` unless ``points`` are [(step, value), …] with increasing steps and values for JSON."""
-    whole = _are_pairs(points) and all(type(step) is int and step >= 0 for step, _ in points)
-    if not (whole and _grow(points)):
+    if not _are_growing(points, lambda step, _: type(step) is int and step >= 0):
         raise OptionError(f"the curriculum of {name} must be [(step, value), …] with growing steps, not {points!r}")
     try:
         json.dumps([value for _, value in points])
@@ -71,15 +69,13 @@ def check_stages(name: str, points: Any) -> None:
         raise OptionError(f"the curriculum of {name} has a value that config.json cannot hold: {error}") from None
 
 
-def _are_pairs(points: Any) -> bool:
-    """Returns whether the value is a sequence of one or more pairs."""
+def _are_growing(points: Any, fits: Callable[[Any, Any], bool]) -> bool:
+    """Returns whether points are one or more pairs, all of which fit, with increasing first elements."""
     if not (isinstance(points, list | tuple) and points):
         return False
-    return all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in points)
-
-
-def _grow(points: Sequence[tuple[float, Any]]) -> bool:
-    return all(a < b for (a, _), (b, _) in itertools.pairwise(points))
+    pairs: list[Any] = list(points)
+    each = all(isinstance(pair, list | tuple) and len(pair) == 2 and fits(*pair) for pair in pairs)
+    return each and all(a < b for (a, _), (b, _) in itertools.pairwise(pairs))
 
 
 def as_lists(points: Any) -> Any:

@@ -107,26 +107,12 @@ class Record:
                 field.metadata = MappingProxyType({"setting": known})
 
 
-def setting(
-    default: Any,
-    help: str,
-    *,
-    low: float | None = None,
-    above: float | None = None,
-    high: float | None = None,
-    group: str | None = None,
-    needs: tuple[str, ...] = (),
-    given: tuple[str, Any] | None = None,
-    shared: bool | None = None,
-    scheduled: bool = False,
-    continuable: bool = False,
-    speed: bool = False,
-) -> Any:
-    """Returns a dataclass field with this default; the other arguments are the attributes of `Setting`."""
-    known = Setting(help, low, above, high, group, needs, given, shared, scheduled, continuable, speed)
+def setting(default: Any, help: str, **known: Any) -> Any:
+    """Returns a dataclass field with this default; further arguments are the attributes of `Setting`."""
+    metadata = {"setting": Setting(help, **known)}
     if isinstance(default, dict):
-        return dataclasses.field(default_factory=default.copy, metadata={"setting": known})
-    return dataclasses.field(default=default, metadata={"setting": known})
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @cache
@@ -142,6 +128,5 @@ def settings_of(record: type[Any]) -> dict[str, Setting]:
 
 
 def default_of(record: type[Any], name: str) -> Any:
-    """Returns the default of a record's field."""
     field = record.__dataclass_fields__[name]
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()

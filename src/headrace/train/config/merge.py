@@ -35,7 +35,9 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
     algo, network, options = given.get("algo", "ppo"), given.get("network", "auto"), given.get("env_options", {})
     preset, settings, values = given.get("preset", DEFAULT_PRESET), find_settings(algo), {}
     if defaults:
-        check_preset(algo, preset)
+        if preset not in settings.presets:
+            has = ", ".join(settings.presets)
+            raise OptionError(f"training option preset={preset!r} must be one that {algo} has: {has}")
         chosen = preset_of(settings.presets, task, network, preset, options)
         values = {name: checked(settings, name, value) for name, value in chosen.items()}
     theirs: dict[str, Any] = {}  # of policies with other algorithms
@@ -45,9 +47,9 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
             values[name] = values.get(name, {}) | value if name == "env_options" else value
         elif name in _of_policies(given):
             theirs[name] = value
+        elif is_registered(task) and name in build_task(task).spec.options:
+            raise OptionError(f"{name} is an option of {task}: give env_options={{{name!r}: {value!r}}}")
         else:
-            if is_registered(task) and name in build_task(task).spec.options:
-                raise OptionError(f"{name} is an option of {task}: give env_options={{{name!r}: {value!r}}}")
             raise OptionError(unknown(name, value, algo, settings.__dataclass_fields__))
     if "policies" in values:
         values["policies"] = {
@@ -59,13 +61,6 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
             for name, own in values["policies"].items()
         }
     return settings, values
-
-
-def check_preset(algo: str, preset: str) -> None:
-    """Raises `OptionError` where an algorithm has no preset of this name."""
-    names = find_settings(algo).presets
-    if preset not in names:
-        raise OptionError(f"training option preset={preset!r} must be one that {algo} has: {', '.join(names)}")
 
 
 def policy_preset_values(

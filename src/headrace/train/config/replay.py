@@ -124,11 +124,6 @@ class ActorCriticConfig(ReplayConfig, group="workers"):
     def apart(self) -> bool:
         return self.actor_device not in ("", "auto")
 
-    def _check_deterministic(self) -> None:
-        super()._check_deterministic()
-        if self.apart:
-            self._refuse_with_deterministic("actor_device")
-
 
 @dataclass(frozen=True)
 class NoisyActorConfig(ActorCriticConfig, group="learning"):

@@ -76,8 +76,15 @@ class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
         what = f"a divisor of num_envs={self.num_envs}, as so many environments return at once; an update's is"
         require(batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"{what} minibatch_size")
         check_devices(self.devices)
-        if self.deterministic:
-            self._check_deterministic()
+        # what makes results depend on timing
+        late = {name: getattr(self, name) for name in ("samplers", "batch_size") if getattr(self, name) > 0}
+        late |= {"actor_device": getattr(self, "actor_device", "")} if getattr(self, "apart", False) else {}
+        if self.deterministic and late:
+            name, value = next(iter(late.items()))
+            raise OptionError(
+                f"{name}={value!r} makes results depend on timing, which deterministic=True excludes: "
+                "leave one of them out"
+            )
         self._check_schedules()
         for name, points in self.curriculum.items():
             check_stages(name, points)
@@ -85,18 +92,6 @@ class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
             if name == "" or "." in name:  # a dot separates parts of tensors' names in a checkpoint
                 raise OptionError(f"policy {name!r} must have a name, without dots")
             self.of_policy(name)
-
-    def _check_deterministic(self) -> None:
-        """Raises `OptionError` for settings of a deterministic run that cannot be repeated exactly, such as workers."""
-        for name in ("samplers", "batch_size"):
-            if getattr(self, name) > 0:
-                self._refuse_with_deterministic(name)
-
-    def _refuse_with_deterministic(self, name: str) -> None:
-        raise OptionError(
-            f"{name}={getattr(self, name)!r} makes results depend on timing, which deterministic=True excludes: "
-            "leave one of them out"
-        )
 
     def _check_schedules(self) -> None:
         """Raises `OptionError` for a schedule of a setting that can have none, or with malformed points."""
@@ -134,9 +129,7 @@ class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
             return self
         now = object.__new__(type(self))
         there = {name: interpolated(points, step) for name, points in self.schedules.items() if hasattr(self, name)}
-        vars(now).update(
-            vars(self) | there | {"schedules": {}}
-        )  # points were checked, so values between them need no checks
+        vars(now).update(vars(self) | there | {"schedules": {}})  # checked points need no checks in between
         return now
 
     def of_policy(self, name: str) -> Config:

@@ -121,12 +121,11 @@ def check_asked_for(case: PolicyCase) -> None:
 
 
 def _check(name: str, value: Any, cases: list[PolicyCase], why: str | None, before: str = "") -> None:
-    if any(case.uses(name) for case in cases):
-        return
-    config, kind = cases[-1].config, cases[-1].network
-    network = "" if kind == "mlp" else f" for a network that is {kind}"
-    words = f"{before}{name}={value!r} would not be used by {config.algo} {_way(config, why)}{network}"
-    raise OptionError(f"{words}: it is for {described_owners(name)}")
+    if not any(case.uses(name) for case in cases):
+        config, kind = cases[-1].config, cases[-1].network
+        network = "" if kind == "mlp" else f" for a network that is {kind}"
+        words = f"{before}{name}={value!r} would not be used by {config.algo} {_way(config, why)}{network}"
+        raise OptionError(f"{words}: it is for {described_owners(name)}")
 
 
 def _way(config: Config, why: str | None) -> str:

@@ -169,8 +169,7 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
         else:
             group = None
             if options.context is not None:
-                options.context.note(run.path)
-                options.context.announce(config, run.path)
+                options.context.begin(config, run.path)
                 group = options.context.group
             result = train_in_process(config, run, saved, quiet, group, options.callbacks, options.trust)
     except StorageError as error:

@@ -12,7 +12,6 @@ prefix, and confirms it once all others have answered.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import socket
 import time
@@ -58,12 +57,9 @@ class RankContext:
     earlier_run: Path | None
     _note: Callable[[str], object] = field(repr=False)
 
-    def note(self, run: Path) -> None:
-        """Stores the path of the run folder for the same processes after a restart."""
+    def begin(self, config: Config, run: Path) -> None:
+        """Lets the other processes begin, too, and stores the run folder's path for all of them after a restart."""
         self._note(json.dumps({"host": socket.gethostname(), "path": str(run.resolve())}))
-
-    def announce(self, config: Config, run: Path) -> None:
-        """Sends the settings to the other processes, which then begin; called by the first process."""
         self.group.broadcast_object((config.to_json(), str(run), self.requested))
 
 
@@ -90,24 +86,18 @@ def launch(
 def _follow(context: RankContext) -> Result:
     settings, path, requested = context.group.broadcast_object(None)
     if context.requested is not None and requested is not None:
-        _check_same(context.group.rank, context.requested, requested)
-    config = Config.from_json(settings)
-    result = train_in_process(config, RunFolder(path), None, True, context.group)
-    return dataclasses.replace(result, plot=None, video=None)
-
-
-def _check_same(rank: int, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    for name in sorted(mine.keys() | theirs.keys()):
-        if mine.get(name) != theirs.get(name):
-            raise OptionError(
-                f"rank {rank} was started with {name}={mine.get(name)!r}, rank 0 with {theirs.get(name)!r}: "
-                "start all with the same command"
-            )
+        mine: Mapping[str, Any] = context.requested
+        for name in sorted(mine.keys() | requested.keys()):
+            if mine.get(name) != requested.get(name):
+                raise OptionError(
+                    f"rank {context.group.rank} was started with {name}={mine.get(name)!r}, rank 0 with "
+                    f"{requested.get(name)!r}: start all with the same command"
+                )
+    return train_in_process(Config.from_json(settings), RunFolder(path), None, True, context.group)
 
 
 @contextmanager
 def _joined(place: Place, requested: Mapping[str, Any] | None) -> Iterator[RankContext]:
-    """Connects this process with the others for the duration of the context."""
     global _calls
     if dist.is_initialized():
         raise OptionError("this program has a process group already: leave torch.distributed to headrace.train")
@@ -120,7 +110,8 @@ def _joined(place: Place, requested: Mapping[str, Any] | None) -> Iterator[RankC
             group = connect(place, store, lambda: bool(interrupt))
             yield RankContext(group, requested, earlier_run, lambda text: store.set(key, text))
         except RuntimeError as error:
-            if not _tells_of_a_lost_process(error):
+            words = str(error)
+            if not isinstance(error, dist.DistError) and "gloo" not in words.lower() and "NCCL" not in words:
                 raise
             raise WorkerError(
                 f"rank {place.rank} of {place.size} has lost another one, which failed, was killed or cannot be reached"
@@ -144,11 +135,6 @@ def _found(note: bytes) -> Path:
             "several machines name a run_dir that all of them share"
         )
     return path
-
-
-def _tells_of_a_lost_process(error: RuntimeError) -> bool:
-    """Returns whether torch raises this error when another process has ended."""
-    return isinstance(error, dist.DistError) or "gloo" in str(error).lower() or "NCCL" in str(error)
 
 
 def store_of(place: Place) -> Any:
@@ -186,7 +172,6 @@ def connect(place: Place, store: Any, stop: Callable[[], bool]) -> ProcessGroup:
 
 
 def leave() -> None:
-    """Disconnects this process from the others, if it was connected."""
     if dist.is_initialized():
         dist.destroy_process_group()
 

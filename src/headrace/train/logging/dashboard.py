@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TextIO
 
+import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -119,30 +120,24 @@ class Dashboard:
         if self.quiet or (now - self._shown < self.interval and not force):
             return
         self._shown, run = now, progress()
-        if not self._began:
-            lines = read_metrics(run.run.metrics_file)
-            self._curve = [(line["step"], line["return"]) for line in lines if line.get("return") is not None]
-            for line in lines:
-                self._note_evaluation(line.get("evaluation") or {})
-            self._began = True
-        self._note_evaluation(run.line.get("evaluation") or {})
-        if (mean := run.line["return"]) is not None:
-            self._curve.append((run.line["step"], mean))
+        for line in (*(() if self._began else read_metrics(run.run.metrics_file)), run.line):
+            if line.get("return") is not None:
+                self._curve.append((line["step"], line["return"]))
+            found = line.get("evaluation") or {}
+            if "step" in found and math.isfinite(found.get("return", math.nan)):
+                self._evaluations[int(found["step"])] = found["return"]
+        self._began = True
         if self._live is not None:
             self._live.update(self._picture(run), refresh=True)
         else:
             self.console.print(self._line(run), highlight=False, soft_wrap=True)
-
-    def _note_evaluation(self, found: Mapping[str, float]) -> None:
-        if "step" in found and math.isfinite(found.get("return", math.nan)):
-            self._evaluations[int(found["step"])] = found["return"]
 
     def _line(self, run: Progress) -> str:
         returns = ", ".join(
             f"{name} {_shown(policy['return'])}{_types(policy)}" for name, policy in run.policies.items()
         )
         parts = [
-            f"{run.config.task}",
+            run.config.task,
             f"step {run.line['step']:,} of {run.config.total_steps:,}",
             f"return {returns.strip()}{_evaluated(run)}",
             f"{_headline(run)} steps/s",
@@ -154,7 +149,6 @@ class Dashboard:
         return "  ".join(parts)
 
     def _left(self, run: Progress) -> str:
-        """Returns the estimated time left at the recent speed; empty before it is known."""
         self._pace.note(run.line["step"])
         (rate,), missing = self._pace.per_second(FIRST_ESTIMATE) or (0.0,), run.config.total_steps - run.line["step"]
         if rate <= 0 or missing <= 0:
@@ -213,7 +207,6 @@ def duration(seconds: float) -> str:
 
 
 def _evaluated(run: Progress) -> str:
-    """Returns the evaluator's last result as text; empty if there is none."""
     found = run.line.get("evaluation")
     return f"   evaluated {found['return']:.1f}" if found else ""
 
@@ -229,7 +222,6 @@ def _shown(mean: float | None) -> str:
 
 
 def _split_bar(run: Progress, width: int) -> Text:
-    """Returns the shares of time spent on each kind of work and on waiting, as one bar with a legend."""
     split = {name: run.time[name] for name in PARTS if name in run.time}
     total = sum(split.values()) or 1.0
     bar, end = Text(), 0.0
@@ -246,14 +238,16 @@ def _split_bar(run: Progress, width: int) -> Text:
 
 
 def _headline(run: Progress) -> str:
-    """Returns the agent steps per second, as text."""
-    (speed,) = (run.speeds[name] for name in HEADLINE if name in run.speeds)
-    return "-" if speed is None else f"{speed:,.0f}"
+    """Returns the agent steps per second."""
+    return next(_count(run.speeds[name]) for name in HEADLINE if name in run.speeds)
+
+
+def _count(number: float | None) -> str:
+    return "-" if number is None else f"{number:,.0f}"
 
 
 def _rate(run: Progress, name: str) -> str:
-    speed = run.speeds[name]
-    return MORE[name].format("-" if speed is None else f"{speed:,.0f}")
+    return MORE[name].format(_count(run.speeds[name]))
 
 
 def _more_speeds(run: Progress) -> Text:
@@ -261,19 +255,16 @@ def _more_speeds(run: Progress) -> Text:
     words = [_rate(run, name) for name in MORE if name in run.speeds]
     if run.time.get("paced", 0.0) > 0.0 and run.config.replay_ratio is not None:
         words.append("samplers paced by replay_ratio")
-    words.append(_memory(run))
-    return Text(", ".join(words), style="dim")
+    return Text(", ".join((*words, _memory(run))), style="dim")
 
 
 def _hardware(run: Progress) -> list[str]:
-    """Returns the cores and the GPU in use, such as ``"1.9 cores"``."""
     used = run.time
     words = [f"{used['cores']:.1f} cores"] if "cores" in used else []
     return [*words, *([f"GPU {used['gpu']:.0%}"] if "gpu" in used else [])]
 
 
 def _memory(run: Progress) -> str:
-    """Returns the memory in use, such as ``"434 MiB"``, or ``"1.2 GiB (2.0 GiB reserved)"`` on a GPU."""
     used = run.time["memory"]
     if "resident" in used:
         return readable(used["resident"])
@@ -281,7 +272,6 @@ def _memory(run: Progress) -> str:
 
 
 def _policy_table(run: Progress) -> Table | Text:
-    """Returns a table of the returns and losses of each policy and agent type; one line if there is only one."""
     policies = list(run.policies.items())
     names = list(dict.fromkeys(name for _, policy in policies for name in policy["loss"] if name != "learning_rate"))
     if len(policies) == 1 and "types" not in policies[0][1]:
@@ -309,38 +299,26 @@ def draw_curve(points: Points, width: int, height: int, marks: Points = ()) -> l
         marks: single points (x, y), each drawn as a character over the curve.
     """
     both = [*points, *marks]
-    first, last = min((x for x, _ in both), default=0), max((x for x, _ in both), default=0)
     if len(points) < 2 or points[-1][0] == points[0][0]:
         return [Text(" " * (width + LABEL))] * height
-    low, high = min(y for _, y in both), max(y for _, y in both)
-    rows, columns = 4 * height, 2 * width
-    span, length = (high - low) or 1.0, last - first
-
-    def row_of(y: float) -> int:
-        return round((high - y) / span * (rows - 1))
-
+    (first, last), (low, high) = ((min(values), max(values)) for values in zip(*both, strict=True))
+    across, scale = np.linspace(first, last, 2 * width), (4 * height - 1) / ((high - low) or 1.0)
+    xs, ys = zip(*points, strict=True)
+    rows = np.rint((high - np.interp(across, xs, ys)) * scale).astype(int)
+    known = np.flatnonzero((across >= points[0][0]) & (across <= points[-1][0]))
     cells = [[0] * width for _ in range(height)]
-    position, previous = 0, None
-    for column in range(columns):
-        x = first + length * column / (columns - 1)
-        if not points[0][0] <= x <= points[-1][0]:
-            previous = None
-            continue
-        while position < len(points) - 2 and points[position + 1][0] <= x:
-            position += 1
-        (x0, y0), (x1, y1) = points[position], points[position + 1]
-        row = row_of(y0 + (y1 - y0) * min(1.0, (x - x0) / ((x1 - x0) or 1)))
-        start, end = sorted((row, row if previous is None else previous))
-        for r in range(start, end + 1):
-            cells[r // 4][column // 2] |= BRAILLE[r % 4][column % 2]
-        previous = row
-    marked = {(row_of(y) // 4, round((x - first) / length * (columns - 1)) // 2) for x, y in marks}
+    for column in known:
+        start, end = sorted((rows[column], rows[max(column - 1, known[0])]))
+        for row in range(start, end + 1):
+            cells[row // 4][column // 2] |= BRAILLE[row % 4][column % 2]
+    marked = {
+        (round((high - y) * scale) // 4, round((x - first) / (last - first) * (2 * width - 1)) // 2) for x, y in marks
+    }
     labels = {0: high, height - 1: low}
     return [_line(labels.get(i), cells[i], {column for row, column in marked if row == i}) for i in range(height)]
 
 
 def _line(label: float | None, cells: list[int], marked: set[int]) -> Text:
-    """Returns one line of the drawing: a label, and the characters of the cells."""
     text = Text(" " * LABEL if label is None else f"{label:8.1f} ", style=CURVE_STYLE)
     for column, dots in enumerate(cells):
         if column in marked:

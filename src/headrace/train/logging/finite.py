@@ -67,6 +67,5 @@ def naming_what_is_kept(folder: Path) -> Iterator[None]:
 
 
 def _first(values: Tensor) -> tuple[list[int], float]:
-    """Returns the index and the value of the first number that is not finite."""
     place = (~values.isfinite()).nonzero()[0].tolist()
     return place, values[tuple(place)].item()

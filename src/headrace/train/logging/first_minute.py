@@ -44,6 +44,5 @@ class FirstMinute:
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the mean of some values, and its standard error."""
     mean, count = math.fsum(values) / len(values), len(values)
     return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / max(1, count * (count - 1)))

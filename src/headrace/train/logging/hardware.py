@@ -38,7 +38,8 @@ class HardwareUse:
             if self._before is not None:
                 then, before = self._before
                 used = sum(seconds - before.get(pid, 0.0) for pid, seconds in spent.items())
-                self._known = {"cores": round(used / (began - then), 2)} | _gpu(self._device)
+                self._known = {"cores": round(used / (began - then), 2)}
+                self._known |= {} if (use := gpu_use(self._device)) is None else {"gpu": use}
             self._before = began, spent
             now = time.monotonic()
             self._due = now + max(LEAST, (now - began) / SHARE)
@@ -71,8 +72,3 @@ def gpu_use(device: torch.device) -> float | None:
         with contextlib.suppress(Exception):  # NVML's own, where it lacks this or its library
             return torch.cuda.utilization(device) / 100
     return None
-
-
-def _gpu(device: torch.device) -> dict[str, float]:
-    use = gpu_use(device)
-    return {} if use is None else {"gpu": use}

@@ -53,7 +53,6 @@ class TensorBoard:
         self._writer: SummaryWriter | None = None
 
     def write(self, numbers: Iterable[tuple[str, float]], step: int) -> None:
-        """Writes scalars by name for one step."""
         from torch.utils.tensorboard import SummaryWriter
 
         with writing(self._folder):
@@ -64,7 +63,6 @@ class TensorBoard:
             self._writer.flush()  # raises the errors of the thread that writes
 
     def close(self) -> None:
-        """Closes the files, if there are any."""
         if self._writer is not None:
             with suppress(OSError):  # all was flushed when it was written
                 self._writer.close()
@@ -146,7 +144,6 @@ def check_loggers(names: Iterable[str]) -> None:
 
 
 def make_loggers(config: Config, run: RunFolder, step: int) -> list[Logger]:
-    """Returns the loggers that a run's settings name."""
     loggers: list[Logger] = []
     if "tensorboard" in config.log or (config.tensorboard and importlib.util.find_spec("tensorboard")):
         loggers.append(TensorBoard(run.tensorboard, step))
@@ -193,7 +190,6 @@ class MetricsWriter:
                 logger.write(numbers, metrics["step"])
 
     def offset(self) -> int:
-        """Returns the number of bytes written so far."""
         return self._file.tell()
 
     def close(self) -> None:

@@ -86,7 +86,6 @@ def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, A
 
 
 def _seconds(line: Mapping[str, Any]) -> float:
-    """Returns the seconds of training of a line; nan if it has none."""
     time = line.get("time")
     seconds = files.number(time.get("seconds")) if isinstance(time, dict) else None
     return math.nan if seconds is None else seconds
@@ -104,18 +103,17 @@ def plot_returns(run_dir: str | Path) -> Path:
     from matplotlib.figure import Figure
 
     run, config = RunFolder.read(run_dir)
-    names = {
-        "training": f"training, last {config.stop_episodes} episodes",
-        "evaluation": "evaluation, without exploration",
-    }
-    sources: tuple[Source, ...] = ("training", "evaluation")
-    curves = [(names[source], read_curve(run_dir, source)) for source in sources]
+    curves = [
+        (f"training, last {config.stop_episodes} episodes", read_curve(run_dir)),
+        ("evaluation, without exploration", read_curve(run_dir, "evaluation")),
+    ]
     with plot_style():
         figure = Figure(figsize=(2 * PANEL[0] + 1, PANEL[1] + 0.4), layout="constrained")
-        axes: tuple[Axis, ...] = ("steps", "seconds")
-        for ax, axis in zip(figure.subplots(1, 2, sharey=True), axes, strict=True):
+        for ax, axis in zip(figure.subplots(1, 2, sharey=True), AXES, strict=True):
             for (name, curve), colour in zip(curves, COLOURS, strict=False):
-                _draw_curve(ax, curve, axis, label=name, color=colour)
+                x, y = points_of(curve, axis)
+                if len(x):  # with markers if there are few points, so that a single one is visible
+                    ax.plot(x, y, marker="o" if len(x) <= FEW else None, markersize=3, label=name, color=colour)
             if config.stop_at_return is not None:
                 ax.axhline(config.stop_at_return, color=GREYS[0], linestyle=":", linewidth=1, label="goal")
             finish_axes(ax, axis, "mean return")
@@ -141,13 +139,6 @@ def points_of(curve: Curve, axis: Axis) -> tuple[np.ndarray, np.ndarray]:
     x = curve.steps if axis == "steps" else curve.seconds
     known = np.isfinite(x)
     return x[known], curve.returns[known]
-
-
-def _draw_curve(ax: Any, curve: Curve, axis: Axis, **style: Any) -> None:
-    """Draws a run's curve, with markers if it has few points, so that a single point is visible."""
-    x, y = points_of(curve, axis)
-    if len(x):
-        ax.plot(x, y, marker="o" if len(x) <= FEW else None, markersize=3, **style)
 
 
 def finish_axes(ax: Any, axis: Axis, what: str) -> None:

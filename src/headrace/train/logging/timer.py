@@ -70,7 +70,6 @@ class Throughput:
         self._seen: deque[tuple[float, tuple[int, ...]]] = deque()
 
     def note(self, *counts: int) -> None:
-        """Records the present counts."""
         now = time.monotonic()
         self._began = self._began or now
         self.seconds = now - self._began

@@ -12,7 +12,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from torch import Tensor
 
 from headrace.errors import OptionError, StateError
 from headrace.pool.actions import ACTION, action_fields
@@ -62,22 +61,13 @@ def insight(policy: Policy, acted: Acted, rows: slice) -> Insight:
     chosen = actions if isinstance(distribution, Categorical | MultiCategorical) else distribution.to_env(actions)
     done = chosen.flatten().float().tolist()
     if isinstance(policy, OffPolicy):
-        return Insight(_lowest_value(policy, inputs, actions), None, None, done)
-    value = policy.worth(inputs, params, acted.values[rows])
-    return Insight(float(value), _probabilities(distribution, params), None, done)
-
-
-def _probabilities(distribution: object, params: Tensor) -> list[list[float]] | None:
-    if isinstance(distribution, Categorical):
-        return [torch.softmax(params[0], 0).tolist()]
-    if isinstance(distribution, MultiCategorical):
-        return [torch.softmax(logits, 0).tolist() for logits in params[0].split(distribution.sizes)]
-    return None
-
-
-def _lowest_value(policy: OffPolicy, inputs: Tensor, actions: Tensor) -> float | None:
-    critic = getattr(policy.network, "critic", None)
-    return None if critic is None else float(policy.in_rewards(critic(inputs, actions.reshape(1, -1)).amin()))
+        critic = getattr(policy.network, "critic", None)
+        lowest = None if critic is None else policy.in_rewards(critic(inputs, actions.reshape(1, -1)).amin())
+        return Insight(None if lowest is None else float(lowest), None, None, done)
+    value, logits = float(policy.worth(inputs, params, acted.values[rows])), ()
+    if isinstance(distribution, Categorical | MultiCategorical):
+        logits = params[0].split(distribution.sizes if isinstance(distribution, MultiCategorical) else len(params[0]))
+    return Insight(value, [torch.softmax(each, 0).tolist() for each in logits] or None, None, done)
 
 
 class Agent:
@@ -98,7 +88,6 @@ class Agent:
 
     @property
     def policies(self) -> list[Policy]:
-        """The policies, in the order of the task's agents."""
         return [played.policy for played in self._played]
 
     @property
@@ -223,14 +212,13 @@ class PlayedPolicy:
         return module.distribution.to_env(acted.actions).numpy()
 
     def insight(self, row: int) -> Insight:
-        """Returns the network's outputs for the last observation of a row, as `Agent.insight`."""
+        """As `Agent.insight`; raises `StateError` before the first action."""
         if self._acted is None:
             raise StateError("the agent has not acted yet")
         column = slice(row * self.agent_group.width, row * self.agent_group.width + 1)
         return insight(self.policy, self._acted, column)
 
     def _remember(self, rows: int) -> None:
-        """Allocates recurrent memory for ``rows`` rows."""
         if self.memory is None:
             self.memory = torch.zeros(rows, self.policy.module.memory_size)
         elif len(self.memory) != rows:
@@ -256,10 +244,8 @@ class PlayedPolicy:
         elif self.memory is not None:
             rows = ends.repeat(self.agent_group.width)
             if rows.shape != self.memory.shape[:1]:
-                each = self.agent_group.width
-                raise OptionError(
-                    f"ends must have {len(self.memory) // each} rows, as observations had, not {len(ends)}"
-                )
+                kept = len(self.memory) // self.agent_group.width
+                raise OptionError(f"ends must have {kept} rows, as observations had, not {len(ends)}")
             self.memory[torch.from_numpy(rows)] = 0.0
 
 

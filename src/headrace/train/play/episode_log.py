@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -53,17 +52,12 @@ def _episode(agent: Agent, pool: Pool, names: Sequence[str] | None, deterministi
     while not over and len(results) < MOST_STEPS:
         actions = agent.act(obs, deterministic, info.get(MASK))
         obs, reward, terminated, truncated, info = pool.step(actions)
-        results.append({**_named(actions), REWARD: reward, TERMINATED: terminated, TRUNCATED: truncated})
+        parts = actions if isinstance(actions, dict) else {}
+        named = {f"{ACTION}:{key}": part for key, part in parts.items()} or {ACTION: actions}
+        results.append({**named, REWARD: reward, TERMINATED: terminated, TRUNCATED: truncated})
         states.append(pool.state_arrays(names))
         over = bool(terminated[0] or truncated[0])
     return _joined(states) | _joined(results)
-
-
-def _named(actions: Any) -> dict[str, np.ndarray]:
-    """Returns actions by their names in a log."""
-    return (
-        {f"{ACTION}:{key}": part for key, part in actions.items()} if isinstance(actions, dict) else {ACTION: actions}
-    )
 
 
 def _joined(rows: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

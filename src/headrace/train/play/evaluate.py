@@ -208,7 +208,7 @@ def compare(config: Config, agent: Agent, best: Checkpoint | None, seconds: floa
 
             def played() -> Judged | None:
                 found = play_episodes(agent, pool, 1, until=until)
-                return None if found is None else _by_evaluation(found)
+                return found and judged("evaluation", found.mean_return, len(found.returns))
 
             own = played()
             if own is not None and best is not None and (known is None or known["by"] == "training"):
@@ -217,10 +217,6 @@ def compare(config: Config, agent: Agent, best: Checkpoint | None, seconds: floa
     except KeyboardInterrupt:
         pass
     return own, known
-
-
-def _by_evaluation(played: Evaluation) -> Judged:
-    return judged("evaluation", played.mean_return, len(played.returns))
 
 
 def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:

@@ -12,7 +12,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,17 +106,27 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
         raise OptionError(f"the run has several policies, each of which is a file: name one of {names}")
     played = agent.played_policy(agent.policies[0].name if policy is None else policy)
     inputs, outputs = _arrays(played)
-    examples = _examples(played, inputs, 2)
+    facts = {
+        "headrace": __version__,
+        "task": agent.spec.task,
+        "env_options": json.loads(json.dumps(agent.config.env_options, default=str)),
+        "algo": played.policy.config.algo,
+        "policy": played.policy.name,
+        "observation_space": str(played.agent_group.observation),
+        "action_space": str(played.agent_group.action),
+        "inputs": [asdict(array) | {"shape": ["batch", *array.shape]} for array in inputs],
+        "outputs": [asdict(array) | {"shape": ["batch", *array.shape]} for array in outputs],
+    }
     deployed = _Deployed(played.policy.module, getattr(torch, outputs[0].dtype)).eval()
-    facts = _facts(agent, played, inputs, outputs)
-    with _quiet(), _in_float32(played.policy.module), FullPrecision(), torch.no_grad():
+    examples = _examples(played, inputs, 2)
+    with _exporting(played.policy.module), FullPrecision(), torch.no_grad():
         if path.suffix == ".pt":
             _write_script(path, deployed, examples, facts)
-            difference = _compare(torch.jit.load(str(path)), deployed, _examples(played, inputs, ROWS))
+            exported = torch.jit.load(str(path))
         else:
-            _write_onnx(path, deployed, examples, inputs, outputs, facts)
-            session = _session(path, inputs)
-            difference = None if session is None else _compare(session, deployed, _examples(played, inputs, ROWS))
+            _write_onnx(path, deployed, examples, facts)
+            exported = _session(path)
+        difference = None if exported is None else _compare(exported, deployed, _examples(played, inputs, ROWS))
     if difference is not None and not difference <= CLOSE:
         path.unlink()
         raise ArithmeticError(f"{path} would answer otherwise than the agent, by {difference:.3g}: it was removed")
@@ -161,24 +171,6 @@ def _examples(played: PlayedPolicy, inputs: tuple[Array, ...], rows: int) -> tup
     return tuple(found)
 
 
-def _facts(agent: Agent, played: PlayedPolicy, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> dict[str, Any]:
-    return {
-        "headrace": __version__,
-        "task": agent.spec.task,
-        "env_options": json.loads(json.dumps(agent.config.env_options, default=str)),
-        "algo": played.policy.config.algo,
-        "policy": played.policy.name,
-        "observation_space": str(played.agent_group.observation),
-        "action_space": str(played.agent_group.action),
-        "inputs": list(map(_as_dict, inputs)),
-        "outputs": list(map(_as_dict, outputs)),
-    }
-
-
-def _as_dict(array: Array) -> dict[str, Any]:
-    return {"name": array.name, "dtype": array.dtype, "shape": ["batch", *array.shape], "meaning": array.meaning}
-
-
 def _write_script(path: Path, deployed: _Deployed, examples: tuple[Tensor, ...], facts: dict[str, Any]) -> None:
     try:
         script = torch.jit.trace(deployed, examples, check_trace=False)
@@ -188,14 +180,7 @@ def _write_script(path: Path, deployed: _Deployed, examples: tuple[Tensor, ...],
         torch.jit.save(script, str(path), _extra_files={f"{METADATA}.json": json.dumps(facts, indent=2)})
 
 
-def _write_onnx(
-    path: Path,
-    deployed: _Deployed,
-    examples: tuple[Tensor, ...],
-    inputs: tuple[Array, ...],
-    outputs: tuple[Array, ...],
-    facts: dict[str, Any],
-) -> None:
+def _write_onnx(path: Path, deployed: _Deployed, examples: tuple[Tensor, ...], facts: dict[str, Any]) -> None:
     try:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
@@ -207,8 +192,8 @@ def _write_onnx(
         program = torch.onnx.export(
             deployed,
             examples,
-            input_names=[array.name for array in inputs],
-            output_names=[array.name for array in outputs],
+            input_names=[array["name"] for array in facts["inputs"]],
+            output_names=[array["name"] for array in facts["outputs"]],
             dynamic_shapes=(rows[0], tuple(rows[1:]))[: len(rows)],
             dynamo=True,
             verbose=False,
@@ -222,7 +207,7 @@ def _write_onnx(
         program.save(str(path), external_data=False)
 
 
-def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
+def _session(path: Path) -> Any:
     """Returns a function that runs the file in onnxruntime; None if onnxruntime is not installed."""
     try:
         import onnxruntime
@@ -231,7 +216,7 @@ def _session(path: Path, inputs: tuple[Array, ...]) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    names = [array.name for array in inputs]
+    names = [each.name for each in session.get_inputs()]
 
     def run(*tensors: Tensor) -> list[Tensor]:
         given = {name: tensor.numpy() for name, tensor in zip(names, tensors, strict=True)}
@@ -256,28 +241,19 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 
 
 @contextmanager
-def _in_float32(module: nn.Module) -> Iterator[None]:
-    """Computes products in float32 within this context, also for runs with ``bf16``, which files do not support."""
+def _exporting(module: nn.Module) -> Iterator[None]:
+    """Computes products in float32, which files need also for runs with ``bf16``, and hides the exporters' warnings."""
     trunks = [part for part in module.modules() if isinstance(part, NatureTrunk | StridedTrunk | NormedTrunk)]
-    dtypes = [trunk.dtype for trunk in trunks]
-    for trunk in trunks:
-        trunk.dtype = torch.float32
-    try:
-        yield
-    finally:
-        for trunk, dtype in zip(trunks, dtypes, strict=True):
-            trunk.dtype = dtype
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppresses the exporters' warnings within this context, as they do not concern users of a file."""
-    logger = logging.getLogger("torch.onnx")
+    dtypes, logger = [trunk.dtype for trunk in trunks], logging.getLogger("torch.onnx")
     level = logger.level
-    logger.setLevel(logging.ERROR)
     try:
+        for trunk in trunks:
+            trunk.dtype = torch.float32
+        logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
+        for trunk, dtype in zip(trunks, dtypes, strict=True):
+            trunk.dtype = dtype

@@ -40,7 +40,8 @@ def batched(observations: Any, space: gym.Space) -> tuple[Any, bool]:
         arrays[name] = array
         rows.add(len(array) if array.ndim > len(leaf.shape or ()) else None)
     if len(rows) > 1:
-        raise OptionError(f"the parts of observations must have the same number of rows, not {_words(rows)}")
+        told = " and ".join("none" if each is None else str(each) for each in sorted(rows, key=lambda x: x or 0))
+        raise OptionError(f"the parts of observations must have the same number of rows, not {told}")
     if rows == {None}:
         arrays = {name: array[None] for name, array in arrays.items()}
     return assembled(OBSERVATION, space, arrays), rows == {None}
@@ -86,14 +87,9 @@ def _array(name: str, given: Any, leaf: gym.Space) -> np.ndarray:
     if array.dtype == dtype:
         return array
     if dtype.kind in "iu" and array.dtype.kind in "iu":
-        cast = array.astype(dtype)
-        fits = bool((cast == array).all())
+        fits = bool((array.astype(dtype) == array).all())
     else:
-        cast, fits = array, np.can_cast(array.dtype, dtype, "same_kind")
+        fits = np.can_cast(array.dtype, dtype, "same_kind")
     if not fits:
         raise OptionError(f"{name} has dtype {array.dtype}; the task's is {dtype}")
-    return cast.astype(dtype, copy=False)
-
-
-def _words(rows: set[int | None]) -> str:
-    return " and ".join("none" if number is None else str(number) for number in sorted(rows, key=lambda x: x or 0))
+    return array.astype(dtype)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -74,10 +73,25 @@ def film(
     """Plays one episode, and writes it as a video into the run's ``episodes/``; returns the video's path."""
     path, fps = run.episodes / file_name(step), pool.spec.render_fps
     every = max(1, round(fps / MOST_PICTURES))
-    played = _Played()
-    frames = _frames(agent, pool, max_steps, every, shown, enough, played)
-    write_video(path, frames, fps / every)
-    keep(run.episodes, KeptEpisode(path.name, step, played.earned, played.steps, time.time(), kind, played.over))
+    earned, steps, over = 0.0, 0, False
+
+    def frames() -> Iterator[np.ndarray]:
+        """Yields frames of a whole game, as in `play_episodes`: one for every ``every`` steps, and the last one."""
+        nonlocal earned, steps, over
+        obs, info = pool.reset()
+        yield pool.render()[0]
+        while steps < max_steps and not over and not enough():
+            obs, reward, terminated, truncated, info = pool.step(agent.act(obs, action_mask=info.get(MASK)))
+            steps += 1
+            earned += float(agent.score(reward)[0])
+            over = bool(game_over(pool.spec, terminated, truncated, info)[0])
+            agent.reset(terminated)  # also after a lost life
+            if over or steps % every == 0:
+                yield pool.render()[0]
+                shown(steps)
+
+    write_video(path, frames(), fps / every)
+    keep(run.episodes, KeptEpisode(path.name, step, earned, steps, time.time(), kind, over))
     return path
 
 
@@ -98,15 +112,10 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> No
         frames: the frames, uint8[height, width, 3] each, of equal size.
         fps: frames per second.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        _encode(temporary, frames, fps)
-
-
-def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
     import av
 
-    with av.open(str(path), "w", format="mp4") as container:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
         stream = None
         for frame in map(enlarged, frames):
             if stream is None:
@@ -120,38 +129,6 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
                 container.mux(packet)
         if stream is not None:
             container.mux(stream.encode())
-
-
-@dataclass
-class _Played:
-    """The return and the agent steps of an episode so far, and whether it is over."""
-
-    earned: float = 0.0
-    steps: int = 0
-    over: bool = False
-
-
-def _frames(
-    agent: Agent,
-    pool: Pool,
-    max_steps: int,
-    every: int,
-    shown: Callable[[int], None],
-    enough: Callable[[], bool],
-    played: _Played,
-) -> Iterator[np.ndarray]:
-    """Yields frames of a whole game, as in `play_episodes`: one for every ``every`` steps, and the last one."""
-    obs, info = pool.reset()
-    yield pool.render()[0]
-    while played.steps < max_steps and not played.over and not enough():
-        obs, reward, terminated, truncated, info = pool.step(agent.act(obs, action_mask=info.get(MASK)))
-        played.steps += 1
-        played.earned += float(agent.score(reward)[0])
-        played.over = bool(game_over(pool.spec, terminated, truncated, info)[0])
-        agent.reset(terminated)  # also after a lost life
-        if played.over or played.steps % every == 0:
-            yield pool.render()[0]
-            shown(played.steps)
 
 
 def plain(config: Config) -> dict[str, Any]:

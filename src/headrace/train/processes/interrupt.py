@@ -8,6 +8,7 @@ import stat
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
@@ -28,18 +29,19 @@ class Interrupt:
     Args:
         launched: whether a launcher ends this process: then no signal raises an exception, since a launcher sends
             several, and kills a process that takes too long.
+        stop: returns whether to stop, in place of signals, which another process handles.
     """
 
-    def __init__(self, launched: bool = False) -> None:
-        self._asked, self._launched = False, launched
+    def __init__(self, launched: bool = False, stop: Callable[[], bool] | None = None) -> None:
+        self._asked, self._launched, self._stop = False, launched, stop
         self._pressed = 0.0  # the time of the first Ctrl-C
         self._previous: dict[signal.Signals, Any] = {}
 
     def __bool__(self) -> bool:
-        return self._asked
+        return self._asked if self._stop is None else self._stop()
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
+        if self._stop is None and threading.current_thread() is threading.main_thread():
             for each in ASKING:
                 if self._launched or each is signal.SIGINT or not _is_own(signal.getsignal(each)):
                     self._previous[each] = signal.signal(each, self._handle)

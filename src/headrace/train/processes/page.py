@@ -43,13 +43,17 @@ class Page:
 
     def __init__(self, run: RunFolder):
         self._run = run
-        self._socket = _listening(_port(run))
-        self.address = f"http://{HOST}:{self._socket.getsockname()[1]}"
+        # the port of a killed run, so that open pages reconnect
+        self._socket = _listening((_read(run) or {}).get("port", 0))
+        port = self._socket.getsockname()[1]
+        self.address = f"http://{HOST}:{port}"
         self._wake, self._woken = os.pipe()
         self._server: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._wait, name="headrace-page", daemon=True)
         self._thread.start()
-        self._announce()
+        with contextlib.suppress(StorageError):  # the address is also printed
+            text = json.dumps({"url": self.address, "port": port, "pid": os.getpid()})
+            replace(run.viewer_file, text + "\n")
 
     def close(self) -> None:
         """Closes the socket; a running server continues as long as a page is open."""
@@ -59,7 +63,9 @@ class Page:
         self._socket.close()
         if self._server is not None and self._server.poll() is None:
             _left.append(self._server)
-        self._withdraw()
+        if (_read(self._run) or {}).get("pid") == os.getpid():
+            with contextlib.suppress(OSError):
+                self._run.viewer_file.unlink(missing_ok=True)
 
     def _wait(self) -> None:
         """Starts a server when a browser connects, and again after it has ended; the thread's function."""
@@ -98,17 +104,6 @@ class Page:
                     visitor.recv(1 << 16)
                     visitor.sendall(f"{head}Content-Type: text/plain; charset=utf-8\r\n\r\n".encode() + content)
 
-    def _announce(self) -> None:
-        port = self._socket.getsockname()[1]
-        with contextlib.suppress(StorageError):  # the address is also printed
-            text = json.dumps({"url": self.address, "port": port, "pid": os.getpid()})
-            replace(self._run.viewer_file, text + "\n")
-
-    def _withdraw(self) -> None:
-        if (_read(self._run) or {}).get("pid") == os.getpid():
-            with contextlib.suppress(OSError):
-                self._run.viewer_file.unlink(missing_ok=True)
-
 
 @contextmanager
 def page_of(run: RunFolder, wanted: bool) -> Iterator[str | None]:
@@ -131,7 +126,7 @@ def address_of(run: RunFolder) -> str | None:
 
 
 def _listening(port: int) -> socket.socket:
-    """Returns a socket at the port of the run's last page, so that open pages reconnect, or at any free port."""
+    """Returns a socket at this port, or at any free one."""
     try:
         return socket.create_server((HOST, port), backlog=64)
     except OSError:
@@ -150,11 +145,6 @@ def _started(run: Path, door: socket.socket) -> subprocess.Popen[bytes]:
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, server.pid, NICE)
     return server
-
-
-def _port(run: RunFolder) -> int:
-    """Returns the port that a killed run has left in its folder; 0 if there is none."""
-    return (_read(run) or {}).get("port", 0)
 
 
 def _read(run: RunFolder) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ import pickle
 import sys
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -81,7 +82,11 @@ class Report:
     @classmethod
     def of(cls, error: BaseException) -> Report:
         """Returns the report of an exception that is being handled, with the exception itself if it can be pickled."""
-        known = error if isinstance(error, HeadraceError) and _can_travel(error) else None
+        known = None
+        if isinstance(error, HeadraceError):
+            with suppress(Exception):
+                pickle.loads(pickle.dumps(error))
+                known = error
         return cls(error=known, trace=traceback.format_exc(), at=time.monotonic())
 
     def as_error(self, who: str) -> WorkerError:
@@ -112,14 +117,6 @@ def raise_unguarded(code: int | None) -> None:
             f"{script} trains with several processes, each of which imports it for its task: "
             'put what it does under  if __name__ == "__main__":'
         )
-
-
-def _can_travel(error: HeadraceError) -> bool:
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return False
-    return True
 
 
 def seed_of(config: Config, *path: int) -> int:

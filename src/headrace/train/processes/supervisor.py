@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import connection
 from typing import Any
 
 from headrace.errors import WorkerError
@@ -210,21 +209,16 @@ def _make_sure(worker: _Worker) -> None:
 
 
 def _remarks(worker: _Worker) -> list[str]:
-    found = []
-    while worker.report is None and (heard := _heard(worker.pipe)) is not None:
-        if isinstance(heard, Report):
-            worker.report = heard
-        else:
-            found.append(f"the {worker.name}: {heard}")
+    """Returns a worker's new remarks, and stores its report once it has sent it."""
+    found: list[str] = []
+    with contextlib.suppress(EOFError, OSError):
+        while worker.report is None and worker.pipe.poll():
+            heard = worker.pipe.recv()
+            if isinstance(heard, Report):
+                worker.report = heard
+            else:
+                found.append(f"the {worker.name}: {heard}")
     return found
-
-
-def _heard(pipe: connection.Connection) -> Report | str | None:
-    """Returns the next remark of a worker, or its report; None if there is none."""
-    try:
-        return pipe.recv() if pipe.poll() else None
-    except (EOFError, OSError):
-        return None
 
 
 def _live(pipe: Any, target: Callable[..., None], arguments: tuple[Any, ...], restarts: int) -> None:

@@ -166,11 +166,9 @@ class Callbacks:
         self.stopped = False
 
     def start(self) -> None:
-        """Calls `Callback.on_start`."""
         self._call(lambda each: each.on_start(self._training))
 
     def update(self) -> None:
-        """Calls `Callback.on_update`, and `Callback.on_checkpoint` for checkpoints written since the last call."""
         self._tell_of_checkpoints()
         self._call(lambda each: each.on_update(self._training))
 
@@ -186,7 +184,6 @@ class Callbacks:
             self._written.append(path)
 
     def end(self, reason: Reason) -> None:
-        """Calls `Callback.on_end`."""
         self._tell_of_checkpoints()
         self._call(lambda each: each.on_end(self._training, reason), save=False)
 

@@ -64,7 +64,12 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
     store = _store()
     workers: list[_Worker] = []
     run = RunFolder(run_dir)
-    with run.events.failure_noted(lambda: _reached(run)), Interrupt() as interrupt:
+
+    def reached() -> tuple[int, float]:
+        line = last_measurement(run.metrics_file) or {}
+        return line.get("step", 0), line.get("time", {}).get("seconds", 0.0)
+
+    with run.events.failure_noted(reached), Interrupt() as interrupt:
         try:
             with starting(needs_script(config)):
                 for rank, device in enumerate(config.devices):
@@ -102,12 +107,6 @@ def _watch(workers: list[_Worker], interrupt: Interrupt, stop: Any) -> Result:
     return result
 
 
-def _reached(run: RunFolder) -> tuple[int, float]:
-    """Returns agent steps and seconds of training, from the last line of a run's metrics."""
-    line = last_measurement(run.metrics_file) or {}
-    return line.get("step", 0), line.get("time", {}).get("seconds", 0.0)
-
-
 def _listen(workers: list[_Worker], reports: dict[int, Report]) -> list[_Worker]:
     """Receives reports for up to `POLL` seconds; returns the processes that ended without a report."""
     ended = [each for each in workers if not each.process.is_alive()]  # their reports, if any, can be received by now
@@ -136,7 +135,6 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
 
 
 def _work(place: tuple[int, int, int, Any], pipe: Any, *arguments: Any) -> None:
-    """Trains, and reports the result or the error; the main function of each process."""
     heed_parent()
     try:
         report = Report(_train(place, *arguments))

@@ -77,7 +77,6 @@ class PoolSource(Source):
 
     @property
     def _present(self) -> Config:
-        """The settings, with the options of the task as they are now."""
         return dataclasses.replace(self.config, env_options=self.options)
 
     def _collect_with_pool(self) -> None:
@@ -132,7 +131,6 @@ class PoolSource(Source):
             self._next_stage()
 
     def _next_stage(self) -> None:
-        """Makes new environments, with the options of the curriculum's present stage."""
         self.options = options_at(self.config, self.steps)
         self.news.append(News(f"from step {self.steps:,}: {words_of(self.config, self.options)}", None))
         spent = self.collector.seconds
@@ -154,11 +152,9 @@ class PoolSource(Source):
     def score(self) -> Scored | None:
         tracker = self.trackers[0]
         mean = tracker.mean_return()
-        return (
-            None
-            if mean is None
-            else Scored(judged("training", mean, tracker.counted), partial(model_of, self.policies), self.steps)
-        )
+        if mean is None:
+            return None
+        return Scored(judged("training", mean, tracker.counted), partial(model_of, self.policies), self.steps)
 
     def figures(self) -> Figures:
         """As `Source.figures`, of this process since it began to train.

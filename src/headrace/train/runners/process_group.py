@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.train.logging.episode_tracker import EpisodeTracker
 
 State = dict[str, Tensor]
+OTHER = re.compile(r"process(\d+)\.")  # names of the state of another process than the first
 
 
 class ProcessGroup(Collectives):
@@ -93,7 +94,9 @@ class ProcessGroup(Collectives):
 
     def may_capture(self, experiences: Iterable[Experience]) -> bool:
         """Returns whether rollouts can be CUDA graphs, which is so unless they gather statistics of other processes."""
-        return self.size == 1 or not any(_gathers(experience.policy) for experience in experiences)
+        policies = [experience.policy for experience in experiences]
+        gathering = (each.normalisers or each.reward_scaler or getattr(each, "curiosity", None) for each in policies)
+        return self.size == 1 or not any(gathering)
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
@@ -143,9 +146,9 @@ class ProcessGroup(Collectives):
                 for buffer in policy.network.buffers():  # such as statistics of a batch normalisation
                     self.broadcast(buffer)
 
-    def interrupt(self) -> Any:
+    def interrupt(self) -> Interrupt:
         """Returns a context whose value is true once the run is asked to end."""
-        return Interrupt() if self._stop is None else nullcontext(_Predicate(self._stop))
+        return Interrupt(stop=self._stop)
 
     def agree(self, stop: bool, save: bool) -> tuple[bool, bool]:
         """Returns whether to stop, which any process can decide, and whether to save, which the first one decides."""
@@ -173,7 +176,6 @@ class ProcessGroup(Collectives):
         return said or []
 
     def barrier(self) -> None:
-        """Waits until all processes have called this."""
         if self.size > 1:
             dist.barrier(group=self._host)
 
@@ -183,7 +185,7 @@ class ProcessGroup(Collectives):
             return point
         states = self.gather_objects({} if self.leads else _parcel(point.state))
         for rank, state in enumerate(states[1:], 1):
-            point.state.update(checkpoints.prefixed(_process(rank), state))
+            point.state.update(checkpoints.prefixed(f"process{rank}", state))
         return point if self.leads else None
 
     def scatter(self, point: Checkpoint | None, config: Config) -> Checkpoint | None:
@@ -198,11 +200,6 @@ class ProcessGroup(Collectives):
         own: list[Any] = [None]
         dist.scatter_object_list(own, None if states is None else [_parcel(s) for s in states], 0, group=self._host)
         return dataclasses.replace(shared, state=own[0])
-
-
-def _gathers(policy: Policy) -> bool:
-    """Returns whether a policy has running statistics of what it sees or earns."""
-    return bool(policy.normalisers or policy.reward_scaler or getattr(policy, "curiosity", None))
 
 
 def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -237,27 +234,7 @@ def states_for(point: Checkpoint, size: int, config: Config) -> list[State]:
 
 def split_states(state: Mapping[str, Tensor]) -> list[State]:
     """Returns the states of all processes, by rank, of which a checkpoint holds one."""
-    first = {name: tensor for name, tensor in state.items() if not _is_of_another(name)}
-    ranks = {int(name.partition(".")[0].removeprefix(_process(""))) for name in state.keys() - first.keys()}
-    return [first, *(checkpoints.group(_process(rank), state) for rank in sorted(ranks))]
-
-
-def _process(rank: int | str) -> str:
-    """Returns the prefix of a process's state in a checkpoint; that of the first process has none."""
-    return f"process{rank}"
-
-
-def _is_of_another(name: str) -> bool:
-    """Returns whether a tensor belongs to another process than the first."""
-    head, dot, _ = name.partition(".")
-    return bool(dot) and head.removeprefix(_process("")).isdigit()
-
-
-class _Predicate:
-    """The result of a function, as the truth value of an object."""
-
-    def __init__(self, function: Callable[[], bool]):
-        self._function = function
-
-    def __bool__(self) -> bool:
-        return self._function()
+    found = {name: OTHER.match(name) for name in state}
+    first = {name: state[name] for name, match in found.items() if match is None}
+    ranks = sorted({int(match[1]) for match in found.values() if match is not None})
+    return [first, *(checkpoints.group(f"process{rank}", state) for rank in ranks)]

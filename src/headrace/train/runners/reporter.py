@@ -84,18 +84,12 @@ class Reporter:
         if kind is not None:
             self.note(kind, words)
 
-    def read_news(self) -> None:
-        """Remarks on what has happened at the source of experience."""
-        while self.source.news:
-            self.remark(*self.source.news.popleft())
-
     def on_remark(self, words: str) -> None:
         """Shows a pool's remark, and logs it as an event, in whichever process of the run."""
         self.remarks.append(words)
         self.run.events.note("warning", words, self.state.step, self.state.seconds)
 
     def begin(self) -> None:
-        """Logs the beginning of the run, or its resumption."""
         config, step = self.config, self.state.step
         if self.state.resumed:
             self.note("resumed", f"from the checkpoint of step {step:,}")
@@ -106,7 +100,6 @@ class Reporter:
                 self.note("warning", policy.caveat)
 
     def end(self, reason: Reason, by_callback: bool) -> None:
-        """Logs the end of the run, unless it is the last event already."""
         mean, goal = self.source.trackers[0].mean_return(), self.config.stop_at_return
         texts = {
             "solved": f"mean return {mean or 0:.1f} reached the goal of {goal or 0:g}",
@@ -120,7 +113,6 @@ class Reporter:
     # -- metrics ---------------------------------------------------------------------------------
 
     def is_due(self) -> bool:
-        """Returns whether a line of metrics is due."""
         state, config = self.state, self.config
         steps = state.step - state.logged
         if config.samplers <= 0:
@@ -143,7 +135,6 @@ class Reporter:
         return line
 
     def line(self) -> dict[str, Any]:
-        """Returns the present numbers as in a line of metrics."""
         tracker, figures = self.source.trackers[0], self.figures()
         return {
             "step": self.state.step,
@@ -183,7 +174,6 @@ class Reporter:
         return where | {"steps_per_second": speed, **self._own_use.read()}
 
     def figures(self) -> Figures:
-        """Returns the present numbers of source and learner together."""
         mine, theirs = self.source.figures(), self.learner.figures()
         names = dict.fromkeys((*mine.split, *theirs.split))
         split = {name: mine.split.get(name, 0.0) + theirs.split.get(name, 0.0) for name in names}
@@ -205,11 +195,9 @@ class Reporter:
     # -- dashboard and page ----------------------------------------------------------------------
 
     def progress(self) -> Progress:
-        """Returns what the dashboard shows."""
         return Progress(self.config, self.run, self.line(), self._address, tuple(self.remarks))
 
     def write_live_weights(self) -> None:
-        """Writes the newest networks while a page shows the run."""
         if self.writer is not None:
             self._live.write_if_watched(self.model, self.state.step)
 

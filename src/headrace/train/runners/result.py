@@ -60,12 +60,10 @@ class RunState:
         return self.trained + (0.0 if self.since is None else time.monotonic() - self.since)
 
     def counters(self) -> dict[str, Any]:
-        """Returns the counts for a checkpoint."""
         best = self.best_return if self.best_return > float("-inf") else None
         return {"step": self.step, "logged": self.logged, "seconds": self.seconds, "best_return": best}
 
     def load(self, counters: Mapping[str, Any]) -> None:
-        """Restores what `counters` returned."""
         self.step, self.logged, self.trained = (counters[name] for name in ("step", "logged", "seconds"))
         self.logged_at, self.resumed = self.trained, True
         if counters["best_return"] is not None:

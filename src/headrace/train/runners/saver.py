@@ -66,8 +66,7 @@ class Writing:
 
     def wait(self) -> None:
         """Waits until all jobs are done; then calls `check`."""
-        thread = self._thread
-        if thread is not None:
+        if (thread := self._thread) is not None:
             thread.join()
         self.check()
 
@@ -134,16 +133,13 @@ class Saver:
             self._write(name, point)
         else:
             copied = point.copied()
-            self._check_weights(copied)
+            for part, values in copied.model.items():
+                if values.is_floating_point() and not all_finite(values):
+                    raise NotFiniteError(f"after the updates {self.source.when()}, {part} is not finite")
             self.writing.start(name, lambda: self._write(name, copied))
             if wait:
                 self.writing.wait()
         return self.run.checkpoints / name
-
-    def _check_weights(self, point: Checkpoint) -> None:
-        for part, values in point.model.items():
-            if values.is_floating_point() and not all_finite(values):
-                raise NotFiniteError(f"after the updates {self.source.when()}, {part} is not finite")
 
     def checkpoint(self) -> Checkpoint:
         """Returns a checkpoint of this process's present state, with the tensors that training goes on with."""
@@ -175,26 +171,23 @@ class Saver:
             The error to report: with workers a `NotFiniteError` of the weights, from which those of samplers follow.
         """
         try:
+            name = checkpoints.step_name(self.state.step)
             if self._meanwhile:
                 self.save()
-            elif self.group.leads and not isinstance(error, NotFiniteError | StorageError):
-                self._rescue_alone()
+            elif isinstance(error, NotFiniteError | StorageError) or not self.group.leads:
+                return error
+            elif not (self.run.checkpoints / name).exists():
+                self.source.saves_environments = False
+                if self.group.size == 1:
+                    self.save()
+                else:  # the other processes do not answer any more
+                    self.reporter.check()
+                    self._write(name, self.checkpoint())
         except NotFiniteError as found:
             return error if not self._meanwhile or isinstance(error, NotFiniteError) else found
         except Exception:
             pass  # only the first error is reported
         return error
-
-    def _rescue_alone(self) -> None:
-        name = checkpoints.step_name(self.state.step)
-        if (self.run.checkpoints / name).exists():
-            return
-        self.source.saves_environments = False
-        if self.group.size == 1:
-            self.save()
-        else:  # the other processes do not answer any more
-            self.reporter.check()
-            self._write(name, self.checkpoint())
 
     # -- the best --------------------------------------------------------------------------------
 

@@ -83,9 +83,9 @@ class Trainer:
 
     def train(self, dashboard: Dashboard) -> Reason:
         """Trains until the run is over or told to end, and writes a last checkpoint."""
-        if self.over():
-            return self._note_end()
         state, saver = self.state, self.saver
+        if 0 < state.step == state.logged and self._at_end():  # it had ended, and written its last line of metrics
+            return self._note_end()
         self.reporter.say = dashboard.say
         state.since = saved = time.monotonic()
         self.reporter.begin()
@@ -156,7 +156,8 @@ class Trainer:
     def _read(self) -> None:
         """Reads what has happened at the source of experience."""
         self.state.step = self.source.steps
-        self.reporter.read_news()
+        while self.source.news:
+            self.reporter.remark(*self.source.news.popleft())
         if self.source.evaluation is not self._evaluation:
             self._evaluation = self.source.evaluation
             self.saver.note_best()
@@ -192,14 +193,8 @@ class Trainer:
     def solved(self) -> bool:
         """Returns whether the mean return of the last episodes has reached ``stop_at_return``."""
         goal = self.config.stop_at_return
-        if goal is None:
-            return False
-        mean = self.tracker.mean_return()
-        return mean is not None and self.tracker.full and mean >= goal
-
-    def over(self) -> bool:
-        """Returns whether a resumed run had already ended, and written its last line of metrics."""
-        return 0 < self.state.step == self.state.logged and self._at_end()
+        mean = None if goal is None else self.tracker.mean_return()
+        return goal is not None and mean is not None and self.tracker.full and mean >= goal
 
     def _at_end(self) -> bool:
         """Returns whether the run is finished or solved.
@@ -212,7 +207,6 @@ class Trainer:
         return self.finished() or self._seen_solved
 
     def _note_end(self) -> Reason:
-        """Logs the end of the run, and returns its reason."""
         reason: Reason = "solved" if self.solved() else "finished" if self.finished() else "interrupted"
         self.reporter.end(reason, self.callbacks.stopped)
         return reason
@@ -221,12 +215,10 @@ class Trainer:
 
     @property
     def step(self) -> int:
-        """Agent steps so far, in all environments together."""
         return self.state.step
 
     @property
     def seconds(self) -> float:
-        """The seconds spent on training so far, including those before a resumption."""
         return self.state.seconds
 
     @property
@@ -256,7 +248,6 @@ class Trainer:
             return played_episode(self.config, point, names, env_id, seed, deterministic)
 
     def close(self) -> None:
-        """Ends all workers, and frees pools and shared memory."""
         self.source.close()
         self.saver.close()
         self.reporter.close()

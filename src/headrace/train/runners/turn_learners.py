@@ -182,9 +182,9 @@ class StepReplayLearner(Learner):
         self.policy.load_state(point.state)
         self.updater.load(point.state)
         self.updater.explore(step, self.collected / self.group.size)
-        said = self.group.gather_objects(missing)  # what the first process tells of all
-        words = [f"rank {rank}: {each}" if rank else each for rank, each in enumerate(said) if each is not None]
-        self.policy.caveat = words[0] if words else None
+        said = enumerate(self.group.gather_objects(missing))  # what the first process tells of all
+        words = (f"rank {rank}: {each}" if rank else each for rank, each in said if each is not None)
+        self.policy.caveat = next(words, None)
         self._load_drawing(point.state, step, self.continues and len(parts) == self.group.size)
 
     def _load_replay(self, parts: list[list[int]]) -> str | None:

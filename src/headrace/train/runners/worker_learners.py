@@ -311,24 +311,17 @@ class RolloutLearner(Learner):
         params, values = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
         closed = forbidden.flatten(0, 1) if policy.heads else None
         params = params if closed is None else masked(params, closed)
-        last, finals = self._in_rewards(policy.forward(following)[1]).split((config.num_envs, len(places)))
+        in_rewards = (lambda values: values) if normaliser is None else normaliser.restored
+        last, finals = in_rewards(policy.forward(following)[1]).split((config.num_envs, len(places)))
         final_values = torch.zeros(self._rows, device=self.device).scatter_(0, places, finals)
         actions, acted, shape = actions.flatten(0, 1), acted.flatten(), rewards.shape
         log_ratios = policy.distribution.evaluate(params, actions)[0] - acted
         self._measured = self.weights.version - versions.mean(), (log_ratios.exp() - 1 - log_ratios).mean()
-        values = self._in_rewards(values)
-        targets = vtrace(
-            rewards,
-            torch.cat((values, last)).view(len(rewards) + 1, -1),
-            terminated,
-            truncated,
-            final_values.view(shape),
-            log_ratios.view(shape),
-            config.gamma,
-            config.gae_lambda,
-            config.rho_clip,
-            config.trace_clip,
-        )
+        values = in_rewards(values)
+        known = torch.cat((values, last)).view(len(rewards) + 1, -1)
+        ends = terminated, truncated, final_values.view(shape)
+        decays = config.gamma, config.gae_lambda, config.rho_clip, config.trace_clip
+        targets = vtrace(rewards, known, *ends, log_ratios.view(shape), *decays)
         returns = targets.values.flatten()
         if normaliser is not None:
             normaliser.update(returns)
@@ -342,11 +335,6 @@ class RolloutLearner(Learner):
             values=values,
             forbidden=closed,
         )
-
-    def _in_rewards(self, values: Tensor) -> Tensor:
-        """Returns the critic's values in units of rewards."""
-        normaliser = self.policy.value_normaliser
-        return values if normaliser is None else normaliser.restored(values)
 
     def _encode(self, slot: Slot) -> Tensor:
         """Encodes a slot's observations into the inputs, and updates their statistics.

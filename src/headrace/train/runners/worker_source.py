@@ -91,28 +91,14 @@ class WorkerSource(Source):
 
     def start_workers(self, interrupt: object) -> None:
         """Starts all workers; waits for a cluster until the run is told to end."""
-        if self.cluster is None:
-            self._start_here()
-        else:
-            progress, pulse = partial(self.cluster.count, "calls"), partial(self.cluster.count, "pulse")
-            self.supervisor.start("driver", driver.work, self.config, self.cluster, progress=progress, pulse=pulse)
-            while not self.cluster.count("connected") and not interrupt:
+        config, counters, cluster, start = self.config, self.counters, self.cluster, self.supervisor.start
+        if cluster is not None:
+            progress, pulse = partial(cluster.count, "calls"), partial(cluster.count, "pulse")
+            start("driver", driver.work, config, cluster, progress=progress, pulse=pulse)
+            while not cluster.count("connected") and not interrupt:
                 self.check_workers()
                 time.sleep(REST)
-        if self.exchange is not None:
-            made, rests = self.counters.actor_updates, self.counters.rests
-            self.supervisor.start(
-                "actor",
-                actor_learner.work,
-                *(self.config, self.memory, self.exchange, self.counters),
-                progress=lambda: int(made[0]),
-                pulse=lambda: int(made[0] + rests[-1]),
-            )
-
-    def _start_here(self) -> None:
-        """Starts the samplers and the evaluator in processes of this machine."""
-        config, counters, start = self.config, self.counters, self.supervisor.start
-        for number in range(config.samplers):
+        for number in range(config.samplers if cluster is None else 0):
             start(
                 f"sampler {number}" if config.samplers > 1 else "sampler",
                 samplers.work,
@@ -120,9 +106,18 @@ class WorkerSource(Source):
                 progress=lambda n=number: int(counters.steps[n]),
                 pulse=lambda n=number: int(counters.steps[n] + counters.rests[n]),
             )
-        if config.evaluate_episodes:
+        if config.evaluate_episodes and cluster is None:
             arguments = config, self.run.path, self.weights, self.evaluations, counters
             start("evaluator", evaluator.work, *arguments, progress=lambda: int(counters.played[0]))
+        if self.exchange is not None:
+            made, rests = counters.actor_updates, counters.rests
+            start(
+                "actor",
+                actor_learner.work,
+                *(config, self.memory, self.exchange, counters),
+                progress=lambda: int(made[0]),
+                pulse=lambda: int(made[0] + rests[-1]),
+            )
 
     def check_workers(self) -> None:
         """Restarts workers that have died, with news of each."""
@@ -139,7 +134,6 @@ class WorkerSource(Source):
         self.check_workers()
 
     def read_counters(self) -> None:
-        """Reads the episodes that have ended, and the evaluator's results."""
         self.steps = self.counters.total_steps()
         self._throughput.note(self.steps)
         ended = self.counters.new_episodes()
@@ -176,7 +170,6 @@ class WorkerSource(Source):
 
     @torch.no_grad()
     def _evaluated_model(self) -> dict[str, Tensor]:
-        """Returns a copy of the networks that were evaluated last."""
         copy = self.policy_copy
         learning = copy.vector.clone(), copy.known()
         copy.take(*self._evaluated)

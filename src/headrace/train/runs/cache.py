@@ -38,7 +38,6 @@ class MeasurementCache(Generic[T]):
         return cache_folder() / f"{self._name}.json"
 
     def recall(self, key: Key) -> T | None:
-        """Returns the result for exactly this key; None if there is none."""
         return next((found for other, found in self._all() if other == plain(key)), None)
 
     def remember(self, key: Key, found: T) -> None:
@@ -57,12 +56,10 @@ class MeasurementCache(Generic[T]):
     def _all(self) -> list[tuple[Key, T]]:
         """Returns all keys and results; an empty list if the file is missing or damaged."""
         try:
-            return [self._entry(**entry) for entry in json.loads(self.file.read_text())]
-        except (OSError, ValueError, TypeError):
+            entries = [dict(entry) for entry in json.loads(self.file.read_text())]
+            return [(dict(entry.pop("key")), self._decode(**entry)) for entry in entries]
+        except (OSError, ValueError, TypeError, KeyError):
             return []
-
-    def _entry(self, key: Key, **values: Any) -> tuple[Key, T]:
-        return dict(key), self._decode(**values)
 
     def _write(self, entries: list[tuple[Key, T]]) -> None:
         encoded = [{"key": key, **self._encode(found)} for key, found in entries]

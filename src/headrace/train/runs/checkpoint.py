@@ -72,7 +72,6 @@ class Checkpoint:
     trusted: bool = False
 
     def copied(self) -> Checkpoint:
-        """Returns a copy of the checkpoint on the CPU."""
         model, optimizer, state = (
             {name: tensor.detach().to("cpu", copy=True) for name, tensor in group.items()}
             for group in (self.model, self.optimizer, self.state)
@@ -139,9 +138,7 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
                 f"checkpoint {path} has format {written}; this version reads {BEFORE_SUMS} and {FORMAT}: use the one "
                 "that wrote it"
             )
-        trusted = trust
-        if written != BEFORE_SUMS:
-            trusted = _check_sums(path) or trust
+        trusted = (written != BEFORE_SUMS and _check_sums(path)) or trust
         model, optimizer, state = (load_file(files.regular(path / f"{group}.safetensors")) for group in GROUPS)
     except StateError:
         raise

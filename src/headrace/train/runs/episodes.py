@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from headrace.train.runs import files
 from headrace.train.runs.files import replace
@@ -14,6 +14,7 @@ from headrace.train.runs.files import replace
 MOST = 8  # maximum number of episodes that are kept
 LIST = "episodes.jsonl"
 Kind = Literal["progress", "newest", "best"]
+RANKS = {"newest": 0, "progress": 1, "best": 2}
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,11 @@ def keep(folder: Path, episode: KeptEpisode) -> None:
     episodes = [one for one in kept(folder) if one.file != episode.file] + [episode]
     while len(episodes) > MOST:
         others = [one for one in episodes if one is not episode]
-        least = min(others, key=lambda one: (_rank(one), one.time))
+        least = min(others, key=lambda one: (RANKS.get(one.kind, -1), one.time))
         episodes.remove(least)
         (folder / least.file).unlink(missing_ok=True)
-    replace(folder / LIST, "".join(json.dumps(_line(one)) + "\n" for one in episodes))
-
-
-def _rank(episode: KeptEpisode) -> int:
-    ranks = ("newest", "progress", "best")
-    return ranks.index(episode.kind) if episode.kind in ranks else -1
-
-
-def _line(episode: KeptEpisode) -> dict[str, Any]:
-    return {name.rstrip("_"): value for name, value in asdict(episode).items()}
+    lines = ({name.rstrip("_"): value for name, value in asdict(one).items()} for one in episodes)
+    replace(folder / LIST, "".join(json.dumps(line) + "\n" for line in lines))
 
 
 def _episode(line: bytes) -> KeptEpisode | None:

@@ -162,9 +162,15 @@ def read_status(path: str | Path) -> Status:
     if isinstance(settings, str):
         return Status("damaged", settings, seen)
     events = [event for event in read_events(folder / "events.jsonl") if event.kind in (*BEGINNINGS, *ENDS)]
-    if not events:
+    last = events[-1] if events else None
+    # without events it is of an older version, whose process removed the lock if it ended by itself
+    killed = (folder / "train.lock").exists() if last is None else last.kind not in ENDS
+    if killed:
+        return Status("killed", "the process was killed or the machine went down", seen, resume_command(folder))
+    if last is None:
         return _of_an_older_version(folder, settings, seen)
-    return _ended(folder, events[-1], seen)
+    resume = resume_command(folder) if last.kind == "interrupted" else None
+    return Status(last.kind, last.text, last.time, resume)  # type: ignore[arg-type]
 
 
 def last_seen(folder: Path) -> float:
@@ -178,17 +184,8 @@ def resume_command(folder: Path) -> str | None:
     return f"headrace train --resume {shlex.quote(str(folder))}" if has else None
 
 
-def _ended(folder: Path, last: Event, seen: float) -> Status:
-    if last.kind not in ENDS:
-        return Status("killed", "the process was killed or the machine went down", seen, resume_command(folder))
-    resume = resume_command(folder) if last.kind == "interrupted" else None
-    return Status(last.kind, last.text, last.time, resume)  # type: ignore[arg-type]
-
-
 def _of_an_older_version(folder: Path, settings: dict[str, Any], seen: float) -> Status:
     """Returns the status of a run without events, from its last line of metrics."""
-    if (folder / "train.lock").exists():  # a process that ends by itself removes the file
-        return Status("killed", "the process was killed or the machine went down", seen, resume_command(folder))
     line = last_measurement(folder / "metrics.jsonl") or {}
     goal, mean = files.number(settings.get("stop_at_return")), files.number(line.get("return"))
     total, step = files.number(settings.get("total_steps")), files.number(line.get("step"))

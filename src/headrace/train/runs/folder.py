@@ -188,7 +188,6 @@ class RunFolder:
         return lock.holder(self.lock_file)
 
     def write_config(self, config: Config) -> None:
-        """Writes ``config.json``, replacing an older one atomically."""
         replace(self.config_file, config.to_json())
 
 
@@ -231,12 +230,9 @@ def fresh_path(task: str) -> Path:
     """Makes a folder of a new name and returns it."""
     name = re.sub(r"[^\w.-]+", "_", task)
     stem = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    stem.parent.mkdir(exist_ok=True)
     for again in itertools.count(1):
         path = stem if again == 1 else stem.with_name(f"{stem.name}-{again}")
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
+        with suppress(FileExistsError):
+            path.mkdir(parents=True)
+            return path
     raise AssertionError

@@ -45,21 +45,17 @@ class LiveWeights:
         if now < self._look:
             return
         self._look = now + POLL
-        if now >= self._due and self._is_watched():
+        watched = False
+        with contextlib.suppress(OSError):
+            watched = now >= self._due and abs(time.time() - self._watched.stat().st_mtime) < FRESH
+        if watched:
             write_live(self.file, model(), step)
-            wrote = time.monotonic()
-            self._due = now + max(PAUSE, (wrote - now) / SHARE)
+            self._due = now + max(PAUSE, (time.monotonic() - now) / SHARE)
 
     def close(self) -> None:
         """Removes the file, as the last checkpoint has the newest weights."""
         with contextlib.suppress(OSError):
             self.file.unlink(missing_ok=True)
-
-    def _is_watched(self) -> bool:
-        try:
-            return abs(time.time() - self._watched.stat().st_mtime) < FRESH
-        except OSError:
-            return False
 
 
 def write_live(file: Path, model: Mapping[str, Tensor], step: int) -> None:
@@ -82,11 +78,7 @@ def read_live(file: Path) -> tuple[dict[str, Tensor], int] | None:
     except OSError as error:
         raise StateError(f"{file} cannot be read: {error.strerror}") from error
     try:
-        return load(content), _step(content)
+        size = int.from_bytes(content[:8], "little")
+        return load(content), int(json.loads(content[8 : 8 + size])["__metadata__"][STEP])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise StateError(f"{file} cannot be read: {error}") from error
-
-
-def _step(content: bytes) -> int:
-    size = int.from_bytes(content[:8], "little")
-    return int(json.loads(content[8 : 8 + size])["__metadata__"][STEP])

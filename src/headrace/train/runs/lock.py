@@ -66,7 +66,6 @@ def holder(file: Path) -> str | None:
 
 
 def _locked(file: Path, patience: float) -> int:
-    """Returns a descriptor of the file, with its lock."""
     looks = LOOKS + math.ceil(patience / REST)
     for look in range(looks):
         with writing(file):

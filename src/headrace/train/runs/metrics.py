@@ -128,6 +128,5 @@ def _line_after(descriptor: int, place: int) -> bytes:
 
 
 def _last(descriptor: int, size: int) -> list[bytes]:
-    """Returns the complete lines within the last `BLOCK` bytes."""
     lines = os.pread(descriptor, BLOCK, max(0, size - BLOCK)).split(b"\n")[:-1]
     return lines if size <= BLOCK else lines[1:]

@@ -67,19 +67,15 @@ def admit(settings: Mapping[str, Any], where: Path, trust: bool, *, training: bo
     if trust:
         remember(settings)
     elif unknown := unagreed(settings, training=training):
-        changed = [", which has changed since you ran it last" * bool(_remembered().recall(d.key)) for d in unknown]
-        words = dict.fromkeys(
-            _shown(permission.words) + more for permission, more in zip(unknown, changed, strict=True)
-        )
+        words: dict[str, None] = {}
+        for each in unknown:
+            # control characters would hide something from a terminal's user
+            shown = each.words if each.words.isprintable() else ascii(each.words)
+            words[shown + ", which has changed since you ran it last" * bool(_remembered().recall(each.key))] = None
         raise TrustError(
             f"{where} {' and '.join(words)}: it may do whatever you may do.\n"
             "Read it; if you trust it, say --trust (in Python trust=True)"
         )
-
-
-def _shown(words: str) -> str:
-    """Returns words in which no control character hides anything from a terminal's user."""
-    return words if words.isprintable() else ascii(words)
 
 
 def unagreed(settings: Mapping[str, Any], *, training: bool = False) -> list[Permission]:
@@ -104,7 +100,6 @@ def own_files(settings: Mapping[str, Any]) -> list[Path]:
 
 
 def is_installed(file: Path) -> bool:
-    """Returns whether a file belongs to Python or an installed package."""
     homes = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     homes += [*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[2])]
     return any(file.is_relative_to(Path(home).resolve()) for home in homes)
@@ -147,7 +142,6 @@ def _policies(settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _options(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Returns the values of each of the task's options, at any time of the run."""
     found: dict[str, list[Any]] = {}
     for options in (settings.get("env_options"), settings.get("curriculum")):
         for name, value in options.items() if isinstance(options, dict) else ():
@@ -187,17 +181,12 @@ def _declared(source: str, name: str, options: Iterable[str]) -> set[str] | None
     if source and (found := _environment(source, name)):
         return {*OWN, *_parameters(found)}
     if in_gymnasium(name) and (not source or (is_loaded(source) and not name.isidentifier())):
-        spec = gym.registry[name]
-        return {"executor", *OWN, *spec.kwargs, *(_parameters(_creator(spec)) if options else ())}
+        spec: Any = gym.registry[name]
+        maker = None
+        with suppress(Exception):  # of its import, which making the environment raises again
+            maker = load_env_creator(spec.entry_point) if options else None
+        return {"executor", *OWN, *spec.kwargs, *_parameters(maker)}
     return None
-
-
-def _creator(spec: Any) -> Callable[..., Any] | None:
-    """Returns the class or function of a spec of Gymnasium's registry; None if it cannot be imported."""
-    try:
-        return load_env_creator(spec.entry_point)
-    except Exception:  # making the environment raises it again
-        return None
 
 
 def _parameters(maker: Callable[..., Any] | None) -> list[str]:

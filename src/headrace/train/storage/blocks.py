@@ -70,7 +70,6 @@ def _append(
 
 
 def take_rollout(slot: Slot) -> Block:
-    """Returns a copy of a filled slot."""
     ended = int(slot.ended)
     return {name: (array[:ended] if name in CUT else array).copy() for name, array in vars(slot).items()}
 

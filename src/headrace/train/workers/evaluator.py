@@ -113,10 +113,9 @@ class Camera:
         """Records one episode if a video is due; it ends early when its share of the processor time is used up."""
         config = self._config
         budget = FILM_SHARE * usable_cores() * (time.monotonic() - self._began)
-        if not self._left or step < self._left[0] * config.total_steps or step >= config.total_steps:
+        due = self._left and self._left[0] * config.total_steps <= step < config.total_steps
+        if not due or budget < LEAST_FILM:  # a short run has only a video of its end
             return
-        if budget < LEAST_FILM:
-            return  # a short run has only a video of its end
         self._left = [point for point in self._left if step < point * config.total_steps]
         until = time.process_time() + budget
         try:
@@ -133,6 +132,5 @@ def interval(config: Config, used: float, cores: int, early: bool = False) -> fl
 
 
 def give_way() -> None:
-    """Sets the lowest scheduling priority for this process."""
     if hasattr(os, "nice"):
         os.nice(19)

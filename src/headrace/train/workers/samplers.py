@@ -265,7 +265,6 @@ def work(
     counters: Counters,
     restarts: int,
 ) -> None:
-    """Runs a sampler; the main function of its process."""
     torch.set_num_threads(1)  # for a few rows, sharing the work among threads takes longer than the work
     if isinstance(memory, StepReplay):
         sampler = ReplaySampler(config, number, restarts, memory.writer(number), weights, counters)
