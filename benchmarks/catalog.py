@@ -163,8 +163,8 @@ SECTIONS = {
             "sac_update",
             "--repeats 2 --seconds 0.2 --batches 256 --threads 1",
             short=(
-                "An update of 256 transitions reaches half of the rate of its products alone in bfloat16, and two thirds "
-                "in float32 (`learner_limit.py`): 3.7 × would need three quarters. A second thread gains nothing there."
+                "An update of 256 transitions reaches half of the rate of its products alone in bfloat16, two thirds "
+                "in float32: 3.7 × would need three quarters. A second thread gains nothing there."
             ),
             lines=(Line("SAC, one update", SB3, SB3),),
             together=r"^batch \d+",
