@@ -90,10 +90,11 @@ def test_the_kind_of_a_task_is_that_of_its_spaces(task: str, kinds: tuple[str, .
     assert kinds_of(task, {}) == kinds
 
 
-def test_an_algorithm_for_few_steps_is_chosen_where_steps_are_slow(own: str) -> None:
-    assert recipe_of(f"{own}:Slow", {}) == ("dqn", "default", "slow, discrete actions")
+def test_rollouts_are_short_where_steps_are_slow(own: str) -> None:
+    assert recipe_of(f"{own}:Slow", {}) == ("ppo", "default", "slow, discrete actions")
     wide = {"env_options": {"wide": True}}
-    assert recipe_of(f"{own}:Slow", wide) == ("sac", "default", "slow, continuous actions")
+    assert recipe_of(f"{own}:Slow", wide) == ("ppo", "default", "slow, continuous actions")
+    assert make_config(f"{own}:Slow").num_steps < make_config(f"{own}:Base").num_steps
     assert recipe_of(f"{own}:Base", wide) == ("ppo", "default", "continuous actions"), "one that cannot be stepped"
 
 

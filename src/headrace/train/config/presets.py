@@ -23,13 +23,17 @@ RECIPES = {
     "minatar": ("pqn", "fast"),
     "mujoco": ("ppo", "fast"),
     "dm_control": ("ppo", "fast"),
-    "slow, continuous actions": ("sac", DEFAULT_PRESET),
-    "slow, discrete actions": ("dqn", DEFAULT_PRESET),
     "": ("ppo", DEFAULT_PRESET),
 }
 """key, as in presets → the best algorithm, and the preset of it with the best settings"""
-SLOW = ("slow, continuous actions", "slow, discrete actions")
-KINDS = ("several agents", "pictures", *SLOW, "continuous actions", "discrete actions")
+KINDS = (
+    "several agents",
+    "pictures",
+    "slow, continuous actions",
+    "slow, discrete actions",
+    "continuous actions",
+    "discrete actions",
+)
 """kinds of tasks, by their spaces and by the time that a step takes"""
 FAMILIES = {"atari": atari, "dm_control": dm_control, "minatar": minatar, "mujoco": mujoco, "vizdoom": vizdoom}
 CARTPOLE = {"CartPole-v0": {"stop_at_return": 195.0}, "CartPole-v1": {"stop_at_return": 475.0}}
@@ -84,6 +88,13 @@ _PPO_MUJOCO_FAST: Settings = _PPO_MUJOCO | {
     "deviation_floor": 0.1, "gamma": 0.99, "gae_lambda": 0.95, "normalise_rewards": False, "normalise_values": True,
 }
 _PPO_KIND: Settings = {"num_envs": 32, "num_steps": 128, "epochs": 8}
+_PPO_DISCRETE = _PPO_KIND | {"minibatch_size": 256, "entropy_coef": 0.01, "normalise_values": True}
+_PPO_CONTINUOUS = _PPO_KIND | {
+    "minibatch_size": 512, "learning_rate": 5e-4, "log_std_init": -0.5, "normalise_observations": True,
+    "normalise_rewards": True,
+}
+# Rollouts of an eighth, where a step takes long: a processor has the time for more updates.
+_PPO_SLOW: Settings = {"total_steps": 200_000, "num_envs": 8, "num_steps": 64, "minibatch_size": 64}
 _PPO_SMALL: Settings = {"hidden": (64, 64), "deviation_floor": 0.0}
 PPO: Presets = {
     DEFAULT_PRESET: {
@@ -104,11 +115,10 @@ PPO: Presets = {
         # Kinds of tasks. After 300,000 steps, one seed each, and in brackets with the defaults of the settings:
         # LunarLander-v3 at 223 (109), Acrobot-v1 at -81 (-80), BipedalWalker-v3 at 37 (-104 after 176,000). Pictures
         # have what ViZDoom has; that was not compared.
-        "discrete actions": _PPO_KIND | {"minibatch_size": 256, "entropy_coef": 0.01, "normalise_values": True},
-        "continuous actions": _PPO_KIND | {
-            "minibatch_size": 512, "learning_rate": 5e-4, "log_std_init": -0.5, "normalise_observations": True,
-            "normalise_rewards": True,
-        },
+        "discrete actions": _PPO_DISCRETE,
+        "continuous actions": _PPO_CONTINUOUS,
+        "slow, discrete actions": _PPO_DISCRETE | _PPO_SLOW,
+        "slow, continuous actions": _PPO_CONTINUOUS | _PPO_SLOW,
         "pictures": {
             "num_envs": 16, "num_steps": 64, "epochs": 3, "minibatch_size": 256, "learning_rate": 4e-4,
             "clip_range": 0.1, "value_coef": 0.5, "entropy_coef": 0.01, "normalise_rewards": True,
@@ -269,8 +279,6 @@ DQN: Presets = {
             "total_steps": 1_000_000, "replay_size": 100_000, "learning_starts": 10_000,
         },
         "minatar": _DQN_MINATAR,
-        # An update for every step: a processor has the time.
-        "slow, discrete actions": _DQN | {"total_steps": 50_000, "replay_ratio": 1.0, "learning_starts": 200},
         # Larger and fewer batches, with which learning takes less time on a CPU. The replay takes 1.4 GB.
         "Pong-v5": _DQN_ATARI | {
             "total_steps": 2_000_000, "stop_at_return": 18.0, "stop_episodes": 20, "minibatch_size": 64,
@@ -329,9 +337,6 @@ def _continuous(own: Settings, pendulum: Settings) -> Presets:
 DDPG: Presets = _continuous({"max_grad_norm": 10.0}, {"exploration_noise": 0.2})
 TD3: Presets = _continuous({"learning_rate": 1e-3, "learning_starts": 10_000}, {"exploration_noise": 0.2})
 SAC: Presets = _continuous({"learning_starts": 5000}, {})
-SAC[DEFAULT_PRESET]["slow, continuous actions"] = _CONTINUOUS | {
-    "total_steps": 100_000, "num_envs": 4, "learning_starts": 200,
-}
 
 # -- CrossQ --------------------------------------------------------------------------------------
 

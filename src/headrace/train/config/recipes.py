@@ -150,16 +150,15 @@ def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     moves = "continuous actions" if isinstance(spec.action, gym.spaces.Box) else "discrete actions"
     if picture:
         return ("pictures", moves)
-    whole = isinstance(spec.action, gym.spaces.Box | gym.spaces.Discrete)  # what SAC and DQN take
-    return (f"slow, {moves}", moves) if whole and is_slow(task, json.dumps(options, default=repr)) else (moves,)
+    return (f"slow, {moves}", moves) if is_slow(task, json.dumps(options, default=repr)) else (moves,)
 
 
 @cache
 def is_slow(task: str, options: str) -> bool:
     """Returns whether the fastest step of an environment that is a Python object takes longer than `SLOW_STEP`.
 
-    It is measured once in a process, with random actions: where steps are slow, an algorithm that learns from few of
-    them is the better choice. Other load on the machine hardly changes the fastest of several.
+    It is measured once in a process, with random actions. Other load on the machine hardly changes the fastest of
+    several.
     """
     if not is_python(task):
         return False
