@@ -99,6 +99,7 @@ PRESETS = {DEFAULT_PRESET: {"": DEFAULT}, "published": {"": PUBLISHED}}
 class FlashSACConfig(CrossQConfig):
     """The settings of CrossQ, and those of distributions, targets and noise."""
 
+    network_kinds = ("mlp",)
     presets = PRESETS
 
     initial_temperature: float = setting(

@@ -49,6 +49,7 @@ PRESETS = {preset: CROSSQ[preset] for preset in (DEFAULT_PRESET, "fast")}
 class XQCConfig(CrossQConfig):
     """The settings of CrossQ, and those of distributions."""
 
+    network_kinds = ("mlp",)
     presets = PRESETS
 
     initial_temperature: float = setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -53,6 +54,14 @@ def assert_same_run(one: Path, two: Path) -> None:
     assert a.keys() == b.keys()
     for name, tensor in a.items():
         assert torch.equal(tensor, b[name]), name
+
+
+def stopped_half_way(run: Path, copy: Path) -> None:
+    """A copy of a run as it is when it is killed right after one of its checkpoints."""
+    shutil.copytree(run, copy)
+    saved = sorted((copy / "checkpoints").glob("step-*"))
+    for later in (*saved[len(saved) // 2 :], copy / "checkpoints" / "best"):
+        shutil.rmtree(later)
 
 
 def start(task: str, run_dir: Path, options: dict, *, start_new_session: bool = False) -> Program:

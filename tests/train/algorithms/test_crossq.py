@@ -168,7 +168,7 @@ def test_presets_are_named_by_what_they_are_for():
     assert (fast.num_envs, fast.replay_ratio, fast.n_step) == (32, 1 / 32, 3) and fast.anneal_learning_rate
     with pytest.raises(OptionError, match=r"target_rate=0\.1 would not be used by crossq"):
         train("Pendulum-v1", "crossq", target_rate=0.1)
-    with pytest.raises(OptionError, match="networks of kind mlp"):
+    with pytest.raises(OptionError, match="networks of kind mlp, cnn, not gru"):
         train("Pendulum-v1", "crossq", network="gru")
 
 

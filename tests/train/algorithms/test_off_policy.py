@@ -15,7 +15,6 @@ import torch
 import headrace
 from collecting import collecting
 from device_waits import NothingWaits
-from headrace.errors import OptionError
 from headrace.train.algorithms.ddpg import DDPG
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
@@ -35,14 +34,6 @@ from nightly import rest_nightly
 from updates import CPU, a_policy, some_transitions
 from whole_runs import SMALL, facts
 
-PICTURES = """
-import gymnasium as gym
-import numpy as np
-
-class Pictures(gym.Env):
-    observation_space = gym.spaces.Box(0, 255, (3, 40, 40), np.uint8)
-    action_space = gym.spaces.Box(-1, 1, (2,))
-"""
 NUMBERS = """
 import gymnasium as gym
 
@@ -226,18 +217,6 @@ def test_products_are_as_precise_as_asked(precision):
     collector, _ = collecting("device", config)
     collector.pool.close()
     assert torch.get_float32_matmul_precision() == precision
-
-
-@pytest.mark.parametrize("algo", ["sac", "td3", "crossq"])
-def test_images_are_refused_with_what_to_use_instead(tmp_path: Path, algo, monkeypatch) -> None:
-    (tmp_path / "pictures.py").write_text(PICTURES)
-    monkeypatch.chdir(tmp_path)
-    words = (
-        rf"algo='{algo}' .*, not cnn, which images such as Box.*uint8\) need: ppo, a2c have one .*network='mlp' takes"
-    )
-    with pytest.raises(OptionError, match=words):
-        headrace.train.train("pictures.py:Pictures", algo, run_dir="run", quiet=True)
-    assert not Path("run").exists()
 
 
 @pytest.mark.parametrize("algorithm", [SAC, TD3, DDPG])

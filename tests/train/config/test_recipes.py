@@ -74,7 +74,8 @@ def test_a_task_without_an_entry_has_that_of_its_kind(own: str) -> None:
     assert preset_of(table, f"{own}:Base", "auto", "default", {"wide": True}) == {"epochs": 2}
     assert preset_of(table, f"{own}:Seen", "auto", "default", {"wide": True}) == {"epochs": 3}
     assert preset_of(table, f"{own}:Base", "auto", "default", {"made": False}) == {"epochs": 1}, "a later check raises"
-    assert preset_of(table, "Ant-v5", "auto", "default") == {"epochs": 1}, "a family is no kind"
+    assert preset_of(table, "Ant-v5", "auto", "default") == {"epochs": 2}, "of a family without an entry, too"
+    assert preset_of(table | {"default": {"mujoco": {"epochs": 4}}}, "Ant-v5", "auto", "default") == {"epochs": 4}
 
 
 @pytest.mark.parametrize(

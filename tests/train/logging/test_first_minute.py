@@ -83,5 +83,5 @@ def test_another_algorithm_fits_the_actions() -> None:
     box, discrete, several = (
         headrace.make_spec(task).action for task in ("Pendulum-v1", "CartPole-v1", "TagContinuous-v0")
     )
-    assert another("ppo", box, False) == "sac" and another("ppo", box, True) == another("ppo", several, False) == "a2c"
-    assert another("ppo", discrete, True) == "dqn" and another("dqn", discrete, True) == "ppo"
+    assert another("ppo", box) == "sac" and another("ppo", several) == "a2c"
+    assert another("ppo", discrete) == "dqn" and another("dqn", discrete) == "ppo"

@@ -90,6 +90,8 @@ def test_it_is_trained_played_exported_loaded_and_acts_without_options(own: str,
         ("pqn", {"minibatch_size": 16, "num_steps": 8}),
         ("dqn", {"samplers": 0, "dueling": True, "learning_starts": 64, "replay_size": 2000}),
         ("dqn", {"learning_starts": 64, "replay_size": 2000, "n_step": 3}),
+        ("sac", {"env_options": {"wide": True}, "samplers": 0, "normalise_observations": True, "learning_starts": 64}),
+        ("td3", {"env_options": {"wide": True}, "learning_starts": 64, "replay_size": 2000}),
     ],
 )
 def test_every_algorithm_learns_from_it_and_is_exported(

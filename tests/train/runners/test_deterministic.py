@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import resolved
 from headrace.train.runs.checkpoint import load
 from nightly import rest_nightly
-from whole_runs import SMALL, assert_same_run, facts
+from whole_runs import SMALL, assert_same_run, facts, stopped_half_way
 
 train: Any = headrace.train
 OPTIONS = {name: value for name, value in SMALL.items() if name not in ("epochs", "minibatch_size")}
@@ -34,14 +33,6 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "td3": ("Pendulum-v1", REPLAY | {"policy_delay": 5}),
     "ddpg": ("Pendulum-v1", REPLAY | NORMALISED),
 }
-
-
-def stopped_half_way(run: Path, copy: Path) -> None:
-    """A copy of a run as it is when it is killed right after one of its checkpoints."""
-    shutil.copytree(run, copy)
-    saved = sorted((copy / "checkpoints").glob("step-*"))
-    for later in (*saved[len(saved) // 2 :], copy / "checkpoints" / "best"):
-        shutil.rmtree(later)
 
 
 @pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "sac"))

@@ -66,7 +66,7 @@ class CompiledActorCritic(CompiledForm):
     def make(self, module: Any, bfloat16: bool) -> Any:
         network, targets, adam = self.policy.network, self.policy.targets, self.policy.adam
         actor, critics = stacks_of(network.actor), stacks_of(network.critic)
-        if not (actor and critics and on_cpu(network)):
+        if not (actor and critics and network.trunk is None and on_cpu(network)):
             return None
         inputs, joined = actor[0][0][0], critics[0][0][0]
         return module.ActorCriticLearner(

@@ -18,8 +18,8 @@ from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SoftActorCritic, SoftOffPolicy
 from headrace.train.config.algorithms import CrossQConfig
+from headrace.train.modules.actor_critic import make_trunk
 from headrace.train.modules.batch_renorm import NormalisedCritics, NormalisedPerceptron, Renorm, running_statistics
-from headrace.train.modules.network import input_size
 from headrace.train.storage.transitions import Transitions
 
 
@@ -41,7 +41,8 @@ class CrossQ(SoftOffPolicy):
     target_parts = ()
 
     def make(self) -> tuple[Any, nn.Module]:
-        config, inputs = self.config, input_size(self.agent_group.observation)
+        config = self.config
+        trunk, inputs = make_trunk(self.agent_group.observation, config.network, config.trunk, config.bf16)
         self.actor_every = config.policy_delay
         self.betas = (config.adam_beta, 0.999)
         distribution = self.make_distribution()
@@ -49,7 +50,7 @@ class CrossQ(SoftOffPolicy):
         how = config.activation, Renorm(config.batch_momentum, config.renorm_after)
         actor = NormalisedPerceptron(inputs, 2 * actions, config.hidden, *how)
         critic = NormalisedCritics(inputs + actions, config.critic_hidden or config.hidden, *how)
-        return distribution, SoftActorCritic(actor, critic, config.initial_temperature)
+        return distribution, SoftActorCritic(actor, critic, config.initial_temperature, trunk)
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns ``½ Σ mean((Q(s, a) - y)²)`` over the critics.

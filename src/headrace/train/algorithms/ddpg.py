@@ -47,7 +47,7 @@ class DDPG(OffPolicy):
         config = self.config
         distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
         actions = distribution.size
-        shape = actions, actions, config.network, config.hidden, config.activation
+        shape = actions, actions, config.network, config.hidden, config.activation, config.trunk, config.bf16
         parts = make_actor_critic(self.agent_group.observation, *shape, squash=True, twin=False)
         return distribution, ActorCritic(*parts)
 

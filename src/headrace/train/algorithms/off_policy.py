@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.train.algorithms.compiled_updates import CompiledForm
-from headrace.train.algorithms.optimiser import FlatAdam, flatten
+from headrace.train.algorithms.optimiser import FlatAdam, flat_size, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.config.replay import ReplayConfig
@@ -48,17 +48,18 @@ class Losses(NamedTuple):
 class OffPolicy(Policy):
     """A network, target copies of parts of it, and their updates from batches of transitions.
 
-    The parts of the network are its children, each with an optimiser of its own. A frozen policy has the network
-    alone, without optimisers and targets.
+    The parts of the network are its children, each with an optimiser of its own, but for a ``trunk``: its features are
+    what the losses see in place of inputs, and that of the critics teaches it, as a part of them. A frozen policy has
+    the network alone, without optimisers and targets.
 
     Attributes:
         clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics as well.
         critic_statistics, actor_statistics: names of the elements that `improve_critics` and `improve_actor` return.
         actor_part: name of the child of the network that chooses actions.
         target_parts: names of the children that have targets.
-        parts: name of a child → its parameters, float32[P], as one vector of which they are views; of a frozen policy
-            only the actor.
-        actor_parameters: the parameters of the actor, float32[P].
+        parts: name of a child → its parameters, float32[P], as one vector of which they are views; those of the critics
+            begin with the trunk's. Of a frozen policy only the actor, with the trunk.
+        actor_parameters: the parameters of the actor and the trunk, float32[P].
         compiled: the update in compiled code, for networks that have it; None for a subclass that does not name
             ``compiled_form`` again, as its losses may be others.
         adam: name of a child → its optimiser.
@@ -93,18 +94,25 @@ class OffPolicy(Policy):
         self.targets: Any = nn.ModuleDict()
         self._targets: dict[str, Tensor] = {}
         self.graphs: bool = config.graphs and not config.host_random
+        children = dict(self.network.named_children())
+        trunk, actor = children.pop("trunk", None), children.pop(self.actor_part)
+        acting = nn.ModuleList([actor] if trunk is None else [actor, trunk])
         if config.frozen:
-            self.parts = {self.actor_part: flatten(getattr(self.network, self.actor_part))[0]}
-            self.actor_parameters = self.parts[self.actor_part]
+            self.actor_parameters, _ = flatten(acting)
+            self.parts = {self.actor_part: self.actor_parameters}
             return
-        for name, part in self.network.named_children():
-            self.adam[name] = FlatAdam(part, epsilon=config.adam_epsilon, betas=self.betas)
+        if trunk is not None:
+            children = {"critic": nn.ModuleList([trunk, children.pop("critic")])} | children
+        learning = {self.actor_part: actor} | children  # in the order of their parameters: what acts is the first
         self._leaves = {
-            name: [leaf for leaf in part.parameters() if leaf.requires_grad]
-            for name, part in self.network.named_children()
+            name: [leaf for leaf in part.parameters() if leaf.requires_grad] for name, part in learning.items()
         }
+        sizes = [flat_size(part) for part in learning.values()]
+        memory = torch.zeros(sum(sizes), device=device)
+        for (name, part), own in zip(learning.items(), memory.split(sizes), strict=True):
+            self.adam[name] = FlatAdam(part, epsilon=config.adam_epsilon, betas=self.betas, memory=own)
+        self.actor_parameters = memory[: flat_size(acting)]
         self.parts = {name: optimiser.parameters for name, optimiser in self.adam.items()}
-        self.actor_parameters = self.parts[self.actor_part]
         for name in self.target_parts:
             self.targets[name] = copy.deepcopy(getattr(self.network, name)).requires_grad_(False)
             self._targets[name], _ = flatten(self.targets[name])
@@ -140,7 +148,12 @@ class OffPolicy(Policy):
         if critic is None:
             return values
         actions = distribution.mode(params).reshape(-1, distribution.noise_size)
-        return self.in_rewards(critic(inputs, actions).amin(0))
+        return self.in_rewards(critic(self.features(inputs), actions).amin(0))
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """Returns what actor and critics see of inputs [B, …]: the trunk's features [B, D], or inputs without one."""
+        trunk = getattr(self.network, "trunk", None)
+        return inputs if trunk is None else trunk(inputs)
 
     @property
     def updates(self) -> int:
@@ -171,12 +184,12 @@ class OffPolicy(Policy):
     def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Makes one gradient step of the critics; returns `critic_statistics`, float32."""
         measured = self.update_at_once(batch, rates, critics=True, actor=False)
-        return self._descend(self.critic_losses, batch, rates) if measured is None else measured
+        return self._descend(batch, rates, critics=True) if measured is None else measured
 
     def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
         """Makes one gradient step of the actor; returns `actor_statistics`, float32."""
         measured = self.update_at_once(batch, rates, critics=False, actor=True)
-        return self._descend(self.actor_losses, batch, rates) if measured is None else measured
+        return self._descend(batch, rates, critics=False) if measured is None else measured
 
     def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
         """Makes gradient steps in one call, if the algorithm has code for a case (`compiled`); else changes nothing.
@@ -190,20 +203,32 @@ class OffPolicy(Policy):
         return None
 
     def critic_losses(self, batch: Transitions) -> Losses:
-        """Returns the critics' losses, for autograd."""
+        """Returns the critics' losses, for autograd, of transitions whose observations are `features`."""
         raise NotImplementedError
 
     def actor_losses(self, batch: Transitions) -> Losses:
-        """Returns the losses of the actor and of what learns with it, such as a temperature, for autograd."""
+        """Returns the losses of the actor and of what learns with it, such as a temperature, for autograd.
+
+        Observations are `features`, but for those that follow, which are inputs if there is a trunk.
+        """
         raise NotImplementedError
 
-    def _descend(self, losses: Callable[[Transitions], Losses], batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Makes one gradient step of each part that has a loss; returns the statistics, float32."""
+    def _descend(self, batch: Transitions, rates: UpdateRates, *, critics: bool) -> Tensor:
+        """Makes one gradient step of each part that has a loss; returns the statistics, float32.
+
+        Args:
+            critics: whether the losses are those of the critics, which teach the trunk, rather than those of the actor.
+        """
         with torch.inference_mode(False), torch.enable_grad():
             # autograd keeps no tensors that were made in inference mode
             inference = {n: x.clone() for n, x in batch._asdict().items() if x is not None and x.is_inference()}
             batch = batch._replace(**inference)
-            found = losses(batch)
+            with torch.set_grad_enabled(critics):
+                batch = batch._replace(inputs=self.features(batch.inputs))
+            if critics:
+                with torch.no_grad():
+                    batch = batch._replace(next_observations=self.features(batch.next_observations))
+            found = self.critic_losses(batch) if critics else self.actor_losses(batch)
             for name, loss in found.parts.items():
                 self.adam[name].gradient.zero_()
                 torch.autograd.backward(loss, inputs=self._leaves[name])
@@ -220,9 +245,13 @@ class OffPolicy(Policy):
     def move_targets(self, *names: str) -> None:
         """Moves the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
         for name in names or self.target_parts:
-            target, part, rate = self._targets[name], self.parts[name], self.config.target_rate
+            target, part, rate = self._targets[name], self._followed(name), self.config.target_rate
             if self.compiled is None or not self.compiled.approach(target, part, rate):
                 target.lerp_(part, rate)
+
+    def _followed(self, name: str) -> Tensor:
+        """Returns the parameters of a part that its target has as well: all but the first, which are the trunk's."""
+        return self.parts[name][-len(self._targets[name]) :]
 
     def noise(self, rows: int) -> Tensor:
         """Returns standard normal noise for `rows` actions, float32[rows, A]."""
@@ -267,7 +296,7 @@ class OffPolicy(Policy):
         """As `Policy.load_model`; the targets become copies of the networks."""
         super().load_model(model)
         for name, target in self._targets.items():
-            target.copy_(self.parts[name])
+            target.copy_(self._followed(name))
 
     def optimisers(self) -> dict[str, Tensor]:
         """Returns the states of all optimisers, and the targets."""

@@ -7,6 +7,7 @@ operations on a vector, whatever the architecture of the network.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -18,6 +19,9 @@ ALIGNMENT = 16  # floats: parameters start on a cache line
 class FlatAdam:
     """Adam (Kingma & Ba 2015) with global gradient-norm clipping.
 
+    Args:
+        memory: of the parameters, as `flatten`.
+
     Attributes:
         parameters: float32[P], which the module's parameters are views of.
         gradient: float32[P], which their ``.grad`` are views of.
@@ -26,9 +30,16 @@ class FlatAdam:
             place (`headrace.train.runners.process_group`); None for one process.
     """
 
-    def __init__(self, module: nn.Module, *, epsilon: float = 1e-5, betas: tuple[float, float] = (0.9, 0.999)):
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        epsilon: float = 1e-5,
+        betas: tuple[float, float] = (0.9, 0.999),
+        memory: Tensor | None = None,
+    ):
         self.epsilon, self.betas = epsilon, betas
-        self.parameters, offsets = flatten(module)
+        self.parameters, offsets = flatten(module, memory)
         self.gradient, self.mean, self.square = (torch.zeros_like(self.parameters) for _ in range(3))
         self.steps = torch.zeros((), device=self.parameters.device)
         self.rows: float | Tensor = 1.0
@@ -107,19 +118,29 @@ class FlatRAdam(FlatAdam):
         self.parameters.sub_(torch.where(known, adapted, self.mean) * rate.float())
 
 
-def flatten(module: nn.Module) -> tuple[Tensor, list[int]]:
-    """Makes a module's parameters views of one vector; returns it, float32[P], and each one's offset."""
+def flatten(module: nn.Module, memory: Tensor | None = None) -> tuple[Tensor, list[int]]:
+    """Makes a module's parameters views of one vector; returns it, float32[P], and each one's offset.
+
+    Args:
+        memory: the vector, float32[P]; by default a new one.
+    """
     leaves = list(module.parameters())
-    offsets, total = [], 0
-    for leaf in leaves:
-        offsets.append(total)
-        total += -(-leaf.numel() // ALIGNMENT) * ALIGNMENT
-    flat = torch.zeros(total, device=leaves[0].device)
+    *offsets, total = itertools.accumulate(map(_aligned, leaves), initial=0)
+    flat = torch.zeros(total, device=leaves[0].device) if memory is None else memory
     for leaf, offset in zip(leaves, offsets, strict=True):
         value = _view(flat, offset, leaf)
         value.copy_(leaf.detach())
         leaf.data = value
     return flat, offsets
+
+
+def flat_size(module: nn.Module) -> int:
+    """Returns the elements P of the vector that `flatten` returns."""
+    return sum(map(_aligned, module.parameters()))
+
+
+def _aligned(leaf: Tensor) -> int:
+    return -(-leaf.numel() // ALIGNMENT) * ALIGNMENT
 
 
 def _view(flat: Tensor, offset: int, leaf: Tensor) -> Tensor:

@@ -34,8 +34,8 @@ class Temperature(nn.Module):
 class SoftActorCritic(ActorCritic):
     """An actor that returns the parameters of a `SquashedGaussian`, critics, and the temperature."""
 
-    def __init__(self, actor: nn.Module, critic: nn.Module, initial_temperature: float):
-        super().__init__(actor, critic)
+    def __init__(self, actor: nn.Module, critic: nn.Module, initial_temperature: float, trunk: nn.Module | None = None):
+        super().__init__(actor, critic, trunk)
         self.temperature = Temperature(initial_temperature)
 
 
@@ -94,9 +94,9 @@ class SAC(SoftOffPolicy):
     def make(self) -> tuple[Any, nn.Module]:
         config, distribution = self.config, self.make_distribution()
         actions = distribution.noise_size
-        shape = 2 * actions, actions, config.network, config.hidden, config.activation
-        parts = make_actor_critic(self.agent_group.observation, *shape)
-        return distribution, SoftActorCritic(*parts, config.initial_temperature)
+        shape = 2 * actions, actions, config.network, config.hidden, config.activation, config.trunk, config.bf16
+        actor, critic, trunk = make_actor_critic(self.agent_group.observation, *shape)
+        return distribution, SoftActorCritic(actor, critic, config.initial_temperature, trunk)
 
     def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
         if self.compiled is None:

@@ -43,7 +43,7 @@ class TD3(OffPolicy):
         self.actor_every = config.policy_delay
         distribution = Deterministic(self.agent_group.action, config.exploration_noise, self.device)
         actions = distribution.size
-        shape = actions, actions, config.network, config.hidden, config.activation
+        shape = actions, actions, config.network, config.hidden, config.activation, config.trunk, config.bf16
         parts = make_actor_critic(self.agent_group.observation, *shape, squash=True)
         return distribution, ActorCritic(*parts)
 

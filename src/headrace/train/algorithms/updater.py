@@ -17,6 +17,8 @@ from headrace.errors import OptionError
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.graphs import Graph
+from headrace.train.modules.network import uses_cnn
+from headrace.train.modules.random_shift import shifted
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.device_step_replay import replay_on
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
@@ -122,7 +124,7 @@ class Updater:
 
     def _once(self, actor: bool, batch: Transitions, rates: UpdateRates) -> Tensor:
         policy = self.policy
-        batch = normalised(batch, policy.encoder, policy.reward_scaler, self.replay.n_step)
+        batch = normalised(self._shifted(batch), policy.encoder, policy.reward_scaler, self.replay.n_step)
         if self.part == "actor":
             return policy.improve_actor(batch, rates)
         if self.part == "critics":
@@ -135,6 +137,17 @@ class Updater:
             return torch.cat((measured, self._actor_measured))
         self._actor_measured.copy_(measured[len(policy.critic_statistics) :])
         return measured
+
+    @torch.inference_mode(False)  # of tensors that are made in it autograd would need copies
+    def _shifted(self, batch: Transitions) -> Transitions:
+        """Returns transitions with randomly moved pictures, if the settings ask for it."""
+        config, space = self.policy.config, self.policy.agent_group.observation
+        most = getattr(config, "random_shift", 0)
+        if not most or not uses_cnn(config.network, space):
+            return batch
+        both = batch.inputs, batch.next_observations
+        seen, following = (shifted(observed, space, most, self.policy.generator) for observed in both)
+        return batch._replace(inputs=seen, next_observations=following)
 
     def statistics(self) -> Tensor | None:
         """Returns means over the updates since the last call, see `OffPolicy.statistics`; None if there were none."""

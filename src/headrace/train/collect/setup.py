@@ -171,8 +171,6 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
     """
     kinds, images = config.network_kinds, uses_images(config.network, space)
     network = config.network if config.network in ("cnn", "gru") else network_kind(config.network, space)
-    if network == "own" and images and isinstance(config, ReplayConfig) and "cnn" not in kinds:
-        network = "cnn"  # the replays of these algorithms hold vectors
     if network in kinds:
         return
     others = _algorithms_for(lambda other: actions in other.action_kinds and network in other.network_kinds)

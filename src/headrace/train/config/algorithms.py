@@ -201,7 +201,7 @@ class DDPGConfig(NoisyActorConfig, GradientClipConfig):
 class CrossQConfig(SACConfig):
     """Settings of CrossQ."""
 
-    network_kinds = ("mlp",)
+    network_kinds = ("mlp", "cnn")
     presets = CROSSQ
 
     target_rate: float = setting(0.0, "Not used: there are no target networks.", needs=(NEVER,))

@@ -64,13 +64,13 @@ def recipe_of(task: str, given: Mapping[str, Any]) -> Recipe:
     return Recipe(algo, preset, _found(find_settings(algo).presets, task, preset, options)[0])
 
 
-def another(algo: str, action: gym.Space, pictures: bool) -> str:
-    """Returns an algorithm to try in place of another, for these actions, and with a CNN if there are pictures."""
+def another(algo: str, action: gym.Space) -> str:
+    """Returns an algorithm to try in place of another, for these actions."""
     if algo != "ppo":
         return "ppo"
     if isinstance(action, gym.spaces.Discrete):
         return "dqn"
-    return "sac" if isinstance(action, gym.spaces.Box) and not pictures else "a2c"
+    return "sac" if isinstance(action, gym.spaces.Box) else "a2c"
 
 
 def is_proven(task: str, algo: str, preset: str) -> bool:
@@ -130,7 +130,7 @@ def _keys(task: str, table: Mapping[str, Any], options: Mapping[str, Any]) -> It
     task = own_name(task)
     family = next((name for name, module in FAMILIES.items() if task in module.TASKS), None)
     yield task
-    if family is not None:
+    if family is not None and family in table:
         yield family
     elif not table.keys().isdisjoint(KINDS):  # only then the task is built
         yield from kinds_of(task, options)

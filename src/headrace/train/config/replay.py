@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.train.config.fields import IN_TURN, ONE_AGENT, WORKERS, setting
+from headrace.train.config.fields import CNN, IN_TURN, ONE_AGENT, WORKERS, setting
+from headrace.train.config.rollout import ConvolutionConfig
 from headrace.train.config.settings import Config
 
 
@@ -90,10 +91,11 @@ class ReplayConfig(Config, group="replay"):
 
 
 @dataclass(frozen=True)
-class ActorCriticConfig(ReplayConfig, group="workers"):
+class ActorCriticConfig(ReplayConfig, ConvolutionConfig, group="workers"):
     """Settings of an algorithm with separate updates of an actor and of its critics."""
 
     action_kinds = ("continuous",)
+    network_kinds = ("mlp", "cnn", "own")
 
     critic_learning_rate: float = setting(
         1e-3,
@@ -102,12 +104,21 @@ class ActorCriticConfig(ReplayConfig, group="workers"):
         above=0,
         group="learning",
     )
+    random_shift: int = setting(
+        4,
+        "In each update, pictures are moved at random by up to so many pixels, at most a sixteenth of a side; 0 does "
+        "not.",
+        low=0,
+        group="learning",
+        needs=(CNN,),
+        speed=True,
+    )
     actor_device: str = setting(
         "auto",
         "Learn the actor in a process of its own, on this device: cpu or cuda:i, possibly the one of the critics. "
         "Actor and critics then learn at the same time, each with the other as it was up to publish_every updates ago. "
-        '"": both learn in one process; auto: in one process on a GPU, on a single core, and with replay_ratio=None, '
-        "otherwise apart.",
+        '"": both learn in one process; auto: in one process on a GPU, on a single core, with replay_ratio=None, and '
+        "with a CNN, otherwise apart.",
         needs=(WORKERS,),
         shared=True,
         speed=True,

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from headrace.errors import OptionError
-from headrace.train.config.fields import CONTINUOUS, IN_TURN, KINDS, ONE_AGENT, WORKERS, default_of, settings_of
+from headrace.train.config.fields import CONTINUOUS, IN_TURN, KINDS, LAYERS, ONE_AGENT, WORKERS, default_of, settings_of
 from headrace.train.config.merge import policy_preset_values
 from headrace.train.config.registry import described_owners
-from headrace.train.config.replay import ReplayConfig
+from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
 from headrace.train.config.settings import Config, make_config
 
 
@@ -38,6 +38,8 @@ class PolicyCase(NamedTuple):
     ) -> PolicyCase:
         """Returns the case of a policy; ``alone`` says whether the task has one agent."""
         conditions = {WORKERS if config.samplers > 0 else IN_TURN, *KINDS[network]}
+        if network == "cnn" and isinstance(config, ActorCriticConfig):
+            conditions.add(LAYERS)  # after the CNN
         conditions |= ({CONTINUOUS} if continuous else set()) | ({ONE_AGENT} if alone else set())
         return cls(config, network, agents, frozenset(conditions))
 

@@ -13,7 +13,6 @@ from headrace.errors import OptionError
 from headrace.pool.executors.processes.flat_observation import PICTURES, picture_shape
 from headrace.pool.registry import build_task, is_known_here_only
 from headrace.pool.structure import leaves
-from headrace.train.config.fields import CNN
 from headrace.train.config.recipes import another, preset_of, recipe_of
 from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
@@ -70,17 +69,17 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     kept = ", pictures by convolutions" if flat == PICTURES else ""
     remarks.append(f"learns from the parts of an observation as one array{kept} ({FLAT}={flat})" if flat else None)
     if "algo" not in overrides:
-        remarks.insert(0, _chosen(config, overrides, cases))
+        remarks.insert(0, _chosen(config, overrides))
     return Request(config, cases, tuple(filter(None, remarks)))
 
 
-def _chosen(config: Config, given: Mapping[str, Any], cases: Mapping[str, PolicyCase]) -> str:
+def _chosen(config: Config, given: Mapping[str, Any]) -> str:
     recipe = recipe_of(config.task, given)
     values = preset_of(type(config).presets, config.task, config.network, config.preset, config.env_options)
     own = [name for name in given if name in values and getattr(config, name) != values[name]]
     spec = build_task(config.task, **config.env_options).spec
     action = (spec.agents[0] if spec.agents else spec).action
-    other = another(recipe.algo, action, any(CNN in case.conditions for case in cases.values()))
+    other = another(recipe.algo, action)
     words = f"{recipe.describe(config.task)}; --algo {other} for {ALGORITHMS[other]}"
     return f"{words}; with your {', '.join(own)} in place of the recipe's" if own else words
 
@@ -242,9 +241,14 @@ def check_cluster(config: Config) -> None:
 
 
 def _can_learn_apart(config: Config) -> bool:
+    from headrace.train.modules.network import uses_cnn
+
     # with a fixed replay ratio the samplers leave a core to the second process
     fixed_ratio = isinstance(config, ActorCriticConfig) and config.samplers > 0 and config.replay_ratio is not None
-    return fixed_ratio and config.learns_on == "cpu"
+    if not fixed_ratio or config.learns_on != "cpu":
+        return False
+    # an actor of pictures would compute all features once more, and learn only what follows the CNN
+    return not uses_cnn(config.network, build_task(config.task, **config.env_options).spec.observation)
 
 
 def _decided_by_cores(requested: Config, config: Config) -> str | None:

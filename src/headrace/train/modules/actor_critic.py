@@ -1,4 +1,9 @@
-"""Actors and critics of off-policy algorithms with continuous actions."""
+"""Actors and critics of off-policy algorithms with continuous actions.
+
+Both see the features of one CNN where observations have pictures. The critics' loss alone teaches it, as the actor's
+moves the features away from what values need (Yarats et al. 2021, arXiv:1910.01741). As it has no target, the critics'
+targets see its newest features of the observations that follow (Yarats et al. 2022, arXiv:2107.09645).
+"""
 
 from __future__ import annotations
 
@@ -9,26 +14,31 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.modules.network import input_size, made_by, tried
+from headrace.train.modules.cnn import trunk_for
+from headrace.train.modules.network import check_cnn, example, input_size, made_by, tried, uses_cnn
 from headrace.train.modules.perceptron import Critic, Perceptron
 from headrace.train.modules.twin_critic import TwinCritic
 
 
 class ActorCritic(nn.Module):
-    """An actor that maps inputs [B, D] to action parameters [B, …], and critics of inputs and actions together.
+    """An actor that maps features [B, D] to action parameters [B, …], and critics of features and actions together.
 
-    The critics map inputs [B, D] and actions [B, A] to values [K, B].
+    The critics map features [B, D] and actions [B, A] to values [K, B].
+
+    Args:
+        trunk: maps inputs to features; None where inputs are features.
     """
 
     actor: Any
     critic: Any
 
-    def __init__(self, actor: nn.Module, critic: nn.Module):
+    def __init__(self, actor: nn.Module, critic: nn.Module, trunk: nn.Module | None = None):
         super().__init__()
-        self.actor, self.critic = actor, critic
+        self.actor, self.critic, self.trunk = actor, critic, trunk
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns action parameters [B, …] for inputs [B, D], and zeros [B] as values, as collection needs none."""
+        """Returns action parameters [B, …] for inputs [B, …], and zeros [B] as values, as collection needs none."""
+        x = x if self.trunk is None else self.trunk(x)
         return self.actor(x), x.new_zeros(x.shape[0])
 
 
@@ -58,6 +68,24 @@ class OwnCritic(nn.Module):
         return values.unsqueeze(0) if values.dim() == 1 else values
 
 
+def make_trunk(space: gym.Space, network: str, trunk: str, bf16: bool) -> tuple[nn.Module | None, int]:
+    """Returns what maps inputs to features, a CNN for pictures and None for others, and the number of features.
+
+    Features of a CNN are normalised and bounded, as those of DrQ.
+
+    Args:
+        network, trunk, bf16: as the settings of these names.
+
+    Raises:
+        OptionError: a CNN is asked for, and there are no pictures, or too small ones.
+    """
+    check_cnn(network, space)
+    if not uses_cnn(network, space):
+        return None, input_size(space)
+    cnn = trunk_for(space, trunk, bf16)
+    return nn.Sequential(cnn, nn.LayerNorm(cnn.features), nn.Tanh()), cnn.features
+
+
 def make_actor_critic(
     space: gym.Space,
     outputs: int,
@@ -65,14 +93,16 @@ def make_actor_critic(
     network: str,
     hidden: tuple[int, ...],
     activation: str,
+    trunk: str,
+    bf16: bool,
     *,
     squash: bool = False,
     twin: bool = True,
-) -> tuple[nn.Module, nn.Module]:
-    """Returns an actor and critics for an observation space: perceptrons, or those of a user's own network.
+) -> tuple[nn.Module, nn.Module, nn.Module | None]:
+    """Returns an actor, critics and a trunk for an observation space, or a user's own actor and critics.
 
     Args:
-        network, hidden, activation: as the settings of these names.
+        network, hidden, activation, trunk, bf16: as the settings of these names.
         squash: whether a tanh bounds the actor's outputs to [-1, 1].
         twin: whether there are two critics, or any number of a user's; otherwise there is one.
 
@@ -81,10 +111,11 @@ def make_actor_critic(
             `own_actor_critic` describes.
     """
     if ":" in network:
-        return own_actor_critic(network, space, outputs, actions, squash, None if twin else 1)
-    inputs, shape = input_size(space), (hidden, activation)
-    actor = Perceptron(inputs, outputs, *shape, squash=squash)
-    return actor, TwinCritic(inputs + actions, *shape) if twin else Critic(inputs, actions, *shape)
+        return *own_actor_critic(network, space, outputs, actions, squash, None if twin else 1), None
+    cnn, inputs = make_trunk(space, network, trunk, bf16)
+    actor = Perceptron(inputs, outputs, hidden, activation, squash=squash)
+    shape = hidden, activation
+    return actor, TwinCritic(inputs + actions, *shape) if twin else Critic(inputs, actions, *shape), cnn
 
 
 def own_actor_critic(
@@ -93,8 +124,8 @@ def own_actor_critic(
     """Returns a user's actor and critics, made by a function or class, ``file.py:name`` or ``package.module:name``.
 
     The function is called with the observation space, the actor's number of outputs, and the columns A of an action.
-    Its module has two children: ``actor`` maps inputs float32[B, D] to float32[B, outputs], and ``critic`` maps inputs
-    and actions float32[B, A] to values float32[B], or those of several critics, float32[K, B]. The two share no
+    Its module has two children: ``actor`` maps inputs, as of `OwnNetwork`, to float32[B, outputs], and ``critic`` maps
+    inputs and actions float32[B, A] to values float32[B], or those of several critics, float32[K, B]. The two share no
     parameters.
 
     Args:
@@ -111,10 +142,10 @@ def own_actor_critic(
     actor, critic = OwnActor(own.actor, squash), OwnCritic(own.critic)  # type: ignore[arg-type]
     if {*map(id, actor.parameters())} & {*map(id, critic.parameters())}:
         raise OptionError(f"{name}: actor and critic must not share parameters, as each is learnt by its own loss")
-    rows, size = 2, input_size(space)
-    with torch.no_grad(), tried(name, (rows, size), (rows, actions)):
-        params = actor(torch.zeros(rows, size))
-        values = critic(torch.zeros(rows, size), torch.zeros(rows, actions))
+    rows, inputs = 2, example(space)
+    with torch.no_grad(), tried(name, tuple(inputs.shape), (rows, actions)):
+        params = actor(inputs)
+        values = critic(inputs, torch.zeros(rows, actions))
     if params.shape != (rows, outputs):
         raise OptionError(
             f"{name}: for {rows} inputs the actor must answer shape {(rows, outputs)}, not {tuple(params.shape)}"

@@ -48,8 +48,7 @@ def make_network(
     log_std = nn.Parameter(torch.full((outputs,), log_std_init)) if gaussian else None
     if ":" in network:
         return OwnNetwork(network, space, outputs, log_std)
-    if network == "cnn" and not uses_images(network, space):
-        raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
+    check_cnn(network, space)
     if uses_cnn(network, space):
         return ImageActorCritic(trunk_for(space, trunk, bf16), outputs, log_std)
     if network == "gru":
@@ -89,8 +88,7 @@ class OwnNetwork(nn.Module):
         return with_log_std(params, self.log_std), values
 
     def _try(self, name: str, space: gym.Space, outputs: int) -> None:
-        shape = space.shape or () if is_image(space) else (input_size(space),)
-        x = torch.zeros(2, *shape, dtype=torch.uint8 if is_image(space) else torch.float32)
+        x = example(space)
         with torch.no_grad(), tried(name, tuple(x.shape)):
             answer = self.step(x, x.new_zeros(2, self.memory_size))[:2] if self.memory_size else self.module(x)
         wanted = (2, outputs), (2,)
@@ -99,6 +97,13 @@ class OwnNetwork(nn.Module):
         given = tuple(tuple(part.shape) for part in answer)
         if not self.memory_size and given != wanted:
             raise OptionError(f"{name}: for 2 inputs the network must answer shapes {wanted}, not {given}")
+
+
+def example(space: gym.Space) -> Tensor:
+    """Returns two inputs of a user's network, which are 0: uint8[2, C, H, W] for images, float32[2, D] for others."""
+    if is_image(space):
+        return torch.zeros(2, *(space.shape or ()), dtype=torch.uint8)
+    return torch.zeros(2, input_size(space))
 
 
 @contextmanager
@@ -145,6 +150,12 @@ def uses_images(network: str, space: gym.Space) -> bool:
 
 def uses_cnn(network: str, space: gym.Space) -> bool:
     return uses_images(network, space) and ":" not in network
+
+
+def check_cnn(network: str, space: gym.Space) -> None:
+    """Raises `OptionError` where a CNN is asked for by name, and observations have no pictures."""
+    if network == "cnn" and not uses_images(network, space):
+        raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
 
 
 def network_kind(network: str, space: gym.Space) -> str:

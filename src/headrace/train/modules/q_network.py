@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headrace.errors import OptionError
 from headrace.train.modules.cnn import trunk_for
 from headrace.train.modules.layers import initialised, orthogonal
-from headrace.train.modules.network import OwnNetwork, input_size, uses_images
+from headrace.train.modules.network import OwnNetwork, check_cnn, input_size, uses_images
 from headrace.train.modules.perceptron import Layers
 
 
@@ -113,12 +113,11 @@ def make_q_network(
         OptionError: no network fits the space, or a user's network does not have the required interface.
     """
     q: Any
+    check_cnn(network, space)
     if ":" in network:
         if dueling:
             raise OptionError(f"dueling is for our networks; network={network!r} can be so by itself")
         q = OwnQ(network, space, actions)
-    elif network == "cnn" and not uses_images(network, space):
-        raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
     elif uses_images(network, space):
         q = ImageQ(space, actions, trunk, bf16, dueling)
     else:

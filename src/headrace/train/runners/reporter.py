@@ -21,7 +21,6 @@ from headrace.train.logging.first_minute import FirstMinute
 from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.loggers import MetricsWriter, make_loggers
 from headrace.train.logging.memory_use import in_use
-from headrace.train.modules.network import uses_images
 from headrace.train.processes.page import address_of
 from headrace.train.runners.parts import Figures, Learner, Source, model_of
 from headrace.train.runners.process_group import ProcessGroup
@@ -153,7 +152,7 @@ class Reporter:
             return
         if words := self._first_minute.look(self.source.trackers[0], self.state.seconds):
             config, group = self.config, self.source.policies[0].agent_group
-            other = another(config.algo, group.action, uses_images(config.network, group.observation))
+            other = another(config.algo, group.action)
             words = f"{words}; try --algo {other}, or headrace sweep {config.task}, which searches for settings"
             self.note("warning", words)
             self.say(words)

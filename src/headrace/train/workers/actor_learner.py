@@ -53,6 +53,7 @@ class Exchange:
         self._apart = apart
         self._others = [name for name in policy.parts if name not in (CRITIC, policy.actor_part)]
         self._sizes = [policy.parts[name].numel() for name in self._others]
+        self._acting = torch.zeros_like(policy.actor_parameters, device="cpu")
         self._extras = torch.zeros(sum(self._sizes), dtype=torch.float64)
         self.weights = PolicyCopy(policy).buffer(sum(self._sizes))
         if apart:
@@ -66,8 +67,10 @@ class Exchange:
 
     @torch.no_grad()
     def take_actor(self, policy: OffPolicy) -> None:
-        """Copies the newest actor into a policy, if it has not been read before."""
-        if self.weights.read(policy.actor_parameters, self._extras) is not None:
+        """Copies the newest actor into a policy, without the trunk, if it has not been read before."""
+        actor = policy.parts[policy.actor_part]
+        if self.weights.read(self._acting, self._extras) is not None:
+            actor.copy_(self._acting[: len(actor)])
             for name, values in zip(self._others, self._extras.split(self._sizes), strict=True):
                 policy.parts[name].copy_(values)
 
