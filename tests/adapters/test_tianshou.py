@@ -153,6 +153,7 @@ def q_learner(env: Any, kind: type[DiscreteQLearningPolicy] = DiscreteQLearningP
     return DQN(policy=policy, optim=AdamOptimizerFactory())
 
 
+@pytest.mark.nightly
 def test_collectors_collect_whole_episodes() -> None:
     env = make_venv("CartPole-v1", 4, seed=0, max_episode_steps=30)
     buffer = VectorReplayBuffer(2000, 4)

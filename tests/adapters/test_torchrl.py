@@ -75,6 +75,7 @@ class Nested(gym.Env):
         return {"seen": seen, "flags": np.ones(3, np.int8), "t": self.t}, 1.0, self.t == 3, False, {}
 
 
+@pytest.mark.nightly
 def test_gymnasium_environments_with_nested_spaces_work() -> None:
     env = HeadraceEnv(headrace.make(Nested, num_envs=2, num_threads=1, seed=0, autoreset="same_step"))
     check_env_specs(env)

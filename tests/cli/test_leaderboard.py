@@ -132,6 +132,7 @@ settings = {{ num_envs = 8, tensorboard = false, env_options = {{ max_episode_st
 """
 
 
+@pytest.mark.nightly
 def test_the_page_keeps_the_rows_of_earlier_calls(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Of other rows of the board, of other seeds, and of boards that are not there any more."""
     out, one, other = tmp_path / "out", tmp_path / "one.toml", tmp_path / "other.toml"

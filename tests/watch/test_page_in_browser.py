@@ -310,6 +310,7 @@ def test_evaluations_come_before_the_returns_of_training(tmp_path: Path, open_pa
         assert "1,012" in page.locator("#list .item").inner_text()
 
 
+@pytest.mark.nightly
 def test_a_hundred_runs_are_listed_and_filtered(tmp_path: Path, open_page: Open) -> None:
     ends = ("finished", "solved", "interrupted", "failed", None)
     for index in range(100):
@@ -410,6 +411,7 @@ def test_the_page_comes_back_with_its_server(tmp_path: Path, open_page: Open) ->
         page.locator("#link").wait_for(state="hidden")
 
 
+@pytest.mark.nightly
 def test_the_agent_plays_as_long_as_it_is_looked_at(tmp_path: Path, open_page: Open) -> None:
     assert train(tmp_path / "run", "--total-steps", "20000").wait(120) == 0
     with serving(tmp_path) as address:

@@ -304,6 +304,7 @@ def test_it_learns_from_steps(tmp_path, task, samplers):
     assert np.isfinite(last["loss"]["critic_loss"])
 
 
+@pytest.mark.nightly
 def test_the_fast_preset_standardises_what_it_sees(tmp_path):
     """Pixels are fitted before the first update, and nothing moves them afterwards, in the network nor its targets."""
     options = {"learning_starts": 320, "total_steps": 1600, "replay_size": 5000, "target_update": 5, "video": False}

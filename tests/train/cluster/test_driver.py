@@ -104,6 +104,7 @@ def test_a_killed_actor_is_replaced(cluster, tmp_path):
     assert not actors_below()
 
 
+@pytest.mark.nightly
 def test_ppo_learns_from_an_environment_of_a_users_own_file(cluster, tmp_path):
     (tmp_path / "walk.py").write_text(WALK)
     run = tmp_path / "run"
@@ -114,6 +115,7 @@ def test_ppo_learns_from_an_environment_of_a_users_own_file(cluster, tmp_path):
     assert 0 <= line["staleness"]["versions"] <= 2  # the slots' number of rollouts, one learnt from, one under way
 
 
+@pytest.mark.nightly
 def test_an_error_of_an_environment_is_that_of_local_samplers(cluster, tmp_path):
     (tmp_path / "walk.py").write_text(WALK.replace("self.count += 1", "raise ValueError('a broken leg')"))
     kinds = set()

@@ -33,7 +33,8 @@ def test_a_run_makes_one_environment_to_read_its_spaces_and_those_that_it_steps(
     own: dict[str, Any] = {"evaluate_episodes": 0} | ({"samplers": 0} if algo == "dqn" else {})
     train(TABLE, algo, run_dir=tmp_path / "run", env_options=options, **own, **QUIET)
     found = made(tmp_path / "log")
-    assert found.pop(OURS) == 1 and found.total() == 4
+    timed = algo == "ppo"  # whose settings depend on how long a step takes
+    assert found.pop(OURS) == 1 and found.total() == 4 + timed
     resume(tmp_path / "run", quiet=True, total_steps=96)
     found = made(tmp_path / "log")
     assert found.pop(OURS) == 1 and found.total() == 4

@@ -265,6 +265,7 @@ def test_a_resumed_run_is_the_same(task, tmp_path: Path):
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.nightly
 def test_past_versions_keep_to_masks_too(tmp_path: Path):
     policies = {"one": {"agents": [0, 2]}, "past": {"agents": [1], "copies": "one"}, "mouse": {}, "bird": {}}
     train("TestZoo-v0", **(SMALL | {"total_steps": 3000}), policies=policies, run_dir=tmp_path / "run", quiet=True)

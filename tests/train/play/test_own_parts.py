@@ -14,6 +14,7 @@ from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train.modules.cnn import JoinedTrunk
 from headrace.train.play.export import export_policy
+from nightly import rest_nightly
 
 train: Any = headrace.train  # the module itself, called; a type checker sees a module only
 
@@ -82,18 +83,18 @@ def test_it_is_trained_played_exported_loaded_and_acts_without_options(own: str,
     assert np.mean(earned) > 0.9, "by picture and numbers together"
 
 
-@pytest.mark.parametrize(
-    ("algo", "more"),
-    [
-        ("ppo", {"minibatch_size": 16, "num_steps": 8, "normalise_observations": True}),
-        ("a2c", {"num_steps": 8}),
-        ("pqn", {"minibatch_size": 16, "num_steps": 8}),
-        ("dqn", {"samplers": 0, "dueling": True, "learning_starts": 64, "replay_size": 2000}),
-        ("dqn", {"learning_starts": 64, "replay_size": 2000, "n_step": 3}),
-        ("sac", {"env_options": {"wide": True}, "samplers": 0, "normalise_observations": True, "learning_starts": 64}),
-        ("td3", {"env_options": {"wide": True}, "learning_starts": 64, "replay_size": 2000}),
-    ],
-)
+ALGORITHMS = [
+    ("ppo", {"minibatch_size": 16, "num_steps": 8, "normalise_observations": True}),
+    ("a2c", {"num_steps": 8}),
+    ("pqn", {"minibatch_size": 16, "num_steps": 8}),
+    ("dqn", {"samplers": 0, "dueling": True, "learning_starts": 64, "replay_size": 2000}),
+    ("dqn", {"learning_starts": 64, "replay_size": 2000, "n_step": 3}),
+    ("sac", {"env_options": {"wide": True}, "samplers": 0, "normalise_observations": True, "learning_starts": 64}),
+    ("td3", {"env_options": {"wide": True}, "learning_starts": 64, "replay_size": 2000}),
+]
+
+
+@pytest.mark.parametrize(("algo", "more"), rest_nightly(ALGORITHMS, *ALGORITHMS[::3]))
 def test_every_algorithm_learns_from_it_and_is_exported(
     own: str, tmp_path: Path, algo: str, more: dict[str, Any]
 ) -> None:

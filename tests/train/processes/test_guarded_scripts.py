@@ -58,6 +58,7 @@ def test_a_plain_script_trains_on_its_own_tasks(tmp_path: Path, how: str) -> Non
     assert done.returncode == 0
 
 
+@pytest.mark.nightly
 def test_a_script_whose_kernels_workers_import_is_told_in_one_sentence(tmp_path: Path) -> None:
     kernels = KERNELS.read_text().partition("if __name__")[0]
     script = tmp_path / "script.py"

@@ -193,6 +193,7 @@ def test_bits_are_flipped_by_hindsight(tmp_path, share, samplers):
     assert earned > -4.5 if share else earned < -6
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_as_if_undisturbed(tmp_path):
     options = OPTIONS | {"hindsight": 0.8, "replay_size": 600, "anneal_learning_rate": False}
     options |= {"epsilon_start": 0.3, "epsilon_end": 0.3}  # it would fall with the steps to come, which differ here
