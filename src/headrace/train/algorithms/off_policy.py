@@ -93,6 +93,7 @@ class OffPolicy(Policy):
         self.adam: dict[str, FlatAdam] = {}
         self.targets: Any = nn.ModuleDict()
         self._targets: dict[str, Tensor] = {}
+        self._followed: dict[str, Tensor] = {}  # name of a target → the parameters that it follows, without a trunk's
         self.graphs: bool = config.graphs and not config.host_random
         children = dict(self.network.named_children())
         trunk, actor = children.pop("trunk", None), children.pop(self.actor_part)
@@ -116,6 +117,7 @@ class OffPolicy(Policy):
         for name in self.target_parts:
             self.targets[name] = copy.deepcopy(getattr(self.network, name)).requires_grad_(False)
             self._targets[name], _ = flatten(self.targets[name])
+            self._followed[name] = self.parts[name][-len(self._targets[name]) :]
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
         form = vars(type(self)).get("compiled_form")  # not inherited
@@ -245,13 +247,9 @@ class OffPolicy(Policy):
     def move_targets(self, *names: str) -> None:
         """Moves the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
         for name in names or self.target_parts:
-            target, part, rate = self._targets[name], self._followed(name), self.config.target_rate
+            target, part, rate = self._targets[name], self._followed[name], self.config.target_rate
             if self.compiled is None or not self.compiled.approach(target, part, rate):
                 target.lerp_(part, rate)
-
-    def _followed(self, name: str) -> Tensor:
-        """Returns the parameters of a part that its target has as well: all but the first, which are the trunk's."""
-        return self.parts[name][-len(self._targets[name]) :]
 
     def noise(self, rows: int) -> Tensor:
         """Returns standard normal noise for `rows` actions, float32[rows, A]."""
@@ -296,7 +294,7 @@ class OffPolicy(Policy):
         """As `Policy.load_model`; the targets become copies of the networks."""
         super().load_model(model)
         for name, target in self._targets.items():
-            target.copy_(self._followed(name))
+            target.copy_(self._followed[name])
 
     def optimisers(self) -> dict[str, Tensor]:
         """Returns the states of all optimisers, and the targets."""
