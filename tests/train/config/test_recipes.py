@@ -92,9 +92,9 @@ def test_the_kind_of_a_task_is_that_of_its_spaces(task: str, kinds: tuple[str, .
 
 
 def test_rollouts_are_short_where_steps_are_slow(own: str) -> None:
-    assert recipe_of(f"{own}:Slow", {}) == ("ppo", "default", "slow, discrete actions")
+    assert recipe_of(f"{own}:Slow", {}) == ("ppo", "default", "slow steps, discrete actions")
     wide = {"env_options": {"wide": True}}
-    assert recipe_of(f"{own}:Slow", wide) == ("ppo", "default", "slow, continuous actions")
+    assert recipe_of(f"{own}:Slow", wide) == ("ppo", "default", "slow steps, continuous actions")
     assert make_config(f"{own}:Slow").num_steps < make_config(f"{own}:Base").num_steps
     assert recipe_of(f"{own}:Base", wide) == ("ppo", "default", "continuous actions"), "one that cannot be stepped"
 

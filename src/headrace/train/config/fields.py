@@ -107,9 +107,24 @@ class Record:
                 field.metadata = MappingProxyType({"setting": known})
 
 
-def setting(default: Any, help: str, **known: Any) -> Any:
-    """Returns a dataclass field with this default; further arguments are the attributes of `Setting`."""
-    metadata = {"setting": Setting(help, **known)}
+def setting(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    above: float | None = None,
+    high: float | None = None,
+    group: str | None = None,
+    needs: tuple[str, ...] = (),
+    given: tuple[str, Any] | None = None,
+    shared: bool | None = None,
+    scheduled: bool = False,
+    continuable: bool = False,
+    speed: bool = False,
+) -> Any:
+    """Returns a dataclass field with this default; the other arguments are the attributes of `Setting`."""
+    known = Setting(help, low, above, high, group, needs, given, shared, scheduled, continuable, speed)
+    metadata = {"setting": known}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

@@ -29,8 +29,8 @@ RECIPES = {
 KINDS = (
     "several agents",
     "pictures",
-    "slow, continuous actions",
-    "slow, discrete actions",
+    "slow steps, continuous actions",
+    "slow steps, discrete actions",
     "continuous actions",
     "discrete actions",
 )
@@ -117,8 +117,8 @@ PPO: Presets = {
         # have what ViZDoom has; that was not compared.
         "discrete actions": _PPO_DISCRETE,
         "continuous actions": _PPO_CONTINUOUS,
-        "slow, discrete actions": _PPO_DISCRETE | _PPO_SLOW,
-        "slow, continuous actions": _PPO_CONTINUOUS | _PPO_SLOW,
+        "slow steps, discrete actions": _PPO_DISCRETE | _PPO_SLOW,
+        "slow steps, continuous actions": _PPO_CONTINUOUS | _PPO_SLOW,
         "pictures": {
             "num_envs": 16, "num_steps": 64, "epochs": 3, "minibatch_size": 256, "learning_rate": 4e-4,
             "clip_range": 0.1, "value_coef": 0.5, "entropy_coef": 0.01, "normalise_rewards": True,

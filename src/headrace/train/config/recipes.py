@@ -150,7 +150,7 @@ def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     moves = "continuous actions" if isinstance(spec.action, gym.spaces.Box) else "discrete actions"
     if picture:
         return ("pictures", moves)
-    return (f"slow, {moves}", moves) if is_slow(task, json.dumps(options, default=repr)) else (moves,)
+    return (f"slow steps, {moves}", moves) if is_slow(task, json.dumps(options, default=repr)) else (moves,)
 
 
 @cache
