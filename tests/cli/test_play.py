@@ -1,4 +1,4 @@
-"""`headrace play` of runs that draw nothing, have no limit or are several."""
+"""`headrace play` of runs that draw nothing, have no limit, are several or are not named."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from PIL import Image
 
 import headrace
 from headrace.cli import play
 from headrace.cli.main import main
 from headrace.errors import OptionError
+from headrace.train.play.convert import GAP, GIF_WIDTH, read_video
 
 TINY: dict[str, Any] = {"num_envs": 2, "num_steps": 8, "total_steps": 16, "tensorboard": False, "viewer": False}
 TINY |= {"video": False, "quiet": True, "stop_at_return": None}
@@ -60,6 +62,40 @@ def test_a_folder_of_several_runs_names_them_the_best_first(tmp_path: Path, caps
     words = r"several runs: name one of them: \S+seed-2 \(mean return 8.0\), \S+seed-1 \(mean return 4.0\)$"
     with pytest.raises(OptionError, match=words):
         headrace.load(tmp_path)
-    for command in (["play"], ["export", "policy.onnx"]):
-        assert main([command[0], str(tmp_path), *command[1:]]) == 2
-        assert "seed-2 (mean return 8.0)" in capsys.readouterr().err
+    assert main(["export", str(tmp_path), "policy.onnx"]) == 2
+    assert "seed-2 (mean return 8.0)" in capsys.readouterr().err
+    assert main(["play", str(tmp_path), "--no-film"]) == 0
+    said = capsys.readouterr().out
+    assert "seed-2, the best of 2 in" in said and "mean return 8.0" in said
+
+
+def test_without_a_name_the_newest_run_is_played(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["play"]) == 2
+    assert "there is no folder runs here" in capsys.readouterr().err
+    for name, last in (("first", 3), ("second", 5)):
+        headrace.train(f"{__file__}:Unseen", run_dir=f"runs/{name}", env_options={"last": last}, **TINY)
+    (tmp_path / "runs" / "third").mkdir()
+    (tmp_path / "runs" / "third" / "config.json").write_text("{}")  # begun, without a checkpoint
+    assert main(["play", "--no-film"]) == 0
+    said = capsys.readouterr().out
+    assert "runs/second, the newest run in runs" in said and "mean return 5.0" in said
+
+
+def test_several_runs_are_shown_side_by_side_and_as_a_gif(tmp_path: Path, capsys: Any) -> None:
+    for seed in (1, 2, 3):
+        headrace.train("CartPole-v1", algo="ppo", run_dir=tmp_path / f"seed-{seed}", seed=seed, **TINY)
+    (tmp_path / "seeds.json").write_text("{}")
+    assert (
+        main(["play", str(tmp_path), "--grid", "--gif", "--video", str(tmp_path / "all.mp4"), "--max-steps", "4"]) == 0
+    )
+    assert "3 runs" in capsys.readouterr().out
+    one = next((tmp_path / "seed-1" / "episodes").glob("*.mp4"))
+    height, width = next(read_video(one)).shape[:2]
+    grid = list(read_video(tmp_path / "all.mp4"))
+    assert len(grid) == 3 and grid[0].shape == (2 * height + GAP, 2 * width + GAP, 3)
+    assert (grid[0][height + GAP :, width + GAP :] > 200).all()  # three runs leave the fourth place white
+    with Image.open(tmp_path / "all.gif") as picture:
+        assert picture.format == "GIF" and picture.width == GIF_WIDTH and getattr(picture, "n_frames", 0) >= 2
+    assert main(["play", str(tmp_path / "seed-1"), "--grid"]) == 2
+    assert "--grid is for a folder of several runs" in capsys.readouterr().err

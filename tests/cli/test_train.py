@@ -80,6 +80,16 @@ def test_a_preset_is_the_defaults_that_options_are_over(capsys: pytest.CaptureFi
         parse("Ant-v5", "--preset", "quick")
 
 
+def test_help_shows_common_settings_and_help_all_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    for word, shows in (("--help", False), ("--help-all", True)):
+        with pytest.raises(SystemExit):
+            parse("CartPole-v1", "--algo", "ppo", word)
+        told = capsys.readouterr().out
+        assert "--learning-rate" in told
+        assert ("--gae-lambda" in told) is shows
+    assert parse("CartPole-v1", "--algo", "ppo", "--gae-lambda", "0.5").values["gae_lambda"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("written", "steps"),
     [

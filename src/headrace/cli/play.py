@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.util
 import shutil
 import time
@@ -22,13 +23,17 @@ from headrace.cli.options import check_file, optional
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
+from headrace.studies.plots.curves import find_runs
 from headrace.train import log_episode
+from headrace.train.play.convert import write_gif, write_grid
 from headrace.train.play.evaluate import MOST_STEPS, Evaluation, describe_checkpoint, evaluate
 from headrace.train.play.video import record
 from headrace.train.runs.events import one_line
 from headrace.train.runs.files import replacing, writing
-from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.folder import SEVERAL, RunFolder, ranked_runs
 
+DEFAULT_FOLDER = Path("runs")
+GRID, MOST_FILMS = "grid.mp4", 9
 LINES = 10.0  # seconds between two lines of progress where there is no terminal
 
 
@@ -36,16 +41,21 @@ LINES = 10.0  # seconds between two lines of progress where there is no terminal
 class PlayArgs:
     """Play episodes with the agent of a run, print their returns, and record a video or log an episode's arrays.
 
+    Of a folder of several seeds or trials the best is played, of another folder of runs the newest.
+
     examples:
+      headrace play
       headrace play runs/CartPole-v1-20260101-120000
+      headrace play runs/mine --gif
+      headrace play runs/five-seeds --grid
       headrace play runs/mine --episodes 10 --checkpoint newest
       headrace play runs/mine --video pong.mp4
       headrace play runs/tag --log x,y --log-env 3 --log-file episode.npz
       headrace play runs/cheetah --3d --checkpoint newest
     """
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """the run folder, whose path headrace train prints"""
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = DEFAULT_FOLDER
+    """the run folder, whose path headrace train prints, or a folder of runs"""
     episodes: int = 1
     """number of episodes to play"""
     checkpoint: Literal["best", "newest"] = "best"
@@ -57,7 +67,11 @@ class PlayArgs:
     film: bool = True
     """record a video"""
     video: Annotated[Path | None, optional("FILE")] = None
-    """path of the video, .mp4; by default in the run's folder episodes/"""
+    """path of the video, .mp4 or .gif; by default in the run's folder episodes/"""
+    gif: bool = False
+    """write the video as a GIF, too, beside it"""
+    grid: bool = False
+    """of a folder of several runs: film the best nine, and show them side by side in one video"""
     in_3d: Annotated[bool, tyro.conf.arg(name="3d")] = False
     """show a robot in 3D in a browser until Ctrl-C, without printing or recording; needs headrace[viewer3d]"""
     port: int = 0
@@ -79,15 +93,18 @@ def run(argv: list[str]) -> int:
     args = tyro.cli(PlayArgs, prog="headrace play", args=argv)
     if args.episodes < 1 or args.max_steps < 1:
         raise OptionError("--episodes and --max-steps must be at least 1")
-    if args.video is not None and args.video.suffix.lower() != ".mp4":
-        raise OptionError(f"--video {args.video} must end in .mp4: that is what is written")
+    if args.video is not None and args.video.suffix.lower() not in (".mp4", ".gif"):
+        raise OptionError(f"--video {args.video} must end in .mp4 or .gif: that is what is written")
     check_file("--video", args.video)  # before anything is played
     check_file("--log-file", args.log_file)
+    console = Console(highlight=False)
+    if args.grid:
+        return _film_grid(args, console)
+    args = dataclasses.replace(args, run=_chosen(args.run, console))
     _, config = RunFolder.read(args.run)
     trust = agreed(args.run, args.trust)
     if args.in_3d:
         return _show_in_3d(args, trust)
-    console = Console(highlight=False)
     with _progress(console, f"playing {config.task} (at most {MOST_STEPS:,} steps each)", args.episodes) as show:
         played = evaluate(
             args.run,
@@ -113,11 +130,69 @@ def run(argv: list[str]) -> int:
                 raise
             console.print(f"no video: {one_line(error)}", soft_wrap=True, markup=False)
             return 0
-        if args.video is not None:
-            with writing(args.video):
-                path = Path(shutil.copyfile(path, args.video))
-        size = readable(path.stat().st_size)
-        console.print(f"video {path}: {steps:,} steps of {config.task}, {size}", soft_wrap=True, markup=False)
+        for written in _delivered(path, args):
+            size = readable(written.stat().st_size)
+            console.print(f"video {written}: {steps:,} steps of {config.task}, {size}", soft_wrap=True, markup=False)
+    return 0
+
+
+def _chosen(folder: Path, console: Console) -> Path:
+    """Returns the run to play: of several seeds or trials the best, of another folder of runs the newest.
+
+    Raises:
+        OptionError: there is no run with a checkpoint in the folder.
+    """
+    if (folder / "config.json").exists():
+        return folder
+    if folder == DEFAULT_FOLDER and not folder.is_dir():
+        raise OptionError(f"there is no folder {folder} here: name a run, or train one with headrace train TASK")
+    runs = [run for run in find_runs([folder]) if any((run / "checkpoints").glob("step-*"))]
+    if not runs:
+        raise OptionError(f"no run in {folder} has a checkpoint yet")
+    several = any((folder / name).is_file() for name in SEVERAL)
+    best = [run for _, run in ranked_runs(folder) if run in runs]
+    newest = max(runs, key=lambda run: (run / "checkpoints").stat().st_mtime)
+    run = best[0] if several and best else newest
+    words = f"the best of {len(best)}" if several and best else "the newest run"
+    console.print(f"{run}, {words} in {folder}", soft_wrap=True, markup=False)
+    return run
+
+
+def _delivered(video: Path, args: PlayArgs) -> list[Path]:
+    """Writes a recorded video where and as the arguments ask for it; returns the paths, one or two."""
+    target = args.video or video
+    film = target.with_suffix(".mp4") if args.gif or target.suffix.lower() != ".gif" else None
+    written = []
+    if film is not None:
+        if film != video:
+            with writing(film):
+                shutil.copyfile(video, film)
+        written.append(film)
+    if film is None or args.gif:
+        picture = target.with_suffix(".gif")
+        with writing(picture):
+            write_gif(picture, video)
+        written.append(picture)
+    return written
+
+
+def _film_grid(args: PlayArgs, console: Console) -> int:
+    """Films the best of several runs, and writes their videos side by side; returns the exit status."""
+    runs = [run for _, run in ranked_runs(args.run) if any((run / "checkpoints").glob("step-*"))][:MOST_FILMS]
+    if not runs:
+        raise OptionError(
+            f"--grid is for a folder of several runs, such as headrace train --seeds writes; not {args.run}"
+        )
+    films = []
+    for run in runs:
+        console.print(f"{run}", soft_wrap=True, markup=False)
+        one = dataclasses.replace(args, run=run)
+        films.append(_film(one, agreed(run, args.trust), console)[0])
+    made = args.run / GRID
+    write_grid(made, films)
+    for written in _delivered(made, args):
+        size = readable(written.stat().st_size)
+        console.print(f"video {written}: {len(films)} runs, {size}", soft_wrap=True, markup=False)
     return 0
 
 

@@ -46,6 +46,12 @@ GROUPS = {
     "files": "files that the run writes",
 }
 """group of settings → its description in the help; an algorithm's own group comes after ``learning``"""
+COMMON = {
+    *"algo preset total_steps stop_at_return seed device num_envs normalise_observations".split(),
+    *"hidden learning_rate minibatch_size gamma entropy_coef samplers log video".split(),
+}
+"""settings that --help shows; --help-all shows all"""
+ALL = "--help-all"
 WRITTEN = {"env_options": "--option NAME=VALUE here", "callback": "for Python: headrace.train(…, callback=…)"}
 """what has no option of its name → how it is given"""
 ELSEWHERE = {"task", "env_options", "copies"}
@@ -87,7 +93,8 @@ DESCRIPTION = """Train an agent on a task.
 Shows a live dashboard and writes a run folder with config.json, metrics.jsonl, checkpoints, a plot
 of the learning curve and a video. Ctrl-C stops a run cleanly; --resume continues it.
 Without --algo, algorithm and settings are the best known for the task: headrace recipes shows them. The
-options below are the settings of TASK and --algo, where these are given before --help.
+options below are the common settings of TASK and --algo, where these are given before --help; --help-all
+shows all of them.
 
 examples:
   headrace train CartPole-v1
@@ -103,7 +110,7 @@ examples:
   headrace train TagGridWorld-v0 --schedules '{"entropy_coef": [[0, 0.05], [1000000, 0]]}'
   headrace train TagGridWorld-v0 --policies '{"cats": {"agents": ["tagger"]}, "mouse": {"agents": ["runner"]}}'
   headrace train TagGridWorld-v0 --policies policies.json
-  headrace train Pong-v5 --help
+  headrace train Pong-v5 --help-all
 """
 
 
@@ -211,7 +218,7 @@ def parse(argv: list[str]) -> RunArgs:
         config = RunFolder.open(named["resume"], trust=trust, training=True)[1]
         return dataclasses.replace(_parse_over(dataclasses.asdict(config), argv), trust=trust)
     task = argv[0] if argv and not argv[0].startswith("-") else ""
-    if not {"-h", "--help", "--deterministic"}.intersection(argv):
+    if not {"-h", "--help", ALL, "--deterministic"}.intersection(argv):
         preload_workers(task, named)
     # the defaults are needed before parsing, as --help shows them
     args = _parse_over(_begin_with(task, named), argv)
@@ -245,7 +252,8 @@ def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
     """Parses arguments with these settings as options and their defaults."""
     groups: dict[str, list[tuple[str, Any, Any]]] = {}
-    offered = ELSEWHERE | {"help", *RunArgs.__dataclass_fields__}
+    short = bool({"-h", "--help"}.intersection(argv))
+    offered = ELSEWHERE | {"help", "help_all", *RunArgs.__dataclass_fields__}
     for record in map(find_settings, algorithms_of(defaults)):
         types, possible = hints(record), conditions(record)
         for name, known in settings_of(record).items():
@@ -258,6 +266,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             marks = (
                 tyro.conf.arg(help=known.help.replace("%", "%%"), help_behavior_hint=shown),
                 *([hint] if hint else []),
+                *([tyro.conf.Suppress] if short and name not in COMMON else []),
             )
             type_ = Literal[tuple(record.presets)] if name == "preset" else types[name]
             kind = Annotated[(Any if hint is JSON else type_, *marks)]
@@ -272,7 +281,8 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
         parts.append((name, Annotated[made, tyro.conf.arg(name=name)], field(default_factory=made)))
     everything = dataclasses.make_dataclass("TrainArgs", parts, bases=(RunArgs,), frozen=True)
     everything.__doc__ = DESCRIPTION
-    found = tyro.cli(everything, prog="headrace train", args=argv, config=(tyro.conf.OmitArgPrefixes,))
+    words = ["--help" if word == ALL else word for word in argv]
+    found = tyro.cli(everything, prog="headrace train", args=words, config=(tyro.conf.OmitArgPrefixes,))
     given = {name: value for group, *_ in parts for name, value in vars(getattr(found, group)).items()}
     command = {name: getattr(found, name) for name in RunArgs.__dataclass_fields__ if name != "values"}
     return RunArgs(**command, values={**defaults, **given})

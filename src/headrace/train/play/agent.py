@@ -85,6 +85,13 @@ class Agent:
             for name, agent_group in policy_mapping(spec, config.policies).items()
         ]
         self._generator = torch.Generator().manual_seed(config.seed)
+        self._step = point.counters.get("step")
+
+    def __repr__(self) -> str:
+        names = ", ".join(played.policy.name for played in self._played if played.policy.name)
+        parts = {"algo": self.config.algo, "step": self._step, "policies": names}
+        told = [f"{name}={value!r}" for name, value in parts.items() if value not in (None, "")]
+        return f"Agent({', '.join((repr(self.config.task), *told))})"
 
     @property
     def policies(self) -> list[Policy]:

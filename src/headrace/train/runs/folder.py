@@ -163,15 +163,8 @@ class RunFolder:
         """Returns in words which runs a folder of several holds, the best first; empty if it is none."""
         if not any((self.path / name).is_file() for name in SEVERAL):
             return ""
-        found: list[tuple[float, str]] = []
-        for run in (file.parent for file in self.path.glob("*/config.json")):
-            try:
-                best = json.loads(files.read(run / "checkpoints" / "best" / "state.json"))
-                earned = float(best["best_return"])
-                found.append((earned, f"{run} (mean return {earned:.1f})"))
-            except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
-                found.append((-math.inf, str(run)))
-        told = [words for _, words in sorted(found, reverse=True)]
+        found = ranked_runs(self.path)
+        told = [f"{run} (mean return {best:.1f})" if best > -math.inf else str(run) for best, run in found]
         more = f" … {len(told) - NAMED} more" if len(told) > NAMED else ""
         return f"several runs: name one of them: {', '.join(told[:NAMED])}{more}" if told else ""
 
@@ -189,6 +182,18 @@ class RunFolder:
 
     def write_config(self, config: Config) -> None:
         replace(self.config_file, config.to_json())
+
+
+def ranked_runs(folder: Path) -> list[tuple[float, Path]]:
+    """Returns the runs in a folder with their best mean returns, the highest first; -inf where none is known."""
+    found: list[tuple[float, Path]] = []
+    for run in (file.parent for file in folder.glob("*/config.json")):
+        try:
+            best = float(json.loads(files.read(run / "checkpoints" / "best" / "state.json"))["best_return"])
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            best = -math.inf
+        found.append((best, run))
+    return sorted(found, reverse=True)
 
 
 def folder_path(run_dir: object) -> Path:
