@@ -1,4 +1,4 @@
-"""Writes the benchmarks' pages from their records: RESULTS.md, a plot for each table, and what two READMEs list.
+"""Writes the benchmarks' pages from their records: RESULTS.md, a plot for each table, and what two READMEs show.
 
     python benchmarks/table.py [--check]
 
@@ -9,21 +9,25 @@ the JSON files and `catalog.py` say.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from catalog import CATALOG, Benchmark, Line, sections, sentence
-from common import RESULTS, cell
-from plot import bars
+from catalog import CATALOG, SB3, Benchmark, Line, sections, sentence
+from common import OURS, RESULTS, cell
+from plot import Race, bars, race_bars
 
 HERE = Path(__file__).parent
 PAGE, LIST, README = HERE / "RESULTS.md", HERE / "README.md", HERE.parent / "README.md"
 START, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 """in both READMEs, around what is written"""
+RACED, RACES = ("ppo_learning", "off_policy"), "races.svg"
+"""records of seconds until a return, and their picture"""
 NBSP = "\N{NO-BREAK SPACE}"
 Record = dict[str, Any]
 Records = dict[str, Record]
@@ -37,6 +41,7 @@ def page(records: Records) -> str:
         "[What each measures, and how](README.md). Speeds are medians of turns that alternate; × says how many times "
         "as fast Headrace is as another, (≥) what was wanted; a row of several cases has the least … most. A title "
         f"leads to the file with every turn. On two cores of {usual}, unless a title says otherwise.",
+        f"## At a glance\n\n{overview(records)}",
     ]
     for section, benchmarks in sections().items():
         found = ((benchmark, records.get(benchmark.name, {})) for benchmark in benchmarks)
@@ -129,7 +134,7 @@ def listed() -> str:
 
 
 def overview(records: Records) -> str:
-    """Markdown for the README: how many times as fast as others, a line for each peer that was measured."""
+    """Markdown of how many times as fast as others, a line for each peer that was measured."""
     rows = ["| | beside | times as fast |", "|---|---|---:|"]
     cpus = Counter[str]()
     for benchmark in CATALOG:
@@ -142,6 +147,37 @@ def overview(records: Records) -> str:
         "over a benchmark's cases."
     )
     return "\n".join(rows) + f"\n\n{how} Processors: {', '.join(cpu for cpu, _ in cpus.most_common())}."
+
+
+def races(records: Records) -> list[Race]:
+    """The plain commands that reach a return, beside stable-baselines3 tuned for the task, the soonest first."""
+    of_ppo, off_policy = (records.get(name, {}) for name in RACED)
+    found: list[Race] = []
+    for task, runs in of_ppo.get("runs", {}).items():
+        ours, theirs = (
+            median([run["seconds"] if run["solved"] else math.inf for run in runs[who]]) for who in (OURS, SB3)
+        )
+        found.append(Race(f"headrace train {task}", of_ppo["goals"][task], ours, theirs))
+    for name, runs in off_policy.get("runs", {}).items():
+        task, algorithm, *goal = name.replace(" until", "").split()
+        if goal and "HalfCheetah" in task:  # Pendulum is among the others
+            wanted = float(goal[0])
+            ours, theirs = (median([reached(run, wanted) for run in runs[who]]) for who in ("headrace train", SB3))
+            found.append(Race(f"headrace train {task} --algo {algorithm}", wanted, ours, theirs))
+    return sorted((race for race in found if race.ours < race.theirs < math.inf), key=lambda race: race.ours)
+
+
+def reached(run: Record, goal: float) -> float:
+    """Seconds after which the mean return of a run's last episodes was as high; infinite where it never was."""
+    return next((seconds for _, seconds, mean in run["curve"] if mean >= goal), math.inf)
+
+
+def front(records: Records) -> str:
+    """Markdown for the README: the picture of the races, with its figures as text."""
+    told = "; ".join(f"{each.command} {each.ours:.1f} s, {SB3} {each.theirs:.0f} s" for each in races(records))
+    machines = dict.fromkeys(machine(records[name]) for name in RACED if name in records)
+    picture = f"![Seconds until solved: {told}](benchmarks/results/{RACES})"
+    return f"{picture}\n\n*Medians of seeds, two cores ({', '.join(machines)}), each with settings tuned for the task.*"
 
 
 def times(record: Record, line: Line) -> str:
@@ -169,7 +205,8 @@ def main() -> int:
     if not records:
         print("no results yet: run make bench")
         return 0
-    written = {PAGE: page(records), LIST: between(LIST, listed()), README: between(README, overview(records))}
+    written = {PAGE: page(records), LIST: between(LIST, listed()), README: between(README, front(records))}
+    written |= {RESULTS / RACES: race_bars(races(records), "Headrace", SB3)}
     written |= {RESULTS / f"{name}.svg": plot for name, record in records.items() if (plot := bars(record))}
     if "--check" in sys.argv[1:]:
         return int(any(not path.exists() or path.read_text() != new for path, new in written.items()))
