@@ -1,10 +1,10 @@
 """Seconds until a task is solved, over several seeds, beside stable-baselines3 with settings tuned for it.
 
-CartPole-v1 (mean return of the last 100 episodes at least 475), Acrobot-v1 (-100), Pendulum-v1 (-200) and
-MountainCarContinuous-v0 (90). Ours run with the defaults of ``headrace train TASK``; stable-baselines3's
-with those of rl-baselines3-zoo (2.x, ``hyperparams/ppo.yml``). Clocks start when training does: neither's imports
-nor its construction counts. Runs take turns, one at a time; nothing else may run meanwhile. Writes the
-curves as JSON and a picture.
+CartPole-v1 (mean return of the last 100 episodes at least 475), Acrobot-v1 (-100), Pendulum-v1 (-200),
+MountainCarContinuous-v0 (90) and LunarLander-v3 (200). Ours run with the defaults of ``headrace train TASK``;
+stable-baselines3's with those of rl-baselines3-zoo (2.x, ``hyperparams/ppo.yml``). Clocks start when training does:
+neither's imports nor its construction counts. Runs take turns, one at a time; nothing else may run meanwhile. Writes
+the curves as JSON and a picture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from common import OURS, RESULTS, heading, tell
 from headrace.train import train
 from headrace.train.runs.metrics import read_metrics
 
-GOALS = {"CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "MountainCarContinuous-v0": 90.0}
+GOALS = {
+    "CartPole-v1": 475.0, "Acrobot-v1": -100.0, "Pendulum-v1": -200.0, "MountainCarContinuous-v0": 90.0,
+    "LunarLander-v3": 200.0,
+}  # fmt: skip
 PEER = "stable-baselines3"
 ZOO: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
@@ -47,6 +50,10 @@ ZOO: dict[str, dict[str, Any]] = {
         "ent_coef": 0.00429, "learning_rate": 7.77e-05, "clip_range": 0.1, "max_grad_norm": 5, "vf_coef": 0.19,
         "use_sde": True, "policy_kwargs": {"log_std_init": -3.29, "ortho_init": False}, "normalise": True,
         "steps": 20_000,
+    },
+    "LunarLander-v3": {
+        "n_envs": 16, "n_steps": 1024, "batch_size": 64, "gae_lambda": 0.98, "gamma": 0.999, "n_epochs": 4,
+        "ent_coef": 0.01, "steps": 1_000_000,
     },
 }  # fmt: skip
 """rl-baselines3-zoo's settings; ``steps`` is its budget, of which we allow three times"""
