@@ -97,8 +97,8 @@ class Ours:
         parts = {
             "replay": self.read,
             "update": lambda: self.policy.improve(batch, self.rates),
-            "critics": lambda: self.policy.improve_critics(batch, self.rates),
-            "actor": lambda: self.policy.improve_actor(batch, self.rates),
+            "critics": lambda: self.policy.improve(batch, self.rates, actor=False),
+            "actor": lambda: self.policy.improve(batch, self.rates, critics=False),
             "targets": self.policy.move_targets,
         }
         return {name: round(least_seconds(part, repeats) * 1e6, 1) for name, part in parts.items()}

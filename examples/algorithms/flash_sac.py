@@ -196,16 +196,10 @@ class FlashSAC(CrossQ):
         both = torch.cat((batch.inputs, batch.next_observations))
         return self.network.actor.of_batch(both)[: len(batch.rewards)]
 
-    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Updates the critics, as `OffPolicy.improve_critics`, and normalises their parameters afterwards."""
-        measured = super().improve_critics(batch, rates)
-        normalise_units(self.network.critic)
-        return measured
-
-    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Updates the actor, as `OffPolicy.improve_actor`, and normalises its parameters afterwards."""
-        measured = super().improve_actor(batch, rates)
-        normalise_units(self.network.actor)
+    def gradient_step(self, batch: Transitions, rates: UpdateRates, *, critics: bool) -> Tensor:
+        """Makes a step as `OffPolicy.gradient_step`, and normalises the parameters that it changed."""
+        measured = super().gradient_step(batch, rates, critics=critics)
+        normalise_units(self.network.critic if critics else self.network.actor)
         return measured
 
     # -- checkpoints -----------------------------------------------------------------------------

@@ -101,16 +101,10 @@ class XQC(CrossQ):
         loss = -batch.mean((target * logits.log_softmax(2)).sum(2)).sum()
         return Losses({"critic": loss}, (loss, values))
 
-    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Updates the critics, as `OffPolicy.improve_critics`, and normalises their weights to length 1 afterwards."""
-        measured = super().improve_critics(batch, rates)
-        normalise_weights(self.network.critic)
-        return measured
-
-    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Updates the actor, as `OffPolicy.improve_actor`, and normalises its weights to length 1 afterwards."""
-        measured = super().improve_actor(batch, rates)
-        normalise_weights(self.network.actor)
+    def gradient_step(self, batch: Transitions, rates: UpdateRates, *, critics: bool) -> Tensor:
+        """Makes a step as `OffPolicy.gradient_step`, and normalises the weights to length 1 that it changed."""
+        measured = super().gradient_step(batch, rates, critics=critics)
+        normalise_weights(self.network.critic if critics else self.network.actor)
         return measured
 
 

@@ -65,7 +65,6 @@ class DmEnvironment(dm_env.Environment):
         self._over = True  # no episode has begun
 
     def observation_spec(self) -> Any:
-        """Returns the spec of an observation: of one array, or a dict of specs."""
         return self._observation_spec
 
     def action_spec(self) -> Any:

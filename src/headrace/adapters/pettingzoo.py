@@ -144,7 +144,6 @@ class PettingZooEnv(ParallelEnv[str, Any, Any]):
         return self.pool.render()[0] if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Closes the pool."""
         self.pool.close()
 
     # -- between dictionaries and dense rows -----------------------------------------------------

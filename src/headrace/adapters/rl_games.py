@@ -99,7 +99,6 @@ class HeadraceVecEnv(IVecEnv):
         return self._array(self._rows(obs)), self._array(kept(reward).flatten()), self._array(over | cut), infos
 
     def get_number_of_agents(self) -> int:  # type: ignore[override]
-        """Returns the number of agents of one environment."""
         return self._agents
 
     def get_env_info(self) -> dict[str, Any]:  # type: ignore[override]
@@ -108,7 +107,6 @@ class HeadraceVecEnv(IVecEnv):
         return spaces | {"agents": self._agents, "value_size": 1}
 
     def close(self) -> None:
-        """Closes the pool."""
         self.pool.close()
 
     def _rows(self, obs: Any) -> torch.Tensor:

@@ -153,7 +153,6 @@ class PoolVecEnv(VecEnv):
         return obs, reward, done, infos
 
     def close(self) -> None:
-        """Closes the pool."""
         self.pool.close()
 
     # -- rendering -------------------------------------------------------------------------------

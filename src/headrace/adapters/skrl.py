@@ -58,12 +58,10 @@ class HeadraceWrapper(Wrapper):
 
     @property
     def observation_space(self) -> gym.Space:
-        """The space of one environment's observation."""
         return self.pool.observation_space
 
     @property
     def action_space(self) -> gym.Space:
-        """The space of one environment's action."""
         return self.pool.action_space
 
     def reset(self) -> tuple[torch.Tensor, dict[str, Any]]:
@@ -93,7 +91,6 @@ class HeadraceWrapper(Wrapper):
         return self.pool.render()
 
     def close(self) -> None:
-        """Closes the pool."""
         self.pool.close()
 
     def _flat(self, obs: Any) -> Any:

@@ -154,7 +154,6 @@ class PoolVectorEnv(BaseVectorEnv):
         return list(self.pool.render(self.pool.all_env_ids))
 
     def close(self) -> None:
-        """Closes the pool."""
         self.pool.close()
         self.is_closed = True
 

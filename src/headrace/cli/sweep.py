@@ -29,7 +29,7 @@ from headrace.train.config.command import option_of, setting_of, train_command
 from headrace.train.config.merge import DECIDING
 from headrace.train.config.recipes import recipe_of
 from headrace.train.config.settings import Config
-from headrace.train.processes.torchrun import refuse
+from headrace.train.processes.place import refuse
 from headrace.train.runs.folder import make_folder
 from headrace.train.runs.trust import admit, remember
 

@@ -30,7 +30,7 @@ from headrace.train.config.registry import conditions, described_owners, find_se
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import preload_workers, resolved
-from headrace.train.processes.torchrun import place, refuse
+from headrace.train.processes.place import place, refuse
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.trust import admit
 

@@ -16,7 +16,7 @@ from headrace.studies.tuning.tune import CACHE, LIMIT, Tuning, forget, tune
 from headrace.train.config.command import option_of
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, resolved
-from headrace.train.processes.torchrun import refuse
+from headrace.train.processes.place import refuse
 
 COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("steps/s", 9), ("updates/s", 9), ("cores", 5), ("GPU", 4),

@@ -28,7 +28,6 @@ class EnvironmentStatus:
 
     @property
     def num_in_flight(self) -> int:
-        """The number of environments in flight."""
         return int(np.count_nonzero(self.in_flight))
 
     def all_steppable(self) -> bool:

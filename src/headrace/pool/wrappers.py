@@ -41,7 +41,6 @@ class PoolWrapper:
 
     @property
     def unwrapped(self) -> Any:
-        """The pool under all wrappers."""
         return unwrapped(self.pool)
 
     # -- methods for subclasses ------------------------------------------------------------------

@@ -48,7 +48,6 @@ class Report:
 
     @property
     def failures(self) -> tuple[Result, ...]:
-        """The results of the checks that failed."""
         return tuple(result for result in self.results if result.verdict == "failed")
 
     def __str__(self) -> str:

@@ -250,5 +250,4 @@ def difference(one: np.ndarray, other: np.ndarray, tolerance: float = 0.0) -> in
 
 
 def text(value: Any) -> str:
-    """Returns a value as text in one line."""
     return np.array2string(np.asarray(value), threshold=8, edgeitems=3, precision=9, separator=", ").replace("\n", "")

@@ -95,7 +95,7 @@ def train(
     with user_objects.holding(objects):
         options = RunOptions(quiet, trust, objects, callbacks_of(callback), tuned)
         start = resume_or_begin if resume else begin
-        return launch(lambda w: start(task, settings, run_dir, w), options, {"task": task, **settings})
+        return launch(lambda chosen: start(task, settings, run_dir, chosen), options, {"task": task, **settings})
 
 
 @limits_named("training")
@@ -131,9 +131,8 @@ def resume(
     guard_main()
     objects = {"network": network, "reward": reward}
     with user_objects.holding(objects):
-        return launch(
-            lambda w: resume_run(run_dir, changes, w), RunOptions(quiet, trust, objects, callbacks_of(callback))
-        )
+        options = RunOptions(quiet, trust, objects, callbacks_of(callback))
+        return launch(lambda chosen: resume_run(run_dir, changes, chosen), options)
 
 
 def log_episode(

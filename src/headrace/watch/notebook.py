@@ -33,7 +33,6 @@ class Frame:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Ends the server."""
         atexit.unregister(self.close)
         _end(self._server)
 

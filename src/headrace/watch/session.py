@@ -126,7 +126,6 @@ class Session:
                     await task
 
     def _on_message(self, said: Any) -> None:
-        """Handles a message of the page."""
         if not isinstance(said, dict):
             return
         if "runs" in said:

@@ -98,11 +98,11 @@ def test_the_loss_of_the_critics_alone_teaches_the_trunk(algo: str) -> None:
     policy, batch = a_policy(algo), some_pictures(1)
     network, trunk = policy.network, values_of(policy.network.trunk)
     actor, critic = values_of(network.actor), values_of(network.critic)
-    policy.improve_critics(batch, RATES)
+    policy.improve(batch, RATES, actor=False)
     assert not torch.equal(values_of(network.trunk), trunk) and not torch.equal(values_of(network.critic), critic)
     assert torch.equal(values_of(network.actor), actor)
     trunk, critic = values_of(network.trunk), values_of(network.critic)
-    policy.improve_actor(batch, RATES)
+    policy.improve(batch, RATES, critics=False)
     assert torch.equal(values_of(network.trunk), trunk) and torch.equal(values_of(network.critic), critic)
     assert not torch.equal(values_of(network.actor), actor)
 

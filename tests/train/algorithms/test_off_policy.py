@@ -230,5 +230,5 @@ def test_a_subclass_learns_by_its_own_losses(algorithm):
     still = Still("", policy.config, policy.agent_group, CPU)
     part = next(iter(still.critic_losses(some_transitions(still, 8, 0)).parts))
     before = still.parts[part].clone()
-    still.improve_critics(some_transitions(still, 8, 0), UpdateRates(1e-2, 1e-2, 0.5))
+    still.improve(some_transitions(still, 8, 0), UpdateRates(1e-2, 1e-2, 0.5), actor=False)
     assert torch.equal(still.parts[part], before)

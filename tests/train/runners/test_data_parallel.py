@@ -29,11 +29,11 @@ from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.config.settings import Config, make_config
 from headrace.train.modules.normalisation import RunningStatistics
+from headrace.train.processes.process_group import ProcessGroup, _parcel
 from headrace.train.processes.start import worker_context
 from headrace.train.runners import data_parallel as parallel
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runners.data_parallel import _store
-from headrace.train.runners.process_group import ProcessGroup, _parcel
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
 from headrace.train.storage.samples import minibatches

@@ -34,8 +34,8 @@ from headrace.train import resume
 from headrace.train.config.settings import make_config
 from headrace.train.launch.run import RunOptions
 from headrace.train.launch.run import resume_run as go_on_here
-from headrace.train.processes.torchrun import place
-from headrace.train.runners.process_group import ProcessGroup
+from headrace.train.processes.place import place
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs.checkpoint import Checkpoint, load, newest
 from headrace.train.runs.events import read_events
 from headrace.train.runs.folder import RunFolder

@@ -126,7 +126,7 @@ def test_a_ring_of_an_earlier_version_is_neither_restored_nor_written_again(tmp_
     checkpoints.save(tmp_path / "checkpoints", name, dataclasses.replace(point, state=kept, counters=counters))
     resume(tmp_path, quiet=True, total_steps=700)
     (told,) = (event.text for event in read_events(tmp_path / "events.jsonl") if event.kind == "warning")
-    assert "empty replay (an earlier version wrote it)" in told
+    assert "empty replay (the checkpoint has none" in told
     point = newest(tmp_path)
     assert not checkpoints.group("replay", point.state)
     assert point.counters["collected"] == point.counters["step"] - step > 150

@@ -13,8 +13,8 @@ import torch
 from headrace.errors import StateError
 from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.assembly import make_trainer
-from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import live
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights, read_live

@@ -135,9 +135,9 @@ def test_the_first_updates_have_the_rates_of_where_the_run_was(tmp_path, schedul
         rates: list[float] = []
         policy = trainer.policies[0]
         improve = policy.improve
-        policy.improve = lambda batch, given, actor: (  # type: ignore
+        policy.improve = lambda batch, given, *steps: (  # type: ignore
             rates.append(float(given.learning_rate)),
-            improve(batch, given, actor),
+            improve(batch, given, *steps),
         )[1]
         trainer.learner.begin(False)
         with trainer.source.running(False):

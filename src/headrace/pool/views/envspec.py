@@ -69,12 +69,10 @@ class EnvSpec(TaskSpec):
 
     @property
     def observation_space(self) -> gym.Space:
-        """The space of one environment's observation."""
         return self.observation
 
     @property
     def action_space(self) -> gym.Space:
-        """The space of one environment's action."""
         return self.action
 
     gymnasium_observation_space, gymnasium_action_space = observation_space, action_space

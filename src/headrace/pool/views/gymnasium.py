@@ -200,7 +200,6 @@ class GymnasiumEnv(gym.Env):
         return self.pool.render()[0] if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
-        """Closes the pool."""
         self.pool.close()
 
 

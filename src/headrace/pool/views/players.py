@@ -133,7 +133,6 @@ class PlayersPool:
         self._alive[ids], self._shown[ids] = np.hsplit(rows, 2)
 
     def close(self) -> None:
-        """Closes the pool."""
         self.pool.close()
 
     def __enter__(self) -> PlayersPool:

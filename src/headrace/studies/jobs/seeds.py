@@ -20,8 +20,8 @@ from headrace.train.config.presets import DEFAULT_PRESET
 from headrace.train.config.settings import Config
 from headrace.train.launch.run import CONTINUABLE
 from headrace.train.processes.interrupt import Interrupt
+from headrace.train.processes.place import refuse
 from headrace.train.processes.start import guard_main
-from headrace.train.processes.torchrun import refuse
 from headrace.train.runs import files
 from headrace.train.runs.files import replace, writing
 from headrace.train.runs.folder import folder_path, make_folder

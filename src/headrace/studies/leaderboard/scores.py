@@ -159,7 +159,6 @@ def _points_of_games(
 
 
 def _seconds(line: Mapping[str, Any]) -> float:
-    """Returns the seconds of training at a line of metrics."""
     return line.get("time", {}).get("seconds", 0.0)
 
 

@@ -96,7 +96,6 @@ def rungs(rule: PrunerName, total_steps: int) -> list[int]:
 
 
 def run_name(trial: FrozenTrial | optuna.Trial) -> str:
-    """Returns the name of a trial's run folder."""
     return f"trial-{trial.number}"
 
 

@@ -71,9 +71,9 @@ class CrossQ(SoftOffPolicy):
     def actor_params(self, batch: Transitions) -> Tensor:
         return self.network.actor.of_batch(batch.inputs)
 
-    def improve(self, batch: Transitions, rates: UpdateRates, actor: bool = True) -> Tensor:
+    def improve(self, batch: Transitions, rates: UpdateRates, actor: bool = True, critics: bool = True) -> Tensor:
         """Makes an update, as `OffPolicy.improve`, and averages running statistics over all training processes."""
-        measured = super().improve(batch, rates, actor)
+        measured = super().improve(batch, rates, actor, critics)
         if self.process_group is not None:
             for each in (*running_statistics(self.network), *running_statistics(self.targets)):
                 self.process_group.average(each, len(batch.rewards))

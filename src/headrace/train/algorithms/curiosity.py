@@ -20,7 +20,7 @@ from headrace.train.modules.layers import initialised
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler
 from headrace.train.modules.policy_mapping import AgentGroup
-from headrace.train.processes.collectives import Collectives
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 
 FEATURES = 64
@@ -48,7 +48,7 @@ class Curiosity:
         self.scaler = RewardScaler(config.num_envs * agent_group.width, config.gamma, device)
         self.normaliser = None if self.images else ObservationNormaliser(input_size(space), device)
         self.measured = torch.zeros(2, device=device)
-        self._process_group: Collectives | None = None
+        self._process_group: ProcessGroup | None = None
 
     @torch.inference_mode()
     def bonus(self, inputs: Tensor, over: Tensor, present: Tensor | None = None) -> Tensor:
@@ -69,7 +69,7 @@ class Curiosity:
         self.measured[0] = scaled.mean()
         return scaled * self.config.curiosity
 
-    def join_group(self, process_group: Collectives) -> None:
+    def join_group(self, process_group: ProcessGroup) -> None:
         """Copies the networks of rank 0, and averages gradients and statistics over the group from now on."""
         self._process_group, self.optimiser.reduce = process_group, process_group.average
         for known in (self.scaler, self.normaliser):

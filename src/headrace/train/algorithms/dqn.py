@@ -121,9 +121,9 @@ class DQN(EpsilonGreedyPolicy, OffPolicy):
         return self.errors
 
     @torch.inference_mode()
-    def move_targets(self, *names: str) -> None:
+    def move_targets(self) -> None:
         """Copies Q into its targets; or, where ``target_update`` is 0, moves them a step towards it."""
         if self.config.target_update:
             self._targets["q"].copy_(self.parts["q"])
         else:
-            super().move_targets(*names)
+            super().move_targets()

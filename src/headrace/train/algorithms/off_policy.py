@@ -27,7 +27,7 @@ from headrace.train.config.replay import ReplayConfig
 from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import input_size
-from headrace.train.processes.collectives import Collectives
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions, normalised
@@ -54,7 +54,7 @@ class OffPolicy(Policy):
 
     Attributes:
         clips_gradients: whether gradients are clipped to ``max_grad_norm``; their norms are then statistics as well.
-        critic_statistics, actor_statistics: names of the elements that `improve_critics` and `improve_actor` return.
+        critic_statistics, actor_statistics: names of what `improve` returns of either step.
         actor_part: name of the child of the network that chooses actions.
         target_parts: names of the children that have targets.
         parts: name of a child → its parameters, float32[P], as one vector of which they are views; those of the critics
@@ -159,39 +159,30 @@ class OffPolicy(Policy):
 
     @property
     def updates(self) -> int:
-        """As `Policy.updates`, of the part with the most updates."""
         return max((int(each.steps) for each in self.adam.values()), default=0)
 
     # -- updates ---------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def improve(self, batch: Transitions, rates: UpdateRates, actor: bool = True) -> Tensor:
-        """Makes one update: a gradient step of the critics and, with ``actor``, one of the actor and of the targets.
+    def improve(self, batch: Transitions, rates: UpdateRates, actor: bool = True, critics: bool = True) -> Tensor:
+        """Makes a gradient step of the critics, and one of the actor, after which the targets of both move.
 
         All shapes are fixed, as for a CUDA graph.
 
+        Args:
+            actor, critics: which steps; targets move after both.
+
         Returns:
-            `critic_statistics`, with ``actor`` followed by `actor_statistics`, float32.
+            `critic_statistics` and `actor_statistics` of the steps made, float32.
         """
         learns = actor and bool(self.actor_statistics)
-        measured = self.update_at_once(batch, rates, critics=True, actor=learns)
+        measured = self.update_at_once(batch, rates, critics=critics, actor=learns)
         if measured is None:
-            measured = self.improve_critics(batch, rates)
-            if learns:
-                measured = torch.cat((measured, self.improve_actor(batch, rates)))
-        if actor:
+            steps = (True,) * critics + (False,) * learns
+            measured = torch.cat([self.gradient_step(batch, rates, critics=each) for each in steps])
+        if critics and actor:
             self.move_targets()
         return measured
-
-    def improve_critics(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Makes one gradient step of the critics; returns `critic_statistics`, float32."""
-        measured = self.update_at_once(batch, rates, critics=True, actor=False)
-        return self._descend(batch, rates, critics=True) if measured is None else measured
-
-    def improve_actor(self, batch: Transitions, rates: UpdateRates) -> Tensor:
-        """Makes one gradient step of the actor; returns `actor_statistics`, float32."""
-        measured = self.update_at_once(batch, rates, critics=False, actor=True)
-        return self._descend(batch, rates, critics=False) if measured is None else measured
 
     def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
         """Makes gradient steps in one call, if the algorithm has code for a case (`compiled`); else changes nothing.
@@ -215,7 +206,7 @@ class OffPolicy(Policy):
         """
         raise NotImplementedError
 
-    def _descend(self, batch: Transitions, rates: UpdateRates, *, critics: bool) -> Tensor:
+    def gradient_step(self, batch: Transitions, rates: UpdateRates, *, critics: bool) -> Tensor:
         """Makes one gradient step of each part that has a loss; returns the statistics, float32.
 
         Args:
@@ -244,10 +235,10 @@ class OffPolicy(Policy):
         return torch.stack(statistics)
 
     @torch.inference_mode()
-    def move_targets(self, *names: str) -> None:
-        """Moves the targets of these parts, of all if none is named: ``target += target_rate · (part - target)``."""
-        for name in names or self.target_parts:
-            target, part, rate = self._targets[name], self._followed[name], self.config.target_rate
+    def move_targets(self) -> None:
+        """Moves the targets: ``target += target_rate · (part - target)``."""
+        for name, target in self._targets.items():
+            part, rate = self._followed[name], self.config.target_rate
             if self.compiled is None or not self.compiled.approach(target, part, rate):
                 target.lerp_(part, rate)
 
@@ -257,7 +248,7 @@ class OffPolicy(Policy):
         noise.normal_(generator=self.generator)
         return noise if noise.device == self.device else noise.to(self.device)
 
-    def join_group(self, process_group: Collectives) -> None:
+    def join_group(self, process_group: ProcessGroup) -> None:
         super().join_group(process_group)
         for optimiser in self.adam.values():
             optimiser.reduce = process_group.average
@@ -297,7 +288,6 @@ class OffPolicy(Policy):
             target.copy_(self._followed[name])
 
     def optimisers(self) -> dict[str, Tensor]:
-        """Returns the states of all optimisers, and the targets."""
         moments: dict[str, Tensor] = {}
         for name, optimiser in self.adam.items():
             target = {"target": self._targets[name]} if name in self._targets else {}
@@ -305,7 +295,6 @@ class OffPolicy(Policy):
         return checkpoints.prefixed(self.name, moments) if self.name else moments
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores what `optimisers` returned."""
         moments = checkpoints.group(self.name, saved) if self.name else saved
         for name, optimiser in self.adam.items():
             mine = checkpoints.group(name, moments)

@@ -22,7 +22,7 @@ from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import ValueNormaliser
-from headrace.train.processes.collectives import Collectives
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 from headrace.train.storage.transitions import to_device
@@ -108,7 +108,6 @@ class OnPolicy(Policy):
             self.curiosity.learn(seen, rates.learning_rate, generator)
 
     def _update_at(self, samples: Samples, rates: Tensor, orders: list[Tensor | None]) -> Tensor | None:
-        """As `update`, for rates as one tensor."""
         return self.update(samples, Rates(*rates.unbind()), orders)
 
     def _threads(self, samples: Samples, orders: list[Tensor | None]) -> AbstractContextManager[None]:
@@ -130,7 +129,7 @@ class OnPolicy(Policy):
     def updates(self) -> int:
         return self._updates
 
-    def join_group(self, process_group: Collectives) -> None:
+    def join_group(self, process_group: ProcessGroup) -> None:
         super().join_group(process_group)
         self.optimiser.reduce = process_group.average
         if self.curiosity is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ class FlatAdam:
         gradient: float32[P], which their ``.grad`` are views of.
         rows: number of samples of which the gradient is the mean, a number or a 0-d tensor; set by the backward pass.
         reduce: called with ``gradient`` and ``rows`` before each step, to average gradients over several processes in
-            place (`headrace.train.runners.process_group`); None for one process.
+            place (`headrace.train.processes.process_group`); None for one process.
     """
 
     def __init__(
@@ -42,6 +43,9 @@ class FlatAdam:
         self.parameters, offsets = flatten(module, memory)
         self.gradient, self.mean, self.square = (torch.zeros_like(self.parameters) for _ in range(3))
         self.steps = torch.zeros((), device=self.parameters.device)
+        self._tensors = [self.parameters], [self.gradient], [self.mean], [self.square], [], [self.steps]
+        kind: dict[str, Any] = {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
+        self._constants = {"beta1": betas[0], "beta2": betas[1], "eps": epsilon} | kind
         self.rows: float | Tensor = 1.0
         self.reduce: Callable[[Tensor, float | Tensor], object] | None = None
         for leaf, offset in zip(module.parameters(), offsets, strict=True):
@@ -59,7 +63,6 @@ class FlatAdam:
 
     @torch.inference_mode()
     def step_unclipped(self, learning_rate: float | Tensor) -> None:
-        """Makes a step of Adam without clipping."""
         if self.reduce is not None:
             self.reduce(self.gradient, self.rows)
         self._apply(learning_rate)
@@ -67,21 +70,7 @@ class FlatAdam:
     def _apply(self, learning_rate: float | Tensor) -> None:
         self.steps += 1
         # the kernel that torch.optim.Adam(fused=True) calls, without that optimiser's overhead of 25 µs
-        torch._fused_adam_(  # type: ignore
-            [self.parameters],
-            [self.gradient],
-            [self.mean],
-            [self.square],
-            [],
-            [self.steps],
-            lr=learning_rate,
-            beta1=self.betas[0],
-            beta2=self.betas[1],
-            weight_decay=0.0,
-            eps=self.epsilon,
-            amsgrad=False,
-            maximize=False,
-        )
+        torch._fused_adam_(*self._tensors, lr=learning_rate, **self._constants)  # type: ignore
 
     def arrays(self) -> tuple[Tensor, ...]:
         """Returns the memory for compiled updates: parameters, gradient, mean, square float32[P], steps float32[1]."""

@@ -16,7 +16,7 @@ from headrace.train.modules.normalisation import RewardScaler, Standardiser, Val
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.modules.policy_module import PolicyModule
-from headrace.train.processes.collectives import Collectives
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 
 
@@ -64,7 +64,7 @@ class Policy:
         self.forward: Any = torch.compile(self.network) if config.compile else self.network
         self.module = PolicyModule(self.encoder, self.network, self.forward, self.distribution, self.heads, self.worth)
         self.losses: Tensor | None = None
-        self.process_group: Collectives | None = None
+        self.process_group: ProcessGroup | None = None
         self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
 
@@ -101,7 +101,7 @@ class Policy:
         """
         return self.distribution.draw(noise, generator)
 
-    def join_group(self, process_group: Collectives) -> None:
+    def join_group(self, process_group: ProcessGroup) -> None:
         """Averages gradients and statistics with other processes from now on; updates are then no CUDA graphs."""
         self.process_group = process_group
         for normaliser in (*self.normalisers.values(), self.reward_scaler):
@@ -169,11 +169,9 @@ class Policy:
             raise StateError(f"the checkpoint does not fit this configuration: {words}") from error
 
     def optimisers(self) -> dict[str, Tensor]:
-        """Returns the optimisers' part of a checkpoint."""
         raise NotImplementedError
 
     def load_optimisers(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `optimisers` returned."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Tensor]:
@@ -184,7 +182,6 @@ class Policy:
         return state if self.losses is None else state | {self.prefix("losses"): self.losses}
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         if self.reward_scaler is not None:
             self.reward_scaler.load(checkpoints.group(self.prefix("rewards"), saved))
         losses = saved.get(self.prefix("losses"))

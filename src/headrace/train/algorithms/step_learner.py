@@ -7,5 +7,4 @@ from headrace.train.storage.step_replay import StepReplay
 
 
 def StepLearner(config: ReplayConfig, policy: OffPolicy, replay: StepReplay) -> Updater:  # noqa: N802, as it was a class
-    """Returns the `Updater` of a policy, whose settings are ``config``."""
     return Updater(policy, replay)

@@ -60,8 +60,8 @@ class Updater:
         self._measured = torch.zeros(len(policy.statistics), device=policy.device)
         self._actor_measured = torch.zeros(len(policy.actor_statistics), device=policy.device)
         self._graphs = {
-            actor: Graph(partial(self._once, actor), policy.device, policy.graphs, (policy.generator,))
-            for actor in (False, True)
+            due: Graph(partial(self._once, due), policy.device, policy.graphs, (policy.generator,))
+            for due in (False, True)
         }
         self.set_rates(0)
 
@@ -122,18 +122,16 @@ class Updater:
             replay.update(replay.numbers, policy.errors)
         return measured
 
-    def _once(self, actor: bool, batch: Transitions, rates: UpdateRates) -> Tensor:
-        policy = self.policy
+    def _once(self, due: bool, batch: Transitions, rates: UpdateRates) -> Tensor:
+        """Makes an update; of the actor and the targets, too, if it is due for both."""
+        policy, critics = self.policy, self.part != "actor"
         batch = normalised(self._shifted(batch), policy.encoder, policy.reward_scaler, self.replay.n_step)
-        if self.part == "actor":
-            return policy.improve_actor(batch, rates)
-        if self.part == "critics":
-            measured = policy.improve_critics(batch, rates)
-            if actor:
-                policy.move_targets()
+        measured = policy.improve(batch, rates, (due and self.part == "all") or not critics, critics)
+        if self.part == "critics" and due:
+            policy.move_targets()
+        if self.part != "all":
             return measured
-        measured = policy.improve(batch, rates, actor)
-        if not actor:  # the actor's statistics are those of its last update
+        if not due:  # the actor's statistics are those of its last update
             return torch.cat((measured, self._actor_measured))
         self._actor_measured.copy_(measured[len(policy.critic_statistics) :])
         return measured

@@ -102,7 +102,6 @@ class RunActor:
             self._weights.publish(torch.tensor(vector), torch.tensor(extras), version)
 
     def close(self) -> None:
-        """Closes the environments."""
         worker, self._worker = self._worker, None
         if worker is not None:
             with suppress(Exception):  # of environments that have failed

@@ -25,8 +25,8 @@ from headrace.train.config.usage import (
     unused_presets,
 )
 from headrace.train.logging.loggers import check_loggers
+from headrace.train.processes.place import place
 from headrace.train.processes.start import worker_context
-from headrace.train.processes.torchrun import place
 
 PHYSICS = "physics"
 """the option of a MuJoCo task that says what steps it"""

@@ -25,7 +25,7 @@ from headrace.train.launch.checks import (
 )
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.page import page_of
-from headrace.train.processes.torchrun import place
+from headrace.train.processes.place import place
 from headrace.train.runners.callbacks import Callback
 from headrace.train.runners.result import Result
 from headrace.train.runs.events import one_line
@@ -81,7 +81,7 @@ def launch(
             return resume_run(context.earlier_run, {}, dataclasses.replace(options, context=context))
         return start(dataclasses.replace(options, context=context))
 
-    return torchrun.launch(lead, where, asked, options.callbacks)
+    return torchrun.train_with_others(lead, where, asked, options.callbacks)
 
 
 def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, options: RunOptions) -> Result:

@@ -23,21 +23,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from headrace.errors import OptionError, StorageError, WorkerError
 from headrace.train.config.settings import Config
+from headrace.train.processes import process_group
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.processes.torchrun import Place
+from headrace.train.processes.place import Place
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.assembly import train_in_process
-from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 
 START = timedelta(minutes=5)  # maximum wait for all processes to start
-BEHIND = timedelta(minutes=10)  # maximum wait of a collective operation for the slowest process
 POLL = 0.02  # seconds between two checks of the store
 PREFIX = "headrace/prefix"
 _calls = 0  # runs that this process has begun: after a restart a script that trains twice begins with the first
@@ -63,7 +62,7 @@ class RankContext:
         self.group.broadcast_object((config.to_json(), str(run), self.requested))
 
 
-def launch(
+def train_with_others(
     start: Callable[[RankContext], Result], place: Place, requested: Mapping[str, Any] | None, callbacks: object
 ) -> Result:
     """Trains as one of torchrun's processes: the first calls ``start``, the others use the settings that it sends.
@@ -118,7 +117,7 @@ def _joined(place: Place, requested: Mapping[str, Any] | None) -> Iterator[RankC
                 " any more: the first error above says which"
             ) from error
         finally:
-            leave()
+            process_group.leave()
 
 
 def _found(note: bytes) -> Path:
@@ -163,17 +162,8 @@ def connect(place: Place, store: Any, stop: Callable[[], bool]) -> ProcessGroup:
         KeyboardInterrupt: this process was told to end while it waited.
     """
     if place.size > 1:
-        prefix = _agreed_prefix(place, store, stop)
-        place.name_interface()
-        private = dist.PrefixStore(prefix, store)  # type: ignore[reportPrivateImportUsage]
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, store=private, rank=place.rank, world_size=place.size, timeout=BEHIND)
-    return ProcessGroup(place.rank, place.size, stop, place.device)
-
-
-def leave() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
+        store = dist.PrefixStore(_agreed_prefix(place, store, stop), store)  # type: ignore[reportPrivateImportUsage]
+    return process_group.connect(place, store, stop)
 
 
 def _agreed_prefix(place: Place, store: Any, stop: Callable[[], bool]) -> str:

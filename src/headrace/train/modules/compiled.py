@@ -177,5 +177,4 @@ def _at(parameter: Tensor, *place: int) -> tuple[int, int]:
 
 
 def _part(weight: tuple[int, int], bias: tuple[int, int], outputs: int, *, output_first: bool = True) -> Part:
-    """Returns outputs of all inputs of a layer."""
     return outputs, output_first, weight[0], bias[0], weight[1], bias[1], 0, 0

@@ -1,8 +1,8 @@
 """How algorithms that learn action values explore: ε-greedy choices, and distributions over bounded actions.
 
-Each class has those methods of `headrace.train.modules.distributions.Distribution` that acting needs. It has no
-``evaluate``, as no algorithm that uses it needs the entropy or the log-probability of a stored action. ``explore`` of
-the classes for bounded actions sets whether actions are uniform, as before the first update.
+Each class has those methods of `headrace.train.modules.distributions.Distribution` that acting needs: no algorithm that
+uses it needs the entropy or the log-probability of a stored action. ``explore`` of the classes for bounded actions sets
+whether actions are uniform, as before the first update.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch import Tensor
 
 from headrace.errors import OptionError
 from headrace.train.modules.action_masks import NEVER
-from headrace.train.modules.distributions import BoxActions
+from headrace.train.modules.distributions import BoxActions, Categorical
 
 
 @dataclass
-class EpsilonGreedy:
+class EpsilonGreedy(Categorical):
     """The action with the greatest value, or with probability ``epsilon`` a random one; params are action values.
 
     Attributes:
@@ -29,19 +29,12 @@ class EpsilonGreedy:
         masked: whether the values of forbidden actions are lowered by `NEVER`, so that random ones leave them out.
     """
 
-    size: int
-    start: int = 0
     epsilon: float | Tensor = 0.0
     masked: bool = False
 
     def __post_init__(self) -> None:
-        self.outputs, self.noise_size = self.size, 2
-        self.action_shape: tuple[int, ...] = ()
-        self.action_dtype = torch.int64
-
-    def draw(self, noise: Tensor, generator: torch.Generator) -> Tensor:
-        """Fills noise, of any shape, with numbers uniform in [0, 1), in place, and returns it."""
-        return noise.uniform_(generator=generator)
+        super().__post_init__()
+        self.noise_size = 2
 
     def sample(self, params: Tensor, noise: Tensor) -> Tensor:
         """Returns actions int64[B] for noise [B, 2], whose columns decide whether to explore, and with which action."""
@@ -55,14 +48,6 @@ class EpsilonGreedy:
         else:
             other = (which * self.size).to(torch.int64).clamp_(max=self.size - 1)
         return torch.where(explore < self.epsilon, other, self.mode(params))
-
-    def mode(self, params: Tensor) -> Tensor:
-        """Returns the actions int64[B] with the greatest values."""
-        return torch.max(params, -1)[1]
-
-    def to_env(self, actions: Tensor) -> Tensor:
-        """Returns actions counted from the space's ``start``."""
-        return actions + self.start if self.start else actions
 
 
 class BoundedActions(BoxActions):

@@ -15,10 +15,10 @@ from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.counters import Counters
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.callbacks import Callback
 from headrace.train.runners.parts import Learner, Source
 from headrace.train.runners.pool_source import PoolSource
-from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
 from headrace.train.runners.trainer import Trainer
 from headrace.train.runners.turn_learners import PolicyLearner, StepReplayLearner

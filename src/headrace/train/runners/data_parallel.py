@@ -1,13 +1,12 @@
 """The start and supervision of the processes of data-parallel training on one machine.
 
-Their collective operations are in `headrace.train.runners.process_group`. The main process only supervises: if a worker
+Their connections are in `headrace.train.processes.process_group`. The main process only supervises: if a worker
 raises an exception or dies, it ends the others and raises an error that names the worker. If the main process is
 killed, its workers end as well.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import time
@@ -27,9 +26,10 @@ from headrace.pool.seeds import seed_globals
 from headrace.train.collect.setup import find_device
 from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.processes.start import Report, needs_script, raise_unguarded, take_cores, worker_context
+from headrace.train.processes.place import Place
+from headrace.train.processes.process_group import connect, leave
+from headrace.train.processes.start import Report, needs_script, raise_unguarded, worker_context
 from headrace.train.runners.assembly import train_in_process
-from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import last_measurement
@@ -74,7 +74,8 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
             with starting(needs_script(config)):
                 for rank, device in enumerate(config.devices):
                     pipe, theirs = context.Pipe(duplex=False)
-                    arguments = (rank, size, store.port, stop), theirs, config, run_dir, saved, quiet, trust
+                    place = Place(rank, size, rank, size, HERE, store.port)
+                    arguments = place, stop, theirs, config, run_dir, saved, quiet, trust
                     process = context.Process(target=_work, args=arguments, name=f"headrace-{rank}")
                     workers.append(_Worker(rank, device, process, pipe))
                     process.start()
@@ -134,32 +135,23 @@ def _raise(workers: list[_Worker], dead: list[_Worker], reports: dict[int, Repor
 # -- the processes that train --------------------------------------------------------------------
 
 
-def _work(place: tuple[int, int, int, Any], pipe: Any, *arguments: Any) -> None:
+@spaces_read_once()
+def _work(
+    place: Place, stop: Any, pipe: Any, config: Config, run_dir: Path, saved: Path | None, quiet: bool, trust: bool
+) -> None:
     heed_parent()
     try:
-        report = Report(_train(place, *arguments))
+        place.take_share_of_cores()
+        seed_globals(config.seed + place.rank * config.num_envs)
+        device = str(find_device(config.devices[place.rank]))
+        group = connect(place, _store(place.port), stop.is_set, lambda _: device, watched=True)
+        run = RunFolder(run_dir)
+        report = Report(train_in_process(config, run, saved, quiet or not group.leads, group, trust=trust))
     except BaseException as error:
         report = Report.of(error)
     pipe.send(report)
     sys.stdout.flush()
-    if dist.is_initialized():  # after the report, since the other processes fail once a connection is lost
-        dist.destroy_process_group()
-
-
-@spaces_read_once()
-def _train(
-    place: tuple[int, int, int, Any], config: Config, run_dir: Path, saved: Path | None, quiet: bool, trust: bool
-) -> Result:
-    rank, size, port, stop = place
-    take_cores(rank, size)
-    seed_globals(config.seed + rank * config.num_envs)
-    device = find_device(config.devices[rank])
-    if sys.platform == "linux":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # by default gloo resolves the host name, which may fail
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=_store(port), rank=rank, world_size=size)
-    group = ProcessGroup(rank, size, stop.is_set, lambda _: str(device), watched=True)
-    return train_in_process(config, RunFolder(run_dir), saved, quiet or not group.leads, group, trust=trust)
+    leave()  # after the report, since the other processes fail once a connection is lost
 
 
 def _store(port: int = 0) -> Any:

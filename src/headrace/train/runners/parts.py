@@ -56,7 +56,6 @@ class Figures(NamedTuple):
 
 
 def model_of(policies: Iterable[Policy]) -> dict[str, Tensor]:
-    """Returns the networks of all policies, as in a checkpoint."""
     return {name: tensor for policy in policies for name, tensor in policy.model().items()}
 
 
@@ -110,9 +109,7 @@ class Source(Protocol):
         """Returns the newest mean return; None before it is known."""
         ...
 
-    def figures(self) -> Figures:
-        """Returns the present numbers of this part."""
-        ...
+    def figures(self) -> Figures: ...
 
     def state(self) -> dict[str, Tensor]:
         """Returns the tensors of a checkpoint, beside those of the learner."""
@@ -161,9 +158,7 @@ class Learner(Protocol):
     def report(self) -> None:
         """Stores the statistics of the updates since the last call in the policies."""
 
-    def figures(self) -> Figures:
-        """Returns the present numbers of this part."""
-        ...
+    def figures(self) -> Figures: ...
 
     def counters(self) -> dict[str, Any]:
         """Returns what a checkpoint holds as JSON."""

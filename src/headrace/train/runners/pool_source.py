@@ -31,8 +31,8 @@ from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.logging.timer import Timer
 from headrace.train.modules.graphs import Graph
 from headrace.train.play.evaluate import judged
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.parts import Figures, News, Scored, Source, model_of
-from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import one_line

@@ -22,8 +22,8 @@ from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.loggers import MetricsWriter, make_loggers
 from headrace.train.logging.memory_use import in_use
 from headrace.train.processes.page import address_of
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.parts import Figures, Learner, Source, model_of
-from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.result import Reason, RunState
 from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder

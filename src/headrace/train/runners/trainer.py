@@ -27,9 +27,9 @@ from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import naming_what_is_kept
 from headrace.train.play.episode_log import played_episode
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.callbacks import Callback, Callbacks
 from headrace.train.runners.parts import Learner, Source
-from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runners.reporter import Reporter
 from headrace.train.runners.result import Reason, RunState
 from headrace.train.runners.saver import LAST_EVALUATION, Saver

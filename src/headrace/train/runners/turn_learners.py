@@ -19,8 +19,8 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.updater import Updater
 from headrace.train.config.settings import Config
 from headrace.train.logging.timer import Timer
+from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.parts import Figures, Learner
-from headrace.train.runners.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
@@ -189,13 +189,9 @@ class StepReplayLearner(Learner):
 
     def _load_replay(self, parts: list[list[int]]) -> str | None:
         """Restores one of the replays that were saved, of so many rows each; returns in words why not, or None."""
-        config = self.config
-        if not parts:
-            reason = "an earlier version wrote it" if config.save_replay else "save_replay=False left it out"
-            return self._files.without(reason, config.learning_starts)
-        rank = self.group.rank % len(parts)
+        rank = self.group.rank % len(parts) if parts else self.group.rank
         saved = self._files if rank == self.group.rank else ReplayFiles(self.replay, self.run.replay_of(rank))
-        return saved.load_or_say(parts[rank], config.learning_starts)
+        return saved.load_or_say(parts[rank] if parts else None, self.config.learning_starts)
 
     def _load_drawing(self, state: Mapping[str, Tensor], step: int, continues: bool) -> None:
         """Restores the source of batches, or seeds it anew where the replay is another one.

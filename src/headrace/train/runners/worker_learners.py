@@ -60,7 +60,6 @@ class Pace:
         self._throughput.note(self._updates())
 
     def run(self, seconds: float = SLICE) -> None:
-        """Makes the updates that are due, for ``seconds``."""
         clock = time.perf_counter
         until, now = clock() + seconds, 0.0
         while now < until:
@@ -187,9 +186,8 @@ class ReplayLearner(Learner):
         """As `Learner.load`; the replay stays empty if it was not saved or does not fit any more."""
         updates = self.updater.updates = point.counters["updates"]
         self.updater.generator.set_state(point.state["generator"])
-        rows, starts = point.counters.get("replay"), self.config.learning_starts
-        left_out = self._files.without("save_replay=False left it out", starts)
-        self.policy.caveat = left_out if rows is None else self._files.load_or_say(rows, starts)
+        rows = point.counters.get("replay")
+        self.policy.caveat = self._files.load_or_say(rows, self.config.learning_starts)
         self.emptied = step, updates
         if self.policy.caveat is None:  # a checkpoint of format 1 lacks the entry; its replay was empty at the start
             self.emptied = tuple(point.counters.get("emptied", (0, 0)))

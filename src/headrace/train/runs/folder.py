@@ -232,7 +232,6 @@ def _taken(folder: Path) -> str:
 
 
 def fresh_path(task: str) -> Path:
-    """Makes a folder of a new name and returns it."""
     name = re.sub(r"[^\w.-]+", "_", task)
     stem = Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     for again in itertools.count(1):

@@ -102,25 +102,22 @@ class ReplayFiles:
             raise StateError(f"the replay in {self.folder} cannot be read: {error}") from error
         self._saved = rows
 
-    def load_or_say(self, written: Sequence[int], steps: int) -> str | None:
+    def load_or_say(self, written: Sequence[int] | None, steps: int) -> str | None:
         """Restores a replay as `load`, but returns a message instead of raising an error.
 
         Args:
-            written: the result of `save`.
+            written: the result of `save`, as a checkpoint holds it; None if it holds none.
             steps: number of steps before the first update from an empty replay.
 
         Returns:
             A message that the replay is empty, with the reason; None if the replay is restored.
         """
-        try:
-            self.load(written)
-        except StateError as error:
-            return self.without(str(error), steps)
-        return None
-
-    @staticmethod
-    def without(reason: str, steps: int) -> str:
-        """Returns a message that a run continues with an empty replay, with the ``reason``; ``steps`` is as above."""
+        reason = "the checkpoint has none, as with save_replay=False"
+        if written is not None:
+            try:
+                return self.load(written)
+            except StateError as error:
+                reason = str(error)
         return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
 
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:

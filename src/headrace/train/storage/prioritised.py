@@ -166,7 +166,6 @@ class SumTree:
 
     @property
     def total(self) -> Tensor:
-        """The sum of all priorities, a 0-d tensor."""
         return self._sums.sum()
 
     def add_up(self, places: Tensor) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.train.processes.collectives import Collectives
+from headrace.train.processes.process_group import ProcessGroup
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator
 
 
 def minibatches(
-    samples: Samples, order: Tensor | None, normalise: bool, process_group: Collectives | None = None
+    samples: Samples, order: Tensor | None, normalise: bool, process_group: ProcessGroup | None = None
 ) -> Iterator[Samples]:
     """Yields the minibatches of one epoch.
 
@@ -114,7 +114,7 @@ def minibatches(
         yield Samples(samples.inputs.index_select(0, rows), **each)
 
 
-def normalised(gains: Tensor, weights: Tensor | None = None, process_group: Collectives | None = None) -> Tensor:
+def normalised(gains: Tensor, weights: Tensor | None = None, process_group: ProcessGroup | None = None) -> Tensor:
     """Returns advantages with mean 0 and standard deviation 1.
 
     Args:
@@ -133,7 +133,7 @@ def normalised(gains: Tensor, weights: Tensor | None = None, process_group: Coll
     return apart / ((apart.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt() + 1e-8)
 
 
-def _normalised_with(process_group: Collectives, gains: Tensor, weights: Tensor | None) -> Tensor:
+def _normalised_with(process_group: ProcessGroup, gains: Tensor, weights: Tensor | None) -> Tensor:
     """Returns `normalised` over all processes, by one all-reduce; in float64, as large squares are subtracted."""
     exact = gains.double()
     counted = torch.ones_like(exact) if weights is None else weights.double()

@@ -97,6 +97,5 @@ class TransitionReplay:
         return {"memory": self.memory[: min(int(self.written), self.capacity)], "written": self.written}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restores the tensors that `state` returned."""
         self.memory[: len(state["memory"])] = state["memory"]
         self.written.copy_(state["written"])

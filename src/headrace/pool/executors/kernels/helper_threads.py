@@ -28,7 +28,6 @@ class HelperThreads:
     """
 
     def __init__(self, helpers: int, first_core: int = -1):
-        """Starts the threads."""
         self._helpers: list[_Helper] = []
         try:
             for i in range(helpers):

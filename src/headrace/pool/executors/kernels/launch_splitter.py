@@ -85,7 +85,6 @@ class LaunchSplitter:
 
 
 def _timed(run: Run) -> int:
-    """Runs a launch; returns its time in nanoseconds."""
     start = time.perf_counter_ns()
     run()
     return time.perf_counter_ns() - start

@@ -85,7 +85,6 @@ class HostMemory:
     table = Table
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Returns an array of zeros."""
         return np.zeros(shape, dtype)
 
     def put(self, array: np.ndarray, values: np.ndarray) -> None:
@@ -131,7 +130,6 @@ class SavedField(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The size of a row."""
         return self.dtype.itemsize * math.prod(self.shape)
 
 

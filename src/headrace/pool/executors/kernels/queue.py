@@ -18,7 +18,6 @@ class RequestQueue:
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]):
-        """Allocates the columns."""
         self._columns = {name: np.empty_like(column) for name, column in columns.items()}
         self._capacity = len(next(iter(columns.values())))
         self._pushed = self._popped = 0  # total rows
@@ -26,7 +25,6 @@ class RequestQueue:
 
     @property
     def size(self) -> int:
-        """The number of rows in the queue."""
         return self._pushed - self._popped
 
     @property

@@ -99,7 +99,6 @@ def _executor(debug: bool) -> type[SimulationExecutor]:
 
 
 def _on_device(env: AnyEnv, spec: TaskSpec, settings: PoolSettings) -> KernelDeviceExecutor:
-    """Returns the executor of a pool of torch tensors."""
     from headrace.pool.executors.kernels.device import KernelDeviceExecutor
 
     return KernelDeviceExecutor(env, spec, settings)

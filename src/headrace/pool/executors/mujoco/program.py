@@ -96,7 +96,6 @@ class MujocoEnv:
 
 @wp.func
 def accept_all(physics: Any, state: Any, env: int):
-    """Accepts every initial state."""
     return wp.bool(True)
 
 

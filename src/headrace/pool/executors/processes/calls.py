@@ -74,7 +74,6 @@ class CallFile:
         return number, b"".join(parts)
 
     def close(self) -> None:
-        """Closes the file."""
         if getattr(self, "_file", -1) >= 0:
             os.close(self._file)
             self._file = -1

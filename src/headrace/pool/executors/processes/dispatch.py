@@ -195,7 +195,6 @@ class Dispatch:
                 remark(f"{self._task}: {who} got nothing done for {STILL:.0f} s; {how}")
 
     def _names(self, worker: int) -> str:
-        """Returns the names of a worker's environments."""
         first, last = self._shares[worker].first, self._shares[worker].last - 1
         return f"environments {first} to {last}" if last > first else f"environment {first}"
 
@@ -298,7 +297,6 @@ class Dispatch:
         self._control.caller.ring()
 
     def close(self) -> None:
-        """Ends all workers."""
         self.ask({worker: [codes.STOP] for worker in self.workers})
         for worker in self._workers.close():
             remark(f"{self._task}: {self._names(worker)} did not close within {PATIENCE:.0f} s; the process was ended")

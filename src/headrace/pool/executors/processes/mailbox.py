@@ -77,7 +77,6 @@ class Mailbox:
         self._room, self._end = {}, 0
 
     def close(self) -> None:
-        """Closes the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

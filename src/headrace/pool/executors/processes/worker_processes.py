@@ -60,7 +60,6 @@ class WorkerProcesses:
         self._processes[number] = process
 
     def dead(self) -> list[int]:
-        """Returns the numbers of the workers that have died."""
         sentinels = {process.sentinel: number for number, process in enumerate(self._processes)}
         return sorted(sentinels[gone] for gone in connection.wait(list(sentinels), 0))
 

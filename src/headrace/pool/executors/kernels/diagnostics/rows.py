@@ -179,7 +179,6 @@ def check_set(function: Any, array: Array, at: int, row: str = "row") -> None:
 
 
 def _forget(view: Record, row: int) -> None:
-    """Marks this row of a view as not set."""
     for array in arrays_of(view):
         if len(array) and array.known is not None:
             array.known[row] = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from headrace.train.processes.start import take_cores
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """environment variables that every process of torchrun has; it also sets ``LOCAL_RANK`` and others"""
-LOOPBACK = "lo"
+LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
 
 
 @dataclass(frozen=True)

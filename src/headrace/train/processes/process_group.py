@@ -19,7 +19,8 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,22 +29,18 @@ from torch import Tensor
 
 from headrace.train.config.settings import Config
 from headrace.train.logging import episode_tracker
-from headrace.train.processes.collectives import Collectives
 from headrace.train.processes.interrupt import Interrupt
+from headrace.train.processes.place import Place
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 
-if TYPE_CHECKING:
-    from headrace.train.algorithms.policy import Policy
-    from headrace.train.collect.rollout_buffer import Experience
-    from headrace.train.logging.episode_tracker import EpisodeTracker
-
+BEHIND = timedelta(minutes=10)  # maximum wait of a collective operation for the slowest process
 State = dict[str, Tensor]
 OTHER = re.compile(r"process(\d+)\.")  # names of the state of another process than the first
 
 
-class ProcessGroup(Collectives):
-    """The processes that train together; by default this one alone.
+class ProcessGroup:
+    """The processes that train together; by default this one alone. All call the same methods in the same order.
 
     Args:
         rank: the number of this process; 0 is the first.
@@ -79,7 +76,7 @@ class ProcessGroup(Collectives):
             config, seed=config.seed + self.rank * config.num_envs, stop_episodes=-(-config.stop_episodes // self.size)
         )
 
-    def join(self, experiences: Iterable[Experience]) -> None:
+    def join(self, experiences: Iterable[Any]) -> None:
         """Copies the first process's parameters to all, and averages gradients from now on."""
         if self.size == 1:
             return
@@ -92,7 +89,7 @@ class ProcessGroup(Collectives):
                 self.broadcast(tensor)
             policy.load_model(model)
 
-    def may_capture(self, experiences: Iterable[Experience]) -> bool:
+    def may_capture(self, experiences: Iterable[Any]) -> bool:
         """Returns whether rollouts can be CUDA graphs, which is so unless they gather statistics of other processes."""
         policies = [experience.policy for experience in experiences]
         gathering = (each.normalisers or each.reward_scaler or getattr(each, "curiosity", None) for each in policies)
@@ -100,6 +97,7 @@ class ProcessGroup(Collectives):
 
     @torch.inference_mode()
     def average(self, values: Tensor, rows: float | Tensor) -> None:
+        """Replaces a vector, float32[P], by its mean over all processes, each of which counts ``rows`` times."""
         count = rows.to(values).view(1) if isinstance(rows, Tensor) else values.new_full((1,), float(rows))
         total = torch.cat([values * count, count])
         dist.all_reduce(total)
@@ -113,20 +111,23 @@ class ProcessGroup(Collectives):
         return int(numbers)
 
     def all_reduce(self, values: Tensor) -> None:
+        """Replaces values, of any shape, by their sum over all processes, bitwise the same in all of them."""
         dist.all_reduce(values)
 
     @torch.inference_mode()
     def broadcast(self, values: Tensor) -> None:
+        """Replaces values, of any shape, by those of the first process."""
         whole = values.contiguous()
         dist.broadcast(whole, 0)
         values.copy_(whole)
 
     def all_gather(self, values: Tensor) -> Tensor:
+        """Returns the vectors [n] of all processes, by rank, as [processes, n]."""
         every = [torch.empty_like(values) for _ in range(self.size)]
         dist.all_gather(every, values)
         return torch.stack(every)
 
-    def merge(self, policies: Iterable[Policy], trackers: Iterable[EpisodeTracker]) -> None:
+    def merge(self, policies: Iterable[Any], trackers: Iterable[episode_tracker.EpisodeTracker]) -> None:
         """Sums up episodes and averages losses after a rollout, so that all processes make the same decisions.
 
         Buffers of networks, such as the statistics of a batch normalisation, become those of the first process.
@@ -200,6 +201,26 @@ class ProcessGroup(Collectives):
         own: list[Any] = [None]
         dist.scatter_object_list(own, None if states is None else [_parcel(s) for s in states], 0, group=self._host)
         return dataclasses.replace(shared, state=own[0])
+
+
+def connect(
+    place: Place,
+    store: Any,
+    stop: Callable[[], bool],
+    device: Callable[[str], str] | None = None,
+    watched: bool = False,
+) -> ProcessGroup:
+    """Connects this process to all others through a store of their own; returns their group, see `ProcessGroup`."""
+    if place.size > 1:
+        place.name_interface()
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=BEHIND)
+    return ProcessGroup(place.rank, place.size, stop, device or place.device, watched)
+
+
+def leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _parcel(state: dict[str, Tensor]) -> dict[str, Tensor]:
