@@ -24,10 +24,10 @@ class ActorCriticCore final : public ActorCriticLearner {
       : networks_(std::move(networks)), both_(networks_.inputs + networks_.actions), actor_(layers(networks_.actor)),
         critics_(layers(networks_.critics)), target_actor_(layers(networks_.target_actor)), target_critics_(layers(networks_.target_critics)),
         inputs_(floats(kRows, distance(networks_.inputs))), joined_(floats(kRows, distance(both_))), following_(floats(kRows, distance(both_))),
-        drawn_(static_cast<std::size_t>(kRows * networks_.actions)), columns_(static_cast<std::size_t>(kRows) * (critics_.size() + 1)) {}
+        drawn_(static_cast<std::size_t>(kRows * networks_.actions)), columns_(static_cast<std::size_t>(kRows) * (critics_.size() + 1)), judged_(critics_.size()) {}
 
   CriticStatistics improve_critics(const Transitions& batch, const float* noise, const ActorCriticRates& rates) override {
-    policy_for_targets().pack();
+    policy_for_targets().pack(false);
     const auto weight = static_cast<float>(temperature());
     std::vector<CriticStatistics> sums(critics_.size());
     for (int first = 0; first < batch.rows; first += kRows) {
@@ -35,7 +35,7 @@ class ActorCriticCore final : public ActorCriticLearner {
       act(policy_for_targets(), batch.next_inputs, first, n, noise, following_.get());
       join(batch.inputs, first, n, joined_.get(), [&](int r, float* to) { std::copy_n(batch.actions.row(first + r), networks_.actions, to); });
       const auto follow = [&](std::size_t k) {
-        if (first == 0) target_critics_[k].pack();
+        if (first == 0) target_critics_[k].pack(false);
         evaluate(target_critics_[k], following_.get(), n, values(k));
       };
       const auto improve = [&](std::size_t k) {
@@ -176,21 +176,29 @@ class ActorCriticCore final : public ActorCriticLearner {
       if (is_first) critics_[k].pack();
       evaluate(critics_[k], joined_.get(), rows, values(k));
     };
-    const auto find_slopes = [&](std::size_t k) {
-      for (int r = 0; r < rows; ++r) critics_[k].result_gradients()[r * critics_[k].stride()] = -share * part(k, judges, r);
-      slopes[k] = critics_[k].to_inputs(joined_.get(), rows, networks_.inputs) + networks_.inputs;
+    const auto find_slopes = [&](std::size_t k) {  // of the rows where the critic counts
+      float* d = critics_[k].result_gradients();
+      judged_[k].clear();
+      for (int r = 0; r < rows; ++r)
+        if (const float mine = part(k, judges, r); mine > 0) {
+          *d = -share * mine, d += critics_[k].stride();
+          judged_[k].push_back(r);
+        }
+      critics_[k].keep(judged_[k]);
+      slopes[k] = critics_[k].to_inputs(joined_.get(), static_cast<int>(judged_[k].size()), networks_.inputs) + networks_.inputs;
     };
     each(judges, threads, judge, find_slopes);
+    float* d = actor_[0].result_gradients();
+    const int stride = actor_[0].stride();
+    for (int r = 0; r < rows; ++r) std::fill_n(d + r * stride, networks_.actions, 0.0f);
+    for (std::size_t k = 0; k < judges; ++k)
+      for (const int r : judged_[k]) {
+        for (int i = 0; i < networks_.actions; ++i) d[r * stride + i] += slopes[k][i];
+        slopes[k] += distance(both_);
+      }
     const float entropy_slope = static_cast<float>(temperature()) * share;
     double sum = 0;
-    for (int r = 0; r < rows; ++r) {
-      sum += lowest(judges, r);
-      float* d = actor_[0].result_gradients() + r * actor_[0].stride();
-      std::fill_n(d, networks_.actions, 0.0f);
-      for (const float* slope : slopes)
-        for (int i = 0; i < networks_.actions; ++i) d[i] += slope[r * distance(both_) + i];
-      through_actions(r, entropy_slope, d);
-    }
+    for (int r = 0; r < rows; ++r) sum += lowest(judges, r), through_actions(r, entropy_slope, d + r * stride);
     return sum;
   }
 
@@ -222,6 +230,7 @@ class ActorCriticCore final : public ActorCriticLearner {
   Floats inputs_, joined_, following_;  // of a block, padded; the last with what comes next
   std::vector<SquashedNormal> drawn_;  // a stochastic policy's actions
   std::vector<float> columns_;         // values of each critic, and log-probabilities
+  std::vector<std::vector<int>> judged_;  // rows whose lowest value is a critic's
 };
 
 }  // namespace

@@ -38,21 +38,22 @@ class Dense {
 
   Dense(const Layer& layer, const std::shared_ptr<Scratch>&)
       : layer_(layer), inputs(layer.inputs), outputs(count(layer)),
-        direct_(layer.parts.size() == 1 && !layer.parts[0].output_first && outputs % kPad == 0 && inputs % kPad == 0),
+        direct_(layer.parts.size() == 1 && !layer.parts[0].output_first && outputs % kPad == 0 && inputs % kPad == 0), single_(outputs == 1),
         weight_(floats(padded(inputs), stride())), bias_(floats(1, padded(outputs))), transposed_(floats(outputs, distance(inputs))),
         weight_gradient_(floats(direct_ ? 0 : padded(inputs), stride())), bias_gradient_(floats(1, padded(outputs))) {}
 
-  // Takes the weights as they are now.
-  void pack() {
+  // Takes the weights as they are now; for the way back only if it is asked for.
+  void pack(bool back) {
     each_part([&](const Part& part, int o, int has) {
       float *straight = weight_.get() + part.begin * stride() + o, *turned = transposed_.get() + o * distance(inputs) + part.begin;
       const int straight_ld = stride(), turned_ld = distance(inputs);
+      const bool goes_on = !single_, comes_back = back || single_;
       if (part.output_first) {
-        copy(part.weight, has, part.outputs, has, turned, turned_ld);
-        transpose<V>(part.weight, has, part.outputs, has, straight, straight_ld);
+        if (comes_back) copy(part.weight, has, part.outputs, has, turned, turned_ld);
+        if (goes_on) transpose<V>(part.weight, has, part.outputs, has, straight, straight_ld);
       } else {
-        copy(part.weight, part.outputs, has, part.outputs, straight, straight_ld);
-        transpose<V>(part.weight, part.outputs, has, part.outputs, turned, turned_ld);
+        if (goes_on) copy(part.weight, part.outputs, has, part.outputs, straight, straight_ld);
+        if (comes_back) transpose<V>(part.weight, part.outputs, has, part.outputs, turned, turned_ld);
       }
     });
     pack_bias();
@@ -67,7 +68,8 @@ class Dense {
     if (!direct_)
       each_part([&](const Part& part, int o, int has) {
         const float* from = weight_gradient_.get() + part.begin * stride() + o;
-        if (part.output_first) transpose<V>(from, stride(), has, part.outputs, part.weight_gradient, has);
+        if (single_) std::copy_n(weight_gradient_.get() + part.begin, has, part.weight_gradient);
+        else if (part.output_first) transpose<V>(from, stride(), has, part.outputs, part.weight_gradient, has);
         else copy(from, stride(), has, part.outputs, part.weight_gradient, part.outputs);
       });
     write_bias_gradients();
@@ -81,32 +83,30 @@ class Dense {
   // y = activate(x W + b), of rows
   template <class Activate>
   void forward(const float* x, int rows, float* y, Activate activate) const {
-    product<V>(rows, padded(outputs), inputs, {x, distance(inputs), 1}, weight_.get(), stride(),
+    if (single_) return forward_single(x, rows, y, activate);
+    product<V>(rows, padded(outputs), inputs, View<float>{x, distance(inputs), 1}, weight_.get(), stride(),
                [&](int, int n) { return load<V>(bias_.get() + n); },
                [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
   }
 
   // The gradients of parameters are what the first rows with output gradients d contribute; further ones add to it.
   void add_gradients(const float* x, int rows, const float* d, bool first) {
+    add_bias_gradients(rows, d, first);
+    if (single_) return sum_rows<true>(x, distance(inputs), rows, d, padded(inputs), first, weight_gradient_.get());
     float* gradient = direct_ ? layer_.parts[0].weight_gradient : weight_gradient_.get();
     const int ld = direct_ ? outputs : stride();
-    product<V>(inputs, padded(outputs), rows, {x, 1, distance(inputs)}, d, stride(),
+    product<V>(inputs, padded(outputs), rows, View<float>{x, 1, distance(inputs)}, d, stride(),
                [&](int m, int n) { return first ? V(0) : load<V>(gradient + m * ld + n); },
                [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
-    add_bias_gradients(rows, d, first);
   }
 
-  void add_bias_gradients(int rows, const float* d, bool first) {
-    if (first) std::fill_n(bias_gradient_.get(), padded(outputs), 0.0f);
-    for (int r = 0; r < rows; ++r)
-      for (int n = 0; n < padded(outputs); n += V::width) store(bias_gradient_.get() + n, load<V>(bias_gradient_.get() + n) + load<V>(d + r * stride() + n));
-  }
+  void add_bias_gradients(int rows, const float* d, bool first) { sum_rows<false>(d, stride(), rows, d, padded(outputs), first, bias_gradient_.get()); }
 
   // dx = pass(d Wᵀ, x): the gradient of the inputs, through what made them; of those from a whole line on
   template <class Pass>
   void input_gradients(const float* d, int rows, const float* x, float* dx, int from, Pass pass) const {
     const int ld = distance(inputs);
-    product<V>(rows, padded(inputs) - from, outputs, {d, stride(), 1}, transposed_.get() + from, ld, [](int, int) { return V(0); },
+    product<V>(rows, padded(inputs) - from, outputs, View<float>{d, stride(), 1}, transposed_.get() + from, ld, [](int, int) { return V(0); },
                [&](int m, int n, V sum) { store(dx + m * ld + from + n, pass(sum, load<V>(x + m * ld + from + n))); });
   }
 
@@ -127,6 +127,46 @@ class Dense {
     for (const Part& part : layer_.parts) visit(part, o, part.inputs == 0 ? inputs : part.inputs), o += part.outputs;
   }
 
+  // as `forward`, of one output: sums of every sixteenth product first
+  template <class Activate>
+  void forward_single(const float* x, int rows, float* y, Activate activate) const {
+    constexpr int kSums = kPad / V::width, kAtOnce = 4;  // rows, whose sums do not wait for each other
+    const int last = (rows + kAtOnce - 1) / kAtOnce * kAtOnce;
+    for (int r = 0; r < last; r += kAtOnce) {
+      V sums[kAtOnce][kSums];
+      for (auto& row : sums) std::fill_n(row, kSums, V(0));
+      for (int i = 0; i < padded(inputs); i += kPad)
+        for (int k = 0; k < kSums; ++k) {
+          const V weight = load<V>(transposed_.get() + i + k * V::width);
+          for (int m = 0; m < kAtOnce; ++m) sums[m][k] = fma(load<V>(x + (r + m) * distance(inputs) + i + k * V::width), weight, sums[m][k]);
+        }
+      for (int m = 0; m < kAtOnce; ++m) {
+        float halves[kPad];
+        std::memcpy(halves, sums[m], sizeof halves);
+        for (int half = kPad / 2; half > 0; half /= 2)
+          for (int i = 0; i < half; ++i) halves[i] += halves[i + half];
+        store(y + (r + m) * stride(), activate(V(halves[0] + bias_.get()[0])));
+      }
+    }
+  }
+
+  // to = Σ x[r], of rows with so many columns, each times its d[r] if it is weighted; after the first rows it adds to it
+  template <bool weighted>
+  void sum_rows(const float* x, int ld, int rows, const float* d, int columns, bool first, float* to) const {
+    constexpr int kAtOnce = 8;  // registers
+    for (int n = 0; n < columns; n += kAtOnce * V::width) {
+      V sums[kAtOnce];
+      const int count = std::min(kAtOnce, (columns - n) / V::width);
+      for (int c = 0; c < count; ++c) sums[c] = first ? V(0) : load<V>(to + n + c * V::width);
+      for (int r = 0; r < rows; ++r)
+        for (int c = 0; c < count; ++c) {
+          const V each = load<V>(x + r * ld + n + c * V::width);
+          sums[c] = weighted ? fma(V(d[r * stride()]), each, sums[c]) : sums[c] + each;
+        }
+      for (int c = 0; c < count; ++c) store(to + n + c * V::width, sums[c]);
+    }
+  }
+
   static void copy(const float* from, std::ptrdiff_t ld, int rows, int columns, float* to, std::ptrdiff_t to_ld) {
     for (int r = 0; r < rows; ++r) std::copy_n(from + r * ld, columns, to + r * to_ld);
   }
@@ -138,6 +178,7 @@ class Dense {
 
  private:
   bool direct_;  // gradients of weights can be written where they belong
+  bool single_;  // there is one output: only the transposed weights are used, and their gradients lie as they do
   Floats weight_;
 
  protected:
@@ -171,8 +212,9 @@ class Layers {
   const float* results() const { return activations_.back().get(); }  // [rows, stride]
   float* result_gradients() { return gradients_[0].get(); }           // [rows, stride], for `backward`
 
-  void pack() {
-    for (auto& layer : dense_) layer.pack();
+  // Takes the weights as they are now; for the way back only if it is asked for.
+  void pack(bool back = true) {
+    for (auto& layer : dense_) layer.pack(back);
   }
   void write_gradients() const {
     for (const auto& layer : dense_) layer.write_gradients();
@@ -188,6 +230,16 @@ class Layers {
       x = y;
     }
     return x;
+  }
+
+  // Of a block's rows only these, in rising order, are on the way back, as the first.
+  void keep(const std::vector<int>& rows) {
+    for (std::size_t l = 0; l + 1 < dense_.size(); ++l) {
+      const int stride = distance(dense_[l].outputs);
+      float* all = activations_[l].get();
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (rows[i] != static_cast<int>(i)) std::copy_n(all + rows[i] * stride, stride, all + static_cast<int>(i) * stride);
+    }
   }
 
   // the gradients of parameters: those of the first block, to which further ones add

@@ -12,50 +12,63 @@ namespace headrace::learner {
 
 namespace {
 
-using Make = Makers (*)();
+struct Found {
+  int width;
+  bool bfloat16;
+  Makers (*make)();
+};
 
-std::vector<std::pair<int, Make>> found() {
-  std::vector<std::pair<int, Make>> found;
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    found.emplace_back(16, makers_16);
-  if (fma) found.emplace_back(8, makers_8);
-  if (!fma) return found;
-#endif
-  found.emplace_back(1, makers_1);
-  return found;
+// whether the processor converts and multiplies bfloat16 in registers
+bool has_dots() {
+  unsigned a = 7, b = 0, c = 1, d = 0;  // the second part of leaf 7
+  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  return (a >> 5 & 1) != 0 && __builtin_cpu_supports("avx512bw");
 }
 
-Makers makers_of(Registers registers) {
-#if defined(__x86_64__)
-  if (registers.bfloat16 && has_bfloat16()) return makers_bfloat16();
-#endif
-  for (const auto& [width, make] : found())
-    if (!registers.bfloat16 && (registers.width == 0 || registers.width == width)) return make();
-  throw std::invalid_argument("this processor has no such registers");
-}
-
-}  // namespace
-
-bool has_bfloat16() {
-#if defined(__linux__) && defined(__x86_64__)
-  static const bool has = [] {
-    if (widths().empty() || widths().front() != 16 || !__builtin_cpu_supports("avx512bw")) return false;
-    unsigned a = 7, b = 0, c = 0, d = 0;  // leaf 7: matrix units and their products of bfloat16; in its second part: conversions
-    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    const bool tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0;
-    a = 7, c = 1;
-    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    constexpr int kRequest = 0x1023, kTiles = 18;  // ARCH_REQ_XCOMP_PERM: a process must ask once
-    return tiles && (a >> 5 & 1) != 0 && syscall(SYS_arch_prctl, kRequest, kTiles) == 0;
-  }();
-  return has;
+// whether it has matrix units for them, and the system lets this process use them
+bool has_tiles() {
+#if defined(__linux__)
+  unsigned a = 7, b = 0, c = 0, d = 0;
+  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  constexpr int kRequest = 0x1023, kTiles = 18;  // ARCH_REQ_XCOMP_PERM: a process must ask once
+  return (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0 && syscall(SYS_arch_prctl, kRequest, kTiles) == 0;
 #else
   return false;
 #endif
 }
+#endif
+
+// of each kind the best first
+std::vector<Found> find() {
+  std::vector<Found> found;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    if (has_dots() && has_tiles()) found.push_back({kTileWidth, true, makers_bfloat16_tiles});
+    if (has_dots()) found.push_back({16, true, makers_bfloat16_dots});
+    found.push_back({16, false, makers_16});
+  }
+  if (fma) found.push_back({8, false, makers_8});
+  if (!fma) return found;
+#endif
+  found.push_back({1, false, makers_1});
+  return found;
+}
+
+const std::vector<Found>& found() {
+  static const std::vector<Found> all = find();
+  return all;
+}
+
+Makers makers_of(Registers registers) {
+  for (const auto& [width, bfloat16, make] : found())
+    if (bfloat16 == registers.bfloat16 && (registers.width == 0 || registers.width == width)) return make();
+  throw std::invalid_argument("this processor has no such registers");
+}
+
+}  // namespace
 
 Learner::~Learner() = default;
 ActorCriticLearner::~ActorCriticLearner() = default;
@@ -65,9 +78,10 @@ void approach(float* target, const float* source, std::int64_t size, float rate)
   for (std::int64_t i = 0; i < size; ++i) target[i] += rate * (source[i] - target[i]);
 }
 
-std::vector<int> widths() {
+std::vector<int> widths(bool bfloat16) {
   std::vector<int> all;
-  for (const auto& [width, make] : found()) all.push_back(width);
+  for (const Found& each : found())
+    if (each.bfloat16 == bfloat16) all.push_back(each.width);
   return all;
 }
 

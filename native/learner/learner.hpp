@@ -173,16 +173,15 @@ class QLearner {
 // target += rate · (source - target)
 void approach(float* target, const float* source, std::int64_t size, float rate);
 
-// widths of registers that this processor can run, the best first; empty: none
-std::vector<int> widths();
+constexpr int kTileWidth = 256;  // floats in a register of a matrix unit
 
-// whether it multiplies matrices of bfloat16, and the system lets it
-bool has_bfloat16();
+// widths of registers that this processor can run, the best first; empty: none
+std::vector<int> widths(bool bfloat16 = false);
 
 // what makes a learner
 struct Registers {
   int width = 0;          // 0: the best
-  bool bfloat16 = false;  // products of wide layers in bfloat16; then the width doesn't matter
+  bool bfloat16 = false;  // products of wide layers in bfloat16
 };
 
 // each throws std::invalid_argument if this processor has no such registers

@@ -15,6 +15,7 @@ struct Makers {
 Makers makers_1();
 Makers makers_8();
 Makers makers_16();
-Makers makers_bfloat16();
+Makers makers_bfloat16_dots();
+Makers makers_bfloat16_tiles();
 
 }  // namespace headrace::learner

@@ -154,7 +154,7 @@ NB_MODULE(_learner, m) {
   using namespace headrace::learner;
   m.doc() = "Updates of small networks on a CPU.";
   nb::set_leak_warnings(false);
-  m.def("widths", &widths, "Floats in a register, of those that this processor has; the best first.");
+  m.def("widths", [] { return widths(); }, "Floats in a register, of those that this processor has; the best first.");
   m.def("approach",
         [](const Out<1>& target, const In<1>& source, float rate) {
           check(target.size() == source.size(), "as many parameters as targets");
@@ -216,7 +216,7 @@ NB_MODULE(_learner, m) {
            "coefficient, value coefficient, largest norm. adam: parameters, gradient, mean, square, steps.\n"
            "Returns averages: policy loss, value loss, entropy, KL, share of clipped, gradient's norm.");
 
-  m.def("has_bfloat16", &has_bfloat16, "Whether this processor multiplies matrices of bfloat16, and the system lets it.");
+  m.def("has_bfloat16", [] { return !widths(true).empty(); }, "Whether this processor multiplies numbers of bfloat16, and the system lets it.");
   nb::class_<BoundActorCritic>(m, "ActorCriticLearner",
                                "A policy and its critics, whose inputs are followed by actions; networks as for Learner.\n\n"
                                "A policy without target_actor is stochastic: means and logarithms of deviations of variables whose tanh are\n"

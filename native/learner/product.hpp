@@ -20,8 +20,8 @@ constexpr int padded(int n) { return (n + kPad - 1) / kPad * kPad; }
 // floats from row to row: an odd number of cache lines, so that rows do not meet in the same places of the cache
 constexpr int distance(int n) { return (padded(n) / kPad | 1) * kPad; }
 
-template <class V>
-inline V load(const float* p) {
+template <class V, class T>
+inline V load(const T* p) {
   V v;
   std::memcpy(&v, p, sizeof v);
   return v;
@@ -36,23 +36,25 @@ constexpr int kTileRows = V::width == 16 ? 8 : 4;
 constexpr int kTileColumns = 2;
 
 // a matrix by the distances of its rows and of its columns
+template <class T>
 struct View {
-  const float* data;
+  const T* data;
   std::ptrdiff_t row, column;
 };
 
-// C[m, n] = finish(m, n, start(m, n) + Σₖ A[m, k] B[k, n]) for a tile at (m, n); sums in the order of k
-template <class V, int rows, int columns, class Start, class Finish>
-inline void tile(int m, int n, int inner, View A, const float* B, std::ptrdiff_t ldb, Start start, Finish finish) {
+// C[m, n] = finish(m, n, start(m, n) + Σₖ A[m, k] B[k, n]) for a tile at (m, n); sums in the order of k. Factors are as
+// sums, or words of several numbers.
+template <class V, class Factor, int rows, int columns, class T, class Start, class Finish>
+inline void tile(int m, int n, int inner, View<T> A, const T* B, std::ptrdiff_t ldb, Start start, Finish finish) {
   V sum[rows][columns];
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) sum[r][c] = start(m + r, n + c * V::width);
-  const float *a = A.data + m * A.row, *b = B + n;
+  const T *a = A.data + m * A.row, *b = B + n;
   for (int k = 0; k < inner; ++k, a += A.column, b += ldb) {
-    V right[columns];
-    for (int c = 0; c < columns; ++c) right[c] = load<V>(b + c * V::width);
+    Factor right[columns];
+    for (int c = 0; c < columns; ++c) right[c] = load<Factor>(b + c * V::width);
     for (int r = 0; r < rows; ++r) {
-      const V left(a[r * A.row]);
+      const Factor left(a[r * A.row]);
       for (int c = 0; c < columns; ++c) sum[r][c] = fma(left, right[c], sum[r][c]);
     }
   }
@@ -61,14 +63,14 @@ inline void tile(int m, int n, int inner, View A, const float* B, std::ptrdiff_t
 }
 
 // for all of [rows, columns], where columns are a multiple of kPad; rows are rounded up to whole tiles
-template <class V, class Start, class Finish>
-inline void product(int rows, int columns, int inner, View A, const float* B, std::ptrdiff_t ldb, Start start, Finish finish) {
+template <class V, class Factor = V, class T, class Start, class Finish>
+inline void product(int rows, int columns, int inner, View<T> A, const T* B, std::ptrdiff_t ldb, Start start, Finish finish) {
   constexpr int kRows = kTileRows<V>, kWide = kTileColumns * V::width;
   int n = 0;
   for (; n + kWide <= columns; n += kWide)
-    for (int m = 0; m < rows; m += kRows) tile<V, kRows, kTileColumns>(m, n, inner, A, B, ldb, start, finish);
+    for (int m = 0; m < rows; m += kRows) tile<V, Factor, kRows, kTileColumns>(m, n, inner, A, B, ldb, start, finish);
   for (; n < columns; n += V::width)
-    for (int m = 0; m < rows; m += kRows) tile<V, kRows, 1>(m, n, inner, A, B, ldb, start, finish);
+    for (int m = 0; m < rows; m += kRows) tile<V, Factor, kRows, 1>(m, n, inner, A, B, ldb, start, finish);
 }
 
 // Numbers of two registers' halves in turn: of the lower halves, and of the upper ones.

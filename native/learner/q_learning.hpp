@@ -22,7 +22,7 @@ class QCore final : public QLearner {
 
   CriticStatistics improve(const Transitions& batch, const std::int64_t* actions, const QRates& rates, float* errors) override {
     q_.pack();
-    target_.pack();
+    target_.pack(false);
     CriticStatistics s;
     for (int first = 0; first < batch.rows; first += kRows) {
       const int n = std::min(kRows, batch.rows - first);

@@ -155,11 +155,11 @@ struct Moves {
 };
 
 // all that three updates of actor, critics and temperature leave
-std::vector<float> learnt_from_replay(Registers registers, bool stochastic, bool threads = false) {
+std::vector<float> learnt_from_replay(Registers registers, bool stochastic, bool threads = false, int width = 20) {
   const Moves moves;
   constexpr int kBoth = Moves::kInputs + Moves::kActions;
-  Owned actor(Moves::kInputs, {20, 33}, {stochastic ? 2 * Moves::kActions : Moves::kActions}, Activation::kRelu, 1), critics(kBoth, {20, 33}, {1, 1}, Activation::kRelu, 2);
-  Owned targets(kBoth, {20, 33}, {1, 1}, Activation::kRelu, 3), target_actor(Moves::kInputs, {20, 33}, {Moves::kActions}, Activation::kRelu, 4);
+  Owned actor(Moves::kInputs, {width, width + 13}, {stochastic ? 2 * Moves::kActions : Moves::kActions}, Activation::kRelu, 1), critics(kBoth, {width, width + 13}, {1, 1}, Activation::kRelu, 2);
+  Owned targets(kBoth, {width, width + 13}, {1, 1}, Activation::kRelu, 3), target_actor(Moves::kInputs, {width, width + 13}, {Moves::kActions}, Activation::kRelu, 4);
   Owned temperature(1, {}, {1}, Activation::kRelu, 5);
   ActorCriticNetworks networks{Moves::kInputs, Moves::kActions, actor.network, critics.network, target_actor.network, targets.network, actor.adam(), critics.adam(), temperature.adam()};
   if (stochastic) networks.target_actor.stacks.clear();
@@ -193,7 +193,7 @@ std::vector<float> learnt_values(Registers registers) {
 }
 
 // Products of bfloat16 are those of float32 where all numbers are short: of a second layer wide enough, forward and back.
-void bfloat16_is_exact_for_short_numbers(int below, int above, int rows) {
+void bfloat16_is_exact_for_short_numbers(int width, int below, int above, int rows) {
   constexpr int inputs = 20;
   Owned owned(inputs, {below, above}, {1}, Activation::kRelu, 1);
   const auto shorten = [](std::vector<float>& all) {
@@ -208,7 +208,7 @@ void bfloat16_is_exact_for_short_numbers(int below, int above, int rows) {
   for (float& each : d) each = each > 0 ? 1 : -1;  // so that gradients are as short as the last weights
   std::vector<std::vector<float>> found;
   for (const bool bfloat16 : {false, true}) {
-    const auto learner = make_learner(owned.network, {0, bfloat16});
+    const auto learner = make_learner(owned.network, {bfloat16 ? width : 0, bfloat16});
     std::vector<float> out(static_cast<std::size_t>(rows));
     learner->forward(x.data(), rows, out.data());
     std::fill(owned.gradient.begin(), owned.gradient.end(), 7.0f);
@@ -242,13 +242,14 @@ int main() {
     for (const bool stochastic : {false, true}) same_bits(learnt_from_replay({}, stochastic), learnt_from_replay({width}, stochastic, width == 8));
     same_bits(learnt_values({}), learnt_values({width}));
   }
-  if (has_bfloat16()) {
+  for (const int width : widths(true)) {
     for (const int rows : {1, 33, 256, 300}) {
-      bfloat16_is_exact_for_short_numbers(256, 256, rows);
-      bfloat16_is_exact_for_short_numbers(70, 97, rows);
-      bfloat16_is_exact_for_short_numbers(65, 65, rows);
+      bfloat16_is_exact_for_short_numbers(width, 256, 256, rows);
+      bfloat16_is_exact_for_short_numbers(width, 70, 97, rows);
+      bfloat16_is_exact_for_short_numbers(width, 65, 65, rows);
     }
-    same_bits(learnt_from_replay({0, true}, true), learnt_from_replay({0, true}, true, true));
+    for (const bool stochastic : {false, true})
+      same_bits(learnt_from_replay({width, true}, stochastic, false, 80), learnt_from_replay({width, true}, stochastic, true, 80));
   }
   std::puts("learner: passed");
 }

@@ -103,7 +103,7 @@ def test_action_values_learn_what_torch_learns(
 def test_products_of_bfloat16_are_close(algo: str, hidden: tuple[int, ...]) -> None:
     module: Any = compiled_module()
     if not module.has_bfloat16():
-        pytest.skip("this processor has no matrix units")
+        pytest.skip("this processor does not multiply bfloat16")
     gradients = []
     batch = batch_of(17, 6, 300, 0)
     before = torch.get_float32_matmul_precision()

@@ -3,7 +3,7 @@
 An update in torch is one to three hundred operations, whose dispatch takes as long as their arithmetic. Compiled code
 makes an update in one call, from the memory of the policy's networks, targets and optimisers. The losses are those of
 the algorithms' files, which torch differentiates everywhere else. Products are of bfloat16 where the setting
-``matmul_precision`` is ``"medium"`` and the processor has matrix units for them, and otherwise of float32.
+``matmul_precision`` is ``"medium"`` and the processor multiplies them (AMX, AVX-512 BF16), and otherwise of float32.
 """
 
 from __future__ import annotations
