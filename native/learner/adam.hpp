@@ -25,6 +25,11 @@ inline double squares(const float* x, std::int64_t n) {
   return total;
 }
 
+template <class V>
+inline void add(float* to, const float* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += V::width) store(to + i, load<V>(to + i) + load<V>(x + i));
+}
+
 // A step with the gradient clipped to a norm, which may be infinite; returns the norm before, or 0 where none is needed.
 template <class V>
 inline double descend(const Adam& adam, double learning_rate, double max_norm) {

@@ -273,5 +273,14 @@ class Layers {
   Floats gradients_[2];
 };
 
+// the same parameters, whose gradients are laid out as before in other memory
+inline Network with_gradients(Network network, const float* before, float* now) {
+  const auto move = [&](float*& gradient) { gradient = now + (gradient - before); };
+  for (Stack& stack : network.stacks)
+    for (Layer& layer : stack)
+      for (Part& part : layer.parts) move(part.weight_gradient), move(part.bias_gradient);
+  return network;
+}
+
 }  // namespace
 }  // namespace headrace::learner

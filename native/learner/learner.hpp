@@ -127,7 +127,7 @@ struct ActorCriticRates {
   double max_grad_norm;   // infinite: none
   double critic_weight;   // of each critic's mean squared error
   double target_entropy;  // of a stochastic policy
-  bool threads;           // whether two critics may have a thread each, which changes no result
+  bool threads;           // whether two critics, and halves of the actor's samples, may have a thread each, which changes no result
 };
 
 struct CriticStatistics {

@@ -247,7 +247,7 @@ NB_MODULE(_learner, m) {
            "Makes a gradient step of the critics, and one of the actor.\n\n"
            "columns: rewards, discounts. noise float32[B, A]: standard normal; for target_actor, what is added to its actions.\n"
            "rates: critics' and actor's learning rate, largest norm, weight of each critic's mean squared error, target entropy.\n"
-           "threads: whether two critics may have a thread each, which changes no result.\n"
+           "threads: whether two critics, and halves of the actor's samples, may have a thread each, which changes no result.\n"
            "Returns the critics' loss, mean value and gradient's norm; the actor's loss, gradient's norm, entropy, temperature.");
   nb::class_<BoundQ>(m, "QLearner",
                      "Action values and their targets, networks as for Learner; of dueling ones the last output is the state's value.")

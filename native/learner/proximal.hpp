@@ -85,13 +85,8 @@ class ProximalCore final : public Learner {
     if (halved_ == adam.gradient) return;
     halved_ = adam.gradient;
     other_gradient_.assign(static_cast<std::size_t>(adam.size), 0.0f);
-    Network other = network_;
-    const auto move = [&](float*& gradient) { gradient = other_gradient_.data() + (gradient - adam.gradient); };
-    for (Stack& stack : other.stacks)
-      for (Layer& layer : stack)
-        for (Part& part : layer.parts) move(part.weight_gradient), move(part.bias_gradient);
     while (halves_.size() > 1) halves_.pop_back();
-    halves_.emplace_back(other);
+    halves_.emplace_back(with_gradients(network_, adam.gradient, other_gradient_.data()));
   }
 
   void take(Half& half, const float* row, int r) { std::copy_n(row, network_.inputs, half.inputs.get() + r * distance(network_.inputs)); }
@@ -128,8 +123,7 @@ class ProximalCore final : public Learner {
     };
     if (rest > 0) {
       each_of_two(threads, work);
-      for (std::int64_t i = 0; i < adam.size; i += V::width)
-        store(adam.gradient + i, load<V>(adam.gradient + i) + load<V>(other_gradient_.data() + i));
+      add<V>(adam.gradient, other_gradient_.data(), adam.size);
     } else {
       work(0);
     }

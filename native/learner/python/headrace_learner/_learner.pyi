@@ -88,7 +88,7 @@ class Learner:
 
 def has_bfloat16() -> bool:
     """
-    Whether this processor multiplies matrices of bfloat16, and the system lets it.
+    Whether this processor multiplies numbers of bfloat16, and the system lets it.
     """
 
 class ActorCriticLearner:
@@ -144,7 +144,7 @@ class ActorCriticLearner:
 
         columns: rewards, discounts. noise float32[B, A]: standard normal; for target_actor, what is added to its actions.
         rates: critics' and actor's learning rate, largest norm, weight of each critic's mean squared error, target entropy.
-        threads: whether two critics may have a thread each, which changes no result.
+        threads: whether two critics, and halves of the actor's samples, may have a thread each, which changes no result.
         Returns the critics' loss, mean value and gradient's norm; the actor's loss, gradient's norm, entropy, temperature.
         """
 
