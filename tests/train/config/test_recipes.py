@@ -82,13 +82,21 @@ def test_a_task_without_an_entry_has_that_of_its_kind(own: str) -> None:
     ("task", "kinds"),
     [
         ("BipedalWalker-v3", ("continuous actions",)),
-        ("FrozenLake-v1", ("discrete actions",)),
+        ("FrozenLake-v1", ("observations of a category", "discrete actions")),
+        ("CartPole-v1", ("discrete actions",)),
         ("Nothing-v0", ()),
         ("TagGridWorld-v0", ("several agents",)),
     ],
 )
 def test_the_kind_of_a_task_is_that_of_its_spaces(task: str, kinds: tuple[str, ...]) -> None:
     assert kinds_of(task, {}) == kinds
+
+
+def test_a_setting_that_is_given_has_no_schedule_of_the_recipe() -> None:
+    explored = make_config("FrozenLake8x8-v1")
+    assert explored.schedules["entropy_coef"][0] == [0, 0.1] and make_config("Acrobot-v1").schedules == {}
+    assert make_config("FrozenLake8x8-v1", entropy_coef=0.01).schedules == {}
+    assert make_config("FrozenLake8x8-v1", learning_rate=0.01).schedules == explored.schedules
 
 
 def test_rollouts_are_short_where_steps_are_slow(own: str) -> None:

@@ -40,6 +40,8 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
             raise OptionError(f"training option preset={preset!r} must be one that {algo} has: {has}")
         chosen = preset_of(settings.presets, task, network, preset, options)
         values = {name: checked(settings, name, value) for name, value in chosen.items()}
+        if "schedules" in values:  # a setting that is given stays as it is
+            values["schedules"] = {name: points for name, points in values["schedules"].items() if name not in given}
     theirs: dict[str, Any] = {}  # of policies with other algorithms
     for name, value in given.items():
         if name in settings.__dataclass_fields__ and name != "task":

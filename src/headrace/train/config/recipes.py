@@ -150,6 +150,8 @@ def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     moves = "continuous actions" if isinstance(spec.action, gym.spaces.Box) else "discrete actions"
     if picture:
         return ("pictures", moves)
+    if isinstance(seen, gym.spaces.Discrete) and moves == "discrete actions":
+        return ("observations of a category", moves)
     return (f"slow steps, {moves}", moves) if is_slow(task, json.dumps(options, default=repr)) else (moves,)
 
 
