@@ -147,6 +147,7 @@ SECTIONS = {
             together=r"^\S+",
         ),
         Benchmark("compiled_ppo", "--repeats 1 --seconds 0.5"),
+        Benchmark("learner_peers", "--algos ppo --repeats 1 --rollouts 12"),
         Benchmark("sb3_training", "--repeats 1 --seconds 0.5"),
         Benchmark(
             "tag_training",
@@ -246,7 +247,7 @@ SECTIONS = {
     ),
 }
 CATALOG = tuple(benchmark for section in SECTIONS.values() for benchmark in section)
-OTHERS = {"catalog", "run_all", "table"}
+OTHERS = {"catalog", "peer_marks", "run_all", "table"}
 
 
 def sections() -> dict[str, tuple[Benchmark, ...]]:
