@@ -47,7 +47,7 @@ class Benchmark(NamedTuple):
 
 
 TRIED = "leaderboard.md#what-was-tried"
-SB3, RAY = "stable-baselines3", "ray.md#cost"
+SB3, RAY = "stable-baselines3", "several-machines.md#cost"
 SECTIONS = {
     "Environments": (
         Benchmark(
@@ -66,7 +66,7 @@ SECTIONS = {
         ),
         Benchmark("atari_emulator", "--repeats 2 --seconds 0.05 --games pong breakout", together=r"^"),
         Benchmark("atari_instructions"),
-        Benchmark("atari_equality", page="atari-machine.md#equivalence-tests"),
+        Benchmark("atari_equality", page="atari.md#equivalence-tests"),
         Benchmark(
             "vizdoom_pool",
             "--repeats 2 --seconds 0.5 --tasks Basic-v1",
@@ -128,7 +128,7 @@ SECTIONS = {
             ),
             together=r"^0.1-10 ms|.+",
         ),
-        Benchmark("caller_share", "--repeats 1 --seconds 0.2", page="how-it-works.md#processes"),
+        Benchmark("caller_share", "--repeats 1 --seconds 0.2", page="architecture.md#processes"),
         Benchmark(
             "tag_pool",
             "--repeats 2 --seconds 0.2",

@@ -4,8 +4,8 @@
     python docs/families.py --draw             # and all pictures
     python docs/families.py --draw tag atari   # or some
 
-A table stands between two marks in its page. What all tasks of a family share is said once, above it. The pictures
-show each task after some random actions.
+A table stands between two marks in its page. What all tasks of a family share is above it, and tasks that differ in
+nothing have one row. The pictures show each task after some random actions.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from headrace.errors import OptionError
 from headrace.pool.structure import space_text
 
 DOCS = Path(__file__).parent
-PAGES = {family: DOCS / f"{family.replace('_', '-')}.md" for family in FAMILIES} | {
-    "dm_control": DOCS / "dm_control.md"  # dm_control's own name
-}
-BEGIN, END = "<!-- tasks: docs/families.py writes this -->", "<!-- /tasks -->"
+NAMES = {family: family.replace("_", "-") for family in FAMILIES} | {"dm_control": "dm_control"}  # its own name
+PAGES = {family: DOCS / f"{name}.md" for family, name in NAMES.items()} | {"toy_text": DOCS / "classic-control.md"}
+BEGIN, END = "<!-- tasks of {}: docs/families.py writes this -->", "<!-- /tasks -->"
 LONG = 4000  # characters from which a table is shown on demand
 Row = dict[str, str]
 
@@ -50,11 +49,14 @@ def section(family: str) -> str:
     varied = [name for name in first if name not in common]
     if varied or len(rows) > 1:
         table = ["| task | " + " | ".join(varied) + " |", "|---" * (len(varied) + 1) + "|"]
-        table += [f"| `{task}` | " + " | ".join(row[name] for name in varied) + " |" for task, row in rows.items()]
+        alike: dict[str, list[str]] = {}
+        for task, row in rows.items():
+            alike.setdefault(" | ".join(row[name] for name in varied), []).append(f"`{task}`")
+        table += [f"| {', '.join(tasks)} | {text} |" for text, tasks in alike.items()]
         if len("\n".join(table)) > LONG:
             table = [
                 '<details markdown="1">',
-                f"<summary>All {len(rows)}, one by one</summary>",
+                f"<summary>All {len(rows)} tasks</summary>",
                 "",
                 *table,
                 "",
@@ -153,10 +155,11 @@ def _meanings() -> Iterator[str]:
 
 def with_section(text: str, family: str) -> str:
     """A page's text with its tables anew."""
-    before, _, rest = text.partition(BEGIN)
+    begin = BEGIN.format(family)
+    before, _, rest = text.partition(begin)
     _, mark, after = rest.partition(END)
-    assert mark, f"{PAGES[family].name} needs {BEGIN} and {END}"
-    return f"{before}{BEGIN}\n\n{section(family)}\n\n{END}{after}"
+    assert mark, f"{PAGES[family].name} needs {begin} and {END}"
+    return f"{before}{begin}\n\n{section(family)}\n\n{END}{after}"
 
 
 # -- pictures ------------------------------------------------------------------------------------
@@ -220,7 +223,7 @@ def draw(family: str) -> Path:
         pen.multiline_text(
             (x + side / 2, y + height + 3), "\n".join(names[i]), INK, font, anchor="ma", spacing=1, align="center"
         )
-    out = DOCS / "images" / f"tasks-{PAGES[family].stem}.webp"
+    out = DOCS / "images" / f"tasks-{NAMES[family]}.webp"
     sheet.save(out, quality=72, method=6)
     return out
 

@@ -1,4 +1,4 @@
-"""Writes the tables of settings in ``algorithms.md`` and ``settings.md``, from the settings themselves.
+"""Writes the tables of algorithms, settings and recipes in five pages, from the settings themselves.
 
     python docs/settings.py
 
@@ -13,16 +13,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from headrace.pool.registry import is_registered
 from headrace.train.config.fields import NEVER, REQUIRED, Setting, default_of, settings_of
-from headrace.train.config.presets import DEFAULT_PRESET
-from headrace.train.config.recipes import preset_of
+from headrace.train.config.presets import DEFAULT_PRESET, FAMILIES
+from headrace.train.config.recipes import keys, preset_of, reached, recipe_at
 from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 
 DOCS = Path(__file__).parent
-PAGES = (DOCS / "algorithms.md", DOCS / "settings.md")
-MARKED = re.compile(r"(<!-- docs/settings.py: (\w+)(?: (\w+))? -->).*?(<!-- / -->)", re.DOTALL)
+PAGES = tuple(
+    DOCS / f"{name}.md" for name in ("algorithms", "rollout-algorithms", "replay-algorithms", "settings", "recipes")
+)
+MARKED = re.compile(r"(<!-- docs/settings.py: (\w+)((?: \w+)*) -->).*?(<!-- / -->)", re.DOTALL)
+LIMITS = ("stop_at_return", "stop_episodes", "total_steps")  # of a run, not of how it learns
 KINDS = {"mlp": "`mlp`", "cnn": "`cnn`", "gru": "`gru`", "own": "your own"}
 
 
@@ -33,7 +37,7 @@ def overview() -> Iterator[str]:
     for name in ALGORITHMS:
         able = find_settings(name)
         words = [
-            f"[`{name}`](#{name})",
+            f"[`{name}`]({'replay' if issubclass(able, ReplayConfig) else 'rollout'}-algorithms.md#{name})",
             " and ".join(able.action_kinds),
             ", ".join(KINDS[kind] for kind in able.network_kinds),
             "a replay" if issubclass(able, ReplayConfig) else "rollouts",
@@ -49,16 +53,56 @@ def overview() -> Iterator[str]:
         yield f"| {' | '.join(words)} |"
 
 
-def own(algo: str) -> Iterator[str]:
-    """The settings that an algorithm has beside those of every run."""
-    record = find_settings(algo)
-    begins = preset_of(record.presets, "", "auto", DEFAULT_PRESET)
+def shared(*algos: str) -> Iterator[str]:
+    """The settings, beside those of every run, that two or more of a page's algorithms have."""
+    yield "| setting | of | begins with | what it does |"
+    yield "|---|---|---|---|"
+    for name, those in _owners(algos).items():
+        if len(those) > 1:
+            values: dict[str, list[str]] = {}
+            for algo in those:
+                values.setdefault(_beginning(algo, name), []).append(algo)
+            told = "; ".join(f"{value} ({', '.join(of)})" if len(values) > 1 else value for value, of in values.items())
+            of = "all" if len(those) == len(algos) else ", ".join(those)
+            yield f"| `{name}` | {of} | {told} | {_meaning(settings_of(find_settings(those[0]))[name])} |"
+
+
+def own(*algos: str) -> Iterator[str]:
+    """The settings that the first of a page's algorithms alone has."""
+    alone = [name for name, those in _owners(algos).items() if those == [algos[0]]]
+    if not alone:
+        yield "All of its settings are those of several algorithms."
+        return
     yield "| setting | begins with | what it does |"
     yield "|---|---|---|"
-    for name, known in settings_of(record).items():
-        if NEVER not in known.needs and name not in settings_of(Config):
-            value = begins.get(name, default_of(record, name))
-            yield f"| `{name}` | {_value(value)} | {_meaning(known)} |"
+    for name in alone:
+        known = settings_of(find_settings(algos[0]))[name]
+        yield f"| `{name}` | {_beginning(algos[0], name)} | {_meaning(known)} |"
+
+
+def recipes() -> Iterator[str]:
+    """What tasks, families and kinds of tasks are trained with: what differs from the family, or from the algorithm."""
+    yield "| for | algorithm | preset | settings | steps | reached |"
+    yield "|---|---|---|---|---:|---|"
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for key in keys():
+        algo, preset, _ = recipe_at(key)
+        record = find_settings(algo)
+        tables = [*(record.presets.get(name, {}) for name in (preset, DEFAULT_PRESET))]
+        values = next(table[key] for table in tables if key in table)
+        family = next((name for name, module in FAMILIES.items() if key in module.TASKS and name in tables[0]), "")
+        shown = tables[0][family] if family else preset_of(record.presets, "", "auto", DEFAULT_PRESET)
+        told = []
+        for name in sorted({*values, *shown} - {*LIMITS}):
+            begins = default_of(record, name)
+            if (value := values.get(name, begins)) != shown.get(name, begins):
+                told.append(f"`{name}` {_value(value)}")
+        steps = values.get("total_steps", default_of(record, "total_steps"))
+        words = "; ".join([*([f"{family}'s"] if family else []), *([", ".join(told)] if told else [])])
+        what = f"`{key}`" if is_registered(key) else f"{key} ({'family' if key in FAMILIES else 'kind'})"
+        rows.setdefault((algo, preset, words or "none", f"{steps:,}", reached(key) or ""), []).append(what)
+    for texts, names in rows.items():
+        yield f"| {', '.join(names)} | {' | '.join(texts)} |"
 
 
 def group(name: str) -> Iterator[str]:
@@ -78,7 +122,26 @@ def group(name: str) -> Iterator[str]:
         yield f"| `{setting}` | {'; '.join(values)} | {_meaning(known)} |"
 
 
-TABLES: dict[str, Callable[..., Iterator[str]]] = {"overview": overview, "own": own, "group": group}
+TABLES: dict[str, Callable[..., Iterator[str]]] = {
+    "overview": overview, "shared": shared, "own": own, "group": group, "recipes": recipes,
+}  # fmt: skip
+
+
+def _owners(algos: tuple[str, ...]) -> dict[str, list[str]]:
+    """Of each setting that is not one of every run: those of some algorithms that have it."""
+    found: dict[str, list[str]] = {}
+    for algo in algos:
+        for name, known in settings_of(find_settings(algo)).items():
+            if NEVER not in known.needs and name not in settings_of(Config):
+                found.setdefault(name, []).append(algo)
+    return found
+
+
+def _beginning(algo: str, name: str) -> str:
+    """The value that a run of an algorithm begins with, where its task has no other."""
+    record = find_settings(algo)
+    begins = preset_of(record.presets, "", "auto", DEFAULT_PRESET)
+    return _value(begins.get(name, default_of(record, name)))
 
 
 def _value(value: Any) -> str:
@@ -102,7 +165,7 @@ def with_tables(text: str) -> str:
     """A page's text with its tables anew."""
 
     def filled(mark: re.Match[str]) -> str:
-        table = TABLES[mark[2]](*[mark[3]] if mark[3] else [])
+        table = TABLES[mark[2]](*mark[3].split())
         return "\n".join((mark[1], "", *table, "", mark[4]))
 
     return MARKED.sub(filled, text)

@@ -22,6 +22,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 THEIRS = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """the program of another library that stands beside ours on a page "coming from …"; it runs where that is installed"""
+OTHERS, LATE = "coming-from-others.md", ("training.md", "runs.md", "use-an-agent.md")
 CPP = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
@@ -29,10 +30,18 @@ ANCHOR = re.compile(r"\]\(((?!https?:)[^)#\s]*)#([^)]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-def blocks(page: Path, kind: re.Pattern[str] = BLOCK) -> list[str]:
-    """The page's Python blocks, each moved down to its own line so that a traceback points into the page."""
+def sections(page: Path) -> list[str]:
+    """The parts of a page that run by themselves: of one about several libraries its sections, else the whole, ""."""
+    return re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE) if page.name == OTHERS else [""]
+
+
+def blocks(page: Path, kind: re.Pattern[str] = BLOCK, section: str = "") -> list[str]:
+    """The Python blocks, each moved down to its own line in the page so that a traceback points into it."""
     text = page.read_text()
-    return ["\n" * text.count("\n", 0, found.start(1)) + found.group(1) for found in kind.finditer(text)]
+    begin = text.index(f"\n## {section}\n") if section else 0
+    end = text.find("\n## ", begin + 1) if section else -1
+    found = kind.finditer(text, begin, end if end > 0 else len(text))
+    return ["\n" * text.count("\n", 0, block.start(1)) + block.group(1) for block in found]
 
 
 def imported(code: list[str]) -> set[str]:
@@ -43,22 +52,27 @@ def imported(code: list[str]) -> set[str]:
     return {module.partition(".")[0] for module in modules}
 
 
-def case(page: Path) -> Any:
-    """A page to be run; one that takes long is run nightly."""
-    late = page.name == "training.md" or page.name.startswith("coming-from-")
-    return pytest.param(page, id=page.name, marks=[pytest.mark.nightly] if late else [])
+def cases(kind: re.Pattern[str]) -> list[Any]:
+    """What is to be run; what takes long is run nightly, beside the programs of other libraries."""
+    found = []
+    for page, section in ((each, part) for each in PAGES for part in sections(each)):
+        late = kind is BLOCK and (page.name in LATE or page.name.startswith("coming-from-"))
+        if blocks(page, kind, section):
+            marks = [pytest.mark.nightly] if late else []
+            found.append(pytest.param(page, section, id=f"{page.name} {section}".strip(), marks=marks))
+    return found
 
 
 @pytest.mark.usefixtures("forked_runs")
-@pytest.mark.parametrize("page", [case(page) for page in PAGES if blocks(page)])
-def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "section"), cases(BLOCK))
+def test_code_runs(page: Path, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if page.name.startswith("coming-from-"):  # of a library that may not be there
-        for library in imported(blocks(page)):
+        for library in imported(blocks(page, BLOCK, section)):
             pytest.importorskip(library)
     names: dict[str, object] = {"__name__": "__main__"}  # a reader's script
     try:
-        for code in blocks(page):
+        for code in blocks(page, BLOCK, section):
             exec(compile(code, str(page), "exec", dont_inherit=True), names)
     except RenderError as error:  # of a machine without OpenGL
         if "there is none" not in str(error):
@@ -66,11 +80,13 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, THEIRS)], ids=lambda page: page.name)
-def test_the_program_beside_ours_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "section"), cases(THEIRS))
+def test_the_program_beside_ours_runs(
+    page: Path, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert page.name.startswith("coming-from-"), "only there is Python that is not ours"
-    for code in blocks(page, THEIRS):
+    for code in blocks(page, THEIRS, section):
         for library in imported([code]):
             assert library != "headrace"
             pytest.importorskip(library)
@@ -87,9 +103,10 @@ def test_the_page_about_simulators_in_cpp_compiles(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_page_about_a_library_has_its_program() -> None:
-    without = {page.name for page in PAGES if page.name.startswith("coming-from-") and not blocks(page, THEIRS)}
-    assert without == {"coming-from-dm-env.md", "coming-from-jax.md"}  # interfaces, not libraries with a program
+def test_every_library_has_its_program() -> None:
+    about = [(page, section) for page in PAGES if page.name.startswith("coming-from-") for section in sections(page)]
+    without = {section for page, section in about if not blocks(page, THEIRS, section)}
+    assert without == {"dm_env and Acme", "JAX"}  # interfaces, not libraries with a program
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,142 @@
+"""Trains the mistakes of ``not-learning.md`` beside what mends them, and writes its table; it takes some minutes.
+
+    python docs/not_learning.py            # all
+    python docs/not_learning.py discount   # some, which are only printed
+
+A pair differs in the settings that are named. Each has three seeds; a row has the last mean return of every seed, and
+the median of the figure that shows the mistake, from the last line of ``metrics.jsonl``.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+import headrace
+from headrace.train.runs.metrics import read_metrics
+
+PAGE = Path(__file__).parent / "not-learning.md"
+MARKED = re.compile(r"(<!-- docs/not_learning.py -->).*?(<!-- / -->)", re.DOTALL)
+SEEDS = (1, 2, 3)
+
+
+def larger(step: Any) -> Any:
+    """Rewards a hundred times as large."""
+    return step.reward * 100
+
+
+class Ended(gym.Wrapper):
+    """Says "terminated" where the time is up."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated or truncated, False, info
+
+
+def pendulum(ended: bool = False) -> gym.Env:
+    """Gymnasium's pendulum, with an end of its episodes that is told rightly or wrongly."""
+    env = gym.make("Pendulum-v1", max_episode_steps=50)
+    return Ended(env) if ended else env
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task, the settings of both runs, those that differ, and the figure of the log that shows it."""
+
+    task: Any
+    wrong: dict[str, Any]
+    right: dict[str, Any]
+    both: dict[str, Any] = field(default_factory=dict)
+    shown: str = "loss/entropy"
+
+
+CASES = {
+    "reward scale": Case(
+        "Pendulum-v1", {"normalise_rewards": False}, {"normalise_rewards": True},
+        {"reward": larger, "total_steps": 200_000}, "loss/value_loss",
+    ),
+    "discount": Case("Acrobot-v1", {"gamma": 0.8}, {"gamma": 0.99}, {"total_steps": 100_000}),
+    "observations": Case(
+        "MountainCar-v0", {"normalise_observations": False}, {"normalise_observations": True}, {"total_steps": 400_000},
+    ),
+    "environments": Case("CartPole-v1", {"num_envs": 1024}, {"num_envs": 16}, {"total_steps": 150_000}, "iteration"),
+    "entropy": Case(
+        "FrozenLake8x8-v1", {"entropy_coef": 0.0}, {"entropy_coef": 0.05},
+        {"env_options": {"is_slippery": False}, "total_steps": 200_000},
+    ),
+    "time limit": Case(
+        "MountainCar-v0", {"env_options": {"max_episode_steps": 80}}, {"env_options": {"max_episode_steps": 200}},
+        {"total_steps": 400_000}, "length",
+    ),
+    "ends": Case(
+        pendulum, {"env_options": {"ended": True}}, {"env_options": {"ended": False}},
+        {"total_steps": 100_000, "gamma": 0.98, "num_envs": 8}, "loss/value_loss",
+    ),
+    "exploration": Case(
+        "MountainCarContinuous-v0", {"log_std_init": -1.0}, {"log_std_init": 1.0}, {"total_steps": 200_000},
+    ),
+    "bonus": Case(
+        "MountainCar-v0", {"curiosity": 0.0}, {"curiosity": 0.1},
+        {"entropy_coef": 0.0, "normalise_rewards": False, "total_steps": 400_000},
+    ),
+    "learning rate": Case(
+        "CartPole-v1", {"learning_rate": 0.1}, {"learning_rate": 0.002}, {"total_steps": 150_000}, "loss/approx_kl",
+    ),
+    "steps": Case("Pendulum-v1", {"total_steps": 50_000}, {"total_steps": 300_000}),
+    "seeds": Case("CartPole-v1", {"algo": "a2c"}, {"algo": "ppo"}, {"total_steps": 200_000}),
+}  # fmt: skip
+
+
+def trained(case: Case, settings: dict[str, Any], seed: int, folder: Path) -> tuple[float | None, float | None]:
+    """The last mean return of a run, and its figure."""
+    quiet = {"quiet": True, "video": False, "viewer": False, "tensorboard": False, "stop_at_return": None}
+    result = headrace.train(case.task, run_dir=folder, seed=seed, **case.both, **settings, **quiet)
+    found: Any = read_metrics(folder / "metrics.jsonl")[-1]
+    for part in case.shown.split("/"):
+        found = found[part]
+    return result.mean_return, found
+
+
+def words(value: Any) -> str:
+    """A setting's value, or a figure, as it stands in the table."""
+    if isinstance(value, dict):
+        return " ".join(f"{name}={words(each)}" for name, each in value.items())
+    if isinstance(value, bool | str):
+        return str(value)
+    return "none" if value is None else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def rows(name: str) -> list[str]:
+    """The two rows of a case."""
+    case, found = CASES[name], []
+    for settings in (case.wrong, case.right):
+        with tempfile.TemporaryDirectory() as folder:
+            runs = [trained(case, settings, seed, Path(folder) / str(seed)) for seed in SEEDS]
+        returns = ", ".join(words(earned) for earned, _ in runs)
+        figures = [figure for _, figure in runs if figure is not None]
+        shown = words(statistics.median(figures)) if figures else "none"
+        told = ", ".join(f"`{key}` {words(value)}" for key, value in settings.items())
+        task = case.task if isinstance(case.task, str) else "a pendulum in Python"
+        found.append(f"| {name} | {task} | {told} | {returns} | `{case.shown}` {shown} |")
+        print(found[-1], flush=True)
+    return found
+
+
+def main() -> None:
+    """Train what is named, or all and write the page."""
+    names = sys.argv[1:] or list(CASES)
+    head = ["| mistake | task | setting | return of three seeds | in the log |", "|---|---|---|---|---|"]
+    table = [*head, *(row for name in names for row in rows(name))]
+    if len(names) == len(CASES):
+        PAGE.write_text(MARKED.sub(lambda mark: "\n".join((mark[1], "", *table, "", mark[2])), PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()
