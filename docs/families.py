@@ -31,7 +31,9 @@ DOCS = Path(__file__).parent
 NAMES = {family: family.replace("_", "-") for family in FAMILIES} | {"dm_control": "dm_control"}  # its own name
 PAGES = {family: DOCS / f"{name}.md" for family, name in NAMES.items()} | {"toy_text": DOCS / "classic-control.md"}
 BEGIN, END = "<!-- tasks of {}: docs/families.py writes this -->", "<!-- /tasks -->"
+TOLD = ("vizdoom", "tag", "box2d", "minatar", "classic_control", "toy_text")  # whose pages have a table of options
 LONG = 4000  # characters from which a table is shown on demand
+OWN = "options of its own"
 Row = dict[str, str]
 
 
@@ -43,10 +45,10 @@ def section(family: str) -> str:
     first = next(iter(rows.values()))
     common = {name: value for name, value in first.items() if all(row[name] == value for row in rows.values())}
     lines = [f"- {name}: {value}" for name, value in common.items() if value != "none"]
-    if shared and family != "atari":  # which has a table of them
+    if shared and family not in ("atari", *TOLD):  # which have a table of them
         lines.append(f"- options: {_options_text(shared)}")
     lines = ["All tasks share:", "", *lines, ""] if lines else []
-    varied = [name for name in first if name not in common]
+    varied = [name for name in first if name not in common and (name != OWN or family not in TOLD)]
     if varied or len(rows) > 1:
         table = ["| task | " + " | ".join(varied) + " |", "|---" * (len(varied) + 1) + "|"]
         alike: dict[str, list[str]] = {}
@@ -66,6 +68,15 @@ def section(family: str) -> str:
     if family == "atari":
         lines += ["", "All have these options:", "", *_meanings()]
     return "\n".join(lines)
+
+
+def untold(family: str, text: str) -> set[str]:
+    """The options of a family whose row in a page's table is missing, or has another default."""
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    specs = filter(None, map(_spec, FAMILIES[family]))
+    options = [(name, value) for spec in specs for name, value in spec.options.items() if not isinstance(value, Mapping)]
+    told = {(name, _value(value).strip("\"'")) for name, value in options}
+    return {name for name, value in told if not any(f"`{name}`" in row and value in row for row in rows)}
 
 
 def _spec(task: str) -> Any:
@@ -98,7 +109,7 @@ def _row(task: str, spec: Any, shared: Mapping[str, Any]) -> Row:
     if spec.frame_skip > 1:
         row["frames in a step"] = str(spec.frame_skip)
     row["info"] = _info(spec)
-    row["options of its own"] = _options_text(own)
+    row[OWN] = _options_text(own)
     return row
 
 

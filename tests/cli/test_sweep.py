@@ -121,7 +121,7 @@ def test_mistakes_end_it_before_anything_begins(
         (["CartPole-v1", "--space", "gamma=0.9,1", "--seeds", "3"], "--seeds is for headrace train"),
         (["CartPole-v1", "--space", "gamma=0.9,1", "--trials", "0"], "--trials must be at least 1"),
         (["CartPool-v1", "--space", "gamma=0.9,1"], "CartPool-v1"),
-        (["--resume", "nowhere"], "nowhere holds no sweep"),
+        (["--resume", "nowhere"], "nowhere is not the folder of a sweep"),
     ):
         assert main(["sweep", *words]) == 2, words
         assert told in capsys.readouterr().err, words

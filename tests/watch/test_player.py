@@ -178,7 +178,7 @@ def test_it_ends_with_who_shows_it(run, breakage):
 def test_a_folder_that_holds_no_run_is_said(tmp_path):
     player = Shown(tmp_path)
     header, _ = player.next()
-    assert "holds no run" in header["error"]
+    assert "is not a run folder" in header["error"]
     assert player.process.wait(30) == 1
 
 

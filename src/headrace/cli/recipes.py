@@ -57,4 +57,4 @@ def _show(console: Console, task: str) -> None:
     for name, value in sorted(preset_of(record.presets, task, "auto", recipe.preset).items()):
         console.print(f"  {name:<24} {value}", soft_wrap=True, markup=False)
     same = train_command(task, {"algo": recipe.algo, "preset": recipe.preset})
-    console.print(f"the same by name:  {same}", soft_wrap=True)
+    console.print(f"the same command in full:  {same}", soft_wrap=True)

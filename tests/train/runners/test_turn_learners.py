@@ -105,7 +105,7 @@ def test_a_replay_that_is_lost_is_filled_anew_in_new_episodes(tmp_path, lost):
     stopped = newest(tmp_path).counters["step"]
     resume(tmp_path, quiet=True, total_steps=700)
     (told,) = (event.text for event in read_events(tmp_path / "events.jsonl") if event.kind == "warning")
-    assert told.startswith("the run goes on with an empty replay") and "150 steps come before its next update" in told
+    assert told.startswith("the run continues with an empty replay") and "150 steps come before its next update" in told
     point, lines = newest(tmp_path), facts(tmp_path)
     assert point.counters["collected"] == point.counters["step"] - stopped
     waiting = {line["loss"]["critic_loss"] for line in lines if stopped <= line["step"] < stopped + 150}
@@ -194,7 +194,7 @@ def test_who_does_not_find_its_part_says_so(tmp_path):
     shutil.rmtree(tmp_path / "run" / "replay-1")
     both(go_on, tmp_path / "run", {"total_steps": 1600})
     (told,) = (event.text for event in read_events(tmp_path / "run" / "events.jsonl") if event.kind == "warning")
-    assert told.startswith("rank 1: the run goes on with an empty replay") and "replay-1" in told
+    assert told.startswith("rank 1: the run continues with an empty replay") and "replay-1" in told
     point = newest(tmp_path / "run")
     assert point.counters["collected"] == point.counters["step"] - stopped
     waiting = {line["loss"]["critic_loss"] for line in facts(tmp_path / "run") if 0 <= line["step"] - stopped < 300}

@@ -258,7 +258,7 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_again_in_silence(tmp_path
     headrace.train.train("CartPole-v1", run_dir=tmp_path / "run", total_steps=128, quiet=True, video=False)
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
-    with pytest.raises(StateError, match="no checkpoint to go on from"):
+    with pytest.raises(StateError, match="no checkpoint to resume from"):
         headrace.train.resume(tmp_path / "run", quiet=True)
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
 

@@ -77,7 +77,7 @@ class Plan:
         """
         file = folder / FILE
         if not file.is_file():
-            raise OptionError(f"{folder} holds no runs of several seeds: it has no {FILE}")
+            raise OptionError(f"{folder} is not a folder of several seeds: it has no {FILE}")
         try:
             values = json.loads(files.read(file))
             settings = {"preset": DEFAULT_PRESET, **values["settings"]}
@@ -158,7 +158,7 @@ def resume_seeds(
         trust, changes: as for `headrace.train.resume`.
 
     Raises:
-        OptionError: the folder holds no runs of several seeds, or a setting cannot change.
+        OptionError: it is not a folder of several seeds, or a setting cannot change.
         StateError: the plan in the folder is damaged.
         TrustError: the plan names code, or another machine, that this user has not named or agreed to before.
     """

@@ -52,7 +52,7 @@ class Plan:
         """
         file = folder / FILE
         if not file.is_file():
-            raise OptionError(f"{folder} holds no sweep: it has no {FILE}")
+            raise OptionError(f"{folder} is not the folder of a sweep: it has no {FILE}")
         try:
             plan = cls(**json.loads(files.read(file)))
             described = isinstance(plan.settings["algo"], str) and isinstance(plan.space, dict) and plan.space

@@ -131,7 +131,7 @@ def load(path: Path, trust: bool = False) -> Checkpoint:
     try:
         counters = json.loads(files.read(path / COUNTERS))
         if not isinstance(counters, dict):
-            raise StateError(f"checkpoint {path} is damaged: {COUNTERS} holds no counters")
+            raise StateError(f"checkpoint {path} is damaged: {COUNTERS} has no counters")
         written = counters.pop("format", None)
         if written not in (BEFORE_SUMS, FORMAT):
             raise StateError(

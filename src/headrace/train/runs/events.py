@@ -201,11 +201,11 @@ def _settings(file: Path) -> dict[str, Any] | str:
     try:
         values = json.loads(files.read(file))
     except FileNotFoundError:
-        return f"{file.parent} holds no run: it has no {file.name}"
+        return f"{file.parent} is not a run folder: it has no {file.name}"
     except (OSError, ValueError, RecursionError) as error:
         return f"{file} cannot be read: {str(error).splitlines()[0]}"
     if not isinstance(values, dict) or not isinstance(values.get("task"), str):
-        return f"{file} holds no settings of a run"
+        return f"{file} does not have the settings of a run"
     return values
 
 

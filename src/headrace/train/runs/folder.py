@@ -147,7 +147,7 @@ class RunFolder:
     def _reading(self) -> Iterator[dict[str, Any]]:
         """Yields what the file of settings holds; whatever is wrong with it becomes a `StateError`, as for `open`."""
         if not os.path.lexists(self.config_file):
-            raise OptionError(f"{self.path} holds {self._several() or 'no run: it has no config.json'}")
+            raise OptionError(f"{self.path} {self._several() or 'is not a run folder: it has no config.json'}")
         files.check(self.path)
         try:
             values = json.loads(files.read(self.config_file))
@@ -166,7 +166,7 @@ class RunFolder:
         found = ranked_runs(self.path)
         told = [f"{run} (mean return {best:.1f})" if best > -math.inf else str(run) for best, run in found]
         more = f" … {len(told) - NAMED} more" if len(told) > NAMED else ""
-        return f"several runs: name one of them: {', '.join(told[:NAMED])}{more}" if told else ""
+        return f"has several runs: name one of them: {', '.join(told[:NAMED])}{more}" if told else ""
 
     def held(self, patience: float = 0.0) -> AbstractContextManager[None]:
         """Returns a context that locks the folder for training, which may take ``patience`` seconds.

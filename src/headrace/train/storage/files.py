@@ -118,7 +118,7 @@ class ReplayFiles:
                 return self.load(written)
             except StateError as error:
                 reason = str(error)
-        return f"the run goes on with an empty replay ({reason}): {steps:,} steps come before its next update"
+        return f"the run continues with an empty replay ({reason}): {steps:,} steps come before its next update"
 
     def _restore(self, chunks: list[Chunk], written: list[int]) -> list[Chunk]:
         arrays, steps, kept, begins = self.replay.arrays, self.replay.layout.steps, [], list(written)
