@@ -74,7 +74,7 @@ def untold(family: str, text: str) -> set[str]:
     """The options of a family whose row in a page's table is missing, or has another default."""
     rows = [line for line in text.splitlines() if line.startswith("|")]
     specs = filter(None, map(_spec, FAMILIES[family]))
-    options = [(name, value) for spec in specs for name, value in spec.options.items() if not isinstance(value, Mapping)]
+    options = [item for spec in specs for item in spec.options.items() if not isinstance(item[1], Mapping)]
     told = {(name, _value(value).strip("\"'")) for name, value in options}
     return {name for name, value in told if not any(f"`{name}`" in row and value in row for row in rows)}
 

@@ -1,7 +1,7 @@
 """Trains the mistakes of ``not-learning.md`` beside what mends them, and writes its table; it takes some minutes.
 
     python docs/not_learning.py            # all
-    python docs/not_learning.py discount   # some, which are only printed
+    python docs/not_learning.py discount   # some of its rows
 
 A pair differs in the settings that are named. Each has three seeds; a row has the last mean return of every seed, and
 the median of the figure that shows the mistake, from the last line of ``metrics.jsonl``.
@@ -25,6 +25,7 @@ from headrace.train.runs.metrics import read_metrics
 PAGE = Path(__file__).parent / "not-learning.md"
 MARKED = re.compile(r"(<!-- docs/not_learning.py -->).*?(<!-- / -->)", re.DOTALL)
 SEEDS = (1, 2, 3)
+HEAD = ("| mistake | task | setting | return of three seeds | in the log |", "|---|---|---|---|---|")
 
 
 def larger(step: Any) -> Any:
@@ -110,6 +111,11 @@ def words(value: Any) -> str:
     return "none" if value is None else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def told(settings: dict[str, Any]) -> str:
+    """The settings that differ, as they stand in the table."""
+    return ", ".join(f"`{key}` {words(value)}" for key, value in settings.items())
+
+
 def rows(name: str) -> list[str]:
     """The two rows of a case."""
     case, found = CASES[name], []
@@ -119,20 +125,26 @@ def rows(name: str) -> list[str]:
         returns = ", ".join(words(earned) for earned, _ in runs)
         figures = [figure for _, figure in runs if figure is not None]
         shown = words(statistics.median(figures)) if figures else "none"
-        told = ", ".join(f"`{key}` {words(value)}" for key, value in settings.items())
         task = case.task if isinstance(case.task, str) else "a pendulum in Python"
-        found.append(f"| {name} | {task} | {told} | {returns} | `{case.shown}` {shown} |")
+        found.append(f"| {name} | {task} | {told(settings)} | {returns} | `{case.shown}` {shown} |")
         print(found[-1], flush=True)
     return found
 
 
+def with_rows(text: str, found: list[str]) -> str:
+    """The page with new rows of some cases, and those that it had of others."""
+    known: dict[str, list[str]] = {}
+    for row in [*(line for line in text.splitlines() if line.startswith("| ") and " | `" in line), *found]:
+        name = row[2:].partition(" | ")[0]
+        known.setdefault(name, []).append(row)
+    table = [*HEAD, *(row for name in CASES for row in known.get(name, [])[-2:])]
+    return MARKED.sub(lambda mark: "\n".join((mark[1], "", *table, "", mark[2])), text)
+
+
 def main() -> None:
-    """Train what is named, or all and write the page."""
-    names = sys.argv[1:] or list(CASES)
-    head = ["| mistake | task | setting | return of three seeds | in the log |", "|---|---|---|---|---|"]
-    table = [*head, *(row for name in names for row in rows(name))]
-    if len(names) == len(CASES):
-        PAGE.write_text(MARKED.sub(lambda mark: "\n".join((mark[1], "", *table, "", mark[2])), PAGE.read_text()))
+    """Train what is named, or all, and write their rows into the page."""
+    found = [row for name in sys.argv[1:] or CASES for row in rows(name)]
+    PAGE.write_text(with_rows(PAGE.read_text(), found))
 
 
 if __name__ == "__main__":

@@ -62,6 +62,14 @@ def test_tables_of_settings_are_what_the_settings_say() -> None:
     assert set(re.findall(r"settings.py: group (\w+)", text["settings.md"])) == set(script["groups"]())
 
 
+def test_mistakes_in_learning_are_those_that_the_script_trains() -> None:
+    script, page = runpy.run_path(str(DOCS / "not_learning.py")), (DOCS / "not-learning.md").read_text()
+    rows = re.findall(r"^\| ([\w ]+) \| \S+ .*?\| (`.*?) \| [^|]* \| `", page, re.M)
+    said = script["told"]
+    wanted = [(name, said(settings)) for name, case in script["CASES"].items() for settings in (case.wrong, case.right)]
+    assert rows == wanted, "run docs/not_learning.py"
+
+
 def test_the_leaderboard_is_that_of_its_data() -> None:
     script, page = runpy.run_path(str(DOCS / "leaderboard.py")), (DOCS / "leaderboard.md").read_text()
     assert "| Humanoid-v5 | 5,000 |" in page and page == script["with_table"](page), "run docs/leaderboard.py"
