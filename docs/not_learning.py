@@ -60,6 +60,15 @@ CASES = {
     "exploration": Case(
         "MountainCarContinuous-v0", {"log_std_init": -1.0}, {"log_std_init": 1.0}, {"total_steps": 200_000},
     ),
+    "rare rewards": Case(
+        "FrozenLake8x8-v1", {"curiosity": 0.0}, {"curiosity": 0.05},
+        {"env_options": {"is_slippery": False}, "total_steps": 200_000},
+    ),
+    "learning rate": Case(
+        "CartPole-v1", {"learning_rate": 0.1}, {"learning_rate": 0.002}, {"total_steps": 100_000}, "loss/approx_kl",
+    ),
+    "steps": Case("Pendulum-v1", {"total_steps": 50_000}, {"total_steps": 300_000}),
+    "seeds": Case("CartPole-v1", {"algo": "a2c"}, {"algo": "ppo"}, {"total_steps": 100_000}),
 }  # fmt: skip
 
 
