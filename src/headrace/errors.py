@@ -34,6 +34,10 @@ class StateError(HeadraceError, ValueError):
     """A saved state is truncated, corrupt, or of another task or version."""
 
 
+class UnsupportedError(OptionError, StateError):
+    """The simulator of the task cannot do what is asked for, such as save the states of its environments."""
+
+
 class TrustError(HeadraceError, PermissionError):
     """A run folder asks for what the user has not agreed to, such as running code, or holds pickles; it is named."""
 

@@ -105,12 +105,14 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
         finishes_steps: whether a `step` that an exception interrupts has advanced either all of its environments or
             none.
         takes_options: whether resets take a further argument, the options for the environments' own ``reset``.
+        seeds_all: whether seeds can be given to all environments at once only.
     """
 
     waiting: bool
     background: bool
     finishes_steps: bool
     takes_options: bool = False
+    seeds_all: bool = False
 
     def allocate(self, rows: int) -> dict[str, np.ndarray] | None:
         """Returns arrays for a batch of ``rows`` rows in the executor's own memory; None if it can use any memory."""
@@ -136,6 +138,10 @@ class HostExecutor(Executor[Batch, Actions], Protocol):
         ...
 
     @abstractmethod
-    def discard(self) -> None:
-        """Waits until no environment is in flight, and drops all results not yet received."""
+    def discard(self) -> np.ndarray | None:
+        """Waits until no environment is in flight, and drops all results not yet received.
+
+        Returns:
+            Further environments, int32[k], whose episodes that has ended; None for none.
+        """
         ...

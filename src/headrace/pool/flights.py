@@ -172,7 +172,9 @@ class Flights(BasePool[HostExecutor]):
             raise SequenceError("another thread is receiving from this pool: its recv must return first")
         self._receiver = me
         try:
-            self._executor.discard()
+            lost = self._executor.discard()
+            if lost is not None:
+                self._status.note_broken(lost)
             self._sent.clear()
             self._received.clear()
             self._arrived = None

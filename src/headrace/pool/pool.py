@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.errors import EnvironmentFailure, OptionError
+from headrace.errors import EnvironmentFailure, OptionError, UnsupportedError
 from headrace.pool import lifetime
 from headrace.pool.actions import action_check, check_env_ids, unpacked
 from headrace.pool.arguments import bound_arrays, patience_of, reset_arguments
@@ -254,6 +254,8 @@ class Pool(Flights):
         """Returns the environments, their seeds, and if given the options for their own ``reset``; see `reset`."""
         takes_options = self._executor.takes_options
         ids, seeds, own = reset_arguments(env_id, seed, options, self.all_env_ids, takes_options)
+        if self._executor.seeds_all and seeds is not None and ids is not None and len(ids) < self.num_envs:
+            raise UnsupportedError(f"{self.spec.task} can be seeded anew in all environments at once only, not in some")
         return (ids, seeds, own) if own else (ids, seeds)
 
     def _into(self, out: Batch | Mapping[str, np.ndarray], rows: int) -> Batch:

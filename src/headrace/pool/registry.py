@@ -26,6 +26,7 @@ from headrace.pool.task import Task
 Build = Callable[..., Task]
 TaskLike = str | Callable[..., Any]
 PROCESSES = "processes"
+ENVPOOL = "envpool"  # in front of the names of tasks that run in the package of this name
 
 VERSION = re.compile(r"^ale/|(-ram)?(noframeskip|deterministic)?-v\d+$")  # the latter ends Gymnasium's names of games
 ALIKE = 0.55  # least similarity, in [0, 1], of a name that is suggested
@@ -70,8 +71,8 @@ def register_other_name(name: str, task: str, **options: Any) -> None:
 
 
 def is_registered(task: str) -> bool:
-    """Returns whether a task of exactly this name is registered; false for names with a file or module in front."""
-    return task in _builders or task in _others
+    """Returns whether a task of exactly this name is registered or EnvPool's; false with a file or module in front."""
+    return task in _builders or task in _others or task.startswith(f"{ENVPOOL}:")
 
 
 def own_name(task: str) -> str:
@@ -208,6 +209,8 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
         build, name = _builder(own, None)
         return partial(build, **options) if options else build, name
     source, name = ("", task) if task in _builders else split(task)
+    if source == ENVPOOL and executor is None:
+        return _function("headrace.pool.executors.envpool:build"), name
     if source and source not in _sources:
         _sources[source] = _registered_by(source)
     theirs = _sources[source] if source else _builders

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headrace.errors import ConformanceError, HeadraceError
+from headrace.errors import ConformanceError, HeadraceError, UnsupportedError
 from headrace.pool.registry import make_pool
 from headrace.testing.trial import Mismatch, Trial
 
@@ -71,6 +71,8 @@ def conformance(check: Callable[[Trial], None]) -> Check:
         trial = Trial(task, options, **settings)
         try:
             check(trial)
+        except UnsupportedError as reason:
+            raise NotApplicable(str(reason)) from None
         except (Mismatch, HeadraceError) as error:
             kind = "" if isinstance(error, Mismatch) else f"{type(error).__name__}: "
             given = {"seed": trial.seed, "num_envs": trial.num_envs, "steps": trial.steps, **options}
