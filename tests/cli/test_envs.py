@@ -6,7 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from headrace.cli.envs import run
 from headrace.cli.main import main
+from headrace.envs import FAMILIES, RUNS
+from headrace.errors import UnknownTaskError
 from headrace.pool.structure import space_text
 
 SPACES = [
@@ -51,6 +54,25 @@ def test_long_observations_leave_room_for_names(
 
 
 def test_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["envs"]) == 0
+    assert main(["envs", "*"]) == 0
     out = capsys.readouterr().out
     assert all(task in out for task in ("Pong-v5", "CartPole-v1", "Pendulum-v1"))
+
+
+def test_families_say_what_they_run_on_and_need(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["envs"]) == 0
+    rows = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if line.startswith("│")}
+    assert rows.keys() >= {*FAMILIES, "envpool:"} and RUNS.keys() == FAMILIES.keys()
+    assert "104" in rows["atari"] and "C++ on threads" in rows["atari"] and "headrace[atari]" in rows["atari"]
+    assert "Warp kernels, on CPUs and GPUs" in rows["tag"]
+
+
+def test_tasks_of_envpool_are_listed_by_their_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("envpool")
+    assert main(["envs", "envpool:Bigfish*"]) == 0
+    assert "envpool:BigfishEasy-v0" in capsys.readouterr().out
+    with pytest.raises(UnknownTaskError, match="did you mean envpool:BigfishEasy-v0"):
+        run(["envpool:BigFishEsy"])

@@ -10,12 +10,14 @@ from typing import Annotated
 import tyro
 from rich.columns import Columns
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import headrace
 from headrace.cli.options import optional
-from headrace.envs import FAMILIES
+from headrace.envs import FAMILIES, RUNS
 from headrace.errors import OptionError, UnknownTaskError
+from headrace.pool.executors.envpool.package import LEAST, PREFIX, names
 from headrace.pool.registry import build_task, nearest
 from headrace.pool.spec import AgentType
 from headrace.pool.structure import space_text
@@ -24,15 +26,21 @@ DETAILED = 12
 """largest number of tasks that are shown as a table, as it takes time to get a simulator's spaces"""
 
 
+LEAST_VERSION = ".".join(map(str, LEAST))
+EXAMPLE = f"{PREFIX}BigfishEasy-v0"
+
+
 @dataclass(frozen=True)
 class EnvsArgs:
     """List the tasks by family, with the observations and actions of one environment.
 
     examples:
-      headrace envs               all tasks
+      headrace envs               all families
       headrace envs cart          tasks with "cart" in their name, in any case
       headrace envs 'Mountain*'   tasks that match a pattern
       headrace envs atari         a whole family
+      headrace envs '*'           all tasks
+      headrace envs envpool:      the tasks of EnvPool, where it is installed
     """
 
     filter: Annotated[str, tyro.conf.Positional, optional("[FILTER]")] = ""
@@ -43,16 +51,47 @@ def run(argv: list[str]) -> int:
     """Prints the matching tasks of each family; returns the exit status."""
     args = tyro.cli(EnvsArgs, prog="headrace envs", args=argv)
     families = _by_family()
+    console = Console(highlight=False)
+    if not args.filter:
+        console.print(_overview(families))
+        console.print("headrace envs FAMILY lists its tasks, headrace envs NAME says more of one", markup=False)
+        return 0
+    if args.filter.lower().startswith(PREFIX):
+        families = {PREFIX.rstrip(":"): names()}
     chosen = {name: _matching(args.filter, name, tasks) for name, tasks in families.items()}
     if not any(chosen.values()):
-        close = nearest(args.filter, headrace.list_all_envs())
+        close = nearest(args.filter, (task for tasks in families.values() for task in tasks))
         hint = f": did you mean {', '.join(close)}?" if close else ""
         raise UnknownTaskError(f"no task matches {args.filter!r}{hint}")
-    console = Console(highlight=False)
     for family, tasks in chosen.items():
         if tasks:
             _print_family(console, family, tasks)
     return 0
+
+
+def _overview(families: dict[str, list[str]]) -> Table:
+    """Returns a table of all families: what each runs on, what it needs, and how many tasks it has."""
+    table = Table()
+    for column in ("family", "tasks", "runs on", "pip install", "such as"):
+        table.add_column(column, justify="right" if column == "tasks" else "left", overflow="fold")
+    for family, tasks in families.items():
+        if tasks:
+            place, needs = RUNS.get(family, ("what your program says", ""))
+            table.add_row(family, str(len(tasks)), place, escape(needs), ", ".join(_some(tasks)))
+    table.add_row(PREFIX, _count_of_envpools(), "EnvPool, for one player", f"envpool>={LEAST_VERSION}", EXAMPLE)
+    return table
+
+
+def _some(tasks: list[str]) -> list[str]:
+    """Returns the shortest names of a family, which are the best known."""
+    return sorted(sorted(tasks, key=len)[:2])
+
+
+def _count_of_envpools() -> str:
+    """Returns the number of EnvPool's tasks; a dash where it cannot be imported."""
+    with contextlib.suppress(OptionError):
+        return str(len(names()))
+    return "-"
 
 
 def _print_family(console: Console, family: str, tasks: list[str]) -> None:

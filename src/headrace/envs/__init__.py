@@ -20,6 +20,21 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "vizdoom": vizdoom.TASKS,
 }
 
+KERNELS, MUJOCO, THREADS = "Warp kernels, on CPUs and GPUs", "MuJoCo on threads, or on a GPU", "C++ on threads"
+RUNS: dict[str, tuple[str, str]] = {
+    "atari": (THREADS, "headrace[atari]"),
+    "boards": (KERNELS, ""),
+    "box2d": (THREADS, "headrace[box2d]"),
+    "classic_control": (KERNELS, ""),
+    "dm_control": (MUJOCO, "headrace[dm-control]"),
+    "minatar": (KERNELS, ""),
+    "mujoco": (MUJOCO, "headrace[mujoco]"),
+    "tag": (KERNELS, ""),
+    "toy_text": (KERNELS, ""),
+    "vizdoom": ("engines in processes", "headrace[vizdoom]"),
+}
+"""family → what it runs on, and what to install beside Headrace; an empty text for nothing"""
+
 for _family, _tasks in FAMILIES.items():
     register_family(_tasks, f"headrace.envs.{_family}:build")
 

@@ -28,12 +28,14 @@ Held = tuple[np.ndarray, ...]
 
 @dataclass(eq=False, slots=True)
 class Sent:
-    """A call of a synchronous pool that was not received yet, and once it is done its results."""
+    """A call of a synchronous pool that was not received yet, and the batch that is held for its results."""
 
     actions: np.ndarray | None  # None for a reset
     env_ids: np.ndarray
+    batch: Batch
+    held: Held
     begun: bool = False
-    results: tuple[Batch, Held] | None = None
+    done: bool = False
 
 
 class EnvPoolExecutor(HostExecutor):
@@ -114,9 +116,9 @@ class EnvPoolExecutor(HostExecutor):
             self._wire.close()
             self._seeds, self._wire = ordered, self._wired(ordered)
 
-    def _receive(self, batch: Batch, timeout: float | None = None) -> None:
+    def _receive(self, batch: Batch) -> None:
         """Fills a batch with the results of the one call under way."""
-        self._copy(self._wire.recv(timeout), batch.arrays)
+        self._copy(self._wire.recv(), batch.arrays)
         self._wire.taken()
         if self._ends:
             over = np.flatnonzero(batch.arrays["terminated"] | batch.arrays["truncated"])
@@ -148,8 +150,7 @@ class EnvPoolExecutor(HostExecutor):
         if self._settings.is_async:
             self._wire.send(self._cast(actions), env_ids)
         else:
-            self._sent.append(Sent(self._cast(actions), env_ids))
-            self._begin_next()
+            self._enqueue(self._cast(actions), env_ids)
 
     def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
         if seeds is not None:
@@ -158,12 +159,16 @@ class EnvPoolExecutor(HostExecutor):
         if self._settings.is_async:
             self._wire.reset(env_ids)
         else:
-            self._sent.append(Sent(None, env_ids))
-            self._begin_next()
+            self._enqueue(None, env_ids)
+
+    def _enqueue(self, actions: np.ndarray | None, env_ids: np.ndarray) -> None:
+        batch = self._ring.take(len(env_ids))
+        self._sent.append(Sent(actions, env_ids, batch, batch.hold()))
+        self._begin_next()
 
     def _begin_next(self) -> None:
         """Starts the oldest call that is not done, unless it has begun: EnvPool's rows of two would be mixed."""
-        todo = next((sent for sent in self._sent if sent.results is None), None)
+        todo = next((sent for sent in self._sent if not sent.done), None)
         if todo is not None and not todo.begun:
             todo.begun = True
             if todo.actions is None:
@@ -172,15 +177,14 @@ class EnvPoolExecutor(HostExecutor):
                 self._wire.send(todo.actions, todo.env_ids)
 
     def _finish(self, sent: Sent, timeout: float | None = None) -> Batch:
-        if sent.results is None:
+        if not sent.done:
             self._begin_next()
             self._wire.recv(timeout)
             self.waiting = False
-            batch = self._ring.take(len(sent.env_ids))
-            self._receive(batch)
-            sent.results = batch, batch.hold()
+            self._receive(sent.batch)
+            sent.done = True
             self._begin_next()
-        return sent.results[0]
+        return sent.batch
 
     def _finish_sent(self) -> None:
         """Waits for all calls sent, since there is one at a time."""
