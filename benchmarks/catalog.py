@@ -212,8 +212,8 @@ SECTIONS = {
         Benchmark(
             "held_out",
             "--tasks LunarLanderContinuous-v3 --seconds 1 --games 1",
-            short="Nobody learns CarRacing in this time; on highway both keep their lane. Racetrack and parking make some "
-            "hundred steps a second.",
+            short="Nobody learns CarRacing in this time; on highway both keep their lane. Racetrack and parking make "
+            "some hundred steps a second.",
         ),
     ),
     "Runs that last, and several machines": (
