@@ -170,6 +170,34 @@ def test_lines_have_names_of_their_own(tmp_path: Path, open_page: Open) -> None:
         ]  # fmt: skip
 
 
+def test_runs_are_named_by_what_they_vary_and_the_best_trial_is_first(tmp_path: Path, open_page: Open) -> None:
+    """Each in a colour of its own, and no name cut, however long their folders are called."""
+    sweep = write_sweep(tmp_path / f"a-sweep-with-a-name-{'that-is-long-' * 5}")
+    for number, earned in ((2, 390.0), (9, 480.0)):
+        with (sweep / f"trial-{number}" / "metrics.jsonl").open("a") as more:
+            more.write(json.dumps(line(20_000, 60, 1.0, evaluation={"return": earned, "step": 20_000})) + "\n")
+    for rate in (0.1, 0.01):
+        write_run(tmp_path / f"{'long-' * 20}{rate}", learning_rate=rate)
+    with serving(tmp_path) as address:
+        page = open_page(address, width=1400)
+        page.locator("#list .item", has_text="ppo seed 1 · learning_rate 0.01").wait_for()
+        page.locator("#list .item", has_text="ppo seed 1 · learning_rate 0.1").wait_for()
+        page.locator("#list .item", has_text="sweep of 12").click()
+        page.locator(".more").click()
+        listed = page.locator("#list .item.inner")
+        assert listed.nth(0).inner_text().splitlines()[:2] == [
+            "learning_rate 0.01 · num_steps 32", "trial-9 · finished · 480",
+        ]  # fmt: skip
+        assert "trial-2 · finished · 390" in listed.nth(1).inner_text()
+        keys = page.locator("section[aria-label=Return] .key button")
+        wait_for(lambda: keys.count() == 12)
+        assert keys.first.inner_text() == "trial-9 · learning_rate 0.01 · num_steps 32"
+        told = "each => getComputedStyle(each.querySelector('i')).backgroundColor"
+        assert len({key.evaluate(told) for key in keys.all()}) == 12
+        for name in page.locator("#list .item b").all():
+            assert name.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
 @pytest.mark.nightly
 def test_charts_that_move_between_rows_go_on(tmp_path: Path, open_page: Open) -> None:
     """Runs with an age of data have it where others have memory."""

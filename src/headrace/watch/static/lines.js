@@ -1,12 +1,12 @@
 // What is drawn as one line: a run, or several that differ in their seed alone, with their mean and how sure it is.
 
-import { setting, short, shortTask } from "./words.js";
+import { lastPart, setting, short, shortTask } from "./words.js";
 
-export const COLOURS = 8;
+export const COLOURS = 16;
 const GRID = 250; // places at which a mean is taken
 const RESAMPLES = 400;
 const TOLD = 2; // settings in a label
-const SWEPT = 4; // settings in the label of a sweep's trial
+export const SWEPT = 4; // settings in the label of a sweep's trial
 const IGNORED = new Set(["seed"]);
 
 /** The lines of some runs: [{key, runs: [summary …], slot}]; `slots` keeps the colour that a line once had. */
@@ -28,13 +28,17 @@ export function linesOf(runs, joined, slots) {
   }
   const differing = differences(lines);
   for (const line of lines) line.label = label(line, lines, differing);
-  tellApart(lines, (twins, line) => differences(twins).slice(0, TOLD).map((name) => `${name} ${worded(line, name)}`).join(" · "));
-  tellApart(lines, (_, line) => (line.runs.length === 1 ? line.runs[0].name : ""));
+  tellApart(lines);
   return lines;
 }
 
-/** Adds words to the labels that several lines have. */
-function tellApart(lines, words) {
+/** Adds to labels that several lines have the settings in which these differ, at most `most`, or else a folder's name. */
+export function tellApart(lines, most = TOLD) {
+  addWords(lines, (twins, line) => settingsOf(line, differences(twins).slice(0, most)));
+  addWords(lines, (_, line) => (line.runs.length === 1 ? line.runs[0].name : ""));
+}
+
+function addWords(lines, words) {
   const alike = new Map();
   for (const line of lines) alike.set(line.label, [...(alike.get(line.label) ?? []), line]);
   for (const twins of alike.values()) {
@@ -42,7 +46,7 @@ function tellApart(lines, words) {
   }
 }
 
-const worded = (line, name) => setting(short(line.runs[0].config[name] ?? null));
+const settingsOf = (line, names) => names.map((name) => `${name} ${setting(short(line.runs[0].config[name] ?? null))}`).join(" · ");
 
 const DASHES = [undefined, [6, 4], [2, 3], [10, 3, 2, 3]];
 
@@ -67,17 +71,15 @@ function label(line, lines, differing) {
   if (!run.task) return run.name;
   const trials = run.sweep ? lines.filter((each) => each.runs[0].sweep === run.sweep) : [];
   if (trials.length > 1) {
-    const name = trials.length === lines.length ? run.name.split("/").at(-1) : run.name;
-    line.name = name; // where the settings stand beside it
-    return [name, ...differences(trials).slice(0, SWEPT).map((each) => `${each} ${worded(line, each)}`)].join(" · ");
+    const name = lastPart(run.name);
+    if (trials.length === lines.length) line.name = name; // where the settings stand beside it
+    return [name, settingsOf(line, differences(trials).slice(0, SWEPT))].filter(Boolean).join(" · ");
   }
   if (lines.length === 1) return `${run.task} ${run.algo} · ${seeds}`;
   const words = [];
   if (differing.includes("task")) words.push(shortTask(run.task));
   if (differing.includes("algo")) words.push(run.algo);
-  if (!words.length) {
-    for (const name of differing.slice(0, TOLD)) words.push(`${name} ${worded(line, name)}`);
-  }
+  if (!words.length && differing.length) words.push(settingsOf(line, differing.slice(0, TOLD)));
   return [...words, seeds].join(" · ");
 }
 

@@ -2,7 +2,8 @@
 
 import { draw, make, say } from "./dom.js";
 import { filterOf } from "./filter.js";
-import { count, duration, moment, number, shortTask } from "./words.js";
+import { SWEPT, tellApart } from "./lines.js";
+import { count, duration, lastPart, moment, number, shortTask } from "./words.js";
 
 const WIDTH = 60;
 const HEIGHT = 22;
@@ -15,6 +16,7 @@ export class List {
     this.toggle = toggle;
     this.rows = new Map();
     this.opened = new Set();
+    this.labels = new Map();
     this.order = "";
   }
 
@@ -26,13 +28,16 @@ export class List {
     const runs = [...state.runs.values()].filter(fits);
     const entries = this.entries(runs, state.joined).sort((a, b) => rank(a) - rank(b) || b.when - a.when || byName(a, b));
     const colours = new Map(lines.flatMap((line) => line.runs.map((run) => [run.id, line.colour])));
+    this.label("all", entries, false);
     const wanted = [];
     let group = null;
     for (const entry of entries) {
       if (entry.period !== group) wanted.push(this.heading(group = entry.period));
       wanted.push(this.row(entry, colours, false));
       if (entry.runs.length > 1 && this.opened.has(entry.key)) {
-        for (const run of entry.runs) wanted.push(this.row(entryOf(run.id, [run]), colours, true));
+        const inner = entry.runs.map((run) => entryOf(run.id, [run]));
+        this.label(entry.key, inner, true);
+        for (const each of inner) wanted.push(this.row(each, colours, true));
       }
     }
     if (!entries.length) wanted.push(this.nothing(state));
@@ -51,6 +56,17 @@ export class List {
       groups.set(key, [...(groups.get(key) ?? []), run]);
     }
     return [...groups].map(([key, members]) => entryOf(key, members));
+  }
+
+  /** Gives entries the labels that they have in the list; they are worked out anew only where the entries are others. */
+  label(place, entries, inner) {
+    const shape = entries.map(({ key, runs }) => `${key} ${runs[0].group} ${runs.length}`).join();
+    if (this.labels.get(place)?.shape !== shape) {
+      for (const entry of entries) entry.label = title(entry, inner);
+      tellApart(entries, inner ? SWEPT : undefined);
+      this.labels.set(place, { shape, labels: entries.map((entry) => entry.label) });
+    }
+    entries.forEach((entry, index) => { entry.label = this.labels.get(place).labels[index]; });
   }
 
   heading(period) {
@@ -82,11 +98,12 @@ export class List {
     row.box.checked = on === entry.runs.length;
     row.box.indeterminate = on > 0 && on < entry.runs.length;
     row.entry = entry;
-    say(row.name, title(entry, inner));
-    row.name.title = title(entry, inner); // where it is too long
-    say(row.about, about(entry));
+    say(row.name, entry.label);
+    row.name.title = entry.label; // where it is too long
+    const words = [inner && head.sweep ? lastPart(head.name) : "", about(entry)].filter(Boolean).join(" · ");
+    say(row.about, words);
     row.about.title = entry.runs.length > 1 ? "" : `${head.path}: ${head.status.text}`;
-    row.box.setAttribute("aria-label", `${title(entry, inner)}, ${about(entry)}`);
+    row.box.setAttribute("aria-label", `${entry.label}, ${words}`);
     if (row.more) {
       row.more.textContent = this.opened.has(entry.key) ? "−" : "+";
       row.more.setAttribute("aria-expanded", String(this.opened.has(entry.key)));
@@ -129,7 +146,7 @@ function entryOf(key, runs) {
   const kinds = [...new Set(runs.map((run) => run.status.kind))];
   const kind = kinds.includes("running") ? "running" : kinds.length === 1 ? kinds[0] : "several";
   const sweep = key.startsWith("sweep ");
-  const order = (a, b) => (sweep ? a.name.localeCompare(b.name, "en", { numeric: true }) : (a.seed ?? 0) - (b.seed ?? 0));
+  const order = (a, b) => (sweep ? better(a, b) || a.name.localeCompare(b.name, "en", { numeric: true }) : (a.seed ?? 0) - (b.seed ?? 0));
   const sorted = runs.length > 1 ? [...runs].sort(order) : runs;
   return { key, sweep, runs: sorted, when, kind, kinds, period: kind === "running" ? "training now" : period(when) };
 }
@@ -147,7 +164,8 @@ function title(entry, inner) {
   const [run] = entry.runs;
   if (!run.task) return run.name;
   if (entry.sweep) return `${shortTask(run.task)} ${run.algo} sweep of ${entry.runs.length}`;
-  if (inner) return run.sweep ? run.name : `seed ${run.seed} · ${run.name}`;
+  if (inner && run.sweep) return ""; // the settings tell
+  if (inner) return [`seed ${run.seed}`, lastPart(run.name)].filter((words) => words !== `seed-${run.seed}`).join(" · ");
   const seeds = entry.runs.length > 1 ? `× ${entry.runs.length} seeds` : `seed ${run.seed}`;
   return `${shortTask(run.task)} ${run.algo} ${seeds}`;
 }
@@ -173,6 +191,9 @@ function about(entry) {
 
 /** The return of the last evaluation, or without one that of training. */
 const score = (run) => run.evaluated ?? run.return;
+
+/** The order of runs with the best one first, and those without a return last. */
+const better = (a, b) => (score(b) ?? -Infinity) - (score(a) ?? -Infinity) || 0; // 0 for none of both
 
 function best(runs) {
   const values = runs.map(score).filter((value) => value !== null);

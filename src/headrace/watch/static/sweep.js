@@ -4,6 +4,7 @@ import { draw, make, say } from "./dom.js";
 import { count, number, percent, setting, short } from "./words.js";
 
 const HEIGHT = 200; // of the axes, in units of the drawing
+const LETTER = 7.6; // pixels of the name above an axis
 const LISTED = 10; // trials in the table, until all are asked for
 
 export class Sweep {
@@ -57,7 +58,8 @@ export class Sweep {
       picture.append(group);
     }
     const labels = scales.map((scale, index) => label(scale, index < names.length ? names[index] : "return", at(index)));
-    return [make("div", { class: "plane", style: { "--gaps": scales.length - 1 } }, picture, ...labels), said];
+    const gap = LETTER * Math.max(...names.map((name) => name.length), 10);
+    return [make("div", { class: "plane", style: { "--gaps": scales.length - 1, "--gap": `${gap}px` } }, picture, ...labels), said];
   }
 
   table(sweep, names, run) {

@@ -6,7 +6,7 @@ import { AXES, growth } from "./data.js";
 import { make, say } from "./dom.js";
 import { figuresOf, returnsOf } from "./figures.js";
 import { Header } from "./header.js";
-import { mean } from "./lines.js";
+import { COLOURS, mean } from "./lines.js";
 import { Log, tunedOf } from "./log.js";
 import { Ranks } from "./ranks.js";
 import { Settings } from "./settings.js";
@@ -118,7 +118,7 @@ export class View {
     make("i"), line.runs.length > 1 ? `${line.label}, mean and 95 % interval` : line.label));
     const alone = lines.length === 1 && policies.length > 1;
     const told = policies.map((policy, index) => (alone
-      ? make("span", { style: { "--k": `var(--k${index % 8})` } }, make("i"), policy)
+      ? make("span", { style: { "--k": `var(--k${index % COLOURS})` } }, make("i"), policy)
       : make("span", {}, `${["solid", "dashed", "dotted", "dash-dotted"][index % 4]}: ${policy}`)));
     this.key.replaceChildren(...(alone ? [] : key), ...told, ...(evaluated ? [make("span", {}, "● evaluation without exploration")] : []));
   }
@@ -131,7 +131,7 @@ export class View {
       columns.forEach(({ name, policy, growth: grows }, index) => {
         const curve = (each) => (grows ? growth(this.data, each.id, name, axis) : this.data.points(each.id, name, axis));
         const several = policy && columns.length > 1;
-        const colour = several && alone ? `k${index % 8}` : line.colour;
+        const colour = several && alone ? `k${index % COLOURS}` : line.colour;
         const dash = several && !alone ? POLICY_DASH[index % POLICY_DASH.length] : line.dash;
         const label = several ? (alone ? policy : `${line.label} ${policy}`) : line.label;
         const curves = line.runs.map(curve);

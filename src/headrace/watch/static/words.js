@@ -76,5 +76,8 @@ export function setting(value) {
 export const short = (value, digits = 4) =>
   (typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(digits)) : value);
 
+/** The last folder of a path. */
+export const lastPart = (path) => path.split("/").at(-1);
+
 /** The task without its version. */
 export const shortTask = (task) => task.replace(/-v\d+$/, "");
