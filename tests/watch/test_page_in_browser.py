@@ -10,9 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pages import line, serving, write_run, write_sweep
 
+from headrace.studies.plots.bands import smoothed
 from headrace.studies.tuning.measure import Probe, Size
 from headrace.studies.tuning.tune import Tuning
 from headrace.train.runs.events import EventLog
@@ -391,6 +393,28 @@ def test_charts_are_read_and_zoomed_by_pointer_and_by_keys(tmp_path: Path, open_
         all_of_it.wait_for(state="hidden")
         page.get_by_role("button", name="seconds").click()
         wait_for(lambda: "against seconds" in label(page))
+
+
+def test_curves_are_smoothed_as_plots_are(tmp_path: Path, open_page: Open) -> None:
+    path = write_run(tmp_path / "run", lines=400)
+    rows = [json.loads(row) for row in (path / "metrics.jsonl").read_text().splitlines()]
+    x, y = (np.array([row[name] for row in rows], float) for name in ("step", "return"))
+    before, after = (CHART + f"[aria-label*=' {each[-1]:.4g} at 80,000 steps']" for each in (y, smoothed(x, y, 0.15)))
+    assert before != after
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.locator(before).wait_for()
+        slider = page.get_by_role("slider", name="smooth")
+        slider.fill("15")
+        page.locator(after).wait_for()
+        page.reload()  # it is in the address
+        page.locator(after).wait_for()
+        assert slider.input_value() == "15" and page.locator(".slider span").inner_text() == "15 %"
+        told = page.evaluate(
+            """async () => (await import("./static/smooth.js")).smoothed(
+                 {x: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], y: [1, 1e30, 1, 1, 1, 1, 1, 1, 1, 1, 2]}, 0.2).y"""
+        )
+        assert told[4:] == [1, 1, 1, 1, 1, 1, 4 / 3]  # once a huge value is out of the window, nothing is left of it
 
 
 def test_curves_can_be_taken_home(tmp_path: Path, open_page: Open) -> None:

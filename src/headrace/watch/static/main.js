@@ -15,7 +15,7 @@ const MOST = 100; // runs drawn at once
 const THEMES = ["", "light", "dark"];
 
 const by = (id) => document.getElementById(id);
-const state = { runs: new Map(), roots: [], chosen: [], joined: true, filter: "", axis: "step", range: null, focus: null };
+const state = { runs: new Map(), roots: [], chosen: [], joined: true, filter: "", axis: "step", range: null, focus: null, smooth: 0 };
 const slots = new Map();
 const data = new Data();
 let [drawn, cost, pending, known, view] = [0, 0, null, false, null];
@@ -60,21 +60,28 @@ function toggle(ids, alone) {
   ask();
 }
 
-/** Tells the server what is shown, and the address bar. */
+/** Tells the server what is shown, and the address bar; draws it. */
 function ask() {
   data.keepOnly(state.chosen);
   const [low, high] = state.range ?? [null, null];
   link.say({ runs: state.chosen, axis: state.axis, low, high });
+  remember();
+  redraw(true);
+}
+
+/** Says in the address what is shown, so that it is there again after a reload. */
+function remember() {
   const words = new URLSearchParams({ runs: state.chosen.join(","), axis: state.axis });
   if (!state.joined) words.set("joined", "no");
+  if (state.smooth) words.set("smooth", state.smooth);
   history.replaceState(null, "", `#${words.toString().replaceAll("%2C", ",")}`);
-  redraw(true);
 }
 
 function fromAddress() {
   const words = new URLSearchParams(location.hash.slice(1));
   state.chosen = (words.get("runs") ?? "").split(",").filter((id) => state.runs.has(id));
   if (["step", "seconds", "updates"].includes(words.get("axis"))) state.axis = words.get("axis");
+  state.smooth = Math.min(1, Math.max(0, Number(words.get("smooth")) || 0));
   state.joined = words.get("joined") !== "no";
   by("join").checked = state.joined;
 }
@@ -98,7 +105,7 @@ function drawAll() {
   const run = runs.find((each) => each.id === state.focus) ?? runs[0];
   if (run) {
     view ??= build();
-    view.show({ lines, run, axis: state.axis, range: state.range });
+    view.show({ lines, run, axis: state.axis, range: state.range, smooth: state.smooth });
   }
   by("view").hidden = !run;
   document.title = run ? `${run.task || run.name} ${run.status.kind} · Headrace` : "Headrace";
@@ -110,6 +117,8 @@ function build() {
   return new View(by("view"), data, {
     zoom: (range) => { state.range = range; ask(); },
     axis: (axis) => { state.axis = axis; state.range = null; ask(); },
+    smooth: (share) => { state.smooth = share; redraw(true); },
+    remember,
     focus: (run) => { state.focus = run; redraw(true); },
     agent: (asked) => link.say({ agent: asked }),
     redraw: () => redraw(true),

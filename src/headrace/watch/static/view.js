@@ -10,6 +10,7 @@ import { COLOURS, mean } from "./lines.js";
 import { Log, tunedOf } from "./log.js";
 import { Ranks } from "./ranks.js";
 import { Settings } from "./settings.js";
+import { smoothed } from "./smooth.js";
 import { splitKey, splitOf } from "./split.js";
 import { Sweep } from "./sweep.js";
 import { bytes, number, percent, title } from "./words.js";
@@ -19,9 +20,9 @@ const BYTES = Array.from({ length: 50 }, (_, i) => 2 ** i); // between the marks
 const POLICY_DASH = [undefined, [7, 4], [2, 3], [9, 3, 2, 3]];
 
 export class View {
-  /** `act` has what the page can do: zoom(range), axis(name), focus(run), agent(asked). */
+  /** `act` has what the page can do: zoom(range), axis(name), smooth(share), remember(), focus(run), agent(asked). */
   constructor(place, data, act) {
-    Object.assign(this, { data, act, charts: new Set() });
+    Object.assign(this, { data, act, charts: new Set(), share: 0 });
     this.header = new Header();
     this.returns = make("section", { class: "card s8", "aria-label": "Return" });
     this.agentCard = make("section", { class: "card s4", "aria-label": "The agent" });
@@ -55,13 +56,18 @@ export class View {
     const axes = Object.keys(AXES).map((name) => make("button", { type: "button", class: "plain", "data-axis": name,
       on: { click: () => this.act.axis(name) } }, AXES[name].label));
     this.axes = axes;
+    this.slider = make("input", { type: "range", min: 0, max: 20, step: 1, // percent of a curve's length
+      on: { input: () => this.act.smooth(this.slider.value / 100), change: () => this.act.remember() } });
+    this.sliderSaid = make("span");
+    const smooth = make("label", { class: "slider", title: "each point is the mean of those before it within this part of its curve" },
+      "smooth ", this.slider, this.sliderSaid);
     this.all = make("button", { type: "button", class: "plain", hidden: true, on: { click: () => this.act.zoom(null) } }, "show all");
     this.csv = make("a", { class: "plain", download: "metrics.csv" }, "CSV");
     const png = make("button", { type: "button", class: "plain", on: { click: () => this.large.save("return") } }, "PNG");
     const place = make("div");
     this.empty = make("p", { class: "soft" });
     this.key = make("div", { class: "key" });
-    this.returns.append(make("h2", {}, "Return", make("span", {}, "against ", ...axes, this.all), make("span", {}, this.csv, png)), this.empty, place, this.key);
+    this.returns.append(make("h2", {}, "Return", make("span", {}, "against ", ...axes, this.all), smooth, make("span", {}, this.csv, png)), this.empty, place, this.key);
     this.large = this.chart(place, { label: "Return", height: 300 });
   }
 
@@ -71,9 +77,10 @@ export class View {
     return chart;
   }
 
-  /** Draws everything: `lines` of the chosen runs, `run` the one in the header. */
-  show({ lines, run, axis, range }) {
+  /** Draws everything: `lines` of the chosen runs, `run` the one in the header, curves smoothed over a share of their length. */
+  show({ lines, run, axis, range, smooth }) {
     const { data } = this;
+    this.share = smooth;
     this.header.show(run);
     const names = [...new Set(lines.flatMap((line) => line.runs.flatMap((each) => [...data.columns(each.id).keys()])))];
     this.showReturns(lines, run, axis, range, names);
@@ -106,6 +113,8 @@ export class View {
     const here = lines.every((line) => line.runs.every((each) => this.data.series.has(each.id)));
     say(this.empty, curves.some((curve) => curve.y.length) ? "" : here ? "no episode has ended yet that was measured" : "loading …");
     for (const button of this.axes) button.setAttribute("aria-pressed", String(button.dataset.axis === axis));
+    this.slider.value = 100 * this.share;
+    say(this.sliderSaid, percent(this.share));
     this.all.hidden = !range;
     this.csv.href = `metrics.csv?runs=${lines.flatMap((line) => line.runs.map((each) => each.id)).join(",")}`;
     const policies = columns.filter(({ policy }) => policy).map(({ policy }) => policy);
@@ -129,13 +138,14 @@ export class View {
     const alone = lines.length === 1;
     for (const line of lines) {
       columns.forEach(({ name, policy, growth: grows }, index) => {
-        const curve = (each) => (grows ? growth(this.data, each.id, name, axis) : this.data.points(each.id, name, axis));
+        const measured = (each) => (grows ? growth(this.data, each.id, name, axis) : this.data.points(each.id, name, axis));
         const several = policy && columns.length > 1;
         const colour = several && alone ? `k${index % COLOURS}` : line.colour;
         const dash = several && !alone ? POLICY_DASH[index % POLICY_DASH.length] : line.dash;
         const label = several ? (alone ? policy : `${line.label} ${policy}`) : line.label;
-        const curves = line.runs.map(curve);
+        const curves = line.runs.map((each) => smoothed(measured(each), this.share));
         if (curves.length === 1) {
+          if (this.share && marked && lines.length <= QUIETEST) found.push({ label, colour, quiet: true, ...measured(line.runs[0]) });
           found.push({ label, colour, dash, ...curves[0] });
         } else {
           if (curves.length <= QUIETEST && marked) for (const each of curves) found.push({ label, colour, quiet: true, ...each });
