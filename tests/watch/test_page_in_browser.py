@@ -417,6 +417,35 @@ def test_curves_are_smoothed_as_plots_are(tmp_path: Path, open_page: Open) -> No
         assert told[4:] == [1, 1, 1, 1, 1, 1, 4 / 3]  # once a huge value is out of the window, nothing is left of it
 
 
+def test_what_has_yet_to_come_is_said_to_load(tmp_path: Path, open_page: Open) -> None:
+    """Not that there is nothing: the messages of the server are held back on their way."""
+    write_sweep(tmp_path / "sweep", trials=2)
+    with serving(tmp_path) as address:
+        page, held = open_page(address), []
+
+        def hold(client: Any) -> None:
+            client.connect_to_server().on_message(lambda message: held.append((client, message)))
+
+        def send(count: int) -> None:
+            for client, message in held[:count]:
+                client.send(message)
+            del held[:count]
+
+        page.route_web_socket(re.compile("/live$"), hold)
+        page.goto("about:blank")
+        page.goto(address)
+        page.locator("#list", has_text="loading …").wait_for()
+        wait_for(lambda: page.title() and held)
+        send(1)
+        page.locator("#list .item").wait_for()
+        for card in ("Return", "The sweep", "What happened"):
+            page.locator(f"section[aria-label='{card}']", has_text="loading …").wait_for()
+        wait_for(lambda: page.title() and any('"kind": "sweep"' in str(message) for _, message in held))
+        send(len(held))
+        page.locator("section[aria-label='The sweep'] polyline.trial").nth(1).wait_for(state="attached")
+        wait_for(lambda: "loading" not in page.locator("main").inner_text())
+
+
 def test_curves_can_be_taken_home(tmp_path: Path, open_page: Open) -> None:
     write_run(tmp_path / "run")
     with serving(tmp_path) as address:

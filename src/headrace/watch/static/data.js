@@ -63,7 +63,7 @@ export class Data {
   }
 
   details(run) {
-    return this.told.get(run) ?? { events: [], episodes: [], problem: "" };
+    return this.told.get(run) ?? { loading: true, events: [], episodes: [], problem: "" };
   }
 
   /** A column against an axis: {x, y} without what is missing. */

@@ -3,7 +3,7 @@
 import { draw, make, say } from "./dom.js";
 import { filterOf } from "./filter.js";
 import { SWEPT, tellApart } from "./lines.js";
-import { count, duration, lastPart, moment, number, shortTask } from "./words.js";
+import { LOADING, count, duration, lastPart, moment, number, shortTask } from "./words.js";
 
 const WIDTH = 60;
 const HEIGHT = 22;
@@ -74,7 +74,8 @@ export class List {
   }
 
   nothing(state) {
-    const words = state.runs.size ? "no run fits the filter" : `no runs yet in ${state.roots.join(", ") || "…"}`;
+    const none = state.roots.length ? `no runs yet in ${state.roots.join(", ")}` : LOADING;
+    const words = state.runs.size ? "no run fits the filter" : none;
     return this.kept(`nothing ${words}`, () => make("p", { class: "group" }, words));
   }
 

@@ -1,7 +1,7 @@
 // What happened to a run, newest first; and what the tuner measured, as bars.
 
 import { make } from "./dom.js";
-import { count, duration, moment, number } from "./words.js";
+import { LOADING, count, duration, moment, number } from "./words.js";
 
 const SHOWN = 30;
 
@@ -13,7 +13,7 @@ export class Log {
   }
 
   show(run, details) {
-    const shape = JSON.stringify([run.id, this.all, details.problem, details.events.length, details.events.at(-1)]);
+    const shape = JSON.stringify([run.id, this.all, details.loading, details.problem, details.events.length, details.events.at(-1)]);
     if (shape === this.shown) return;
     this.shown = shape;
     const events = [...details.events].reverse();
@@ -24,7 +24,7 @@ export class Log {
       make("h2", {}, "What happened", make("span", {}, toggle)),
       details.problem ? make("p", { class: "bad" }, details.problem) : "",
       listed.length ? make("ol", { class: "log" }, ...listed.map(entry))
-        : make("p", { class: "soft" }, "Nothing was logged."),
+        : make("p", { class: "soft" }, details.loading ? LOADING : "Nothing was logged."),
     );
   }
 }

@@ -101,7 +101,7 @@ function drawAll() {
   const lines = linesOf(runs, state.joined, slots);
   const shown = list.show(state, lines);
   const all = `${state.runs.size} ${state.runs.size === 1 ? "run" : "runs"}`;
-  say(by("count"), shown === state.runs.size ? all : `${shown} of ${all}`);
+  if (state.roots.length) say(by("count"), shown === state.runs.size ? all : `${shown} of ${all}`);
   const run = runs.find((each) => each.id === state.focus) ?? runs[0];
   if (run) {
     view ??= build();
@@ -153,3 +153,5 @@ try {
 } catch {
   setTheme("");
 }
+
+redraw(true);

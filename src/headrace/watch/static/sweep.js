@@ -1,7 +1,7 @@
 // The trials of a sweep as parallel coordinates, how much each setting decides, and the trials in order.
 
 import { draw, make, say } from "./dom.js";
-import { count, number, percent, setting, short } from "./words.js";
+import { LOADING, count, number, percent, setting, short } from "./words.js";
 
 const HEIGHT = 200; // of the axes, in units of the drawing
 const LETTER = 7.6; // pixels of the name above an axis
@@ -20,10 +20,10 @@ export class Sweep {
     place.append(this.title, this.words, this.axes, make("div", { class: "halves" }, this.trials, this.shares));
   }
 
-  /** Shows a sweep, with the trial in the page's head as `run`; nothing for undefined. */
-  show(sweep, run) {
-    this.place.hidden = !sweep;
-    if (!sweep) return;
+  /** Shows the sweep of the run in the page's head, which is undefined until it has come; nothing for a run of none. */
+  show({ id: run, sweep: id }, sweep = { problem: LOADING }) {
+    this.place.hidden = !id;
+    if (!id) return;
     const shape = JSON.stringify([sweep, run, this.all]);
     if (shape === this.shape) return;
     this.shape = shape;
@@ -70,7 +70,7 @@ export class Sweep {
       make("td", { title: trial.note }, trial.number === sweep.best ? "best" : trial.state === "complete" ? "" : trial.state)));
     const heads = ["trial", "return", ...names, ""].map((name) => make("th", { scope: "col" }, name));
     const more = sorted.length > LISTED ? make("button", { type: "button", class: "plain",
-      on: { click: () => { this.all = !this.all; this.show(sweep, run); } } }, this.all ? "show the best" : `show all ${sorted.length}`) : "";
+      on: { click: () => { this.all = !this.all; this.show({ id: run, sweep: sweep.sweep }, sweep); } } }, this.all ? "show the best" : `show all ${sorted.length}`) : "";
     return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)), more);
   }
 }

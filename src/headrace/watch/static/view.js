@@ -13,7 +13,7 @@ import { Settings } from "./settings.js";
 import { smoothed } from "./smooth.js";
 import { splitKey, splitOf } from "./split.js";
 import { Sweep } from "./sweep.js";
-import { bytes, number, percent, title } from "./words.js";
+import { LOADING, bytes, number, percent, title } from "./words.js";
 
 const QUIETEST = 12; // runs of which the single curves are drawn behind their mean
 const BYTES = Array.from({ length: 50 }, (_, i) => 2 ** i); // between the marks of a chart of memory
@@ -86,7 +86,7 @@ export class View {
     this.showReturns(lines, run, axis, range, names);
     this.agent.show(run, data.details(run.id).episodes);
     this.showSplit(run, axis, range, lines.length > 1);
-    this.sweep.show(data.sweeps.get(run.sweep), run.id);
+    this.sweep.show(run, data.sweeps.get(run.sweep));
     this.ranks.show(run);
     const figures = figuresOf(names);
     const speed = { key: "speed", title: "Steps a second", columns: [{ name: "step", policy: null }], growth: true };
@@ -111,7 +111,7 @@ export class View {
     const curves = this.curves(lines, columns, axis, true);
     this.large.show(curves, axis);
     const here = lines.every((line) => line.runs.every((each) => this.data.series.has(each.id)));
-    say(this.empty, curves.some((curve) => curve.y.length) ? "" : here ? "no episode has ended yet that was measured" : "loading …");
+    say(this.empty, curves.some((curve) => curve.y.length) ? "" : here ? "no episode has ended yet that was measured" : LOADING);
     for (const button of this.axes) button.setAttribute("aria-pressed", String(button.dataset.axis === axis));
     this.slider.value = 100 * this.share;
     say(this.sliderSaid, percent(this.share));

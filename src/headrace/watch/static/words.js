@@ -4,6 +4,9 @@ const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-dig
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
+/** What stands where something has yet to come from the server. */
+export const LOADING = "loading …";
+
 /** A number in few characters: 3,912 · 0.41 · 2.1e-5. */
 export function number(value) {
   if (value === null || value === undefined) return "–";
