@@ -62,7 +62,7 @@ CASES = {
     ),
     "rare rewards": Case(
         "FrozenLake8x8-v1", {"curiosity": 0.0}, {"curiosity": 0.05},
-        {"env_options": {"is_slippery": False}, "total_steps": 200_000},
+        {"env_options": {"is_slippery": False}, "total_steps": 200_000, "entropy_coef": 0.01},
     ),
     "learning rate": Case(
         "CartPole-v1", {"learning_rate": 0.1}, {"learning_rate": 0.002}, {"total_steps": 100_000}, "loss/approx_kl",
