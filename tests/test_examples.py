@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -55,6 +56,21 @@ def test_example_runs(program: Path, tmp_path: Path) -> None:
             asked = settings(words)
             assert asked["task"].endswith(config["task"])
             assert {k: v for k, v in asked.items() if k not in QUICK} == {k: config[k] for k in config.keys() - QUICK}
+
+
+@pytest.mark.parametrize(
+    "words", ["quiet=True, total_steps=10_000", pytest.param("quiet=True", marks=pytest.mark.nightly)]
+)
+def test_the_notebook_runs_from_top_to_bottom(words: str, tmp_path: Path) -> None:
+    cells = json.loads((EXAMPLES / "first_steps.ipynb").read_text())["cells"]
+    assert all(cell["outputs"] for cell in cells if cell["cell_type"] == "code"), "run it anew"
+    program = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    assert program.count("quiet=True") == 1
+    (tmp_path / "notebook.py").write_text(program.replace("quiet=True", words))
+    command = [sys.executable, "notebook.py"]
+    done = programs.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "MPLBACKEND": "agg"})
+    assert done.returncode == 0, done.stderr
+    assert "steps a second" in done.stdout and "Agent('LunarLander-v3', algo='ppo'" in done.stdout
 
 
 @pytest.mark.nightly
