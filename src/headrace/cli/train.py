@@ -50,7 +50,7 @@ COMMON = {
     *"algo preset total_steps stop_at_return seed device num_envs normalise_observations".split(),
     *"hidden learning_rate minibatch_size gamma entropy_coef samplers log video".split(),
 }
-"""settings that --help shows; --help-all shows all"""
+"""settings that --help shows beside an algorithm's own; --help-all shows all"""
 ALL = "--help-all"
 WRITTEN = {"env_options": "--option NAME=VALUE here", "callback": "for Python: headrace.train(…, callback=…)"}
 """what has no option of its name → how it is given"""
@@ -93,8 +93,8 @@ DESCRIPTION = """Train an agent on a task.
 Shows a live dashboard and writes a run folder with config.json, metrics.jsonl, checkpoints, a plot
 of the learning curve and a video. Ctrl-C stops a run cleanly; --resume continues it.
 Without --algo, algorithm and settings are the best known for the task: headrace recipes shows them. The
-options below are the common settings of TASK and --algo, where these are given before --help; --help-all
-shows all of them.
+options below are the common settings of TASK and --algo, where these are given before --help, and those of
+the algorithm alone; --help-all shows all of them.
 
 examples:
   headrace train CartPole-v1
@@ -266,7 +266,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             marks = (
                 tyro.conf.arg(help=known.help.replace("%", "%%"), help_behavior_hint=shown),
                 *([hint] if hint else []),
-                *([tyro.conf.Suppress] if short and name not in COMMON else []),
+                *([tyro.conf.Suppress] if short and name not in COMMON and known.group in GROUPS else []),
             )
             type_ = Literal[tuple(record.presets)] if name == "preset" else types[name]
             kind = Annotated[(Any if hint is JSON else type_, *marks)]

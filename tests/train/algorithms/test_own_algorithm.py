@@ -67,7 +67,7 @@ def test_it_goes_on_after_a_kill(folder: Path) -> None:
 def test_help_shows_its_settings_and_nobody_elses(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "CartPole-v1", "--algo", ALGO, "--help"]) == 0
     shown = capsys.readouterr().out
-    assert "Reinforce options" in shown and "--baseline" in shown and "--gae-lambda" in shown
+    assert "Reinforce options" in shown and "--baseline" in shown and "--learning-rate" in shown
     assert not any(f"--{name}" in shown for name in ("clip-range", "replay-size", "epsilon-end", "rollout-slots"))
     assert main(["train", "CartPole-v1", "--help"]) == 0
     shown = capsys.readouterr().out

@@ -244,7 +244,7 @@ def test_a_frozen_policy_stays_what_it_was_loaded_as(tmp_path: Path):
         assert torch.equal(tensor, best[name]) == name.startswith("network.runner"), name
     last = read_metrics(tmp_path / "second" / "metrics.jsonl")[-1]["policies"]
     assert last["runner"]["loss"] == {} and last["tagger"]["loss"]
-    with pytest.raises(OptionError, match="no run"):
+    with pytest.raises(OptionError, match="is not a run folder"):
         train("CartPole-v1", run_dir=tmp_path / "third", quiet=True, load=str(tmp_path / "nowhere"), **SMALL)
 
 

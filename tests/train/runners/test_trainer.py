@@ -158,7 +158,7 @@ def test_mistakes_are_named(tmp_path):
         train("CartPole-v1", run_dir=tmp_path / "run", quiet=True)
     with pytest.raises(OptionError, match="num_envs"):
         resume(tmp_path / "run", quiet=True, num_envs=4)
-    with pytest.raises(OptionError, match="no run"):
+    with pytest.raises(OptionError, match="is not a run folder"):
         resume(tmp_path / "nothing", quiet=True)
     with pytest.raises(OptionError, match="cnn"):
         train("CartPole-v1", run_dir=tmp_path / "cnn", quiet=True, **(SMALL | {"network": "cnn"}))
