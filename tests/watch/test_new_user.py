@@ -67,12 +67,12 @@ def test_the_path_of_a_new_user(tmp_path: Path, open_page: Callable[..., Any]) -
     with serving(cwd=tmp_path) as everything:
         page = open_page(everything)
         page.locator("#list .item", has_text="CartPole ppo seed 1").wait_for()
-        words = "headrace train CartPole-v1 --total-steps 250000 --stop-at-return 100000 --learning-rate 0.01"
+        words = "headrace train CartPole-v1 --total-steps 1500000 --stop-at-return 100000 --learning-rate 0.01"
         second = command(tmp_path, f"{words} --run-dir runs/second --no-video")
         running = page.locator("#list .item", has_text="running")
         running.wait_for()
         running.click()
-        wait_for(lambda: page.locator(".fig", has_text="k of 250 k").count() == 1, PATIENCE)  # it has learnt something
+        wait_for(lambda: page.locator(".fig", has_text="of 1.5 M").count() == 1, PATIENCE)  # it has learnt something
         second.send_signal(signal.SIGINT)
         assert "headrace train --resume runs/second" in done(second, 130)
         page.locator(".chip", has_text="interrupted").wait_for()
