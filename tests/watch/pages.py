@@ -110,3 +110,23 @@ def write_sweep(path: Path, trials: int = 12) -> Path:
             study.tell(trial, 400 - 100 * abs(math.log10(settings["learning_rate"]) + 3))
         write_run(path / f"trial-{number}", end=None if runs else "finished", **settings)
     return path
+
+
+CHART = "section[aria-label=Return] .chart"
+
+
+def label(page: Any) -> str:
+    """What the large chart says of itself to those who cannot see it."""
+    return page.locator(CHART).get_attribute("aria-label") or ""
+
+
+def is_drawn(page: Any, place: str) -> bool:
+    """Whether a canvas has anything on it."""
+    return page.locator(f"{place} canvas").first.evaluate(
+        "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((each) => each !== 0)"
+    )
+
+
+def choose(page: Any, *words: str) -> None:
+    for word in words:
+        page.locator("#list .item", has_text=word).locator("input").first.click()
