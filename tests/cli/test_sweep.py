@@ -113,7 +113,7 @@ def test_mistakes_end_it_before_anything_begins(
     monkeypatch.chdir(tmp_path)
     for words, told in (
         ([], "which task?"),
-        (["CartPole-v1"], "what is to be varied?"),
+        (["CartPole-v1"], "name the settings to vary"),
         (["CartPole-v1", "--space", "learning_rate=-1..1"], "learning_rate=-1.0 must be above 0"),
         (["CartPole-v1", "--space", "gamma=0.9..1.5"], "gamma=1.5 must be between 0 and 1"),
         (["CartPole-v1", "--space", "activation=tanh,sine"], "activation='sine'"),

@@ -100,7 +100,8 @@ def _print(findings: list[Finding]) -> None:
             table.add_row(MARKS[each.state], each.name, f"{_escaped(each.found)}{remedy}")
         console.print(table)
     missing = sum(bool(finding.remedy) for finding in findings)
-    console.print(f"\n{missing} of {len(findings)} could be better: below each is what to do" if missing else "")
+    advice = f"\n{missing} of {len(findings)} missing or slow: below each is the command or advice"
+    console.print(advice if missing else "")
 
 
 def _escaped(text: str) -> str:

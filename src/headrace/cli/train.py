@@ -318,4 +318,5 @@ def _report(result: Result) -> None:
     for what, path in (("run", result.run_dir), ("plot", result.plot), ("video", result.video)):
         if path is not None:
             print(f"  {what:<6} {path}")
-    print(f"  watch  headrace play {quote(str(result.run_dir))}")
+    folder = quote(str(result.run_dir))
+    print(f"  page   headrace watch {folder}\n  play   headrace play {folder}")

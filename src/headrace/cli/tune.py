@@ -11,9 +11,13 @@ from rich.console import Console
 
 from headrace.cli.options import COUNT, TaskOptions, optional, parse_options
 from headrace.errors import OptionError
+from headrace.pool.registry import build_task
 from headrace.studies.tuning.measure import Probe
 from headrace.studies.tuning.tune import CACHE, LIMIT, Tuning, forget, tune
 from headrace.train.config.command import option_of
+from headrace.train.config.recipes import another, recipe_of
+from headrace.train.config.registry import find_settings
+from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, resolved
 from headrace.train.processes.place import refuse
@@ -46,8 +50,8 @@ class TuneArgs:
 
     task: Annotated[str, tyro.conf.Positional, optional("TASK")] = ""
     """name of the task; headrace envs lists them"""
-    algo: str = "sac"
-    """learning algorithm, one with a replay"""
+    algo: Annotated[str, optional("ALGO")] = ""
+    """learning algorithm, one with a replay; by default that of the task's recipe or, if it has none, dqn or sac"""
     device: Annotated[str | None, optional("DEVICE")] = None
     """device of the learner: cpu, cuda or cuda:i; this and the next four have the defaults of headrace train"""
     hidden: Annotated[tuple[int, ...] | None, optional("INT …")] = None
@@ -81,7 +85,8 @@ def run(argv: list[str]) -> int:
         return 0
     if not args.task:
         raise OptionError("which task? headrace tune TASK, such as HalfCheetah-v5; headrace envs lists them")
-    config = resolved(make_config(args.task, **_overrides(args)))
+    overrides = _overrides(args)
+    config = resolved(make_config(args.task, **{"algo": _algorithm(args.task, overrides), **overrides}))
     check_cluster(config)
     console = Console(highlight=False)
     found = find_tuning(config, console, table=True, seconds=args.seconds, limit=args.limit, again=args.again)
@@ -89,7 +94,7 @@ def run(argv: list[str]) -> int:
         console.print(f"  {words}", soft_wrap=True)
     chosen = found.settings(config) | ({"samplers": found.best.size.samplers, "ray": args.ray} if args.ray else {})
     settings = " ".join(f"{option_of(name)} {_word(value)}" for name, value in chosen.items())
-    console.print(f"the same by hand:  headrace train {args.task} --algo {args.algo} {settings}", soft_wrap=True)
+    console.print(f"the same by hand:  headrace train {args.task} --algo {config.algo} {settings}", soft_wrap=True)
     return 0
 
 
@@ -158,7 +163,18 @@ def _overrides(args: TuneArgs) -> dict[str, Any]:
             raise OptionError(f"--replay-ratio must be a number or None, not {args.replay_ratio!r}") from None
     if args.option:
         overrides["env_options"] = parse_options(args.option)
-    return {"algo": args.algo, **overrides}
+    if args.algo:
+        overrides["algo"] = args.algo
+    return overrides
+
+
+def _algorithm(task: str, given: dict[str, Any]) -> str:
+    """Returns the algorithm of the task's recipe or, if it has no replay, one that has, for the task's actions."""
+    algo = recipe_of(task, given).algo
+    if issubclass(find_settings(algo), ReplayConfig):
+        return algo
+    spec = build_task(task, **given.get("env_options", {})).spec
+    return another(algo, (spec.agents[0] if spec.agents else spec).action)
 
 
 def _word(value: object) -> str:

@@ -62,7 +62,7 @@ def test_mistakes_are_named(word: str, told: str) -> None:
 
 
 def test_duplicate_and_empty_spaces_are_errors(tmp_path: Path) -> None:
-    for words, told in (([], "what is to be varied"), (["gamma=0.9,1", "gamma=0.8,1"], "gamma twice")):
+    for words, told in (([], "name the settings to vary"), (["gamma=0.9,1", "gamma=0.8,1"], "gamma twice")):
         with pytest.raises(OptionError, match=told):
             read_space(words, "ppo")
     for text in (

@@ -321,4 +321,6 @@ def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert main([*run, "--run-dir", str(tmp_path / "short")]) == 0
     said = capfd.readouterr().out
     assert "too short a run to tune for" in said and not CACHE.file.read_text().strip("[] \n")
+    assert main(["tune", "CartPole-v1", "--seconds", "0.05", "--limit", "0.1"]) == 0
+    assert "headrace train CartPole-v1 --algo dqn" in capfd.readouterr().out  # its recipe, PPO, has no replay
     assert main(["tune"]) == 2 and main(["tune", "Pendulum-v1", "--replay-ratio", "much"]) == 2

@@ -38,7 +38,7 @@ def read_space(words: Sequence[str], algo: str) -> Space:
             raise OptionError(f"--space has {min(again)} twice")
         space |= found
     if not space:
-        raise OptionError("what is to be varied? --space learning_rate=1e-4..1e-2:log num_steps=32,64,128")
+        raise OptionError("name the settings to vary: --space learning_rate=1e-4..1e-2:log num_steps=32,64,128")
     return space
 
 

@@ -101,6 +101,8 @@ def find_algorithm(name: str) -> Any:
             f"training option algo={name!r} is an example, not an algorithm of the package: "
             f"copy the file from the repository, and give algo={EXAMPLES[name]!r}"
         )
+    if source.endswith(".py") and not attribute:
+        raise OptionError(f"training option algo={name!r} must name a class of that file: algo='{name}:Class'")
     if not source or not attribute:
         near = nearest(name, ALGORITHMS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ALGORITHMS)}, and file.py:Class"

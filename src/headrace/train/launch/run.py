@@ -184,6 +184,7 @@ def _train(config: Config, run: RunFolder, saved: Path | None, options: RunOptio
             how = "the same torchrun … -m headrace" if options.context is not None else "headrace"
             print(f"stopped; go on with:  {how} train --resume {quote(str(run.path))}")
             print(f"   see it play with:  headrace play {quote(str(run.path))}")
+            print(f"  see its page with:  headrace watch {quote(str(run.path))}")
             if result.plot is not None:
                 print(f"               plot:  {result.plot}")
         return result
