@@ -1,12 +1,6 @@
-"""PPO in one file, over Headrace's environments or Gymnasium's.
+"""PPO in one file, over Headrace's environments or Gymnasium's: only `make_envs` differs.
 
-Both are `gymnasium.vector.VectorEnv`s that reset within a step, so the algorithm is the
-same line for line; only `make_envs` differs. Observations are flat, actions discrete or
-continuous.
-
-    python examples/ppo.py --vec headrace
-    python examples/ppo.py --vec gymnasium
-    python examples/ppo.py --task HalfCheetah-v5 --total-steps 1000000 --num-envs 8 --num-steps 256
+python examples/ppo.py [--vec gymnasium] [--task HalfCheetah-v5 --total-steps 1000000 --num-envs 8 --num-steps 256]
 """
 
 from __future__ import annotations
@@ -30,9 +24,8 @@ class Args:
     """Proximal policy optimisation."""
 
     task: str = "CartPole-v1"
-    """task to learn, by a name that both know"""
+    """task with flat observations, and discrete or continuous actions"""
     vec: Literal["headrace", "gymnasium"] = "headrace"
-    """whose environments"""
     total_steps: int = 300_000
     """agent steps, all environments together"""
     num_envs: int = 16

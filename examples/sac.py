@@ -1,11 +1,6 @@
-"""SAC in one file, over Headrace's environments or Gymnasium's.
+"""SAC in one file, over Headrace's environments or Gymnasium's: only `make_envs` differs.
 
-Both are `gymnasium.vector.VectorEnv`s that reset within a step, so the algorithm is the
-same line for line; only `make_envs` differs. Observations are flat, actions continuous.
-
-    python examples/sac.py --vec headrace
-    python examples/sac.py --vec gymnasium
-    python examples/sac.py --task HalfCheetah-v5 --total-steps 300000
+python examples/sac.py [--vec gymnasium] [--task HalfCheetah-v5 --total-steps 300000]
 """
 
 from __future__ import annotations
@@ -13,7 +8,7 @@ from __future__ import annotations
 import time
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium as gym
 import numpy as np
@@ -30,13 +25,11 @@ class Args:
     """Soft actor-critic with two critics and a learnt temperature."""
 
     task: str = "Pendulum-v1"
-    """task to learn, by a name that both know"""
+    """task with flat observations and continuous actions"""
     vec: Literal["headrace", "gymnasium"] = "headrace"
-    """whose environments"""
     total_steps: int = 20_000
     """agent steps, all environments together"""
     num_envs: int = 4
-    """N: environments"""
     learning_starts: int = 1_000
     """steps with random actions, before the first update"""
     updates_per_step: float = 1.0
@@ -75,42 +68,23 @@ class Actor(nn.Module):
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [B, A] in the space's range, and their log-probabilities [B]."""
         mean, log_std = self.net(obs).chunk(2, -1)
-        noise = torch.randn_like(mean)
-        log_std = log_std.clamp(-5, 2)
+        noise, log_std = torch.randn_like(mean), log_std.clamp(-5, 2)
         raw = mean + log_std.exp() * noise
         log_prob = -noise.square() / 2 - log_std - np.log(2 * np.pi) / 2
         log_prob = log_prob - 2 * (np.log(2) - raw - softplus(-2 * raw)) - self.scale.log()  # log(1 - tanh²)
         return self.centre + self.scale * raw.tanh(), log_prob.sum(-1)
 
 
-class Critics(nn.Module):
-    """Two values of an observation and an action."""
-
-    def __init__(self, width: int, actions: int):
-        super().__init__()
-        self.nets = nn.ModuleList(mlp(width + actions, 1) for _ in range(2))
-
-    def forward(self, obs: Tensor, action: Tensor) -> Tensor:
-        both = torch.cat((obs, action), -1)
-        return torch.stack([net(both)[:, 0] for net in self.nets])
+def values(critics: nn.ModuleList, obs: Tensor, action: Tensor) -> Tensor:
+    """What each of the two critics expects: [2, B]."""
+    both = torch.cat((obs, action), -1)
+    return torch.stack([critic(both)[:, 0] for critic in critics])
 
 
-class Memory:
-    """The newest transitions: observation, action, reward, next observation, and whether that was the end."""
-
-    def __init__(self, size: int, width: int, actions: int):
-        self.columns = [torch.zeros(size, w) for w in (width, actions, 1, width, 1)]
-        self.size, self.count = size, 0
-
-    def add(self, *rows: np.ndarray) -> None:
-        places = (self.count + torch.arange(len(rows[0]))) % self.size
-        for column, new in zip(self.columns, rows, strict=True):
-            column[places] = torch.as_tensor(np.asarray(new, np.float32)).reshape(len(places), -1)
-        self.count += len(places)
-
-    def sample(self, rows: int) -> list[Tensor]:
-        index = torch.randint(min(self.count, self.size), (rows,))
-        return [column[index] for column in self.columns]
+def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
 
 
 def main() -> None:
@@ -121,33 +95,16 @@ def main() -> None:
     assert isinstance(seen, gym.spaces.Box) and isinstance(acted, gym.spaces.Box)
     envs.action_space.seed(args.seed)
     width, dims = seen.shape[0], acted.shape[0]
-    actor, critics = Actor(width, acted), Critics(width, dims)
+    actor, critics = Actor(width, acted), nn.ModuleList(mlp(width + dims, 1) for _ in range(2))
     targets = deepcopy(critics)
     log_alpha = torch.zeros((), requires_grad=True)
     actor_step, critic_step, alpha_step = (
         torch.optim.Adam(p, args.learning_rate) for p in (actor.parameters(), critics.parameters(), [log_alpha])
     )
-
-    def learn() -> None:
-        obs, action, reward, next_obs, over = memory.sample(args.batch_size)
-        alpha = log_alpha.exp().detach()
-        with torch.no_grad():
-            next_action, next_log_prob = actor(next_obs)
-            next_q = targets(next_obs, next_action).min(0).values - alpha * next_log_prob
-            target = reward[:, 0] + args.gamma * (1 - over[:, 0]) * next_q
-        error = mse_loss(critics(obs, action), target.expand(2, -1)) * 2
-        descend(critic_step, error)
-        chosen, log_prob = actor(obs)
-        descend(actor_step, (alpha * log_prob - critics(obs, chosen).min(0).values).mean())
-        descend(alpha_step, -(log_alpha * (log_prob.detach() - dims).mean()))  # towards an entropy of -dims
-        with torch.no_grad():
-            for goal, own in zip(targets.parameters(), critics.parameters(), strict=True):
-                goal.lerp_(own, args.polyak)
-
-    memory, owed = Memory(args.memory, width, dims), 0.0
+    # the newest transitions: observation, action, reward, next observation, and whether the episode was over
+    memory = [torch.zeros(args.memory, *shape) for shape in ((width,), (dims,), (), (width,), ())]
     running, finished = np.zeros(args.num_envs), [0.0]
-    obs, _ = envs.reset(seed=args.seed)
-    began, told = time.perf_counter(), 0
+    obs, began, told, owed = envs.reset(seed=args.seed)[0], time.perf_counter(), 0, 0.0
     for steps in range(args.num_envs, args.total_steps + 1, args.num_envs):
         if steps <= args.learning_starts:
             action = envs.action_space.sample()
@@ -161,23 +118,32 @@ def main() -> None:
             last[i] = info["final_obs"][i]  # of the episode that ended; `after` is the next one's first
             finished.append(running[i])
             running[i] = 0
-        memory.add(obs, action, reward, last, terminated)
+        places = torch.arange(steps - args.num_envs, steps) % args.memory
+        for column, new in zip(memory, (obs, action, reward, last, terminated), strict=True):
+            column[places] = torch.as_tensor(np.asarray(new, np.float32))
         obs = after
-        if steps > args.learning_starts:
-            owed += args.updates_per_step * args.num_envs
-            for _ in range(int(owed)):
-                learn()
-            owed %= 1
+
+        owed += args.updates_per_step * args.num_envs if steps > args.learning_starts else 0
+        for _ in range(int(owed)):
+            index = torch.randint(min(steps, args.memory), (args.batch_size,))
+            o, a, r, following, over = (column[index] for column in memory)
+            alpha = log_alpha.exp().detach()
+            with torch.no_grad():
+                next_action, next_log_prob = actor(following)
+                next_value = values(targets, following, next_action).min(0).values - alpha * next_log_prob
+                target = r + args.gamma * (1 - over) * next_value
+            descend(critic_step, mse_loss(values(critics, o, a), target.expand(2, -1)) * 2)
+            chosen, log_prob = actor(o)
+            descend(actor_step, (alpha * log_prob - values(critics, o, chosen).min(0).values).mean())
+            descend(alpha_step, -(log_alpha * (log_prob.detach() - dims).mean()))  # towards an entropy of -dims
+            with torch.no_grad():
+                for goal, own in zip(targets.parameters(), critics.parameters(), strict=True):
+                    goal.lerp_(own, args.polyak)
+        owed %= 1
         if steps - told >= 5_000 or steps + args.num_envs > args.total_steps:
             told, rate = steps, steps / (time.perf_counter() - began)
             print(f"{steps:>8} steps, mean return {np.mean(finished[-20:]):.1f}, {rate:,.0f} steps/s")
     envs.close()
-
-
-def descend(optimiser: torch.optim.Optimizer, loss: Any) -> None:
-    optimiser.zero_grad()
-    loss.backward()
-    optimiser.step()
 
 
 if __name__ == "__main__":
