@@ -66,9 +66,9 @@ def serving(*arguments: str | Path, cwd: Path | None = None) -> Iterator[str]:
             server.wait(60)
 
 
-def get(address: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    """What a server answers: status, headers by lower-case name, and content."""
-    request = urllib.request.Request(address, headers=headers)
+def get(address: str, *, put: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """What a server answers, also to content that is ``put``: status, headers by lower-case name, and content."""
+    request = urllib.request.Request(address, put, headers, method="GET" if put is None else "PUT")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Stay())
     try:
         with opener.open(request, timeout=20) as answer:

@@ -20,8 +20,9 @@ RUNS = Path("runs")
 class WatchArgs:
     """Show runs in a browser, during and after training: curves, playing agents, and differences in settings.
 
-    The page only reads run folders, which may be copies from other machines. It is accessible from this machine only;
-    from others with ssh -L PORT:127.0.0.1:PORT or, with --host, at the printed address, which contains a token.
+    Run folders may be copies from other machines; the page writes only the notes that are made there. It is accessible
+    from this machine only; from others with ssh -L PORT:127.0.0.1:PORT or, with --host, at the printed address, which
+    contains a token.
 
     examples:
       headrace watch

@@ -1,1 +1,1 @@
-"""A web page that shows training runs: a server that only reads run folders, and the page's files."""
+"""A web page that shows training runs: a server that reads run folders, and the page's files."""

@@ -1,6 +1,7 @@
 """The routes of the page's server: static files, a websocket for live data, tables of metrics, and videos of episodes.
 
-All routes only read. Requests name runs by the ids that the server has sent, never by paths.
+All routes only read, but for that of a run's notes. Requests name runs by the ids that the server has sent, never by
+paths.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +25,16 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
+from headrace.errors import StorageError
 from headrace.watch.guard import Guard
 from headrace.watch.library import Library
+from headrace.watch.notes import notes_of, write_notes
 from headrace.watch.players import Players
+from headrace.watch.run import Run
 from headrace.watch.session import Session
 
 STATIC = Path(__file__).with_name("static")
+MOST_NOTES = 100_000  # bytes of a request
 ROWS = 500  # number of rows of a table in one part of the response
 Table = tuple[str, Any, dict[str, np.ndarray]]
 """the name of a run, its seed, and its metrics"""
@@ -55,6 +61,7 @@ class Site:
         routes = [
             Route("/", _index),
             Route("/metrics.csv", self._table),
+            Route("/runs/{run}/notes", self._note, methods=["PUT"]),
             Route("/runs/{run}/{folder}/{file}", self._video),
             WebSocketRoute("/live", self._live),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -82,15 +89,37 @@ class Site:
         runs = [self._library.runs[name] for name in names if name in self._library.runs]
         return [(run.name, run.summary.get("seed"), run.series.rows()) for run in runs]
 
+    async def _note(self, request: Request) -> Response:
+        if int(request.headers.get("content-length", MOST_NOTES + 1)) > MOST_NOTES:
+            return PlainTextResponse("too long\n", 413)
+        try:
+            wanted = request.path_params["run"], notes_of(json.loads(await request.body()))
+            is_known = await asyncio.get_running_loop().run_in_executor(self._reader, self._write, *wanted)
+        except (ValueError, RecursionError) as error:
+            return PlainTextResponse(f"{error}\n", 400)
+        except StorageError as error:
+            return PlainTextResponse(f"{error}\n", 409)
+        return Response(status_code=204) if is_known else PlainTextResponse("no such run\n", 404)
+
+    def _write(self, name: str, notes: dict[str, Any]) -> bool:
+        """Writes the notes of a run; returns whether there is such a run."""
+        run = self._run(name)
+        if run is not None:
+            write_notes(run.path, notes)
+        return run is not None
+
     async def _video(self, request: Request) -> Response:
         path = await asyncio.get_running_loop().run_in_executor(self._reader, self._film, request.path_params)
         return FileResponse(path, media_type="video/mp4") if path else PlainTextResponse("no such video\n", 404)
 
     def _film(self, wanted: Mapping[str, str]) -> Path | None:
-        if wanted["run"] not in self._library.runs:
-            self._library.look()
-        run = self._library.runs.get(wanted["run"])
+        run = self._run(wanted["run"])
         return run.video(wanted["folder"], wanted["file"]) if run is not None else None
+
+    def _run(self, name: str) -> Run | None:
+        if name not in self._library.runs:
+            self._library.look()
+        return self._library.runs.get(name)
 
 
 def _index(_: Request) -> Response:

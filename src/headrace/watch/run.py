@@ -18,10 +18,11 @@ from headrace.train.runs import files, lock
 from headrace.train.runs.events import Status, last_seen, one_line, read_events, read_status
 from headrace.train.runs.files import number
 from headrace.watch.files import identity, plain, stamp
+from headrace.watch.notes import read_notes
 from headrace.watch.series import Series, glance
 from headrace.watch.sweep import Sweep
 
-FILES = ("config.json", "metrics.jsonl", "events.jsonl", "checkpoints", "episodes/episodes.jsonl")
+FILES = ("config.json", "metrics.jsonl", "events.jsonl", "checkpoints", "episodes/episodes.jsonl", "notes.json")
 VIDEO = re.compile(r"[\w-][\w.-]*\.mp4")
 MOST_EVENTS = 500  # greatest number of events of a run that are shown, the newest ones
 MOST_EPISODES = 20
@@ -93,7 +94,7 @@ class Run:
 
     def _read(self) -> dict[str, Any]:
         """Returns the summary; of a folder that cannot be read, one that says why."""
-        about = {"id": self.id, "name": self.name, "path": str(self.path)}
+        about = {"id": self.id, "name": self.name, "path": str(self.path), "notes": read_notes(self.path)}
         about |= {"sweep": None if self.sweep is None else self.sweep.id}
         try:
             files.check(self.path, deep=False)

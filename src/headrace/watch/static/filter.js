@@ -12,17 +12,18 @@ function part(text) {
   const condition = CONDITION.exec(text);
   if (condition) {
     const [, name, sign, wanted] = condition;
-    return (run) => holds(value(run, name), sign, wanted.toLowerCase());
+    return (run) => holds(settingOf(run, name), sign, wanted.toLowerCase());
   }
   const word = text.toLowerCase();
   return (run) => said(run).includes(word);
 }
 
-const said = (run) => `${run.task} ${run.algo} ${run.name} ${run.status.kind} seed ${run.seed}`.toLowerCase();
+const said = (run) => [run.task, run.algo, run.name, run.status.kind, `seed ${run.seed}`, run.notes.name, ...run.notes.tags].join(" ").toLowerCase();
 
-/** A setting, also one of the task's own options. */
-function value(run, name) {
+/** A setting, also one of the task's own options; or the status, or the tags. */
+export function settingOf(run, name) {
   if (name === "status") return run.status.kind;
+  if (name === "tags") return run.notes.tags.join(", ");
   if (name in run.config) return run.config[name];
   return run.config.env_options?.[name];
 }

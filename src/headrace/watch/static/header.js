@@ -1,6 +1,7 @@
 // The head of a run: what it is, how it stands, how far it is and how long it still takes.
 
 import { make, say } from "./dom.js";
+import { Notes } from "./notes.js";
 import { count, duration, moment, number } from "./words.js";
 
 const CHIPS = { running: "good", solved: "good", finished: "a", interrupted: "warn", killed: "bad", failed: "bad", damaged: "bad" };
@@ -16,12 +17,16 @@ export class Header {
     this.bar = make("i");
     this.progress = make("div", { class: "progress", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": "steps done" }, this.bar);
     this.words = make("p", { class: "state" });
-    this.element = make("div", { class: "head" }, make("header", {}, this.title, this.chip, this.about, this.figures), this.progress, this.words);
+    this.notes = new Notes();
+    this.element = make("div", { class: "head" }, make("header", {}, this.title, this.chip, this.about, this.figures), this.progress, this.words,
+      this.notes.element);
   }
 
-  show(run) {
+  /** Shows a run; `runs` are those of its line. */
+  show(run, runs) {
     const { status } = run;
-    say(this.title, run.task ? `${run.task} · ${run.algo}` : run.name);
+    this.notes.show(run, runs);
+    say(this.title, run.notes.name || titleOf(run));
     say(this.chip, status.kind);
     this.chip.style.setProperty("--k", `var(--${CHIPS[status.kind] ?? "soft"})`);
     say(this.about, about(run));
@@ -76,8 +81,10 @@ function told({ stop_at_return: goal, stop_episodes: episodes }) {
   return episodes ? `return, last ${number(episodes)} episodes` : "return";
 }
 
+const titleOf = (run) => (run.task ? `${run.task} · ${run.algo}` : run.name);
+
 function about(run) {
-  const words = [run.seed === null || run.seed === undefined ? null : `seed ${run.seed}`, run.name];
+  const words = [run.notes.name ? titleOf(run) : null, run.seed === null || run.seed === undefined ? null : `seed ${run.seed}`, run.name];
   if (run.resumed) words.push(run.resumed === 1 ? "resumed once" : `resumed ${run.resumed} times`);
   if (run.restarts) words.push(run.restarts === 1 ? "a worker was restarted" : `${run.restarts} restarts of workers`);
   if (run.status.kind !== "running" && run.status.when) words.push(moment(run.status.when));

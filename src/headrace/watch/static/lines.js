@@ -1,5 +1,6 @@
 // What is drawn as one line: a run, or several that differ in their seed alone, with their mean and how sure it is.
 
+import { settingOf } from "./filter.js";
 import { lastPart, setting, short, shortTask } from "./words.js";
 
 export const COLOURS = 16;
@@ -9,12 +10,12 @@ const TOLD = 2; // settings in a label
 export const SWEPT = 4; // settings in the label of a sweep's trial
 const IGNORED = new Set(["seed"]);
 
-/** The lines of some runs: [{key, runs: [summary …], slot}]; `slots` keeps the colour that a line once had. */
-export function linesOf(runs, joined, slots) {
+/** The lines of some runs: [{key, runs: [summary …], slot}]; joined, those with equal settings or, with `by`, an equal one. */
+export function linesOf(runs, joined, slots, by) { // `slots` keeps the colour that a line once had
   const groups = new Map();
   for (const run of runs) {
-    const key = joined ? run.group : run.id;
-    if (!groups.has(key)) groups.set(key, { key, runs: [] });
+    const key = !joined ? run.id : by ? `${run.task} ${by} ${JSON.stringify(settingOf(run, by) ?? null)}` : run.group;
+    if (!groups.has(key)) groups.set(key, { key, by: joined ? by : "", runs: [] });
     groups.get(key).runs.push(run);
   }
   const lines = [...groups.values()];
@@ -64,10 +65,21 @@ export function differences(lines) {
   return found.sort((a, b) => b[1] - a[1]).map(([name]) => name);
 }
 
+/** The name that the user gave to runs, if all have the same one. */
+export const nameOf = (runs) => (runs.every((run) => run.notes.name === runs[0].notes.name) ? runs[0].notes.name : "");
+
+/** The value of a setting with the setting's name. */
+export const valueOf = (run, name) => `${name} ${setting(short(settingOf(run, name))) || "none"}`;
+
 /** What tells a line from the others. */
 function label(line, lines, differing) {
   const [run] = line.runs;
   const seeds = line.runs.length > 1 ? `${line.runs.length} seeds` : `seed ${run.seed ?? "?"}`;
+  if (line.by) {
+    const task = line.by !== "task" && differing.includes("task") ? shortTask(run.task) : "";
+    return [task, valueOf(run, line.by), `${line.runs.length} ${line.runs.length > 1 ? "runs" : "run"}`].filter(Boolean).join(" · ");
+  }
+  if (nameOf(line.runs)) return nameOf(line.runs);
   if (!run.task) return run.name;
   const trials = run.sweep ? lines.filter((each) => each.runs[0].sweep === run.sweep) : [];
   if (trials.length > 1) {

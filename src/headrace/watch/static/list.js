@@ -1,8 +1,8 @@
 // The list of runs: grouped by when they trained, filtered, and chosen from.
 
 import { draw, make, say } from "./dom.js";
-import { filterOf } from "./filter.js";
-import { SWEPT, tellApart } from "./lines.js";
+import { filterOf, settingOf } from "./filter.js";
+import { SWEPT, nameOf, tellApart, valueOf } from "./lines.js";
 import { LOADING, count, duration, lastPart, moment, number, shortTask } from "./words.js";
 
 const WIDTH = 60;
@@ -20,19 +20,21 @@ export class List {
     this.order = "";
   }
 
-  /** Shows runs: `state` has runs, joined, chosen and filter; `lines` are what is drawn of the chosen ones. */
+  /** Shows runs: `state` has runs, joined, by, hidden, chosen and filter; `lines` are what is drawn of the chosen ones. */
   show(state, lines) {
     this.state = state;
     this.lines = lines;
     const fits = filterOf(state.filter);
-    const runs = [...state.runs.values()].filter(fits);
-    const entries = this.entries(runs, state.joined).sort((a, b) => rank(a) - rank(b) || b.when - a.when || byName(a, b));
+    const runs = [...state.runs.values()].filter((run) => (state.hidden || !run.notes.hidden) && fits(run));
+    const order = state.by ? byValue(state.by) : (a, b) => rank(a) - rank(b);
+    const entries = this.entries(runs, state).sort((a, b) => order(a, b) || b.when - a.when || byName(a, b));
     const colours = new Map(lines.flatMap((line) => line.runs.map((run) => [run.id, line.colour])));
     this.label("all", entries, false);
     const wanted = [];
     let group = null;
     for (const entry of entries) {
-      if (entry.period !== group) wanted.push(this.heading(group = entry.period));
+      const words = headed(entry, state.by);
+      if (words !== group) wanted.push(this.heading(group = words, entries.filter((each) => headed(each, state.by) === words)));
       wanted.push(this.row(entry, colours, false));
       if (entry.runs.length > 1 && this.opened.has(entry.key)) {
         const inner = entry.runs.map((run) => entryOf(run.id, [run]));
@@ -41,18 +43,18 @@ export class List {
       }
     }
     if (!entries.length) wanted.push(this.nothing(state));
-    const order = wanted.map((row) => row.dataset.key).join(" ");
-    if (order !== this.order) this.place.replaceChildren(...wanted);
-    this.order = order;
+    const shown = wanted.map((row) => row.dataset.key).join(" ");
+    if (shown !== this.order) this.place.replaceChildren(...wanted);
+    this.order = shown;
     const kept = new Set(wanted.map((row) => row.dataset.key));
     for (const key of this.rows.keys()) if (!kept.has(key)) this.rows.delete(key);
     return runs.length;
   }
 
-  entries(runs, joined) {
+  entries(runs, { joined, by }) {
     const groups = new Map();
     for (const run of runs) {
-      const key = !joined ? run.id : run.sweep ? `sweep ${run.sweep}` : run.group;
+      const key = !joined ? run.id : run.sweep && !by ? `sweep ${run.sweep}` : run.group;
       groups.set(key, [...(groups.get(key) ?? []), run]);
     }
     return [...groups].map(([key, members]) => entryOf(key, members));
@@ -60,7 +62,7 @@ export class List {
 
   /** Gives entries the labels that they have in the list; they are worked out anew only where the entries are others. */
   label(place, entries, inner) {
-    const shape = entries.map(({ key, runs }) => `${key} ${runs[0].group} ${runs.length}`).join();
+    const shape = entries.map(({ key, runs }) => `${key} ${runs[0].group} ${runs.length} ${nameOf(runs)}`).join();
     if (this.labels.get(place)?.shape !== shape) {
       for (const entry of entries) entry.label = title(entry, inner);
       tellApart(entries, inner ? SWEPT : undefined);
@@ -69,8 +71,12 @@ export class List {
     entries.forEach((entry, index) => { entry.label = this.labels.get(place).labels[index]; });
   }
 
-  heading(period) {
-    return this.kept(`heading ${period}`, () => make("h2", { class: "group" }, period));
+  /** The heading of some entries, which chooses all of them. */
+  heading(words, entries) {
+    const row = this.kept(`heading ${words}`, () => make("h2", { class: "group" },
+      make("button", { type: "button", class: "plain", title: "choose all of these", on: { click: () => this.toggle(row.ids, true) } }, words)));
+    row.ids = entries.flatMap((entry) => entry.runs.map((run) => run.id));
+    return row;
   }
 
   nothing(state) {
@@ -101,7 +107,7 @@ export class List {
     row.entry = entry;
     say(row.name, entry.label);
     row.name.title = entry.label; // where it is too long
-    const words = [inner && head.sweep ? lastPart(head.name) : "", about(entry)].filter(Boolean).join(" · ");
+    const words = [inner && head.sweep ? lastPart(head.name) : "", about(entry), head.notes.tags.join(", ")].filter(Boolean).join(" · ");
     say(row.about, words);
     row.about.title = entry.runs.length > 1 ? "" : `${head.path}: ${head.status.text}`;
     row.box.setAttribute("aria-label", `${entry.label}, ${words}`);
@@ -158,11 +164,20 @@ function period(when) {
   return when >= midnight - DAY ? "yesterday" : "earlier";
 }
 
+const headed = (entry, by) => (by ? valueOf(entry.runs[0], by) : entry.period);
+
+const byValue = (name) => (a, b) => {
+  const [one, other] = [a, b].map((entry) => settingOf(entry.runs[0], name) ?? "");
+  if (typeof one === "number" && typeof other === "number") return one - other;
+  return valueOf(a.runs[0], name).localeCompare(valueOf(b.runs[0], name));
+};
+
 const rank = (entry) => ["training now", "today", "yesterday", "earlier"].indexOf(entry.period);
 const byName = (a, b) => a.runs[0].name.localeCompare(b.runs[0].name);
 
 function title(entry, inner) {
   const [run] = entry.runs;
+  if (nameOf(entry.runs)) return nameOf(entry.runs);
   if (!run.task) return run.name;
   if (entry.sweep) return `${shortTask(run.task)} ${run.algo} sweep of ${entry.runs.length}`;
   if (inner && run.sweep) return ""; // the settings tell

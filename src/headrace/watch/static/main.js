@@ -1,8 +1,8 @@
 // The page: what is chosen, what the server says, and when it is drawn.
 
 import { Data } from "./data.js";
-import { forgetColours, say } from "./dom.js";
-import { linesOf } from "./lines.js";
+import { forgetColours, make, say } from "./dom.js";
+import { differences, linesOf } from "./lines.js";
 import { Link } from "./link.js";
 import { List } from "./list.js";
 import { takeSpent } from "./queue.js";
@@ -15,7 +15,7 @@ const MOST = 100; // runs drawn at once
 const THEMES = ["", "light", "dark"];
 
 const by = (id) => document.getElementById(id);
-const state = { runs: new Map(), roots: [], chosen: [], joined: true, filter: "", axis: "step", range: null, focus: null, smooth: 0 };
+const state = { runs: new Map(), roots: [], chosen: [], joined: true, by: "", hidden: false, filter: "", axis: "step", range: null, focus: null, smooth: 0 };
 const slots = new Map();
 const data = new Data();
 let [drawn, cost, pending, known, view] = [0, 0, null, false, null];
@@ -34,7 +34,9 @@ function hear(message) {
 }
 
 function hearRuns({ changed, gone, roots }) {
+  const more = changed.some((run) => !state.runs.has(run.id));
   for (const run of changed) state.runs.set(run.id, run);
+  if (more) showGroups();
   for (const id of gone) state.runs.delete(id);
   state.roots = roots;
   if (known || !state.runs.size) return;
@@ -44,15 +46,23 @@ function hearRuns({ changed, gone, roots }) {
   ask();
 }
 
+/** Offers to group by what the runs differ in. */
+function showGroups() {
+  const settings = differences([...state.runs.values()].map((run) => ({ runs: [run] })));
+  const names = [...new Set(["task", "algo", "status", "tags", ...settings])];
+  by("by").replaceChildren(make("option", { value: "" }, "time"), ...names.map((name) => make("option", {}, name)));
+  by("by").value = state.by;
+}
+
 /** The run that is looked at first: the newest of those that train, or of all. */
 function newest() {
   const order = (run) => [run.status.kind === "running" ? 1 : 0, run.status.when];
-  const runs = [...state.runs.values()].sort((a, b) => order(b)[0] - order(a)[0] || order(b)[1] - order(a)[1]);
+  const runs = [...state.runs.values()].filter((run) => !run.notes.hidden).sort((a, b) => order(b)[0] - order(a)[0] || order(b)[1] - order(a)[1]);
   return runs.slice(0, 1).map((run) => run.id);
 }
 
 function toggle(ids, alone) {
-  if (alone) state.chosen = ids;
+  if (alone) state.chosen = ids.slice(0, MOST);
   else if (ids.every((id) => state.chosen.includes(id))) state.chosen = state.chosen.filter((id) => !ids.includes(id));
   else state.chosen = [...new Set([...state.chosen, ...ids])].slice(0, MOST);
   if (alone || !state.chosen.includes(state.focus)) state.focus = null;
@@ -73,6 +83,7 @@ function ask() {
 function remember() {
   const words = new URLSearchParams({ runs: state.chosen.join(","), axis: state.axis });
   if (!state.joined) words.set("joined", "no");
+  if (state.by) words.set("by", state.by);
   if (state.smooth) words.set("smooth", state.smooth);
   history.replaceState(null, "", `#${words.toString().replaceAll("%2C", ",")}`);
 }
@@ -84,6 +95,8 @@ function fromAddress() {
   state.smooth = Math.min(1, Math.max(0, Number(words.get("smooth")) || 0));
   state.joined = words.get("joined") !== "no";
   by("join").checked = state.joined;
+  by("by").value = words.get("by") ?? "";
+  state.by = by("by").value;
 }
 
 /** Draws soon; what is only new data waits, so that drawing takes little of the machine. */
@@ -98,10 +111,11 @@ function drawAll() {
   pending = null;
   const began = performance.now();
   const runs = state.chosen.map((id) => state.runs.get(id)).filter(Boolean);
-  const lines = linesOf(runs, state.joined, slots);
+  const lines = linesOf(runs, state.joined, slots, state.by);
   const shown = list.show(state, lines);
   const all = `${state.runs.size} ${state.runs.size === 1 ? "run" : "runs"}`;
   if (state.roots.length) say(by("count"), shown === state.runs.size ? all : `${shown} of ${all}`);
+  by("hiding").hidden = ![...state.runs.values()].some((each) => each.notes.hidden);
   const run = runs.find((each) => each.id === state.focus) ?? runs[0];
   if (run) {
     view ??= build();
@@ -127,6 +141,8 @@ function build() {
 
 by("filter").addEventListener("input", (event) => { state.filter = event.target.value; redraw(true); });
 by("join").addEventListener("change", (event) => { state.joined = event.target.checked; ask(); });
+by("by").addEventListener("change", (event) => { state.by = event.target.value; ask(); });
+by("hidden").addEventListener("change", (event) => { state.hidden = event.target.checked; redraw(true); });
 by("clear").addEventListener("click", () => { state.chosen = []; ask(); });
 by("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length]));
 addEventListener("hashchange", () => { fromAddress(); ask(); });

@@ -81,7 +81,7 @@ export class View {
   show({ lines, run, axis, range, smooth }) {
     const { data } = this;
     this.share = smooth;
-    this.header.show(run);
+    this.header.show(run, lines.find((line) => line.runs.includes(run)).runs);
     const names = [...new Set(lines.flatMap((line) => line.runs.flatMap((each) => [...data.columns(each.id).keys()])))];
     this.showReturns(lines, run, axis, range, names);
     this.agent.show(run, data.details(run.id).episodes);
