@@ -78,6 +78,7 @@ def test_a_script_ends_at_the_goal(tmp_path: Path) -> None:
     assert list((tmp_path / "runs" / "one").iterdir())
 
 
+@pytest.mark.nightly
 def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
     status, output = _run(_request(tmp_path), tmp_path)
     assert status == 1 and f"there is no {tmp_path / 'script.py'}" in output
@@ -108,6 +109,7 @@ def test_without_scripts_the_row_goes_on(
     assert not (tmp_path / "CleanRL").exists()
 
 
+@pytest.mark.nightly
 def test_stable_baselines_trains_a_row_which_the_leaderboard_shows(tmp_path: Path) -> None:
     row = Row("cart", "CartPole-v1", (15.0, 400.0), total_steps=1000, minutes=5, games=4)
     settings = {"n_steps": 64, "batch_size": 64, "n_epochs": 2}

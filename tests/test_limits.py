@@ -12,6 +12,7 @@ import pytest
 
 from headrace.errors import HeadraceError, LimitError, OptionError
 from headrace.limits import limits_named, need_files, refusal
+from nightly import rest_nightly
 
 # pools of worker processes under every limit from none to spare up to enough, in one process of its own
 CRAMPED = """
@@ -100,7 +101,9 @@ def test_worker_processes_without_enough_files_leave_nothing_behind() -> None:
     run(CRAMPED)
 
 
-@pytest.mark.parametrize("task", ["CartPole-v1", "Pong-v5", "HalfCheetah-v5", "gymnasium:CartPole-v1"])
+@pytest.mark.parametrize(
+    "task", rest_nightly(["CartPole-v1", "Pong-v5", "HalfCheetah-v5", "gymnasium:CartPole-v1"], "Pong-v5")
+)
 def test_a_pool_where_no_file_can_be_opened(task: str) -> None:
     run(NO_FILE, task)
 
@@ -129,6 +132,7 @@ def test_a_command_says_what_to_raise(command: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_run_without_the_memory_for_its_rollout_leaves_no_folder(tmp_path: Path) -> None:
     command = "train CartPole-v1 --num-envs 4096 --num-steps 32768 --total-steps 1000000000 --no-viewer".split()
     command += ["--run-dir", str(tmp_path / "run")]

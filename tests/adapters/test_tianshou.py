@@ -180,6 +180,7 @@ class Remembering(DiscreteQLearningPolicy):
         return result
 
 
+@pytest.mark.nightly
 def test_an_asynchronous_collector_collects_what_is_done_first() -> None:
     env = make_venv("CartPole-v1", 6, wait_num=2, num_threads=2, seed=0, executor="processes")
     buffer = VectorReplayBuffer(6000, 6)

@@ -11,7 +11,6 @@ import headrace
 from headrace.envs.minatar import TASKS, build
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels import launch_splitter
-from nightly import rest_nightly
 
 BREAKOUT, INVADERS = "MinAtar-Breakout-v1", "MinAtar-SpaceInvaders-v1"
 CHANNELS = {"Asterix": 4, "Breakout": 4, "Freeway": 7, "Seaquest": 10, "SpaceInvaders": 6}
@@ -196,7 +195,8 @@ def test_frames_show_the_screen(task):
     assert len(seen) > 30
 
 
-@pytest.mark.parametrize("task", rest_nightly(USEFUL, BREAKOUT, "MinAtar-Seaquest-v1"))
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", USEFUL)
 def test_interpreted_as_python_it_plays_the_same_games(task):
     """Debug mode checks every index, and whose row it is."""
     assert_equal(play(task, steps=40, n=4), play(task, steps=40, n=4, debug=True))

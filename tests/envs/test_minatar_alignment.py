@@ -162,7 +162,7 @@ def test_whole_episodes_agree_step_by_step(game, version):
     assert walls_and_waves + (score > 30).sum() > 10, "no player went on to a second wall or wave"
 
 
-@pytest.mark.parametrize("ramping", [True, False])
+@pytest.mark.parametrize("ramping", rest_nightly([True, False], True))
 @pytest.mark.parametrize("game", GAMES)
 def test_a_few_steps_agree_from_states_all_over_the_space(game, ramping):
     rng = np.random.default_rng(1)

@@ -278,7 +278,7 @@ MACHINES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("times", rest_nightly([1, 10], 1))
-@pytest.mark.parametrize("kind", MACHINES)
+@pytest.mark.parametrize("kind", rest_nightly(MACHINES, "threads, asynchronous", "kernels", "processes"))
 def test_any_sequence_of_calls(kind: str, times: int, request: pytest.FixtureRequest) -> None:
     if kind.startswith("threads"):
         request.getfixturevalue("counter")

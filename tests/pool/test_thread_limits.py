@@ -55,6 +55,7 @@ print("refused")
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("task", "needs"), [("Pong-v5", "ale_py"), ("Ant-v5", "mujoco")])
 def test_threads_that_the_system_refuses(task: str, needs: str) -> None:
     pytest.importorskip(needs)

@@ -43,7 +43,7 @@ BY_NAME = {check.__name__: check for check in CHECKS}
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("task", rest_nightly([*TASKS, "SoundWalk"], "CartPole-v1", "Pendulum-v1", "SoundWalk"))
+@pytest.mark.parametrize("task", rest_nightly([*TASKS, "SoundWalk"], "Pendulum-v1", "SoundWalk"))
 def test_kernel_tasks_conform(task, check):
     check(task)
 
@@ -78,6 +78,7 @@ def test_a_simulator_in_cpp_conforms(counter, check):
     check(counter)
 
 
+@pytest.mark.nightly
 def test_an_atari_game_conforms():
     pytest.importorskip("ale_py")
     report = headrace.testing.check("Pong-v5", steps=40, num_envs=3)
@@ -91,7 +92,7 @@ def test_what_is_broken_is_caught_by_the_right_check(task):
     assert result.verdict == "failed", result.note
 
 
-@pytest.mark.parametrize("task", ["SoundGame", "TagGridWorld-v0"])
+@pytest.mark.parametrize("task", rest_nightly(["SoundGame", "TagGridWorld-v0"], "SoundGame"))
 def test_agents_may_act_in_any_order(task):
     BY_NAME["order_of_agents"](task)
 
@@ -120,7 +121,7 @@ def test_defects_that_the_first_steps_find_are_errors_before_the_checks(task, to
     assert "broken.py:" in str(found.value)
 
 
-@pytest.mark.parametrize("task", ["OutsideSpace", "LateTruncation", "ForgetfulStates"])
+@pytest.mark.parametrize("task", rest_nightly(["OutsideSpace", "LateTruncation", "ForgetfulStates"], "LateTruncation"))
 def test_a_breach_of_one_rule_fails_one_check(task):
     """What has a check of its own is not reported by the others too."""
     report = run_checks(task, CHECKS)

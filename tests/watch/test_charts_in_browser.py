@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from pages import CHART, is_drawn, label, serving, write_run, write_sweep
 
 from headrace.studies.plots.bands import smoothed
@@ -47,6 +48,7 @@ def test_charts_are_read_and_zoomed_by_pointer_and_by_keys(tmp_path: Path, open_
         wait_for(lambda: "against seconds" in label(page))
 
 
+@pytest.mark.nightly
 def test_curves_are_smoothed_as_plots_are(tmp_path: Path, open_page: Open) -> None:
     path = write_run(tmp_path / "run", lines=400)
     rows = [json.loads(row) for row in (path / "metrics.jsonl").read_text().splitlines()]

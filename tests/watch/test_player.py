@@ -27,6 +27,7 @@ from programs import Program
 
 QUICK: dict[str, Any] = {"tensorboard": False, "video": False, "stop_at_return": None}
 TURNS: dict[str, Any] = {"samplers": 0, "learning_starts": 32, "minibatch_size": 16, "num_envs": 2}
+FEW_TAGGERS = {"env_options": {"num_runners": 4, "num_taggers": 2}}
 
 
 class Shown:
@@ -145,13 +146,19 @@ def player_nothing() -> dict[str, Any]:
     [
         ("CartPole-v1", "dqn", TURNS, (400, 600, 3)),
         ("Pendulum-v1", "sac", TURNS, None),
-        ("Pendulum-v1", "td3", TURNS, None),
-        ("Pendulum-v1", "ppo", {"normalise_observations": True}, None),
-        ("CartPole-v1", "ppo", {"network": "gru"}, (400, 600, 3)),
+        pytest.param("Pendulum-v1", "td3", TURNS, None, marks=pytest.mark.nightly),
+        pytest.param("Pendulum-v1", "ppo", {"normalise_observations": True}, None, marks=pytest.mark.nightly),
+        pytest.param("CartPole-v1", "ppo", {"network": "gru"}, (400, 600, 3), marks=pytest.mark.nightly),
         ("MinAtar-Breakout-v1", "ppo", {}, (648, 648, 3)),  # two by two
         ("Taxi-v3", "ppo", {}, None),  # which has action masks
         ("TagGridWorld-v0", "ppo", {}, (488, 488, 3)),  # a grid of worlds, each of half the size
-        ("TagContinuous-v0", "ppo", {"env_options": {"num_runners": 4, "num_taggers": 2}}, (488, 488, 3)),
+        pytest.param(
+            "TagContinuous-v0",
+            "ppo",
+            FEW_TAGGERS,
+            (488, 488, 3),
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_every_kind_of_agent_and_picture(tmp_path, task, algo, changes, shape):

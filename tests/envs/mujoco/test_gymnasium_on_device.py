@@ -27,6 +27,7 @@ def newton(name: str, folder: Path) -> str:
     return str(folder / name)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("task", "tolerance"), rest_nightly([("Reacher-v4", 1e-5), ("Hopper-v5", 1e-4)], ("Reacher-v4", 1e-5))
 )

@@ -79,7 +79,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("task", "options"), OPTIONS)
+@pytest.mark.parametrize(("task", "options"), rest_nightly(OPTIONS, *OPTIONS[::3]))
 def test_options_do_what_they_do_in_gymnasium(task: str, options: dict[str, Any]) -> None:
     play_both(task, 2, 3, **options)
 

@@ -95,6 +95,7 @@ def test_what_is_drawn(options: dict[str, Any], without: dict[str, Any]) -> None
     assert not np.array_equal(ours, usual)
 
 
+@pytest.mark.nightly
 def test_without_effects() -> None:
     """Small pictures, too: there are no shadows that could be coarser."""
     sizes: tuple[dict[str, Any], ...] = {}, {"width": 100, "height": 60}

@@ -159,7 +159,8 @@ def test_episodes_of_doing_nothing_are_as_long_as_envpools(peer: Any, make: Any,
     assert ours == played(peer(task, use_combined_action=True))
 
 
-@pytest.mark.parametrize("task", rest_nightly(["TakeCover-v1", "DefendTheLine-v1"], "TakeCover-v1"))
+@pytest.mark.nightly
+@pytest.mark.parametrize("task", ["TakeCover-v1", "DefendTheLine-v1"])
 def test_first_frames_are_envpools(peer: Any, make: Any, task: str) -> None:
     """With the same textures: those of the Freedoom that came with EnvPool, which is older than ViZDoom's."""
     assets = pytest.importorskip("envpool_assets")

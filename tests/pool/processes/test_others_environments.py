@@ -92,7 +92,7 @@ def test_it_does_what_it_does_in_gymnasium(task: str) -> None:
     theirs.close()
 
 
-@pytest.mark.parametrize("task", rest_nightly(VECTORS, *(task for task in VECTORS if "ale_py" not in OTHERS[task][0])))
+@pytest.mark.parametrize("task", rest_nightly(VECTORS, "gymnasium:BipedalWalker-v3", "Acrobot-v1", f"{WRAPPED}:maze"))
 def test_training_in_it(task: str, tmp_path: Path) -> None:
     package, options = OTHERS[task]
     pytest.importorskip(package, reason=f"{package} is not installed")
@@ -114,6 +114,7 @@ def test_a_maze_that_lets_another_environment_render_has_frames() -> None:
         assert frames.shape == (1, 480, 480, 3) and frames.std() > 10
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", ["check gymnasium:LunarLander-v3", "train CarRacing-v3", "bench CarRacing-v3"])
 def test_a_package_that_is_missing_is_named_in_one_line(command: str) -> None:
     code = "import sys; sys.modules['Box2D'] = None; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"

@@ -59,6 +59,7 @@ def test_seeds_are_chosen_by_number_or_name() -> None:
             chosen_seeds(wrong)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("forked_runs")
 def test_each_learns_as_it_does_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     parent = tmp_path / "seeds"

@@ -151,7 +151,7 @@ def test_updates_see_shifted_pictures_which_stay_bytes(most: int, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("algo", "parts"),
-    rest_nightly([(algo, parts) for algo in ALGORITHMS for parts in (False, True)], ("sac", True), ("ddpg", False)),
+    rest_nightly([(algo, parts) for algo in ALGORITHMS for parts in (False, True)], ("sac", True)),
 )
 def test_runs_repeat_and_resume_exactly_and_are_exported(own: str, tmp_path: Path, algo: str, parts: bool) -> None:
     options = BRIEF | {"deterministic": True, "keep_checkpoints": 1000, "env_options": {"parts": parts}}
@@ -171,7 +171,7 @@ def test_runs_repeat_and_resume_exactly_and_are_exported(own: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("algo", "actor_device"),
     rest_nightly(
-        [(algo, device) for algo in ALGORITHMS for device in ("", "cpu")], ("ddpg", ""), ("crossq", "cpu")
+        [(algo, device) for algo in ALGORITHMS for device in ("", "cpu")], ("crossq", "cpu")
     ),
 )  # fmt: skip
 def test_samplers_act_by_the_trunk_that_learns(own: str, tmp_path: Path, algo: str, actor_device: str) -> None:

@@ -342,6 +342,7 @@ def test_policies_may_have_different_algorithms(tmp_path: Path):
     assert len(evaluate(tmp_path, episodes=4).returns) == 4
 
 
+@pytest.mark.nightly
 def test_one_policy_may_play_as_past_versions_of_another(tmp_path: Path):
     policies = {"lone": {"agents": [0], "algo": "ddpg"}, "others": {"agents": [1, 2], "copies": "lone"}, "dog": {}}
     options = (

@@ -77,7 +77,7 @@ def test_replays_of_steps_are_read_in_graphs(make: Any, name: str) -> None:
     assert trainer.learner.updater._graphs[True].captured
 
 
-@pytest.mark.parametrize("algo", ["ppo", "sac", "dqn"])
+@pytest.mark.parametrize("algo", rest_nightly(["ppo", "sac", "dqn"], "sac"))
 def test_learners_beside_samplers_use_graphs_and_resume(tmp_path: Path, algo: str) -> None:
     task = "Pendulum-v1" if algo == "sac" else "CartPole-v1"
     own = {"num_steps": 32} if algo == "ppo" else {"learning_starts": 100, "replay_ratio": 0.1, "log_steps": 100}

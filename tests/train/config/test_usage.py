@@ -19,6 +19,7 @@ from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import make_config
 from headrace.train.config.usage import PolicyCase, check_learns, check_used
 from headrace.train.launch.checks import resolved, why_no_samplers
+from nightly import rest_nightly
 
 TASKS = {*PPO["default"], *DQN["default"], *FAMILIES["minatar"].TASKS} - {"", "gru", *FAMILIES}
 SETTINGS = [(algo, name) for algo in ALGORITHMS for name in settings_of(find_settings(algo))]
@@ -186,7 +187,7 @@ def test_who_learns_nothing_by_default_is_told_so(tmp_path, capfd):
     assert "learning_starts=1000 and total_steps=64 nothing would be learnt" in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "sac"))
 @pytest.mark.parametrize("samplers", [0, 1])
 def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
     for task in TASKS:

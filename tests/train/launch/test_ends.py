@@ -39,6 +39,7 @@ class Torn(gym.Env):
         return np.zeros((300, self.width, 3), np.uint8)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("options", [{"width": 1}, {"error": True}])
 def test_a_video_that_fails_is_a_remark(options: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
     result = headrace.train(f"{__file__}:Torn", env_options=options, run_dir=tmp_path / "run", **TINY)

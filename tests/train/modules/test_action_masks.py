@@ -231,6 +231,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", rest_nightly(WAYS, "ppo with samplers", "dqn"))
 def test_gymnasiums_environments_are_never_asked_for_what_they_forbid(name, tmp_path: Path):
     """The environment raises where a closed door is taken; what is shown is worth twice any other."""

@@ -77,6 +77,7 @@ def test_the_last_weights_are_evaluated_however_the_run_ends(way: str, tmp_path:
     assert f"best checkpoint, of step {best['step']:,}: {mean}" in capfd.readouterr().out
 
 
+@pytest.mark.nightly
 def test_an_evaluation_that_takes_too_long_leaves_the_judgement_to_training(tmp_path: Path) -> None:
     settings = TINY | {"num_envs": 2, "num_steps": 8, "total_steps": 16, "quiet": True}
     headrace.train(f"{__file__}:Slow", run_dir=tmp_path / "run", **settings)

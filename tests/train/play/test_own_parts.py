@@ -94,7 +94,7 @@ ALGORITHMS = [
 ]
 
 
-@pytest.mark.parametrize(("algo", "more"), rest_nightly(ALGORITHMS, *ALGORITHMS[::3]))
+@pytest.mark.parametrize(("algo", "more"), rest_nightly(ALGORITHMS, *ALGORITHMS[:4:3]))
 def test_every_algorithm_learns_from_it_and_is_exported(
     own: str, tmp_path: Path, algo: str, more: dict[str, Any]
 ) -> None:

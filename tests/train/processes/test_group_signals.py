@@ -97,7 +97,7 @@ def end_of(folder: Path) -> dict[str, Any]:
     return events[-1]
 
 
-@pytest.mark.parametrize(("kind", "each"), rest_nightly(CASES, ("ppo", signal.SIGTERM), ("sac", signal.SIGINT)))
+@pytest.mark.parametrize(("kind", "each"), rest_nightly(CASES, ("ppo", signal.SIGTERM)))
 def test_the_run_stops_with_a_checkpoint_and_goes_on(tmp_path: Path, kind: str, each: signal.Signals) -> None:
     """Sent to the process and again to its group, as `timeout` does."""
     run = start(tmp_path, kind, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -155,6 +155,7 @@ def test_episodes_pass_over_the_board_in_order():
     assert len(returns) >= 2000
 
 
+@pytest.mark.nightly
 def test_workers_survive_the_fork_server():
     counters = Counters(2)
     with Supervisor(counters.stop) as supervisor:

@@ -33,6 +33,7 @@ def remarks(run: Path) -> list[str]:
     return [event.text for event in read_events(run / "events.jsonl") if event.kind == "warning"]
 
 
+@pytest.mark.nightly
 def test_a_table_that_all_environments_hold_is_stored_once_and_the_run_resumes_exactly(tmp_path: Path) -> None:
     train(TABLE, run_dir=tmp_path / "alone", **tiny(128))
     train(TABLE, run_dir=tmp_path / "stopped", **tiny(64))

@@ -163,6 +163,7 @@ def test_it_is_what_a_run_without_samplers_has(monkeypatch):
     assert config.samplers == 0 and replays_steps(config)
 
 
+@pytest.mark.nightly
 def test_each_of_two_processes_saves_and_restores_its_replay(tmp_path):
     """A run of two goes on as two, exactly; then as one; then as two again, of which both have what there is."""
     task, options = RUNS["images, several steps, by priority"]
@@ -201,6 +202,7 @@ def test_who_does_not_find_its_part_says_so(tmp_path):
     assert len(waiting) == 1 and len({line["loss"]["critic_loss"] for line in facts(tmp_path / "run")[-5:]}) > 1
 
 
+@pytest.mark.nightly
 def test_all_wait_for_one_that_has_no_transition_yet(tmp_path):
     """Without learning_starts: the one that lost its part has nothing to learn from after a step."""
     task, options = RUNS["vectors"]

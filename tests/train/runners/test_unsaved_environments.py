@@ -11,11 +11,12 @@ from headrace.errors import StateError
 from headrace.train import resume, train
 from headrace.train.runs.events import read_events
 from headrace.train.runs.metrics import read_metrics
+from nightly import rest_nightly
 
 TASK = f"{Path(__file__).with_name('unsaved_env.py')}:Walk"
 
 
-@pytest.mark.parametrize("network", ["mlp", "gru"])
+@pytest.mark.parametrize("network", rest_nightly(["mlp", "gru"], "gru"))
 def test_a_resumed_run_begins_new_episodes(tmp_path: Path, network: str) -> None:
     settings: dict[str, Any] = {"num_envs": 4, "num_steps": 16, "log_steps": 1, "video": False, "network": network}
     train(TASK, run_dir=tmp_path, quiet=True, total_steps=256, normalise_rewards=True, **settings)

@@ -21,6 +21,7 @@ from headrace.studies import resume_seeds, train_seeds
 from headrace.train import resume, train
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import is_sealed, sealed
+from nightly import rest_nightly
 from python_games import COUNT
 from whole_runs import SMALL, assert_same_run
 
@@ -110,7 +111,7 @@ def test_a_run_of_ones_own_goes_on_exactly_and_a_sent_one_only_if_it_is_trusted(
     assert_same_run(tmp_path / "whole", tmp_path / "own")
 
 
-@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+@pytest.mark.parametrize("algo", rest_nightly(["ppo", "dqn"], "ppo"))
 @pytest.mark.parametrize("seal", ["theirs", "none", "stolen"])
 def test_a_forged_pickle_is_not_loaded(caches: Any, tmp_path: Path, algo: str, seal: str) -> None:
     run, mark = tmp_path / "run", tmp_path / "mark"

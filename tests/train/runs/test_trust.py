@@ -355,6 +355,7 @@ def test_plans_of_seeds_and_sweeps_are_asked_about_as_runs_are(asking, tmp_path,
     assert not Path("ran").exists()
 
 
+@pytest.mark.nightly
 def test_what_a_user_named_is_remembered_with_its_options(asking, tmp_path):
     (tmp_path / "own_games.py").write_text(GAMES)
     script = (

@@ -147,6 +147,7 @@ def raise_savers(folder: Path) -> None:
     assert saved(folder) > 4 * STEPS
 
 
+@pytest.mark.nightly
 def test_a_kill_while_saving_loses_nothing_that_was_saved(tmp_path):
     process = started(raise_savers, tmp_path)
     process.join()

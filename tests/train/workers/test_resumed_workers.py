@@ -113,6 +113,7 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path, task, settings):
     assert everything(tmp_path) == before
 
 
+@pytest.mark.nightly
 def test_a_run_makes_as_many_updates_however_often_it_was_stopped(tmp_path):
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **but(total_steps=600))
     for total in (700, 900, 1200):
