@@ -116,6 +116,14 @@ SECTIONS = {
             ),
         ),
         Benchmark(
+            "envpool_tasks",
+            "--repeats 2 --seconds 0.2",
+            short=(
+                "Checks of actions and copies into batches take 35 to 60 µs a step of the pool, which shows where 64 "
+                "environments take less than a third of a millisecond."
+            ),
+        ),
+        Benchmark(
             "process_pool",
             "--repeats 2 --seconds 0.2",
             short=(
