@@ -11,6 +11,7 @@ import pytest
 
 import headrace
 import headrace.testing
+from headrace.cli.main import main
 from headrace.errors import (
     ActionError,
     ClosedError,
@@ -24,6 +25,7 @@ from headrace.errors import (
 )
 from headrace.pool.executors.envpool.package import why_no_pictures
 from headrace.pool.pool import Pool
+from headrace.train.config.recipes import recipe_of
 from nightly import rest_nightly
 
 envpool = pytest.importorskip("envpool")
@@ -172,6 +174,13 @@ def test_options_reach_envpool_and_are_listed() -> None:
         assert [pool.step([0])[3].item() for _ in range(3)] == [False, False, True]
     with headrace.make(CARTPOLE, max_episode_steps=0) as pool:
         assert pool.spec.max_episode_steps == 0
+
+
+def test_a_task_that_headrace_has_itself_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert recipe_of(CARTPOLE, {}).describe(CARTPOLE).endswith("; Headrace's own CartPole-v1 is faster")
+    assert "own" not in recipe_of("envpool:Snake-v1", {}).describe("envpool:Snake-v1")
+    assert main(["envs", "envpool:Pong-v5"]) == 0
+    assert "; Headrace's own Pong-v5 is faster" in " ".join(capsys.readouterr().out.split())
 
 
 def test_unknown_names_suggest_others() -> None:

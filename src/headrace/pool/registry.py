@@ -75,6 +75,12 @@ def is_registered(task: str) -> bool:
     return task in _builders or task in _others or task.startswith(f"{ENVPOOL}:")
 
 
+def or_headraces(task: str) -> str:
+    """Returns in words which faster task of the same name there is, for EnvPool's that has one; "" for others."""
+    name = task.removeprefix(f"{ENVPOOL}:")
+    return f"; Headrace's own {name} is faster" if name != task and is_registered(name) else ""
+
+
 def own_name(task: str) -> str:
     """Returns the name of the same task in `list_all_envs`, for another name of a task; all else as it is."""
     return _others[task][0] if task in _others and task not in _builders else task

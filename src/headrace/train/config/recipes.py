@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.pool.executors.processes.flat_observation import Joined, picture_shape
-from headrace.pool.registry import build_task, is_python, is_registered, make_pool, own_name
+from headrace.pool.registry import build_task, is_python, is_registered, make_pool, or_headraces, own_name
 from headrace.pool.structure import leaves
 from headrace.train.config.presets import DEFAULT_PRESET, FAMILIES, KINDS, RECIPES, Presets, Settings
 from headrace.train.config.registry import find_settings
@@ -41,7 +41,7 @@ class Recipe(NamedTuple):
         known = reached(task) if self == recipe_of(task, {}) else None
         known = "" if known is None else f": {known}"
         what = f"recipe {'for ' if self.key in KINDS else ''}{self.key}" if self.key else "no recipe is for such tasks"
-        return f"{self.algo}, {what}{known}"
+        return f"{self.algo}, {what}{known}{or_headraces(task)}"
 
 
 def recipe_of(task: str, given: Mapping[str, Any]) -> Recipe:

@@ -11,6 +11,7 @@ from headrace.pool.batch import BatchRing
 from headrace.pool.executors.envpool import package
 from headrace.pool.executors.envpool.executor import EnvPoolExecutor
 from headrace.pool.options import complete
+from headrace.pool.registry import or_headraces
 from headrace.pool.spec import PoolSettings, TaskSpec
 from headrace.pool.task import Task
 
@@ -43,7 +44,7 @@ def build(name: str, **options: Any) -> Task:
         frame_skip=max(1, int(settings.get("frame_skip", 1))),
         options=settings,
     )
-    return Task(spec, partial(_executor, name, package.given(given)), remark=_remark)
+    return Task(spec, partial(_executor, name, package.given(given)), remark=partial(_remark, task))
 
 
 def _executor(name: str, given: dict[str, Any], spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> Any:
@@ -64,5 +65,5 @@ def _executor(name: str, given: dict[str, Any], spec: TaskSpec, settings: PoolSe
     return EnvPoolExecutor(make, name, spec, settings, ring)
 
 
-def _remark() -> str:
-    return f"runs in EnvPool {version('envpool')}"
+def _remark(task: str) -> str:
+    return f"runs in EnvPool {version('envpool')}{or_headraces(task)}"
