@@ -244,6 +244,15 @@ def test_transitions_are_drawn_alike_from_all_that_are_held():
     assert torch.equal(other.memory[:10], replay.memory[:10]) and int(other.written) == 16
 
 
+def test_large_minibatches_are_read_as_small_ones_are():
+    replay = TransitionReplay(2000, 17, 6)
+    replay.memory.copy_(torch.rand(replay.memory.shape, generator=generator()))
+    rows = torch.randint(2000, (1024,), generator=generator())
+    read = replay.read(rows)
+    columns = (read.inputs, read.actions, read.rewards[:, None], read.discounts[:, None], read.next_observations)
+    assert torch.equal(torch.cat(columns, 1), replay.memory[rows])
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_no_iteration_waits_for_the_device(task):
     collector, policies = build("static", task, **NORMALISED)

@@ -14,6 +14,10 @@ from torch import Tensor
 from headrace.train.modules.graphs import Graph
 from headrace.train.storage.transitions import Transitions
 
+ONE_THREAD = (
+    32768  # numbers up to which torch gathers on one thread; others would wait for more work on the learner's cores
+)
+
 
 class TransitionReplay:
     """A replay of the last ``capacity`` transitions.
@@ -49,6 +53,7 @@ class TransitionReplay:
         self._widths = (inputs, actions, 1, 1, inputs, masks)
         self.memory = torch.zeros(capacity + 1, sum(self._widths), dtype=dtype, device=device)
         self.written = torch.zeros((), dtype=torch.int64, device=device)
+        self._piece = max(1, ONE_THREAD // sum(self._widths)) if self.memory.device.type == "cpu" else capacity
         self._graphs: dict[tuple[int, torch.Generator], Graph] = {}
 
     @torch.inference_mode()
@@ -87,7 +92,9 @@ class TransitionReplay:
 
     def read(self, rows: Tensor) -> Transitions:
         """Returns the transitions with these numbers, int64[B]."""
-        found = self.memory.index_select(0, rows)  # unlike an index in brackets, on one thread for a minibatch
+        found = self.memory.new_empty(len(rows), self.memory.shape[1])
+        for some, into in zip(rows.split(self._piece), found.split(self._piece), strict=True):
+            torch.index_select(self.memory, 0, some, out=into)
         inputs, actions, rewards, discounts, next_observations, masks = found.split(self._widths, 1)
         numbers = actions.float(), rewards.squeeze(1).float(), discounts.squeeze(1).float() * self.gamma
         return Transitions(inputs, *numbers, next_observations, masks=masks if self._widths[-1] else None)
