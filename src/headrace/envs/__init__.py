@@ -4,7 +4,7 @@ Importing this package registers the names only. A family's environments, and th
 that they need, are imported when one of its tasks is first made.
 """
 
-from headrace.envs import atari, boards, box2d, classic_control, dm_control, minatar, mujoco, tag, toy_text, vizdoom
+from headrace.envs import atari, boards, box2d, classic_control, craftax, dm_control, minatar, mujoco, tag, toy_text, vizdoom
 from headrace.pool.registry import register_family, register_other_name
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -12,6 +12,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "boards": boards.TASKS,
     "box2d": box2d.TASKS,
     "classic_control": classic_control.TASKS,
+    "craftax": craftax.TASKS,
     "dm_control": dm_control.TASKS,
     "minatar": minatar.TASKS,
     "mujoco": mujoco.TASKS,
@@ -26,6 +27,7 @@ RUNS: dict[str, tuple[str, str]] = {
     "boards": (KERNELS, ""),
     "box2d": (THREADS, "headrace[box2d]"),
     "classic_control": (KERNELS, ""),
+    "craftax": (KERNELS, ""),
     "dm_control": (MUJOCO, "headrace[dm-control]"),
     "minatar": (KERNELS, ""),
     "mujoco": (MUJOCO, "headrace[mujoco]"),

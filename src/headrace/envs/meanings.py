@@ -7,6 +7,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from headrace.envs.craftax.names import ACTIONS as CRAFTAX
+
 LEFT, DOWN, RIGHT, UP, STAY = "←", "↓", "→", "↑", "·"
 ATARI = (
     "noop", "fire", UP, RIGHT, LEFT, DOWN, "↗", "↖", "↘", "↙", "↑ fire", "→ fire", "← fire", "↓ fire", "↗ fire",
@@ -39,6 +41,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "Game2048-v0": (UP, RIGHT, DOWN, LEFT),
     "KuhnPoker-v0": ("check or fold", "bet or call"),
     "LeducPoker-v0": ("fold", "check or call", "raise"),
+    "Craftax-Classic-Symbolic-v1": (STAY, LEFT, RIGHT, UP, DOWN, *CRAFTAX[5:]),
     "TagGridWorld-v0": (STAY, RIGHT, LEFT, UP, DOWN),
 }
 

@@ -1,0 +1,252 @@
+"""How zombies, cows, skeletons and arrows move, come and vanish.
+
+All mobs move in every step, one after the other. Their chances come from one number of 64 bits that is drawn for the
+step, and those of new mobs from a second one: a probability is exact to 2⁻¹⁷.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+import warp as wp
+
+from headrace.envs.craftax.state import (
+    ARROWS,
+    COWS,
+    FAR,
+    FURNACE,
+    GRASS,
+    HEALTH,
+    MOB,
+    PATH,
+    SKELETONS,
+    SOLID,
+    TABLE,
+    WAKE_UP,
+    WATER,
+    ZOMBIES,
+    State,
+    achieve,
+    bits,
+    block_at,
+    cell_at,
+    direction,
+    distance,
+    inside,
+    is_free,
+    lives,
+    set_block,
+    set_mob,
+)
+from headrace.pool.executors.kernels import Streams, integers, random_bits
+
+CHASED = wp.constant(10)  # steps away from which a zombie or skeleton knows where the player is
+TO_17_BITS = 1 << 17
+TO_21_BITS = wp.constant(float(1 << 21))
+ON_WHIM = wp.constant(int(0.85 * TO_17_BITS))  # of 2¹⁷: how often a skeleton walks at random
+REACH = wp.constant(int(FAR) - 1)
+SQUARE = wp.constant(2 * int(FAR) - 1)  # the side of the square of places less than FAR steps away
+TRIES = wp.constant(6)
+
+
+@wp.func
+def towards(place: wp.vec2i, player: wp.vec2i, coin: int) -> wp.vec2i:
+    """Returns the step to the player, along the axis that is further; a coin decides between equal ones."""
+    gap = player - place
+    rows, columns = wp.abs(gap[0]), wp.abs(gap[1])
+    row = wp.where(gap[0] > 0, 1, 0) - wp.where(gap[0] < 0, 1, 0)
+    column = wp.where(gap[1] > 0, 1, 0) - wp.where(gap[1] < 0, 1, 0)
+    along_rows = rows > columns or (rows == columns and coin == 0)
+    return wp.where(along_rows, wp.vec2i(row, 0), wp.vec2i(0, column))
+
+
+@wp.func
+def walk(state: State, env: int, mob: int, target: wp.vec2i):
+    """Moves a mob to a place if that is free; one that was far from the player vanishes."""
+    place = state.places[env, mob]
+    here = place
+    if is_free(state, env, target):
+        here = target
+    if lives(state, env, mob):
+        set_mob(state, env, place, False)
+        if distance(place, state.player[env]) < FAR:
+            set_mob(state, env, here, True)
+        else:
+            state.alive[env] = state.alive[env] & ~(1 << mob)
+    state.places[env, mob] = here
+
+
+@wp.func
+def move_zombie(state: State, env: int, mob: int, drawn: int):
+    """Lets a zombie strike the player beside it, or walk."""
+    place = state.places[env, mob]
+    player = state.player[env]
+    steps = distance(place, player)
+    if steps == 1 and state.cooldown[env, mob] <= 0 and lives(state, env, mob):
+        asleep = state.asleep[env]
+        state.vitals[env, HEALTH] = state.vitals[env, HEALTH] - wp.where(asleep, 7, 2)
+        if asleep:
+            achieve(state, env, WAKE_UP)
+            state.asleep[env] = False
+        state.cooldown[env, mob] = 5
+        walk(state, env, mob, place)
+        return
+    state.cooldown[env, mob] = state.cooldown[env, mob] - 1
+    way = direction(drawn & 3)
+    if steps < CHASED and (drawn >> 3) != 3:
+        way = towards(place, player, (drawn >> 2) & 1)
+    walk(state, env, mob, place + way)
+
+
+@wp.func
+def move_cow(state: State, env: int, mob: int, drawn: int):
+    """Lets a cow walk or, half of the time, stay."""
+    place = state.places[env, mob]
+    walk(state, env, mob, wp.where(drawn < 4, place + direction(drawn & 3), place))
+
+
+@wp.func
+def shoot(state: State, env: int, place: wp.vec2i, way: wp.vec2i):
+    """Adds an arrow, if there are fewer than three."""
+    slot = int(0)
+    while slot < 3:
+        if not lives(state, env, ARROWS + slot):
+            state.places[env, ARROWS + slot] = place
+            state.flights[env, slot] = way
+            state.alive[env] = state.alive[env] | (1 << (ARROWS + slot))
+            return
+        slot += 1
+
+
+@wp.func
+def move_skeleton(state: State, env: int, mob: int, drawn: int, whim: int):
+    """Lets a skeleton shoot, from 4 or 5 steps away or where it is cornered, or walk."""
+    place = state.places[env, mob]
+    player = state.player[env]
+    steps = distance(place, player)
+    way = towards(place, player, (drawn >> 2) & 1)
+    target = place + direction(drawn & 3)
+    if whim > ON_WHIM:
+        if steps >= CHASED:
+            target = place + way
+        elif steps <= 3:
+            target = place - way
+    shoots = steps == 4 or steps == 5 or (steps <= 3 and not is_free(state, env, target))
+    if shoots and state.cooldown[env, mob] <= 0 and lives(state, env, mob):
+        shoot(state, env, place, way)
+        state.cooldown[env, mob] = 4
+        target = place
+    else:
+        state.cooldown[env, mob] = state.cooldown[env, mob] - 1
+    walk(state, env, mob, target)
+
+
+@wp.func
+def move_arrow(state: State, env: int, slot: int):
+    """Lets an arrow fly on: it hurts the player, and makes a path of a table or furnace."""
+    mob = ARROWS + slot
+    place = state.places[env, mob] + state.flights[env, slot]
+    state.places[env, mob] = place
+    if not lives(state, env, mob):
+        return
+    block = block_at(state, env, place)
+    hits = place == state.player[env]
+    stopped = hits or not inside(place) or cell_at(state, env, place) >= MOB
+    if stopped or (((SOLID >> block) & 1) == 1 and block != WATER):
+        state.alive[env] = state.alive[env] & ~(1 << mob)
+    if hits:
+        state.vitals[env, HEALTH] = state.vitals[env, HEALTH] - 2
+        state.asleep[env] = False
+    if block == FURNACE or block == TABLE:
+        set_block(state, env, place, PATH)
+
+
+@wp.func
+def move_mobs(state: State, env: int, drawn: wp.uint64):
+    """Moves all mobs, by chances of the drawn bits."""
+    for i in range(3):
+        move_zombie(state, env, ZOMBIES + i, bits(drawn, 5 * i, 5))
+    for i in range(3):
+        move_cow(state, env, COWS + i, bits(drawn, 15 + 3 * i, 3))
+    for i in range(2):
+        move_skeleton(state, env, SKELETONS + i, bits(drawn, 24 + 3 * i, 3), bits(drawn, 30 + 17 * i, 17))
+    for i in range(3):
+        move_arrow(state, env, i)
+
+
+@wp.func
+def may_come(state: State, env: int, place: wp.vec2i, blocks: int, nearest: int) -> bool:
+    """Returns whether a mob may come at a place: on one of some blocks, free, and as far as it must be."""
+    if not inside(place):
+        return False
+    cell = cell_at(state, env, place)
+    steps = distance(place, state.player[env])
+    return steps > nearest and steps < FAR and cell < MOB and ((blocks >> cell) & 1) == 1
+
+
+@wp.func
+def nearby(state: State, env: int, number: int) -> wp.vec2i:
+    """Returns the place of this number in the square around the player."""
+    return state.player[env] + wp.vec2i(number / SQUARE - REACH, number % SQUARE - REACH)
+
+
+@wp.func
+def place_to_come(state: State, env: int, streams: Streams, blocks: int, nearest: int) -> wp.vec2i:
+    """Returns a random one of the places where a mob may come; outside the map if there is none."""
+    drawn = random_bits(streams, env)
+    for i in range(TRIES):
+        number = bits(drawn, 10 * i, 10)
+        place = nearby(state, env, number)
+        if number < SQUARE * SQUARE and may_come(state, env, place, blocks, nearest):
+            return place
+    count = int(0)
+    for number in range(SQUARE * SQUARE):
+        count += wp.where(may_come(state, env, nearby(state, env, number), blocks, nearest), 1, 0)
+    skip = integers(streams, env, 0, wp.max(count, 1))
+    for number in range(SQUARE * SQUARE):
+        place = nearby(state, env, number)
+        if may_come(state, env, place, blocks, nearest):
+            if skip == 0:
+                return place
+            skip -= 1
+    return wp.vec2i(-1, -1)
+
+
+@wp.func
+def spawn(state: State, env: int, streams: Streams, first: int, count: int, blocks: int, nearest: int, health: int):
+    """Adds a mob of a kind at a place where it may come, unless all of the kind live."""
+    all_of_them = (1 << count) - 1
+    dead = ~(state.alive[env] >> first) & all_of_them
+    if dead == 0:
+        return
+    place = place_to_come(state, env, streams, blocks, nearest)
+    if not inside(place):
+        return
+    mob = int(first)
+    while (dead & 1) == 0:
+        dead = dead >> 1
+        mob += 1
+    state.places[env, mob] = place
+    state.mob_health[env, mob] = health
+    state.alive[env] = state.alive[env] | (1 << mob)
+    set_mob(state, env, place, True)
+
+
+@wp.func
+def mark_first(state: State, env: int, first: int, count: int):
+    """Where all of a kind live, notes once more that the first one stands where it does."""
+    if ((state.alive[env] >> first) & ((1 << count) - 1)) == (1 << count) - 1:
+        set_mob(state, env, state.places[env, first], True)
+
+
+@wp.func
+def spawn_mobs(state: State, env: int, drawn: wp.uint64, streams: Streams):
+    """Lets a cow, a zombie and a skeleton come, each with a chance of the drawn bits; zombies rather in the dark."""
+    dark = 1.0 - state.light[env]
+    mark_first(state, env, COWS, 3)
+    if float(bits(drawn, 0, 21)) < 0.1 * TO_21_BITS:
+        spawn(state, env, streams, COWS, 3, 1 << GRASS, 3, 3)
+    mark_first(state, env, ZOMBIES, 3)
+    if float(bits(drawn, 21, 21)) < (0.02 + 0.1 * dark * dark) * TO_21_BITS:
+        spawn(state, env, streams, ZOMBIES, 3, (1 << GRASS) | (1 << PATH), 9, 5)
+    mark_first(state, env, SKELETONS, 2)
+    if float(bits(drawn, 42, 21)) < 0.05 * TO_21_BITS:
+        spawn(state, env, streams, SKELETONS, 2, 1 << PATH, 9, 3)
