@@ -57,7 +57,7 @@ def make_forced(num_envs):
     space = gym.spaces.Dict({"act": gym.spaces.Discrete(18), "moves": largest})
     seen = gym.spaces.Box(0.0, 1.0, (int(SIZE_OF_VIEW),), np.float32)
     headrace.register("CraftaxForced-v0", KernelTask(env, seen, space, info=TASKS[TASK].info), replace=True)
-    return headrace.make("CraftaxForced-v0", num_envs=num_envs, seed=0, autoreset="disabled")
+    return headrace.make("CraftaxForced-v0", num_envs=num_envs, seed=0, autoreset="disabled", num_threads=1)
 
 
 def recorded_states():

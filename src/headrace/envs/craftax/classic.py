@@ -16,6 +16,7 @@ from headrace.envs.craftax.player import act, grow_plants, wear
 from headrace.envs.craftax.state import (
     ACHIEVEMENTS,
     ARROWS,
+    BLOCK,
     COWS,
     ENERGY,
     HEALTH,
@@ -33,8 +34,6 @@ from headrace.envs.craftax.state import (
     WALKERS,
     State,
     block_at,
-    inside,
-    lives,
 )
 from headrace.envs.craftax.world import CENTER, generate_world
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, random_bits
@@ -145,45 +144,54 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
 
 
 @wp.func
-def show_mob(state: State, env: int, view: View, row: int, mob: int):
-    """Shows a mob.
+def show_blocks(state: State, env: int, numbers: wp.array[wp.float32]):
+    """Shows the blocks around the player."""
+    top = state.player[env][0] - ROWS / 2
+    left = state.player[env][1] - COLUMNS / 2
+    number = int(0)
+    for i in range(ROWS):
+        line = state.cells[env, (top + i) & LAST]  # once, not for every cell
+        for j in range(COLUMNS):
+            there = (((top + i) | (left + j)) & ~LAST) == 0
+            numbers[number + wp.where(there, int(line[(left + j) & LAST]) & BLOCK, OUTSIDE)] = 1.0
+            number += KINDS
+
+
+@wp.func
+def show_mobs(state: State, env: int, numbers: wp.array[wp.float32]):
+    """Shows the mobs around the player.
 
     As in the package, a mob out of sight erases another one of its kind that is seen as far from the other side.
     """
-    place = state.places[env, mob] - state.player[env]
-    i, j = place[0] + ROWS / 2, place[1] + COLUMNS / 2
-    seen = i >= 0 and j >= 0 and lives(state, env, mob)
-    i += wp.where(i < 0, ROWS, 0)
-    j += wp.where(j < 0, COLUMNS, 0)
-    if i >= 0 and i < ROWS and j >= 0 and j < COLUMNS:
-        kind = wp.where(mob < COWS, 0, wp.where(mob < SKELETONS, 1, wp.where(mob < ARROWS, 2, 3)))
-        view.obs[row, (i * COLUMNS + j) * KINDS + FIRST_MOB + kind] = wp.where(seen, 1.0, 0.0)
+    corner = state.player[env] - wp.vec2i(ROWS / 2, COLUMNS / 2)
+    alive = state.alive[env]
+    for mob in range(MOBS):
+        place = state.places[env, mob] - corner
+        seen = place[0] >= 0 and place[1] >= 0 and ((alive >> mob) & 1) == 1
+        i = place[0] + wp.where(place[0] < 0, ROWS, 0)
+        j = place[1] + wp.where(place[1] < 0, COLUMNS, 0)
+        if i >= 0 and i < ROWS and j >= 0 and j < COLUMNS:
+            kind = wp.where(mob < COWS, 0, wp.where(mob < SKELETONS, 1, wp.where(mob < ARROWS, 2, 3)))
+            numbers[(i * COLUMNS + j) * KINDS + FIRST_MOB + kind] = wp.where(seen, 1.0, 0.0)
 
 
 @wp.func
 def observe(state: State, env: int, view: View, row: int):
     clear(view.obs, row, SIZE_OF_VIEW)
-    corner = state.player[env] - wp.vec2i(ROWS / 2, COLUMNS / 2)
-    number = int(0)
-    for i in range(ROWS):
-        for j in range(COLUMNS):
-            place = corner + wp.vec2i(i, j)
-            block = OUTSIDE
-            if inside(place):
-                block = block_at(state, env, place)
-            view.obs[row, number + block] = 1.0
-            number += KINDS
-    for mob in range(MOBS):
-        show_mob(state, env, view, row, mob)
+    numbers = view.obs[row]
+    show_blocks(state, env, numbers)
+    show_mobs(state, env, numbers)
     for i in range(THINGS):
-        view.obs[row, SEEN + i] = state.tenths[state.things[env, i]]
+        numbers[SEEN + i] = state.tenths[state.things[env, i]]
     for i in range(4):
-        view.obs[row, SEEN + THINGS + i] = state.tenths[state.vitals[env, i]]
-    view.obs[row, SEEN + THINGS + 3 + state.facing[env]] = 1.0
-    view.obs[row, SIZE_OF_VIEW - 2] = state.light[env]
-    view.obs[row, SIZE_OF_VIEW - 1] = wp.where(state.asleep[env], 1.0, 0.0)
+        numbers[SEEN + THINGS + i] = state.tenths[state.vitals[env, i]]
+    numbers[SEEN + THINGS + 3 + state.facing[env]] = 1.0
+    numbers[SIZE_OF_VIEW - 2] = state.light[env]
+    numbers[SIZE_OF_VIEW - 1] = wp.where(state.asleep[env], 1.0, 0.0)
+    achieved = state.achieved[env]
+    flags = view.achievements[row]
     for i in range(ACHIEVEMENTS):
-        view.achievements[row, i] = ((state.achieved[env] >> i) & 1) == 1
+        flags[i] = ((achieved >> i) & 1) == 1
 
 
 MAP = (0, int(LAST))

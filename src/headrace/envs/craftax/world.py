@@ -25,11 +25,11 @@ from headrace.envs.craftax.state import (
     State,
 )
 from headrace.pool.executors.kernels import Streams, integers, random_bits
+from headrace.pool.executors.kernels.trigonometry import sincos
 
-TWO_PI = wp.constant(float(2.0 * math.pi))
+TWO_PI = wp.constant(wp.float64(2.0 * math.pi))
 UNIT = wp.constant(float(2.0**-24))
 CENTER = wp.constant(int(SIZE) // 2)
-CLEARING = wp.constant(5.0)  # steps from the player's start within which there is less water and rock
 
 # The levels of each noise, and the bit of a cell's byte from which on it is noted how many of them the noise is above.
 NEVER = 9.0
@@ -58,8 +58,8 @@ def chance(seed: wp.uint64, number: int) -> float:
 def draw_gradients(state: State, env: int, seed: wp.uint64, first: int, count: int):
     """Draws the gradients of one noise, unit vectors of any angle."""
     for i in range(count):
-        angle = TWO_PI * chance(seed, first + i)
-        state.gradients[env, i] = wp.vec2f(wp.cos(angle), wp.sin(angle))
+        sine, cosine = sincos(TWO_PI * wp.float64(chance(seed, first + i)))
+        state.gradients[env, i] = wp.vec2f(float(cosine), float(sine))
 
 
 @wp.func
@@ -68,67 +68,117 @@ def ease(t: float) -> float:
 
 
 @wp.func
-def noise_line(state: State, env: int, x: int, corner: int, rows: int, columns: int) -> wp.vec4f:
-    """Returns the noise of row x between two corners as a line along the row from each: (at, slope) × 2.
-
-    Cells of the noise have ``rows`` × ``columns`` of the map; ``corner`` is the number of the corner column.
-    """
+def noise_at(gradients: wp.array2d[wp.vec2f], env: int, x: int, y: int, rows: int, columns: int) -> float:
+    """Returns the noise at a cell of the map, of which each cell of the noise has ``rows`` × ``columns``."""
     wide = SIZE / columns + 1
-    i = (x / rows) * wide + corner
+    upper = x / rows * wide + y / columns
+    lower = upper + wide
     down = float(x % rows) / float(rows)
-    t = ease(down)
-    upper_left = state.gradients[env, i]
-    upper_right = state.gradients[env, i + 1]
-    lower_left = state.gradients[env, i + wide]
-    lower_right = state.gradients[env, i + wide + 1]
-    return wp.vec4f(
-        (1.0 - t) * upper_left[0] * down + t * lower_left[0] * (down - 1.0),
-        (1.0 - t) * upper_left[1] + t * lower_left[1],
-        (1.0 - t) * upper_right[0] * down + t * lower_right[0] * (down - 1.0),
-        (1.0 - t) * upper_right[1] + t * lower_right[1],
-    )
+    right = float(y % columns) / float(columns)
+    s, t = ease(down), ease(right)
+    value = float(0.0)
+    for side in range(2):
+        above = gradients[env, upper + side]
+        below = gradients[env, lower + side]
+        at = (1.0 - s) * (above[0] * down) + s * (below[0] * (down - 1.0))
+        slope = (1.0 - s) * above[1] + s * below[1]
+        value += wp.where(side == 0, 1.0 - t, t) * (at + slope * (right - float(side)))
+    return value
 
 
-@wp.func
-def noise_at(line: wp.vec4f, right: float) -> float:
-    """Returns the noise at a part of the way along `noise_line`."""
-    t = ease(right)
-    return (1.0 - t) * (line[0] + line[1] * right) + t * (line[2] + line[3] * (right - 1.0))
+# as the function's body below, a row of the map at once, which compilers turn into vector instructions
+STAMP = """
+    const int across = 64 / columns;
+    float right[64], blend[64], at[33], slope[33], value[64], least[64], most[64];
+    for (int y = 0; y < 64; ++y) {
+        const float t = (y % columns) * (1.0f / columns);
+        right[y] = t;
+        blend[y] = t * t * t * (t * (t * 6.0f - 15.0f) + 10.0f);
+        least[y] = 1e9f;
+        most[y] = -1e9f;
+    }
+    float low = 0.0f, scale = 0.0f;
+    for (int line = 0; line < 128; ++line) {  // twice: first the range of values is found
+        const int x = line & 63;
+        const float down = (x % rows) * (1.0f / rows);
+        const float t = down * down * down * (down * (down * 6.0f - 15.0f) + 10.0f);
+        const auto* upper = &wp::index(gradients, env, x / rows * (across + 1));
+        const auto* lower = upper + across + 1;
+        for (int j = 0; j <= across; ++j) {
+            at[j] = (1.0f - t) * (upper[j].c[0] * down) + t * (lower[j].c[0] * (down - 1.0f));
+            slope[j] = (1.0f - t) * upper[j].c[1] + t * lower[j].c[1];
+        }
+        for (int j = 0; j < across; ++j) {
+            for (int k = 0; k < columns; ++k) {
+                const int y = j * columns + k;
+                value[y] = (1.0f - blend[y]) * (at[j] + slope[j] * right[y])
+                    + blend[y] * (at[j + 1] + slope[j + 1] * (right[y] - 1.0f));
+            }
+        }
+        if (line < 64) {
+            for (int y = 0; y < 64; ++y) {
+                least[y] = value[y] < least[y] ? value[y] : least[y];
+                most[y] = value[y] > most[y] ? value[y] : most[y];
+            }
+            continue;
+        }
+        if (line == 64) {
+            float high = most[0];
+            low = least[0];
+            for (int y = 1; y < 64; ++y) {
+                low = least[y] < low ? least[y] : low;
+                high = most[y] > high ? most[y] : high;
+            }
+            scale = 1.0f / (high - low);
+        }
+        unsigned char* cells_of_row = &wp::index(cells, env, x, 0);
+        for (int y = 0; y < 64; ++y) {
+            const float steps = ((x < 32 ? 32 - x : x - 32) + (y < 32 ? 32 - y : y - 32)) * 0.2f;
+            const float missing = clears && steps < 1.0f ? 1.0f - steps : 0.0f;
+            const float v = (value[y] - low) * scale + lift - missing;
+            const int above = (v > levels.c[0]) + (v > levels.c[1]) + (v > levels.c[2]);
+            cells_of_row[y] |= (unsigned char)(above << shift);
+        }
+    }
+"""
 
 
-@wp.func
-def stamp(state: State, env: int, rows: int, columns: int, lift: float, clears: bool, levels: wp.vec3f, shift: int):
+@wp.func_native(STAMP)
+def stamp(
+    gradients: wp.array2d[wp.vec2f],
+    cells: wp.array3d[wp.uint8],
+    env: int,
+    rows: int,
+    columns: int,
+    lift: float,
+    clears: bool,
+    levels: wp.vec3f,
+    shift: int,
+):
     """Adds to each cell's byte how many of the levels the noise of the present gradients is above there.
 
-    ``lift`` is added to the noise and, if it ``clears``, what is missing to a full distance from the player's start
-    is taken off.
+    A cell of the noise is ``rows`` × ``columns`` of the map. ``lift`` is added to the noise and, if it ``clears``, what
+    is missing to five steps from the player's start is taken off.
     """
     low, high = float(1e9), float(-1e9)
     for x in range(SIZE):
-        for corner in range(SIZE / columns):
-            line = noise_line(state, env, x, corner, rows, columns)
-            for k in range(columns):
-                value = noise_at(line, float(k) / float(columns))
-                low, high = wp.min(low, value), wp.max(high, value)
-    scale = 1.0 / (high - low)
+        for y in range(SIZE):
+            value = noise_at(gradients, env, x, y, rows, columns)
+            low, high = wp.min(low, value), wp.max(high, value)
     for x in range(SIZE):
-        for corner in range(SIZE / columns):
-            line = noise_line(state, env, x, corner, rows, columns)
-            for k in range(columns):
-                value = (noise_at(line, float(k) / float(columns)) - low) * scale + lift
-                y = corner * columns + k
-                if clears:
-                    steps = float(wp.abs(x - CENTER) + wp.abs(y - CENTER))
-                    value += wp.min(steps / CLEARING, 1.0) - 1.0
-                above = int(0)
-                for n in range(3):
-                    above += wp.where(value > levels[n], 1, 0)
-                state.cells[env, x, y] = wp.uint8(int(state.cells[env, x, y]) | (above << shift))
+        for y in range(SIZE):
+            value = (noise_at(gradients, env, x, y, rows, columns) - low) * (1.0 / (high - low)) + lift
+            if clears:
+                value -= 1.0 - wp.min(float(wp.abs(x - CENTER) + wp.abs(y - CENTER)) * 0.2, 1.0)
+            above = int(0)
+            for n in range(3):
+                above += wp.where(value > levels[n], 1, 0)
+            cells[env, x, y] = wp.uint8(int(cells[env, x, y]) | (above << shift))
 
 
 @wp.func
-def block_of(marks: int, across: int, roll: float) -> int:
-    """Returns the block of a cell, by its marks, those of the cell across the diagonal, and a chance."""
+def block_of(marks: int, across: int, seed: wp.uint64, number: int) -> int:
+    """Returns the block of a cell, by its marks, those of the cell across the diagonal, and the chance of a number."""
     water, rock = marks & 3, (marks >> ROCK_SHIFT) & 3
     woods = (marks >> WOODS_SHIFT) & 3
     if rock == 3 and woods == 2:
@@ -138,9 +188,12 @@ def block_of(marks: int, across: int, roll: float) -> int:
             return WATER
         if water == 2:
             return SAND
-        return wp.where(woods > 0 and roll > 0.8, TREE, GRASS)
+        if woods > 0 and chance(seed, number) > 0.8:
+            return TREE
+        return GRASS
     if (((marks | across) >> PATHS_SHIFT) & 1) == 1 or (rock == 3 and water >= 1):
         return PATH
+    roll = chance(seed, number)
     if roll < 0.04:
         return COAL
     if roll < 0.04 + 0.96 * 0.03:
@@ -157,10 +210,10 @@ def lay_blocks(state: State, env: int, seed: wp.uint64, first: int) -> int:
     for x in range(SIZE):
         for y in range(x + 1):
             one, other = int(state.cells[env, x, y]), int(state.cells[env, y, x])
-            block = block_of(one, other, chance(seed, first + SIZE * x + y))
+            block = block_of(one, other, seed, first + SIZE * x + y)
             across = block
             if x != y:
-                across = block_of(other, one, chance(seed, first + SIZE * y + x))
+                across = block_of(other, one, seed, first + SIZE * y + x)
                 stones += wp.where(across == STONE, 1, 0)
             stones += wp.where(block == STONE, 1, 0)
             if x == CENTER and y == CENTER:
@@ -193,12 +246,12 @@ def generate_world(state: State, env: int, streams: Streams):
             state.cells[env, x, y] = wp.uint8(0)
     seed = random_bits(streams, env)
     draw_gradients(state, env, seed, 0, 25)
-    stamp(state, env, 16, 16, 0.0, True, WATER_LEVELS, WATER_SHIFT)
+    stamp(state.gradients, state.cells, env, 16, 16, 0.0, True, WATER_LEVELS, WATER_SHIFT)
     draw_gradients(state, env, seed, 25, 25)
-    stamp(state, env, 16, 16, 0.05, True, ROCK_LEVELS, ROCK_SHIFT)
+    stamp(state.gradients, state.cells, env, 16, 16, 0.05, True, ROCK_LEVELS, ROCK_SHIFT)
     draw_gradients(state, env, seed, 50, 9 * 33)
-    stamp(state, env, 8, 2, 0.0, False, PATHS_LEVELS, PATHS_SHIFT)
+    stamp(state.gradients, state.cells, env, 8, 2, 0.0, False, PATHS_LEVELS, PATHS_SHIFT)
     draw_gradients(state, env, seed, 347, 17 * 17)
-    stamp(state, env, 4, 4, 0.0, False, WOODS_LEVELS, WOODS_SHIFT)
+    stamp(state.gradients, state.cells, env, 4, 4, 0.0, False, WOODS_LEVELS, WOODS_SHIFT)
     stones = lay_blocks(state, env, seed, 636)
     hide_diamond(state, env, streams, stones)
