@@ -15,8 +15,10 @@ from headrace.envs.craftax.state import (
     FURNACE,
     GRASS,
     HEALTH,
+    LAST,
     MOB,
     PATH,
+    SIZE,
     SKELETONS,
     SOLID,
     TABLE,
@@ -43,8 +45,7 @@ TO_17_BITS = 1 << 17
 TO_21_BITS = wp.constant(float(1 << 21))
 ON_WHIM = wp.constant(int(0.85 * TO_17_BITS))  # of 2¹⁷: how often a skeleton walks at random
 REACH = wp.constant(int(FAR) - 1)
-SQUARE = wp.constant(2 * int(FAR) - 1)  # the side of the square of places less than FAR steps away
-TRIES = wp.constant(6)
+MOST_PLACES = wp.constant(1000)  # more than there are where mobs may come
 
 
 @wp.func
@@ -172,52 +173,83 @@ def move_mobs(state: State, env: int, drawn: wp.uint64):
         move_arrow(state, env, i)
 
 
-@wp.func
-def may_come(state: State, env: int, place: wp.vec2i, blocks: int, nearest: int) -> bool:
-    """Returns whether a mob may come at a place: on one of some blocks, free, and as far as it must be."""
-    if not inside(place):
-        return False
-    cell = cell_at(state, env, place)
-    steps = distance(place, state.player[env])
-    return steps > nearest and steps < FAR and cell < MOB and ((blocks >> cell) & 1) == 1
+# as the function's body below, for 32 cells of a row at once, which compilers turn into vector instructions
+FIND = """
+    const int start = column < 13 ? 0 : column > 45 ? 32 : column - 13;
+    unsigned char away[32], fits[32];
+    for (int k = 0; k < 32; ++k) {
+        away[k] = (unsigned char)(start + k < column ? column - start - k : start + k - column);
+    }
+    for (int x = row < 13 ? 0 : row - 13; x < 64 && x < row + 14; ++x) {
+        const unsigned char* line = &wp::index(cells, env, x, start);
+        const unsigned char above = x < row ? row - x : x - row, least = nearest, one = block, two = other;
+        unsigned char count = 0;
+        for (int k = 0; k < 32; ++k) {
+            const unsigned char steps = away[k] + above;
+            fits[k] = (steps > least) & (steps < 14) & ((line[k] == one) | (line[k] == two));
+            count += fits[k];
+        }
+        if (skip >= count) {
+            skip -= count;
+            continue;
+        }
+        for (int k = 0; k < 32; ++k) {
+            if (fits[k] && skip-- == 0) return x * 64 + start + k;
+        }
+    }
+    return -1 - skip;
+"""
+
+
+@wp.func_native(FIND)
+def find_place(
+    cells: wp.array3d[wp.uint8], env: int, row: int, column: int, block: int, other: int, nearest: int, skip: int
+) -> int:
+    """Returns the number of a place where a mob may come, after ``skip`` others, or -1 less those left to skip.
+
+    Mobs come on one of two blocks where no mob is, more than ``nearest`` and less than FAR steps from a place.
+    """
+    for x in range(wp.max(row - REACH, 0), wp.min(row + REACH, LAST) + 1):
+        for y in range(wp.max(column - REACH, 0), wp.min(column + REACH, LAST) + 1):
+            steps = wp.abs(x - row) + wp.abs(y - column)
+            cell = int(cells[env, x, y])
+            if steps > nearest and steps < FAR and (cell == block or cell == other):
+                if skip == 0:
+                    return x * SIZE + y
+                skip -= 1
+    return -1 - skip
 
 
 @wp.func
-def nearby(state: State, env: int, number: int) -> wp.vec2i:
-    """Returns the place of this number in the square around the player."""
-    return state.player[env] + wp.vec2i(number / SQUARE - REACH, number % SQUARE - REACH)
-
-
-@wp.func
-def place_to_come(state: State, env: int, streams: Streams, blocks: int, nearest: int) -> wp.vec2i:
+def place_to_come(state: State, env: int, streams: Streams, block: int, other: int, nearest: int) -> wp.vec2i:
     """Returns a random one of the places where a mob may come; outside the map if there is none."""
-    drawn = random_bits(streams, env)
-    for i in range(TRIES):
-        number = bits(drawn, 10 * i, 10)
-        place = nearby(state, env, number)
-        if number < SQUARE * SQUARE and may_come(state, env, place, blocks, nearest):
-            return place
-    count = int(0)
-    for number in range(SQUARE * SQUARE):
-        count += wp.where(may_come(state, env, nearby(state, env, number), blocks, nearest), 1, 0)
-    skip = integers(streams, env, 0, wp.max(count, 1))
-    for number in range(SQUARE * SQUARE):
-        place = nearby(state, env, number)
-        if may_come(state, env, place, blocks, nearest):
-            if skip == 0:
-                return place
-            skip -= 1
-    return wp.vec2i(-1, -1)
+    player = state.player[env]
+    none = find_place(state.cells, env, player[0], player[1], block, other, nearest, MOST_PLACES)
+    if none == -1 - MOST_PLACES:
+        return wp.vec2i(-1, -1)
+    skip = integers(streams, env, 0, MOST_PLACES + none + 1)
+    number = find_place(state.cells, env, player[0], player[1], block, other, nearest, skip)
+    return wp.vec2i(number / SIZE, number % SIZE)
 
 
 @wp.func
-def spawn(state: State, env: int, streams: Streams, first: int, count: int, blocks: int, nearest: int, health: int):
+def spawn(
+    state: State,
+    env: int,
+    streams: Streams,
+    first: int,
+    count: int,
+    block: int,
+    other: int,
+    nearest: int,
+    health: int,
+):
     """Adds a mob of a kind at a place where it may come, unless all of the kind live."""
     all_of_them = (1 << count) - 1
     dead = ~(state.alive[env] >> first) & all_of_them
     if dead == 0:
         return
-    place = place_to_come(state, env, streams, blocks, nearest)
+    place = place_to_come(state, env, streams, block, other, nearest)
     if not inside(place):
         return
     mob = int(first)
@@ -243,10 +275,10 @@ def spawn_mobs(state: State, env: int, drawn: wp.uint64, streams: Streams):
     dark = 1.0 - state.light[env]
     mark_first(state, env, COWS, 3)
     if float(bits(drawn, 0, 21)) < 0.1 * TO_21_BITS:
-        spawn(state, env, streams, COWS, 3, 1 << GRASS, 3, 3)
+        spawn(state, env, streams, COWS, 3, GRASS, GRASS, 3, 3)
     mark_first(state, env, ZOMBIES, 3)
     if float(bits(drawn, 21, 21)) < (0.02 + 0.1 * dark * dark) * TO_21_BITS:
-        spawn(state, env, streams, ZOMBIES, 3, (1 << GRASS) | (1 << PATH), 9, 5)
+        spawn(state, env, streams, ZOMBIES, 3, GRASS, PATH, 9, 5)
     mark_first(state, env, SKELETONS, 2)
     if float(bits(drawn, 42, 21)) < 0.05 * TO_21_BITS:
-        spawn(state, env, streams, SKELETONS, 2, 1 << PATH, 9, 3)
+        spawn(state, env, streams, SKELETONS, 2, PATH, PATH, 9, 3)
