@@ -103,6 +103,7 @@ SECTIONS = {
             ),
             lines=(Line("MinAtar, 1,024 environments", "minatar, 2 processes", "its Python package, 2 processes"),),
         ),
+        Benchmark("craftax_pool", "--repeats 2 --seconds 0.2"),
         Benchmark(
             "box2d_pool",
             "--repeats 2 --seconds 0.2",

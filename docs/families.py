@@ -185,6 +185,7 @@ LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's hei
     "toy_text": (5, 0.9),
     "minatar": (5, 1.0),
     "boards": (4, 1.0),
+    "craftax": (3, 1.0),
     "tag": (2, 1.0),
     "box2d": (4, 2 / 3),
 }
@@ -197,6 +198,7 @@ STEPS = {
     "toy_text": 6,
     "minatar": 30,
     "boards": 12,
+    "craftax": 60,
     "box2d": 40,
 }
 BACKGROUND, INK, FRAME = (255, 255, 255), (60, 60, 60), (225, 225, 225)

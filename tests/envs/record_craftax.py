@@ -3,10 +3,11 @@
     pip install craftax==1.6.1
     python tests/envs/record_craftax.py
 
-Three things are recorded. Steps: chains of states from scattered ones, with actions, rewards, ends, and a checksum of
+Four things are recorded. Steps: chains of states from scattered ones, with actions, rewards, ends, and a checksum of
 each observation; no mobs come, so that all that is random is the moves of those that are there, and saplings. Arrivals:
 from some states, how many mobs of each kind come in a number of steps, and how far away. Worlds: how many cells of each
-block generated worlds have, and how far the nearest one is from the player's start.
+block generated worlds have, and how far the nearest one is from the player's start. Players: how long random players
+live, and what they achieve.
 """
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
@@ -25,11 +26,13 @@ from craftax.craftax_classic.game_logic import calculate_light_level
 FILE = Path(__file__).with_name("craftax_recorded.npz")
 CHAINS, STEPS, BASES = 256, 6, 8
 ARRIVALS, SAMPLES = 12, 4000
-WORLDS = 1500
+WORLDS, PLAYERS, LONGEST = 1500, 512, 800
 KINDS = ("zombies", "cows", "skeletons", "arrows")
 THINGS = tuple(Inventory.__dataclass_fields__)
 ENV = CraftaxClassicSymbolicEnvNoAutoReset()
-CALM = EnvParams(spawn_cow_chance=0.0, spawn_zombie_base_chance=0.0, spawn_zombie_night_chance=0.0, spawn_skeleton_chance=0.0)
+CALM = EnvParams(
+    spawn_cow_chance=0.0, spawn_zombie_base_chance=0.0, spawn_zombie_night_chance=0.0, spawn_skeleton_chance=0.0
+)
 QUIET, GRASS, PLANT, RIPE = (2, 7, 13), 2, 15, 16  # blocks on which one stands
 
 
@@ -65,9 +68,11 @@ def scattered(rng: np.random.Generator, base: Any) -> Any:
         kinds[kind] = Mobs(*(jnp.asarray(part) for part in (at, health, alive, rng.integers(-1, 3, count))))
     flights = np.array([(0, -1), (0, 1), (-1, 0), (1, 0), (1, 1)])[rng.integers(0, 5, 3)]
     time = int(rng.integers(0, 9000))
-    vitals = dict(zip(("player_health", "player_food", "player_drink", "player_energy"), rng.integers(0, 10, 4).tolist()))
+    names = ("player_health", "player_food", "player_drink", "player_energy")
+    vitals = dict(zip(names, rng.integers(0, 10, 4).tolist(), strict=True))
     vitals["player_health"] = max(vitals["player_health"], 1)
-    tools = {name: int(n) for name, n in zip(THINGS, rng.integers(0, 10, 12) * (rng.random(12) < rng.choice([0.3, 0.9])))}
+    numbers = rng.integers(0, 10, 12) * (rng.random(12) < rng.choice([0.3, 0.9]))
+    tools = {name: int(n) for name, n in zip(THINGS, numbers, strict=True)}
     return base.replace(
         map=jnp.asarray(cells),
         mob_map=jnp.asarray(mobs | (rng.random((64, 64)) < 0.002)),
@@ -150,7 +155,13 @@ def record_steps(rng: np.random.Generator, bases: list[Any]) -> dict[str, np.nda
     before = np.concatenate([worlds[np.arange(CHAINS) % BASES][None], found["cells"][:-1]])
     found["cells"] = found["cells"] ^ before
     action, reward, over = (np.stack([np.asarray(row[i]) for row in rows]) for i in range(3))
-    return found | {"worlds": worlds, "action": action.astype(np.int8), "reward": reward, "over": over, "crc": np.array(sums)}
+    return found | {
+        "worlds": worlds,
+        "action": action.astype(np.int8),
+        "reward": reward,
+        "over": over,
+        "crc": np.array(sums),
+    }
 
 
 def record_arrivals(rng: np.random.Generator, bases: list[Any]) -> dict[str, np.ndarray]:
@@ -175,9 +186,7 @@ def record_arrivals(rng: np.random.Generator, bases: list[Any]) -> dict[str, np.
 def record_worlds() -> dict[str, np.ndarray]:
     """Of WORLDS worlds, the cells of each block, and the steps from the start to the nearest one (99 for none)."""
     make = jax.jit(jax.vmap(lambda key: ENV.reset_env(key, ENV.default_params)[1].map))
-    cells = np.concatenate(
-        [make(jax.random.split(jax.random.PRNGKey(7 + i), 250)) for i in range(WORLDS // 250)]
-    )
+    cells = np.concatenate([make(jax.random.split(jax.random.PRNGKey(7 + i), 250)) for i in range(WORLDS // 250)])
     x, y = np.mgrid[:64, :64]
     steps = np.abs(x - 32) + np.abs(y - 32)
     counts = np.stack([(cells == block).sum((1, 2)) for block in range(17)], 1)
@@ -185,11 +194,39 @@ def record_worlds() -> dict[str, np.ndarray]:
     return {"counts": counts.astype(np.int16), "nearest": nearest.astype(np.uint8)}
 
 
+def record_players() -> dict[str, np.ndarray]:
+    """Of random players, the steps they live, LONGEST at the most, and a bit for each of their achievements."""
+    params = ENV.default_params
+
+    def advance(carry: Any, _: None) -> tuple[Any, None]:
+        key, state, over, length = carry
+        key, chosen, drawn = jax.random.split(key, 3)
+        actions = jax.random.randint(chosen, (PLAYERS,), 0, 17)
+        step = jax.vmap(ENV.step_env, in_axes=(0, 0, 0, None))
+        _, after, _, ended, _ = step(jax.random.split(drawn, PLAYERS), state, actions, params)
+        state = jax.tree.map(
+            lambda new, old: jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), old, new), after, state
+        )
+        return (key, state, over | ended, length + ~over), None
+
+    keys = jax.random.split(jax.random.PRNGKey(3), PLAYERS)
+    state = jax.jit(jax.vmap(lambda key: ENV.reset_env(key, params)[1]))(keys)
+    state = jax.tree.map(jnp.asarray, state)
+    play = jax.jit(lambda carry: jax.lax.scan(advance, carry, None, length=20)[0])
+    carry = (jax.random.PRNGKey(4), state, jnp.zeros(PLAYERS, bool), jnp.zeros(PLAYERS, jnp.int32))
+    for _ in range(LONGEST // 20):
+        carry = play(carry)
+    return {
+        "lived": np.asarray(carry[3], np.int16),
+        "achieved_by_players": bits(carry[1].achievements).astype(np.int32),
+    }
+
+
 def main() -> None:
     rng = np.random.default_rng(0)
     reset = jax.jit(lambda key: ENV.reset_env(key, ENV.default_params)[1])
     bases = [reset(jax.random.PRNGKey(i)) for i in range(BASES)]
-    recorded = record_steps(rng, bases) | record_arrivals(rng, bases) | record_worlds()
+    recorded = record_steps(rng, bases) | record_arrivals(rng, bases) | record_worlds() | record_players()
     np.savez_compressed(FILE, **recorded)
     print(f"{FILE.name}: {FILE.stat().st_size / 1000:.0f} kB, {CHAINS * STEPS} steps, {WORLDS} worlds")
 

@@ -1,7 +1,7 @@
 """Craftax-Classic against the package's recorded steps: the same states after every one, and the same statistics.
 
-`record_craftax.py` has recorded them. Which way the package's mobs went is found anew: of all bits that decide a mob's move,
-those are taken with which ours ends where the package's did. Then the whole state must be the same.
+`record_craftax.py` has recorded them. Which way the package's mobs went is found anew: of all bits that decide a mob's
+move, those are taken with which ours ends where the package's did. Then the whole state must be the same.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -18,7 +18,8 @@ import warp as wp
 from kernel_states import arrays_of
 
 import headrace
-from headrace.envs.craftax.classic import GAME, SIZE_OF_VIEW, TASKS, State, advance
+from headrace.envs.craftax.classic import GAME, SIZE_OF_VIEW, TASKS, advance
+from headrace.envs.craftax.state import State
 from headrace.kernels import KernelTask, Streams
 
 stats = pytest.importorskip("scipy.stats")
@@ -81,9 +82,7 @@ def moves_of_mobs():
     zombies = [np.arange(32) << 5 * i for i in range(3)]
     cows = [np.arange(8) << 15 + 3 * i for i in range(3)]
     whims = np.array([0, (1 << 17) - 1])
-    skeletons = [
-        (np.arange(8)[:, None] << 24 + 3 * i | whims << 30 + 17 * i).ravel() for i in range(2)
-    ]
+    skeletons = [(np.arange(8)[:, None] << 24 + 3 * i | whims << 30 + 17 * i).ravel() for i in range(2)]
     return [*zombies, *cows, *skeletons]
 
 
@@ -153,3 +152,72 @@ def test_observations_are_those_of_the_package_bit_for_bit(states):
             put(pool, {name: values[t] for name, values in states.items()})
             seen, *_ = pool.step(look)
             assert [zlib.crc32(row.tobytes()) for row in seen] == RECORDED["crc"][t].tolist()
+    assert RECORDED["crc"].size > 1000
+
+
+def probability_of_both(a, b):
+    """That one law made two samples: of a χ² test over about ten cells with enough of both together."""
+    edges = np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0, 1, 11)))
+    counts = np.stack([np.histogram(sample, [*edges[:-1], np.inf])[0] for sample in (a, b)])
+    return 1.0 if counts.shape[1] < 2 else stats.chi2_contingency(counts).pvalue
+
+
+def test_mobs_come_as_often_and_as_far_away(states):
+    """One step from states without mobs, thousands of times."""
+    states = {name: RECORDED[f"calm_{name}"] for name in STATE}
+    worlds = RECORDED["worlds"][np.arange(len(states["player"])) % len(RECORDED["worlds"])]
+    states["cells"] = RECORDED["calm_cells"] ^ worlds
+    samples, chances = 4000, []
+    with headrace.make(TASK, num_envs=samples, seed=4, autoreset="disabled") as pool:
+        for i, theirs in enumerate(RECORDED["arrivals"]):
+            pool.reset()
+            put(pool, {name: values[i] for name, values in states.items()})
+            pool.step(np.zeros(samples, np.int64))
+            ours = arrays_of(pool)
+            steps = np.abs(ours["places"] - states["player"][i]).sum(-1)
+            for kind, mobs in enumerate((range(3), range(3, 6), range(6, 8))):
+                came = [steps[(ours["alive"] >> mob & 1) == 1, mob] for mob in mobs]
+                found = np.bincount(np.concatenate(came), minlength=14)
+                counts = np.stack([np.append(c, samples - c.sum()) for c in (theirs[kind], found)])
+                counts = counts[:, counts.sum(0) > 10]
+                if counts.shape[1] > 1:
+                    chances.append(stats.chi2_contingency(counts).pvalue)
+                else:
+                    assert theirs[kind].sum() + found.sum() <= 10
+    assert len(chances) > 20
+    assert min(chances) > IMPROBABLE / 10
+    assert stats.kstest(chances, "uniform").pvalue > IMPROBABLE
+
+
+def test_worlds_have_as_much_of_everything_and_as_near():
+    n = len(RECORDED["counts"])
+    with headrace.make(TASK, num_envs=n, seed=11) as pool:
+        pool.reset()
+        cells = arrays_of(pool)["cells"].copy()
+    x, y = np.mgrid[:64, :64]
+    steps = np.abs(x - 32) + np.abs(y - 32)
+    for block in range(17):
+        theirs, nearest = RECORDED["counts"][:, block], RECORDED["nearest"][:, block]
+        ours = (cells == block).sum((1, 2))
+        assert probability_of_both(ours, theirs) > IMPROBABLE, block
+        assert probability_of_both(np.where(cells == block, steps, 99).min((1, 2)), nearest) > IMPROBABLE, block
+        assert abs(ours.mean() - theirs.mean()) <= 0.1 * theirs.mean() + 0.1
+    assert ((cells == 10).sum((1, 2)) >= 1).all(), "a world without a diamond"
+
+
+def test_random_players_live_as_long_and_achieve_as_much():
+    lived, achieved = RECORDED["lived"], RECORDED["achieved_by_players"]
+    n, rng = 2000, np.random.default_rng(3)
+    ours, notes, playing = np.zeros(n, np.int64), np.zeros(n, np.int64), np.arange(n)
+    with headrace.make(TASK, num_envs=n, seed=5, autoreset="disabled") as pool:
+        pool.reset()
+        for _ in range(800):
+            _, _, terminated, _, info = pool.step(rng.integers(0, 17, playing.size), playing)
+            ours[playing] += 1
+            notes[playing] = info["achievements"] @ (1 << np.arange(22))
+            playing = playing[~terminated]
+    assert probability_of_both(ours, lived) > IMPROBABLE
+    for i in range(22):
+        counts = [[(who >> i & 1).sum(), (1 - (who >> i & 1)).sum()] for who in (notes, achieved)]
+        assert stats.fisher_exact(counts).pvalue > IMPROBABLE, i
+    assert np.mean([bin(x).count("1") for x in notes]) > 1.5

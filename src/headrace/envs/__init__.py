@@ -4,7 +4,19 @@ Importing this package registers the names only. A family's environments, and th
 that they need, are imported when one of its tasks is first made.
 """
 
-from headrace.envs import atari, boards, box2d, classic_control, craftax, dm_control, minatar, mujoco, tag, toy_text, vizdoom
+from headrace.envs import (
+    atari,
+    boards,
+    box2d,
+    classic_control,
+    craftax,
+    dm_control,
+    minatar,
+    mujoco,
+    tag,
+    toy_text,
+    vizdoom,
+)
 from headrace.pool.registry import register_family, register_other_name
 
 FAMILIES: dict[str, tuple[str, ...]] = {

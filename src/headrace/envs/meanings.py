@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from headrace.envs.craftax.names import ACTIONS as CRAFTAX
+from headrace.envs.craftax import ACTIONS as CRAFTAX
 
 LEFT, DOWN, RIGHT, UP, STAY = "←", "↓", "→", "↑", "·"
 ATARI = (

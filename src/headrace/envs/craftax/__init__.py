@@ -14,6 +14,18 @@ from headrace.pool.task import Task
 
 _MODULES = {"Craftax-Classic-Symbolic-v1": "classic"}
 TASKS: tuple[str, ...] = tuple(_MODULES)
+ACTIONS = (
+    *("noop", "left", "right", "up", "down", "do", "sleep"),
+    *("place stone", "place table", "place furnace", "place plant"),
+    *("make wood pickaxe", "make stone pickaxe", "make iron pickaxe"),
+    *("make wood sword", "make stone sword", "make iron sword"),
+)
+ACHIEVEMENTS = (
+    *("collect_wood", "place_table", "eat_cow", "collect_sapling", "collect_drink", "make_wood_pickaxe"),
+    *("make_wood_sword", "place_plant", "defeat_zombie", "collect_stone", "place_stone", "eat_plant"),
+    *("defeat_skeleton", "make_stone_pickaxe", "make_stone_sword", "wake_up", "place_furnace", "collect_coal"),
+    *("collect_iron", "collect_diamond", "make_iron_pickaxe", "make_iron_sword"),
+)
 
 
 def build(task: str, **options: Any) -> Task:

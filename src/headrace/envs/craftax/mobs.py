@@ -8,43 +8,14 @@ step, and those of new mobs from a second one: a probability is exact to 2⁻¹�
 
 import warp as wp
 
-from headrace.envs.craftax.state import (
-    ARROWS,
-    COWS,
-    FAR,
-    FURNACE,
-    GRASS,
-    HEALTH,
-    LAST,
-    MOB,
-    PATH,
-    SIZE,
-    SKELETONS,
-    SOLID,
-    TABLE,
-    WAKE_UP,
-    WATER,
-    ZOMBIES,
-    State,
-    achieve,
-    bits,
-    block_at,
-    cell_at,
-    direction,
-    distance,
-    inside,
-    is_free,
-    lives,
-    set_block,
-    set_mob,
-)
-from headrace.pool.executors.kernels import Streams, integers, random_bits
+from headrace.envs.craftax import state as s
+from headrace.pool.executors.kernels import Streams, integers
 
 CHASED = wp.constant(10)  # steps away from which a zombie or skeleton knows where the player is
 TO_17_BITS = 1 << 17
 TO_21_BITS = wp.constant(float(1 << 21))
 ON_WHIM = wp.constant(int(0.85 * TO_17_BITS))  # of 2¹⁷: how often a skeleton walks at random
-REACH = wp.constant(int(FAR) - 1)
+REACH = wp.constant(int(s.FAR) - 1)
 MOST_PLACES = wp.constant(1000)  # more than there are where mobs may come
 
 
@@ -60,78 +31,78 @@ def towards(place: wp.vec2i, player: wp.vec2i, coin: int) -> wp.vec2i:
 
 
 @wp.func
-def walk(state: State, env: int, mob: int, target: wp.vec2i):
+def walk(state: s.State, env: int, mob: int, target: wp.vec2i):
     """Moves a mob to a place if that is free; one that was far from the player vanishes."""
     place = state.places[env, mob]
     here = place
-    if is_free(state, env, target):
+    if s.is_free(state, env, target):
         here = target
-    if lives(state, env, mob):
-        set_mob(state, env, place, False)
-        if distance(place, state.player[env]) < FAR:
-            set_mob(state, env, here, True)
+    if s.lives(state, env, mob):
+        s.set_mob(state, env, place, False)
+        if s.distance(place, state.player[env]) < s.FAR:
+            s.set_mob(state, env, here, True)
         else:
             state.alive[env] = state.alive[env] & ~(1 << mob)
     state.places[env, mob] = here
 
 
 @wp.func
-def move_zombie(state: State, env: int, mob: int, drawn: int):
+def move_zombie(state: s.State, env: int, mob: int, drawn: int):
     """Lets a zombie strike the player beside it, or walk."""
     place = state.places[env, mob]
     player = state.player[env]
-    steps = distance(place, player)
-    if steps == 1 and state.cooldown[env, mob] <= 0 and lives(state, env, mob):
+    steps = s.distance(place, player)
+    if steps == 1 and state.cooldown[env, mob] <= 0 and s.lives(state, env, mob):
         asleep = state.asleep[env]
-        state.vitals[env, HEALTH] = state.vitals[env, HEALTH] - wp.where(asleep, 7, 2)
+        state.vitals[env, s.HEALTH] = state.vitals[env, s.HEALTH] - wp.where(asleep, 7, 2)
         if asleep:
-            achieve(state, env, WAKE_UP)
+            s.achieve(state, env, s.WAKE_UP)
             state.asleep[env] = False
         state.cooldown[env, mob] = 5
         walk(state, env, mob, place)
         return
     state.cooldown[env, mob] = state.cooldown[env, mob] - 1
-    way = direction(drawn & 3)
+    way = s.direction(drawn & 3)
     if steps < CHASED and (drawn >> 3) != 3:
         way = towards(place, player, (drawn >> 2) & 1)
     walk(state, env, mob, place + way)
 
 
 @wp.func
-def move_cow(state: State, env: int, mob: int, drawn: int):
+def move_cow(state: s.State, env: int, mob: int, drawn: int):
     """Lets a cow walk or, half of the time, stay."""
     place = state.places[env, mob]
-    walk(state, env, mob, wp.where(drawn < 4, place + direction(drawn & 3), place))
+    walk(state, env, mob, wp.where(drawn < 4, place + s.direction(drawn & 3), place))
 
 
 @wp.func
-def shoot(state: State, env: int, place: wp.vec2i, way: wp.vec2i):
+def shoot(state: s.State, env: int, place: wp.vec2i, way: wp.vec2i):
     """Adds an arrow, if there are fewer than three."""
     slot = int(0)
     while slot < 3:
-        if not lives(state, env, ARROWS + slot):
-            state.places[env, ARROWS + slot] = place
+        if not s.lives(state, env, s.ARROWS + slot):
+            state.places[env, s.ARROWS + slot] = place
             state.flights[env, slot] = way
-            state.alive[env] = state.alive[env] | (1 << (ARROWS + slot))
+            state.alive[env] = state.alive[env] | (1 << (s.ARROWS + slot))
             return
         slot += 1
 
 
 @wp.func
-def move_skeleton(state: State, env: int, mob: int, drawn: int, whim: int):
+def move_skeleton(state: s.State, env: int, mob: int, drawn: int, whim: int):
     """Lets a skeleton shoot, from 4 or 5 steps away or where it is cornered, or walk."""
     place = state.places[env, mob]
     player = state.player[env]
-    steps = distance(place, player)
+    steps = s.distance(place, player)
     way = towards(place, player, (drawn >> 2) & 1)
-    target = place + direction(drawn & 3)
+    target = place + s.direction(drawn & 3)
     if whim > ON_WHIM:
         if steps >= CHASED:
             target = place + way
         elif steps <= 3:
             target = place - way
-    shoots = steps == 4 or steps == 5 or (steps <= 3 and not is_free(state, env, target))
-    if shoots and state.cooldown[env, mob] <= 0 and lives(state, env, mob):
+    shoots = steps == 4 or steps == 5 or (steps <= 3 and not s.is_free(state, env, target))
+    if shoots and state.cooldown[env, mob] <= 0 and s.lives(state, env, mob):
         shoot(state, env, place, way)
         state.cooldown[env, mob] = 4
         target = place
@@ -141,34 +112,34 @@ def move_skeleton(state: State, env: int, mob: int, drawn: int, whim: int):
 
 
 @wp.func
-def move_arrow(state: State, env: int, slot: int):
+def move_arrow(state: s.State, env: int, slot: int):
     """Lets an arrow fly on: it hurts the player, and makes a path of a table or furnace."""
-    mob = ARROWS + slot
+    mob = s.ARROWS + slot
     place = state.places[env, mob] + state.flights[env, slot]
     state.places[env, mob] = place
-    if not lives(state, env, mob):
+    if not s.lives(state, env, mob):
         return
-    block = block_at(state, env, place)
+    block = s.block_at(state, env, place)
     hits = place == state.player[env]
-    stopped = hits or not inside(place) or cell_at(state, env, place) >= MOB
-    if stopped or (((SOLID >> block) & 1) == 1 and block != WATER):
+    stopped = hits or not s.inside(place) or s.cell_at(state, env, place) >= s.MOB
+    if stopped or (((s.SOLID >> block) & 1) == 1 and block != s.WATER):
         state.alive[env] = state.alive[env] & ~(1 << mob)
     if hits:
-        state.vitals[env, HEALTH] = state.vitals[env, HEALTH] - 2
+        state.vitals[env, s.HEALTH] = state.vitals[env, s.HEALTH] - 2
         state.asleep[env] = False
-    if block == FURNACE or block == TABLE:
-        set_block(state, env, place, PATH)
+    if block >= s.TABLE and block <= s.FURNACE:  # one of both
+        s.set_block(state, env, place, s.PATH)
 
 
 @wp.func
-def move_mobs(state: State, env: int, drawn: wp.uint64):
+def move_mobs(state: s.State, env: int, drawn: wp.uint64):
     """Moves all mobs, by chances of the drawn bits."""
     for i in range(3):
-        move_zombie(state, env, ZOMBIES + i, bits(drawn, 5 * i, 5))
+        move_zombie(state, env, s.ZOMBIES + i, s.bits(drawn, 5 * i, 5))
     for i in range(3):
-        move_cow(state, env, COWS + i, bits(drawn, 15 + 3 * i, 3))
+        move_cow(state, env, s.COWS + i, s.bits(drawn, 15 + 3 * i, 3))
     for i in range(2):
-        move_skeleton(state, env, SKELETONS + i, bits(drawn, 24 + 3 * i, 3), bits(drawn, 30 + 17 * i, 17))
+        move_skeleton(state, env, s.SKELETONS + i, s.bits(drawn, 24 + 3 * i, 3), s.bits(drawn, 30 + 17 * i, 17))
     for i in range(3):
         move_arrow(state, env, i)
 
@@ -209,19 +180,19 @@ def find_place(
 
     Mobs come on one of two blocks where no mob is, more than ``nearest`` and less than FAR steps from a place.
     """
-    for x in range(wp.max(row - REACH, 0), wp.min(row + REACH, LAST) + 1):
-        for y in range(wp.max(column - REACH, 0), wp.min(column + REACH, LAST) + 1):
+    for x in range(wp.max(row - REACH, 0), wp.min(row + REACH, s.LAST) + 1):
+        for y in range(wp.max(column - REACH, 0), wp.min(column + REACH, s.LAST) + 1):
             steps = wp.abs(x - row) + wp.abs(y - column)
             cell = int(cells[env, x, y])
-            if steps > nearest and steps < FAR and (cell == block or cell == other):
+            if (cell - block) * (cell - other) == 0 and steps > nearest and steps < s.FAR:
                 if skip == 0:
-                    return x * SIZE + y
+                    return x * s.SIZE + y
                 skip -= 1
     return -1 - skip
 
 
 @wp.func
-def place_to_come(state: State, env: int, streams: Streams, block: int, other: int, nearest: int) -> wp.vec2i:
+def place_to_come(state: s.State, env: int, streams: Streams, block: int, other: int, nearest: int) -> wp.vec2i:
     """Returns a random one of the places where a mob may come; outside the map if there is none."""
     player = state.player[env]
     none = find_place(state.cells, env, player[0], player[1], block, other, nearest, MOST_PLACES)
@@ -229,12 +200,12 @@ def place_to_come(state: State, env: int, streams: Streams, block: int, other: i
         return wp.vec2i(-1, -1)
     skip = integers(streams, env, 0, MOST_PLACES + none + 1)
     number = find_place(state.cells, env, player[0], player[1], block, other, nearest, skip)
-    return wp.vec2i(number / SIZE, number % SIZE)
+    return wp.vec2i(number / s.SIZE, number % s.SIZE)
 
 
 @wp.func
 def spawn(
-    state: State,
+    state: s.State,
     env: int,
     streams: Streams,
     first: int,
@@ -250,7 +221,7 @@ def spawn(
     if dead == 0:
         return
     place = place_to_come(state, env, streams, block, other, nearest)
-    if not inside(place):
+    if not s.inside(place):
         return
     mob = int(first)
     while (dead & 1) == 0:
@@ -259,26 +230,26 @@ def spawn(
     state.places[env, mob] = place
     state.mob_health[env, mob] = health
     state.alive[env] = state.alive[env] | (1 << mob)
-    set_mob(state, env, place, True)
+    s.set_mob(state, env, place, True)
 
 
 @wp.func
-def mark_first(state: State, env: int, first: int, count: int):
+def mark_first(state: s.State, env: int, first: int, count: int):
     """Where all of a kind live, notes once more that the first one stands where it does."""
     if ((state.alive[env] >> first) & ((1 << count) - 1)) == (1 << count) - 1:
-        set_mob(state, env, state.places[env, first], True)
+        s.set_mob(state, env, state.places[env, first], True)
 
 
 @wp.func
-def spawn_mobs(state: State, env: int, drawn: wp.uint64, streams: Streams):
+def spawn_mobs(state: s.State, env: int, drawn: wp.uint64, streams: Streams):
     """Lets a cow, a zombie and a skeleton come, each with a chance of the drawn bits; zombies rather in the dark."""
     dark = 1.0 - state.light[env]
-    mark_first(state, env, COWS, 3)
-    if float(bits(drawn, 0, 21)) < 0.1 * TO_21_BITS:
-        spawn(state, env, streams, COWS, 3, GRASS, GRASS, 3, 3)
-    mark_first(state, env, ZOMBIES, 3)
-    if float(bits(drawn, 21, 21)) < (0.02 + 0.1 * dark * dark) * TO_21_BITS:
-        spawn(state, env, streams, ZOMBIES, 3, GRASS, PATH, 9, 5)
-    mark_first(state, env, SKELETONS, 2)
-    if float(bits(drawn, 42, 21)) < 0.05 * TO_21_BITS:
-        spawn(state, env, streams, SKELETONS, 2, PATH, PATH, 9, 3)
+    mark_first(state, env, s.COWS, 3)
+    if float(s.bits(drawn, 0, 21)) < 0.1 * TO_21_BITS:
+        spawn(state, env, streams, s.COWS, 3, s.GRASS, s.GRASS, 3, 3)
+    mark_first(state, env, s.ZOMBIES, 3)
+    if float(s.bits(drawn, 21, 21)) < (0.02 + 0.1 * dark * dark) * TO_21_BITS:
+        spawn(state, env, streams, s.ZOMBIES, 3, s.GRASS, s.PATH, 9, 5)
+    mark_first(state, env, s.SKELETONS, 2)
+    if float(s.bits(drawn, 42, 21)) < 0.05 * TO_21_BITS:
+        spawn(state, env, streams, s.SKELETONS, 2, s.PATH, s.PATH, 9, 3)

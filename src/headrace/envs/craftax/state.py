@@ -39,7 +39,7 @@ THINGS = wp.constant(12)
 LEFT, RIGHT, UP, DOWN, DO, SLEEP = (wp.constant(n) for n in range(1, 7))
 PLACE_STONE, PLACE_TABLE, PLACE_FURNACE, PLACE_PLANT, MAKE = (wp.constant(n) for n in range(7, 12))
 
-WAKE_UP = wp.constant(15)  # the achievements are named in `headrace.envs.craftax.names`
+WAKE_UP = wp.constant(15)  # the achievements are named in `headrace.envs.craftax`
 ACHIEVEMENTS = wp.constant(22)
 
 
@@ -164,5 +164,3 @@ def gain(state: State, env: int, thing: int, number: int):
 def bits(drawn: wp.uint64, first: int, count: int) -> int:
     """Returns ``count`` bits of a drawn number, from bit ``first`` on."""
     return int((drawn >> wp.uint64(first)) & ((wp.uint64(1) << wp.uint64(count)) - wp.uint64(1)))
-
-

@@ -10,26 +10,13 @@ import math
 
 import warp as wp
 
-from headrace.envs.craftax.state import (
-    COAL,
-    DIAMOND,
-    GRASS,
-    IRON,
-    LAVA,
-    PATH,
-    SAND,
-    SIZE,
-    STONE,
-    TREE,
-    WATER,
-    State,
-)
+from headrace.envs.craftax import state as s
 from headrace.pool.executors.kernels import Streams, integers, random_bits
 from headrace.pool.executors.kernels.trigonometry import sincos
 
 TWO_PI = wp.constant(wp.float64(2.0 * math.pi))
 UNIT = wp.constant(float(2.0**-24))
-CENTER = wp.constant(int(SIZE) // 2)
+CENTER = wp.constant(int(s.SIZE) // 2)
 
 # The levels of each noise, and the bit of a cell's byte from which on it is noted how many of them the noise is above.
 NEVER = 9.0
@@ -55,7 +42,7 @@ def chance(seed: wp.uint64, number: int) -> float:
 
 
 @wp.func
-def draw_gradients(state: State, env: int, seed: wp.uint64, first: int, count: int):
+def draw_gradients(state: s.State, env: int, seed: wp.uint64, first: int, count: int):
     """Draws the gradients of one noise, unit vectors of any angle."""
     for i in range(count):
         sine, cosine = sincos(TWO_PI * wp.float64(chance(seed, first + i)))
@@ -70,18 +57,18 @@ def ease(t: float) -> float:
 @wp.func
 def noise_at(gradients: wp.array2d[wp.vec2f], env: int, x: int, y: int, rows: int, columns: int) -> float:
     """Returns the noise at a cell of the map, of which each cell of the noise has ``rows`` × ``columns``."""
-    wide = SIZE / columns + 1
+    wide = s.SIZE / columns + 1
     upper = x / rows * wide + y / columns
     lower = upper + wide
     down = float(x % rows) / float(rows)
     right = float(y % columns) / float(columns)
-    s, t = ease(down), ease(right)
+    u, t = ease(down), ease(right)
     value = float(0.0)
     for side in range(2):
         above = gradients[env, upper + side]
         below = gradients[env, lower + side]
-        at = (1.0 - s) * (above[0] * down) + s * (below[0] * (down - 1.0))
-        slope = (1.0 - s) * above[1] + s * below[1]
+        at = (1.0 - u) * (above[0] * down) + u * (below[0] * (down - 1.0))
+        slope = (1.0 - u) * above[1] + u * below[1]
         value += wp.where(side == 0, 1.0 - t, t) * (at + slope * (right - float(side)))
     return value
 
@@ -137,7 +124,7 @@ STAMP = """
             const float missing = clears && steps < 1.0f ? 1.0f - steps : 0.0f;
             const float v = (value[y] - low) * scale + lift - missing;
             const int above = (v > levels.c[0]) + (v > levels.c[1]) + (v > levels.c[2]);
-            cells_of_row[y] |= (unsigned char)(above << shift);
+            cells_of_row[y] = (unsigned char)((shift > 0 ? cells_of_row[y] : 0) | above << shift);
         }
     }
 """
@@ -155,25 +142,28 @@ def stamp(
     levels: wp.vec3f,
     shift: int,
 ):
-    """Adds to each cell's byte how many of the levels the noise of the present gradients is above there.
+    """Adds to each cell's byte how many levels the noise is above there; the one without a shift begins the byte.
 
     A cell of the noise is ``rows`` × ``columns`` of the map. ``lift`` is added to the noise and, if it ``clears``, what
     is missing to five steps from the player's start is taken off.
     """
     low, high = float(1e9), float(-1e9)
-    for x in range(SIZE):
-        for y in range(SIZE):
+    for x in range(s.SIZE):
+        for y in range(s.SIZE):
             value = noise_at(gradients, env, x, y, rows, columns)
             low, high = wp.min(low, value), wp.max(high, value)
-    for x in range(SIZE):
-        for y in range(SIZE):
+    for x in range(s.SIZE):
+        for y in range(s.SIZE):
             value = (noise_at(gradients, env, x, y, rows, columns) - low) * (1.0 / (high - low)) + lift
             if clears:
                 value -= 1.0 - wp.min(float(wp.abs(x - CENTER) + wp.abs(y - CENTER)) * 0.2, 1.0)
             above = int(0)
             for n in range(3):
                 above += wp.where(value > levels[n], 1, 0)
-            cells[env, x, y] = wp.uint8(int(cells[env, x, y]) | (above << shift))
+            if shift == 0:
+                cells[env, x, y] = wp.uint8(above)
+            else:
+                cells[env, x, y] = wp.uint8(int(cells[env, x, y]) | (above << shift))
 
 
 @wp.func
@@ -182,68 +172,66 @@ def block_of(marks: int, across: int, seed: wp.uint64, number: int) -> int:
     water, rock = marks & 3, (marks >> ROCK_SHIFT) & 3
     woods = (marks >> WOODS_SHIFT) & 3
     if rock == 3 and woods == 2:
-        return LAVA
+        return s.LAVA
     if rock == 0:
         if water >= 3:
-            return WATER
+            return s.WATER
         if water == 2:
-            return SAND
+            return s.SAND
         if woods > 0 and chance(seed, number) > 0.8:
-            return TREE
-        return GRASS
+            return s.TREE
+        return s.GRASS
     if (((marks | across) >> PATHS_SHIFT) & 1) == 1 or (rock == 3 and water >= 1):
-        return PATH
+        return s.PATH
     roll = chance(seed, number)
     if roll < 0.04:
-        return COAL
+        return s.COAL
     if roll < 0.04 + 0.96 * 0.03:
-        return IRON
+        return s.IRON
     if rock >= 2 and roll < 0.04 + 0.96 * (0.03 + 0.97 * 0.005):
-        return DIAMOND
-    return STONE
+        return s.DIAMOND
+    return s.STONE
 
 
 @wp.func
-def lay_blocks(state: State, env: int, seed: wp.uint64, first: int) -> int:
+def lay_blocks(state: s.State, env: int, seed: wp.uint64, first: int) -> int:
     """Makes blocks of all marks, with chances from number ``first`` on; returns the number of stones."""
     stones = int(0)
-    for x in range(SIZE):
+    for x in range(s.SIZE):
         for y in range(x + 1):
             one, other = int(state.cells[env, x, y]), int(state.cells[env, y, x])
-            block = block_of(one, other, seed, first + SIZE * x + y)
+            block = block_of(one, other, seed, first + s.SIZE * x + y)
             across = block
             if x != y:
-                across = block_of(other, one, seed, first + SIZE * y + x)
-                stones += wp.where(across == STONE, 1, 0)
-            stones += wp.where(block == STONE, 1, 0)
+                across = block_of(other, one, seed, first + s.SIZE * y + x)
+                stones += wp.where(across == s.STONE, 1, 0)
+            stones += wp.where(block == s.STONE, 1, 0)
             if x == CENTER and y == CENTER:
-                stones -= wp.where(block == STONE, 1, 0)
-                block = GRASS
-                across = GRASS
+                stones -= wp.where(block == s.STONE, 1, 0)
+                block = s.GRASS
+                across = s.GRASS
             state.cells[env, x, y] = wp.uint8(block)
             state.cells[env, y, x] = wp.uint8(across)
     return stones
 
 
 @wp.func
-def hide_diamond(state: State, env: int, streams: Streams, stones: int):
+def hide_diamond(state: s.State, env: int, streams: Streams, stones: int):
     """Makes a diamond of one of the stones."""
     skip = integers(streams, env, 0, wp.max(stones, 1))
-    for x in range(SIZE):
-        for y in range(SIZE):
-            if int(state.cells[env, x, y]) == STONE:
+    for x in range(s.SIZE):
+        cells = state.cells[env, x]
+        for y in range(s.SIZE):
+            if int(cells[y]) == s.STONE:
                 if skip == 0:
-                    state.cells[env, x, y] = wp.uint8(DIAMOND)
+                    cells[y] = wp.uint8(s.DIAMOND)
                     return
                 skip -= 1
 
 
 @wp.func
-def generate_world(state: State, env: int, streams: Streams):
+def generate_world(state: s.State, env: int, streams: Streams):
     """Generates the map of blocks, without mobs."""
-    for x in range(SIZE):
-        for y in range(SIZE):
-            state.cells[env, x, y] = wp.uint8(0)
     seed = random_bits(streams, env)
     draw_gradients(state, env, seed, 0, 25)
     stamp(state.gradients, state.cells, env, 16, 16, 0.0, True, WATER_LEVELS, WATER_SHIFT)
