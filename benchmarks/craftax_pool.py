@@ -8,6 +8,8 @@ new episodes, where a player that has died goes on as it is. XLA compiles its st
 call.
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import importlib.util

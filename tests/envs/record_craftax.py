@@ -10,7 +10,7 @@ block generated worlds have, and how far the nearest one is from the player's st
 live, and what they achieve.
 """
 
-# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportArgumentType=false
 
 import zlib
 from pathlib import Path

@@ -37,7 +37,11 @@ KINDS = (
 )
 """kinds of tasks, by their spaces and by the time that a step takes"""
 FAMILIES = {
-    "atari": atari, "craftax": craftax, "dm_control": dm_control, "minatar": minatar, "mujoco": mujoco,
+    "atari": atari,
+    "craftax": craftax,
+    "dm_control": dm_control,
+    "minatar": minatar,
+    "mujoco": mujoco,
     "vizdoom": vizdoom,
 }
 CARTPOLE = {"CartPole-v0": {"stop_at_return": 195.0}, "CartPole-v1": {"stop_at_return": 475.0}}
