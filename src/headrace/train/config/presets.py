@@ -84,8 +84,8 @@ _PPO_MINATAR: Settings = _LIMITED | {
 }
 # Where the first layer's product, of 1,345 numbers of which most are 0, takes most of the time: few epochs, few units.
 _PPO_CRAFTAX: Settings = {
-    "total_steps": 8_000_000, "num_envs": 128, "num_steps": 64, "epochs": 3, "minibatch_size": 1024, "hidden": (128, 128),
-    "learning_rate": 1e-3, "gae_lambda": 0.9, "entropy_coef": 0.01, "matmul_precision": "medium",
+    "total_steps": 8_000_000, "num_envs": 128, "num_steps": 64, "epochs": 3, "minibatch_size": 1024,
+    "hidden": (128, 128), "learning_rate": 1e-3, "gae_lambda": 0.9, "entropy_coef": 0.01, "matmul_precision": "medium",
 }
 # Found by search on HalfCheetah-v5 and Ant-v5 for the highest return after a million steps.
 _PPO_MUJOCO: Settings = {
