@@ -111,7 +111,7 @@ pages: $(DEV_ENV) ## what the documentation says of tasks, settings and results,
 	$(BIN)/python docs/llms.py
 
 docs: $(DEV_ENV) ## the documentation as a site, in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # its theme's vendor advertises a successor
 
 clean: ## remove what was built (not runs/)
 	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ NAMES = {family: family.replace("_", "-") for family in FAMILIES} | {"dm_control
 PAGES = {family: DOCS / f"{name}.md" for family, name in NAMES.items()} | {"toy_text": DOCS / "classic-control.md"}
 BEGIN, END = "<!-- tasks of {}: docs/families.py writes this -->", "<!-- /tasks -->"
 TOLD = ("vizdoom", "tag", "box2d", "minatar", "classic_control", "toy_text")  # whose pages have a table of options
+DESCRIBED = ("mujoco",)  # whose pages say which tasks have which option
 LONG = 4000  # characters from which a table is shown on demand
 OWN = "options of its own"
 Row = dict[str, str]
@@ -40,13 +41,18 @@ Row = dict[str, str]
 def section(family: str) -> str:
     """What a page says of a family's tasks."""
     specs = {task: spec for task in FAMILIES[family] if (spec := _spec(task)) is not None}
-    shared = _shared([dict(spec.options) for spec in specs.values()])
-    rows = {task: _row(task, spec, shared) for task, spec in specs.items()}
+    shared = _shared([dict(spec.options) for spec in specs.values()], family in DESCRIBED)
+    told = [_fields(spec) for spec in specs.values()]
+    fields = [field for field in told[0] if all(field in each for each in told)]
+    rows = {task: _row(task, spec, shared, fields) for task, spec in specs.items()}
     first = next(iter(rows.values()))
     common = {name: value for name, value in first.items() if all(row[name] == value for row in rows.values())}
     lines = [f"- {name}: {value}" for name, value in common.items() if value != "none"]
+    if fields:
+        lines.append(f"- info: {_info(fields)}" + ("" if "info" in common else ", and what a row adds"))
+    which = "where a task has them, and " if family in DESCRIBED else ""
     if shared and family not in ("atari", *TOLD):  # which have a table of them
-        lines.append(f"- options: {_options_text(shared)}")
+        lines.append(f"- options, {which}unless a row says otherwise: {_options_text(shared)}")
     lines = ["All tasks share:", "", *lines, ""] if lines else []
     varied = [name for name in first if name not in common and (name != OWN or family not in TOLD)]
     if varied or len(rows) > 1:
@@ -88,16 +94,32 @@ def _spec(task: str) -> Any:
         raise
 
 
-def _shared(options: list[dict[str, Any]]) -> dict[str, Any]:
-    """The options that all tasks have, with the same defaults."""
-    first = options[0]
-    return {name: value for name, value in first.items() if all(repr(o.get(name, o)) == repr(value) for o in options)}
+def _shared(options: list[dict[str, Any]], described: bool) -> dict[str, Any]:
+    """The options that all tasks have, and their most common defaults, if three in four tasks have these.
+
+    With ``described``, where the page says which tasks have an option, those count that have it.
+    """
+    shared = {}
+    for name in dict.fromkeys(name for each in options for name in each):
+        values = [each[name] for each in options if name in each]
+        most = max(values, key=lambda value: sum(repr(each) == repr(value) for each in values))
+        if (described or len(values) == len(options)) and sum(
+            repr(each) == repr(most) for each in values
+        ) >= 0.75 * len(values):
+            shared[name] = most
+    return shared
 
 
-def _row(task: str, spec: Any, shared: Mapping[str, Any]) -> Row:
-    """What is to be known of a task, column → text."""
+def _fields(spec: Any) -> list[tuple[str, str]]:
+    """The type and the name of each field of a task's info."""
+    return [(f"{field.dtype}{list(field.shape) if field.shape else ''}", field.name) for field in spec.info]
+
+
+def _row(task: str, spec: Any, shared: Mapping[str, Any], fields: Collection[tuple[str, str]]) -> Row:
+    """What is to be known of a task, column → text; ``shared`` and ``fields`` are options and info of all."""
     limit = f"{spec.max_episode_steps:,} steps" if spec.max_episode_steps else "none"
-    own = {name: value for name, value in spec.options.items() if name not in shared}
+    given = spec.options.items()
+    own = {name: value for name, value in given if name not in shared or repr(shared[name]) != repr(value)}
     kinds = spec.agents
     observation, action = _code(spec.observation), _actions(task, spec)
     if kinds:
@@ -107,8 +129,8 @@ def _row(task: str, spec: Any, shared: Mapping[str, Any]) -> Row:
         observation, action = f"{who}, each `{space_text(kinds[0].observation)}`", _choices(task, spec, kinds[0].action)
     row = {"observation": observation, "actions": action, "limit of an episode": limit}
     if spec.frame_skip > 1:
-        row["frames in a step"] = str(spec.frame_skip)
-    row["info"] = _info(spec)
+        row["frames in a step"] = str(own.pop("frame_skip", spec.frame_skip))
+    row["info"] = _info([field for field in _fields(spec) if field not in fields])
     row[OWN] = _options_text(own)
     return row
 
@@ -133,12 +155,11 @@ def _choices(task: str, spec: Any, space: Any) -> str:
     return f"{len(names)}: {', '.join(names)}"
 
 
-def _info(spec: Any) -> str:
-    """The fields of a task's info, those of one type together."""
+def _info(fields: Collection[tuple[str, str]]) -> str:
+    """Fields of an info, those of one type together."""
     kinds: dict[str, list[str]] = {}
-    for field in spec.info:
-        kind = f"{field.dtype}{list(field.shape) if field.shape else ''}"
-        kinds.setdefault(kind, []).append(f"`{field.name}`")
+    for kind, name in fields:
+        kinds.setdefault(kind, []).append(f"`{name}`")
     return "; ".join(f"{', '.join(names)} {kind}" for kind, names in kinds.items()) or "none"
 
 
