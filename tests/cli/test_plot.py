@@ -59,7 +59,7 @@ def test_vectors_hold_their_fonts_and_repeat(runs: Path) -> None:
 
 def test_mistakes_are_named(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, told in (
-        (["nowhere"], "nowhere is no folder"),
+        (["nowhere"], "nowhere is not a folder"),
         (["--out", "plot.gif"], "must end in .png, .svg, .pdf"),
         (["--out", "no/plot.png"], "there is no folder no"),
         (["--smooth", "1"], "--smooth 1.0"),

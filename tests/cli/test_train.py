@@ -263,7 +263,7 @@ def test_a_film_is_told_of_and_lasts_as_long_as_the_game(run_dir: Path, capsys: 
     av = pytest.importorskip("av")
     assert main(["play", str(run_dir), "--max-steps", "30"]) == 0
     out = capsys.readouterr().out
-    assert "filming (--no-film leaves it out)" in out
+    assert "recording a video (--no-film: none)" in out
     steps: list[int] = []
     path = record(run_dir, max_steps=30, shown=steps.append)
     assert str(path) in out.replace("\n", "")

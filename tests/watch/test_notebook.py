@@ -42,7 +42,7 @@ def answers(address: str) -> bool:
 
 def test_a_file_is_no_folder_of_runs(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OptionError, match="is no folder of runs"):
+    with pytest.raises(OptionError, match="is not a folder of runs"):
         show(tmp_path / "file")
 
 

@@ -41,7 +41,7 @@ def test_runs_are_found_in_folders_and_below(tmp_path: Path) -> None:
     assert sorted(summaries(library)) == ["b", "sweep/trial-1"]
     assert sorted(summaries(Library([tmp_path / "b", tmp_path / "sweep"]))) == ["b", "trial-1"]
     assert sorted(summaries(Library([tmp_path, tmp_path / "b"]))) == ["b", "sweep/trial-1"]  # none twice
-    with pytest.raises(OptionError, match="is no folder"):
+    with pytest.raises(OptionError, match="is not a folder"):
         Library([tmp_path / "none"])
 
 
@@ -235,7 +235,7 @@ def test_a_folder_that_cannot_be_read_is_one_row_and_the_others_are_shown(tmp_pa
         assert set(summary) == keys, name
         json.dumps(summary, allow_nan=False)
         assert "0" * 400 not in json.dumps(summary)
-    assert "events.jsonl is no regular file" in found["pipe"]["status"]["text"]
+    assert "events.jsonl is not a regular file" in found["pipe"]["status"]["text"]
     assert "metrics.jsonl is a link" in found["endless"]["status"]["text"]
     for run in library.runs.values():
         run.series.refresh()

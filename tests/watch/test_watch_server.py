@@ -356,7 +356,7 @@ def test_words_for_what_cannot_be_watched(tmp_path: Path, monkeypatch: pytest.Mo
         (tmp_path / "runs").mkdir()
         port = taken.getsockname()[1]
         for arguments, words in (
-            (["none"], "none is no folder"),
+            (["none"], "none is not a folder"),
             (["runs", "--port", str(port)], f"port {port}"),
             (["runs", "--port", "70000"], "between 0 and 65535"),
             (["runs", "--host", "no.such.host.invalid"], "no.such.host.invalid"),

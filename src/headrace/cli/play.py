@@ -217,7 +217,7 @@ def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
         steps = step
         show(step, step)
 
-    with _progress(console, "filming (--no-film leaves it out)", args.max_steps) as show:
+    with _progress(console, "recording a video (--no-film: none)", args.max_steps) as show:
         how: dict[str, Any] = {"max_steps": args.max_steps, "seed": args.seed, "which": args.checkpoint, "trust": trust}
         path = record(args.run, **how, shown=shown)
     return path, steps

@@ -109,7 +109,7 @@ def find_tuning(
 
     def show(probe: Probe) -> None:
         if not shown:
-            console.print(f"{config.task}, {config.algo}, training on {config.device}: which size suits this machine?")
+            console.print(f"{config.task}, {config.algo}, training on {config.device}: measuring sizes")
             console.print("  ".join(f"{name:>{width}}" for name, width in COLUMNS), soft_wrap=True)
         shown.append(probe)
         console.print(_row(probe), soft_wrap=True)

@@ -40,7 +40,9 @@ class Library:
         self._scanned = -SCAN
         for root in self.roots:
             if not root.is_dir():
-                raise OptionError(f"{root} is no folder: headrace watch RUNS, with a folder of runs or one run's own")
+                raise OptionError(
+                    f"{root} is not a folder: headrace watch RUNS, with a folder of runs or one run's own"
+                )
 
     def look(self) -> None:
         """Refreshes all runs, and searches for new ones every `SCAN` seconds."""

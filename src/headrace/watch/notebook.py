@@ -58,7 +58,7 @@ def show(runs: str | Path = "runs", height: int = 760) -> Frame:
     try:
         Path(runs).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OptionError(f"{runs} is no folder of runs: {error.strerror}") from error
+        raise OptionError(f"{runs} is not a folder of runs: {error.strerror}") from error
     pipe = subprocess.PIPE
     server = subprocess.Popen([*COMMAND, str(runs)], stdin=pipe, stdout=pipe, text=True, start_new_session=True)
     assert server.stdout is not None

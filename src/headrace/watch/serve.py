@@ -39,7 +39,7 @@ def listening(host: str = HOST, port: int | None = None) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, wanted, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError, OverflowError) as error:
-        raise OptionError(f"--host {host} is no address of this machine: {error}") from error
+        raise OptionError(f"--host {host} is not an address of this machine: {error}") from error
     found = socket.socket(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -198,7 +198,7 @@ def test_the_scenarios_own_rewards(make: Any) -> None:
         ("Basic-v1", {"cfg_path": "nowhere.cfg"}, "cfg_path of Basic-v1: there is no file nowhere.cfg"),
         ("Basic-v1", {"wad_path": "nowhere.wad"}, "wad_path of Basic-v1: there is no file nowhere.wad"),
         ("Basic-v1", {"iwad_path": "nowhere"}, "iwad_path of Basic-v1: there is no file nowhere.wad"),
-        ("Basic-v1", {"reward_config": {"LUCK": (1, 1)}}, "'LUCK', which is no game variable"),
+        ("Basic-v1", {"reward_config": {"LUCK": (1, 1)}}, "'LUCK', which is not a game variable"),
         ("Basic-v1", {"reward_config": {"WEAPON3": (1, 1)}}, "WEAPON3, which is not observed"),
         ("Basic-v1", {"reward_config": {"HEALTH": 1}}, "reward_config of Basic-v1 must be a dict"),
         ("Basic-v1", {"selected_weapon_reward_config": {9: 1.0}}, "selected_weapon_reward_config"),

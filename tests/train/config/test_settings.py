@@ -296,7 +296,7 @@ def test_bounds_stand_beside_the_setting():
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("alchemy", "is no algorithm"), ("ppO", "did you mean ppo"), ("gzip:X", "no class X"), ("a.py", "a.py:Class")],
+    [("alchemy", "is not an algorithm"), ("ppO", "did you mean ppo"), ("gzip:X", "no class X"), ("a.py", "a.py:Class")],
 )
 def test_unknown_algorithms_are_errors(name, words):
     with pytest.raises(OptionError, match=f"algo='{name}'.*{words}"):

@@ -156,7 +156,7 @@ def test_what_cannot_be_set_is_an_error_that_ends_the_run(tmp_path: Path, values
 
 @pytest.mark.parametrize("value", [math.nan, "many", None])
 def test_a_metric_that_is_no_number_is_refused(tmp_path: Path, value: Any):
-    with pytest.raises(OptionError, match=r"the metric odd=.* is no finite number"):
+    with pytest.raises(OptionError, match=r"the metric odd=.* is not a finite number"):
         train(
             "CartPole-v1", **IN_TURN, run_dir=tmp_path / "run", callback=lambda training, line: training.log(odd=value)
         )

@@ -192,7 +192,7 @@ def _buttons() -> Mapping[str, Any]:
 def _check_rewards(task: str, prices: Mapping[str, Any], observed: list[str]) -> None:
     for name, price in prices.items():
         if name not in _variables():
-            raise OptionError(f"reward_config of {task} names {name!r}, which is no game variable of ViZDoom's")
+            raise OptionError(f"reward_config of {task} names {name!r}, which is not a game variable of ViZDoom's")
         if name not in observed and price != REWARDS.get(name):
             raise OptionError(
                 f"reward_config of {task} names {name}, which is not observed: name it among the "

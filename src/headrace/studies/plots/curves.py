@@ -48,7 +48,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         if not path.is_dir():
-            raise OptionError(f"{path} is no folder: name run folders, or folders that hold some")
+            raise OptionError(f"{path} is not a folder: name run folders, or folders that hold some")
         levels = ["/".join(["*"] * depth + ["config.json"]) for depth in range(1, DEPTH + 1)]
         inside = sorted({file.parent for level in levels for file in path.glob(level)}, key=_by_number)
         runs = [path] if (path / "config.json").is_file() else inside
@@ -83,7 +83,7 @@ def read_curves(
         if len(curve.steps):
             curves.append(curve)
         else:
-            skipped(f"left out: {path} tells of no {'episode that ended' if source == 'training' else 'evaluation'}")
+            skipped(f"left out: {path} has no {'episode that ended' if source == 'training' else 'evaluation'}")
     return curves
 
 

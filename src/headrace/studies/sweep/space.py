@@ -109,7 +109,7 @@ def _from_text(name: str, text: str, algo: str) -> BaseDistribution:
 def _range(name: str, low: Any, high: Any, log: bool, kind: Any) -> BaseDistribution:
     integer = int in _kinds(kind) and float not in _kinds(kind)
     if not _kinds(kind) & {int, float} or getattr(kind, "__origin__", None) is tuple:
-        raise OptionError(f"--space {name} is no number: name its values, such as {name}=a,b")
+        raise OptionError(f"--space {name} is not a number: name its values, such as {name}=a,b")
     if None in (number(low), number(high)) or low >= high:
         raise OptionError(f"--space {name}={low}..{high} must rise from one number to another")
     if log and low <= 0:
@@ -132,7 +132,7 @@ def _number(name: str, word: str) -> float:
     try:
         return float(word)
     except ValueError:
-        raise OptionError(f"--space {name}: {word!r} is no number") from None
+        raise OptionError(f"--space {name}: {word!r} is not a number") from None
 
 
 def _value(name: str, word: str, kind: Any) -> Any:

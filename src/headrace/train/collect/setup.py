@@ -89,7 +89,7 @@ def reward_function(name: str) -> Callable[[Step], Any]:
         source, _, function = name.rpartition(":")
         found = getattr(module_of(source), function, None)
     if not callable(found):
-        raise OptionError(f"training option reward={name!r} is no function of a headrace.wrappers.Step")
+        raise OptionError(f"training option reward={name!r} is not a function of a headrace.wrappers.Step")
     return found
 
 

@@ -106,7 +106,7 @@ def find_algorithm(name: str) -> Any:
     if not source or not attribute:
         near = nearest(name, ALGORITHMS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ALGORITHMS)}, and file.py:Class"
-        raise OptionError(f"training option algo={name!r} is no algorithm: {hint}")
+        raise OptionError(f"training option algo={name!r} is not an algorithm: {hint}")
     try:
         found = getattr(module_of(source), attribute, None)
     except UnknownTaskError as error:

@@ -238,5 +238,5 @@ def _number(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise OptionError(f"the metric {name}={value!r} is no finite number")
+        raise OptionError(f"the metric {name}={value!r} is not a finite number")
     return number

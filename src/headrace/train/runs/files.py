@@ -48,7 +48,7 @@ def opened(file: Path, flags: int = os.O_RDONLY) -> int:
         raise OSError(errno.ELOOP, "it is a link", str(file)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file", str(file))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(file))
     return descriptor
 
 

@@ -18,7 +18,7 @@ def fitted(value: Any, dtype: np.dtype, shape: tuple[int, ...], what: str) -> np
 
     Raises:
         ValueError: the shape is another one, or the dtype does not hold a number.
-        TypeError: the value holds something that is no number.
+        TypeError: the value holds something that is not a number.
     """
     array = np.asarray(value)
     if array.dtype.hasobject:
