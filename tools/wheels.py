@@ -1,4 +1,4 @@
-"""Builds the wheels of this system into ``dist/``: headrace and its compiled modules.
+"""Builds the wheels of this system into ``dist/``, of headrace and its compiled modules, and headrace's sources.
 
     python tools/wheels.py [--out dist]
 
@@ -29,10 +29,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of the wheels")
     out = parser.parse_args().out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("headrace*.whl"):
+    for old in (*out.glob("headrace*.whl"), *out.glob("headrace*.tar.gz")):
         old.unlink()
     constraints = str(ROOT / "constraints.txt")
     environment = os.environ | {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
+    sources = [sys.executable, "-m", "build", "--sdist", "--outdir", str(out), str(ROOT)]
+    subprocess.run(sources, env=environment, check=True, stdout=subprocess.DEVNULL)
     for number, source in enumerate(SOURCES, 1):
         print(f"[{number}/{len(SOURCES)}] {source}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
