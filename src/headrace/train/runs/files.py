@@ -101,7 +101,7 @@ def check(folder: Path, *, deep: bool = True) -> None:
             if entry.is_dir(follow_symlinks=False):
                 waiting += [Path(entry.path)] if deep and entry.name != FOREIGN else []
             elif not entry.is_file(follow_symlinks=False):
-                what = "a link" if entry.is_symlink() else "no regular file"
+                what = "a link" if entry.is_symlink() else "not a regular file"
                 raise StateError(f"{entry.path} is {what}, which no run folder may hold: put a file in its place")
 
 
