@@ -82,7 +82,7 @@ def own(*algos: str) -> Iterator[str]:
 
 def recipes() -> Iterator[str]:
     """What tasks, families and kinds of tasks are trained with: what differs from the family, or from the algorithm."""
-    yield "| for | algorithm | preset | settings | steps | reached |"
+    yield "| for | algorithm | preset | settings | steps | reached on 2 cores |"
     yield "|---|---|---|---|---:|---|"
     rows: dict[tuple[str, ...], list[str]] = {}
     for key in keys():
@@ -100,7 +100,9 @@ def recipes() -> Iterator[str]:
         steps = values.get("total_steps", default_of(record, "total_steps"))
         words = "; ".join([*([f"{family}'s"] if family else []), *([", ".join(told)] if told else [])])
         what = f"`{key}`" if is_registered(key) else f"{key} ({'family' if key in FAMILIES else 'kind'})"
-        rows.setdefault((algo, preset, words or "none", f"{steps:,}", reached(key) or ""), []).append(what)
+        rows.setdefault(
+            (algo, preset, words or "none", f"{steps:,}", (reached(key) or "").removesuffix(" on 2 cores")), []
+        ).append(what)
     for texts, names in rows.items():
         yield f"| {', '.join(names)} | {' | '.join(texts)} |"
 
@@ -155,7 +157,7 @@ def _value(value: Any) -> str:
 
 
 def _meaning(known: Setting) -> str:
-    bounds = {"at least": known.low, "above": known.above, "at most": known.high}
+    bounds = {"≥": known.low, ">": known.above, "≤": known.high}
     said = [f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None]
     text = known.help.replace("|", r"\|").replace("<", "&lt;")
     return text + (f" ({', '.join(said)})" if said else "") + (" *May have a schedule.*" if known.scheduled else "")
