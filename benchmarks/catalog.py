@@ -105,6 +105,14 @@ SECTIONS = {
         ),
         Benchmark("craftax_pool", "--repeats 2 --seconds 0.2"),
         Benchmark(
+            "minigrid_pool",
+            "--repeats 2 --seconds 0.2",
+            lines=(
+                Line("MiniGrid's DoorKey, KeyCorridor and Empty, 1,024 environments", "envpool", "EnvPool"),
+                Line("", "gymnasium async", "Gymnasium's `AsyncVectorEnv`"),
+            ),
+        ),
+        Benchmark(
             "box2d_pool",
             "--repeats 2 --seconds 0.2",
             short=(

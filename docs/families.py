@@ -31,7 +31,8 @@ DOCS = Path(__file__).parent
 NAMES = {family: family.replace("_", "-") for family in FAMILIES} | {"dm_control": "dm_control"}  # its own name
 PAGES = {family: DOCS / f"{name}.md" for family, name in NAMES.items()} | {"toy_text": DOCS / "classic-control.md"}
 BEGIN, END = "<!-- tasks of {}: docs/families.py writes this -->", "<!-- /tasks -->"
-TOLD = ("vizdoom", "tag", "box2d", "minatar", "classic_control", "toy_text")  # whose pages have a table of options
+# whose pages have a table of options
+TOLD = ("vizdoom", "tag", "box2d", "minatar", "minigrid", "classic_control", "toy_text")
 DESCRIBED = ("mujoco",)  # whose pages say which tasks have which option
 LONG = 4000  # characters from which a table is shown on demand
 OWN = "options of its own"
@@ -205,6 +206,7 @@ LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's hei
     "classic_control": (5, 0.8),
     "toy_text": (5, 0.9),
     "minatar": (5, 1.0),
+    "minigrid": (10, 1.0),
     "boards": (4, 1.0),
     "craftax": (3, 1.0),
     "tag": (2, 1.0),
@@ -218,6 +220,7 @@ STEPS = {
     "classic_control": 12,
     "toy_text": 6,
     "minatar": 30,
+    "minigrid": 3,
     "boards": 12,
     "craftax": 60,
     "box2d": 40,
@@ -241,7 +244,7 @@ def draw(family: str) -> Path:
     tasks = list({LIKE.sub("", task): task for task in FAMILIES[family] if _spec(task) is not None}.values())
     across, tall = LAYOUTS[family]
     gap, side = 8, (WIDTH - 8) // across - 8
-    height, shown = round(side * tall), [LIKE.sub("", task) for task in tasks]
+    height, shown = round(side * tall), [LIKE.sub("", task).removeprefix("MiniGrid-") for task in tasks]
     size, font, names = next(fit for size in range(19, 8, -1) if (fit := _fitting(shown, size, side)))
     words = max(len(lines) for lines in names) * (size + 3) + 4
     down, across = -(-len(tasks) // across), min(across, len(tasks))

@@ -16,6 +16,7 @@ ATARI = (
 )  # fmt: skip
 """names of the console's joystick actions, indexed by the emulator's action numbers"""
 _MINATAR = (STAY, LEFT, UP, RIGHT, DOWN, "fire")
+_MINIGRID = ("turn left", "turn right", "forward", "pick up", "drop", "toggle", "done")
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "CartPole-v0": (LEFT, RIGHT),
     "CartPole-v1": (LEFT, RIGHT),
@@ -62,7 +63,8 @@ def action_meanings(task: str, options: Mapping[str, Any], action: gym.Space) ->
         return tuple(str(start + i) for size, start in heads for i in range(int(size)))
     if not isinstance(action, gym.spaces.Discrete):
         return None
-    names = _NAMES.get(task) or _of_console(task, options)
+    names = _NAMES.get(task) or (_MINIGRID[: int(action.n)] if task.startswith("MiniGrid-") else None)
+    names = names or _of_console(task, options)
     if names is not None and len(names) == action.n:
         return names
     return tuple(str(int(action.start) + i) for i in range(int(action.n)))

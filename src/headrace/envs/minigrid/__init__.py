@@ -1,0 +1,60 @@
+"""The tasks of MiniGrid as kernel environments: grids with walls, doors, keys and other things, seen from inside.
+
+`headrace.envs.minigrid.world` has the rules, `sight` what is observed, `layouts` what makers of levels share; the
+levels are in `goals`, `objects` and `rooms`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from headrace.envs.minigrid.words import WORDS, text
+from headrace.pool.task import Task
+
+__all__ = ["TASKS", "WORDS", "build", "text"]
+
+_NAMES = {
+    "goals": """
+        Empty-5x5 Empty-6x6 Empty-8x8 Empty-16x16 Empty-Random-5x5 Empty-Random-6x6
+        DoorKey-5x5 DoorKey-6x6 DoorKey-8x8 DoorKey-16x16 DistShift1 DistShift2 FourRooms LockedRoom
+        LavaCrossingS9N1 LavaCrossingS9N2 LavaCrossingS9N3 LavaCrossingS11N5 LavaGapS5 LavaGapS6 LavaGapS7
+        SimpleCrossingS9N1 SimpleCrossingS9N2 SimpleCrossingS9N3 SimpleCrossingS11N5
+        Dynamic-Obstacles-5x5 Dynamic-Obstacles-6x6 Dynamic-Obstacles-8x8 Dynamic-Obstacles-16x16
+        Dynamic-Obstacles-Random-5x5 Dynamic-Obstacles-Random-6x6
+    """,
+    "objects": """
+        Fetch-5x5-N2 Fetch-6x6-N2 Fetch-8x8-N3 GoToDoor-5x5 GoToDoor-6x6 GoToDoor-8x8 GoToObject-6x6-N2
+        GoToObject-8x8-N2 MemoryS7 MemoryS9 MemoryS11 MemoryS13 MemoryS13Random MemoryS17Random Playground
+        PutNear-6x6-N2 PutNear-8x8-N3 RedBlueDoors-6x6 RedBlueDoors-8x8
+    """,
+    "rooms": """
+        KeyCorridorS3R1 KeyCorridorS3R2 KeyCorridorS3R3 KeyCorridorS4R3 KeyCorridorS5R3 KeyCorridorS6R3 Unlock
+        UnlockPickup BlockedUnlockPickup MultiRoom-N2-S4 MultiRoom-N4-S5 MultiRoom-N4-S5-v1 MultiRoom-N6
+        ObstructedMaze-1Dl ObstructedMaze-1Dlh ObstructedMaze-1Dlhb ObstructedMaze-2Dl ObstructedMaze-2Dlh
+        ObstructedMaze-2Dlhb ObstructedMaze-2Dlhb-v1 ObstructedMaze-1Q ObstructedMaze-1Q-v1 ObstructedMaze-2Q
+        ObstructedMaze-2Q-v1 ObstructedMaze-Full ObstructedMaze-Full-v1
+    """,
+}
+"""module → the names of its tasks; of those without a version, it is v0"""
+_MODULES = {
+    f"MiniGrid-{name}" if name.endswith("-v1") else f"MiniGrid-{name}-v0": module
+    for module, names in _NAMES.items()
+    for name in names.split()
+}
+TASKS: tuple[str, ...] = tuple(sorted(_MODULES))
+
+
+def build(task: str, **options: Any) -> Task:
+    """Returns the task of this name.
+
+    Args:
+        task: one of `TASKS`.
+        options: ``full_observation`` (False by default; whether the whole grid is observed, not only what the agent
+            sees), ``flat_observation`` (False by default; whether observations are one array of zeros and ones) and
+            ``max_episode_steps``, which rewards depend on.
+
+    Raises:
+        OptionError: an option is unknown, or its value is of the wrong type or out of range.
+    """
+    return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)

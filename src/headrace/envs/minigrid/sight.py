@@ -1,0 +1,216 @@
+"""What the agent observes: seven by seven cells ahead of it without those behind walls and doors, or the whole grid.
+
+An observation is the package's dictionary, with the mission as numbers of words, or one array of zeros and ones.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportInvalidTypeForm=false
+
+from collections.abc import Callable
+from typing import Any
+
+import warp as wp
+
+from headrace.envs.minigrid.world import AGENT, COLORS, WALL, State, ahead_x, ahead_y
+
+SIDE = 7  # cells of the view, across and ahead
+BITS = 11 + COLORS + 3
+"""numbers of a cell in one array: its kind, colour and state, one-hot"""
+ALL = wp.constant((1 << SIDE) - 1)
+MIDDLE = wp.constant(SIDE // 2)
+LAST = wp.constant(SIDE - 1)
+HIGH = wp.constant(11 + COLORS)
+LOW = wp.constant(11)
+STATES = wp.constant(3)
+CELL_BITS = wp.constant(BITS)
+BYTE, MIDDLE_BYTE = wp.constant(wp.uint64(8)), wp.constant(wp.uint64(8 * (SIDE // 2)))
+DIRECTIONS = wp.constant(4)
+# Of seven bytes at once: `EVERY_BYTE` is a 1 in each. Bits times `SPREAD` are bits in bytes, and those times `GATHER`
+# are bits, in the highest byte. Kinds that are opaque have two bits.
+EVERY_BYTE, SPREAD, GATHER, OPAQUE_BYTES, OPAQUE_BITS, WALLS = (
+    wp.constant(wp.uint64(bits))
+    for bits in (
+        0x01010101010101,
+        0x02040810204081,
+        0x0102040810204000,
+        0x8C8C8C8C8C8C8C,
+        0x0C0C0C0C0C0C0C,
+        0x01010101010101 * int(WALL),
+    )
+)
+NOT_NEGATIVE = wp.constant(0x7FFFFFFF)  # tells the compiler so of an index
+
+Frame = wp.types.vector(6, wp.int32)
+"""the agent's cell, the steps to the next cell ahead and to the right, how many cells are ahead of it in the grid, and
+the first and last column of the view that are in the grid"""
+
+
+@wp.struct
+class View:
+    """The dictionary: image uint8[rows, x, y, 3], direction int64[rows] and mission uint8[rows, words]."""
+
+    obs_image: wp.array4d[wp.uint8]
+    obs_direction: wp.array[wp.int64]
+    obs_mission: wp.array2d[wp.uint8]
+
+
+@wp.struct
+class FlatView:
+    """One array of zeros and ones: uint8[rows, columns]."""
+
+    obs: wp.array2d[wp.uint8]
+
+
+@wp.func
+def room_in(state: State, env: int, direction: int) -> int:
+    """Returns how many cells of the grid are beyond the agent's in a direction."""
+    if direction == 0:
+        return state.width - 1 - state.x[env]
+    if direction == 1:
+        return state.height - 1 - state.y[env]
+    return wp.where(direction == 2, state.x[env], state.y[env])
+
+
+@wp.func
+def framed(state: State, env: int) -> Frame:
+    direction = state.direction[env]
+    right = (direction + 1) & 3
+    return Frame(
+        state.y[env] * state.width + state.x[env],
+        ahead_y(direction) * state.width + ahead_x(direction),
+        ahead_y(right) * state.width + ahead_x(right),
+        room_in(state, env, direction),
+        wp.max(MIDDLE - room_in(state, env, (direction + 3) & 3), 0),
+        wp.min(MIDDLE + room_in(state, env, right), LAST),
+    )
+
+
+@wp.func
+def bytes_of(bits: int) -> wp.uint64:
+    """Returns a byte of ones for each of seven bits that is 1."""
+    return ((wp.uint64(bits) * SPREAD) & EVERY_BYTE) * wp.uint64(255)
+
+
+@wp.func
+def row_ahead(state: State, env: int, frame: Frame, inside: wp.uint64, ahead: int, lit: int):
+    """Returns the cells of a row of the view, a byte each from the left, and where light falls in the next row.
+
+    Light from ``lit``, bits from the left, spreads sideways through what is transparent, and from there to the next
+    row, straight on and diagonally. ``inside`` has ones in the bytes of columns that are in the grid.
+    """
+    cells = WALLS
+    if ahead <= frame[3]:
+        cells = WALLS & ~inside
+        first = frame[0] + ahead * frame[1] - MIDDLE * frame[2]
+        across = int(0)
+        row = wp.uint64(0)
+        while across < SIDE:
+            at = first + wp.clamp(across, frame[4], frame[5]) * frame[2]
+            row |= wp.uint64(state.cells[env, at & NOT_NEGATIVE]) << (wp.uint64(across) * BYTE)
+            across += 1
+        cells |= row & inside
+    if ahead == 0:  # what the agent carries is where it stands
+        cells = (cells & ~(wp.uint64(255) << MIDDLE_BYTE)) | (wp.uint64(state.carrying[env]) << MIDDLE_BYTE)
+    if state.see_through:
+        return cells, ALL
+    # in what is opaque, two bits are 1 and three are 0
+    odd = (cells & OPAQUE_BYTES) ^ OPAQUE_BITS
+    odd |= odd >> wp.uint64(4)
+    odd |= odd >> wp.uint64(2)
+    clear = int((((odd | (odd >> wp.uint64(1))) & EVERY_BYTE) * GATHER) >> wp.uint64(56))
+    through = int(state.spread[((lit << SIDE) | (clear & ALL)) & NOT_NEGATIVE])
+    further = (through | (through << 1) | (through >> 1)) & ALL
+    return cells & bytes_of(lit | further), further
+
+
+@wp.func
+def put_image(image: wp.array3d[wp.uint8], x: int, y: int, height: int, look: int):
+    image[x, y, 0] = wp.uint8(look)
+    image[x, y, 1] = wp.uint8(look >> 8)
+    image[x, y, 2] = wp.uint8(look >> 16)
+
+
+@wp.func
+def put_bits(bits: wp.array[wp.uint8], x: int, y: int, height: int, look: int):
+    first = (x * height + y) * CELL_BITS
+    kind = look & 255
+    color = LOW + ((look >> 8) & 255)
+    state = HIGH + ((look >> 16) & 255) % STATES  # also of an agent, whose state is one of four directions
+    i = int(0)
+    while i < CELL_BITS:
+        bits[first + i] = wp.uint8(0)
+        i += 1
+    bits[first + kind] = wp.uint8(1)
+    bits[first + color] = wp.uint8(1)
+    bits[first + state] = wp.uint8(1)
+
+
+def looking(full: bool, put: Callable[..., Any]) -> Any:
+    """Returns a function that writes what the agent sees, or the whole grid, into an array with `put`."""
+
+    @wp.func
+    def whole(state: State, env: int, into: Any):
+        at, x, y = int(0), int(0), int(0)
+        agent = state.y[env] * state.width + state.x[env]
+        while at < state.width * state.height:
+            cell = int(state.cells[env, at])
+            if at == agent:
+                cell = AGENT | (state.direction[env] << 4)
+            put(into, x, y, state.height, state.looks[cell])
+            at += 1
+            x += 1
+            if x == state.width:
+                x = 0
+                y += 1
+
+    @wp.func
+    def partial(state: State, env: int, into: Any):
+        frame = framed(state, env)
+        inside = bytes_of((2 << frame[5]) - (1 << frame[4]))
+        ahead, lit = int(0), int(1 << MIDDLE)
+        while ahead < SIDE:
+            cells, lit = row_ahead(state, env, frame, inside, ahead, lit)
+            across = int(0)
+            while across < SIDE:
+                put(into, across, LAST - ahead, SIDE, state.looks[int(cells & wp.uint64(255)) & NOT_NEGATIVE])
+                cells = cells >> BYTE
+                across += 1
+            ahead += 1
+
+    return whole if full else partial
+
+
+def observing(full: bool) -> Any:
+    """Returns the environment function ``observe`` of the dictionary."""
+    look = looking(full, put_image)
+
+    @wp.func
+    def observe(state: State, env: int, view: View, row: int):
+        look(state, env, view.obs_image[row])
+        view.obs_direction[row] = wp.int64(state.direction[env])
+        mission = state.mission[env]
+        shown = view.obs_mission[row]
+        for i in range(mission.shape[0]):
+            shown[i & NOT_NEGATIVE] = mission[i & NOT_NEGATIVE]
+
+    return observe
+
+
+def observing_flat(full: bool, words: int) -> Any:
+    """Returns the function ``observe`` of one array, in which each word of the mission is one of ``words``, or 0."""
+    look = looking(full, put_bits)
+
+    @wp.func
+    def observe(state: State, env: int, view: FlatView, row: int):
+        bits = view.obs[row]
+        look(state, env, bits)
+        first = bits.shape[0] - DIRECTIONS - words * state.mission.shape[1]
+        for i in range(DIRECTIONS):
+            bits[first + i] = wp.uint8(wp.where(i == state.direction[env], 1, 0))
+        if words > 0:
+            for i in range(state.mission.shape[1]):
+                for word in range(words):
+                    at = first + DIRECTIONS + i * words + word
+                    bits[at] = wp.uint8(wp.where(int(state.mission[env, i]) == word, 1, 0))
+
+    return observe

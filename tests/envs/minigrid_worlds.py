@@ -1,0 +1,140 @@
+"""MiniGrid's own environments, and copies of their state in ours, for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import minigrid  # noqa: F401  # registers its environments
+import numpy as np
+from kernel_states import arrays_of
+from minigrid.core.constants import COLOR_TO_IDX
+from minigrid.core.world_object import Ball, Box, Door, Key
+
+import headrace
+from headrace.envs.minigrid import WORDS
+from headrace.envs.minigrid.world import EMPTY, FILLED, looks
+
+KINDS = {int(look) & 0xFFFFFF: byte for byte, look in reversed([*enumerate(looks())]) if byte & 15 != 2}
+"""what is seen of a cell → its byte"""
+
+
+def official(task: str, seed: int) -> Any:
+    """Returns the package's environment of a task after a reset, without wrappers."""
+    env = gym.make(task, disable_env_checker=True).unwrapped
+    env.reset(seed=seed)
+    return env
+
+
+def byte_of(thing: Any) -> int:
+    """Returns the byte of a cell with this thing, a `WorldObj` or None."""
+    if thing is None:
+        return int(EMPTY)
+    if isinstance(thing, Box) and thing.contains is not None:
+        return int(FILLED) | COLOR_TO_IDX[thing.color] << 3 | COLOR_TO_IDX[thing.contains.color]
+    kind, color, state = thing.encode()
+    return KINDS[kind | color << 8 | state << 16]
+
+
+def grid_of(env: Any) -> np.ndarray:
+    """Returns the bytes of the package's grid, uint8[cells]."""
+    return np.array([byte_of(thing) for thing in env.grid.grid], np.uint8)
+
+
+def named(color: str, kind: str) -> int:
+    return byte_of({"key": Key, "ball": Ball, "box": Box}[kind](color))
+
+
+def rule_of(env: Any) -> dict[str, Any]:
+    """Returns the fields of our state that a task's rule looks at."""
+
+    def cell(at: Any) -> int:
+        return int(at[1]) * env.width + int(at[0])
+
+    def door(color: str) -> int:
+        return next(i for i, at in enumerate(env.grid.grid) if isinstance(at, Door) and at.color == color)
+
+    name = type(env).__name__
+    if name == "FetchEnv":
+        return {"wanted": named(env.targetColor, env.targetType)}
+    if name in ("GoToDoorEnv", "GoToObjectEnv"):
+        return {"target": cell(env.target_pos)}
+    if name == "PutNearEnv":
+        return {"wanted": named(env.moveColor, env.move_type), "target": cell(env.target_pos)}
+    if name == "RedBlueDoorEnv":
+        return {"target": door("red"), "second": door("blue")}
+    if name == "MemoryEnv":
+        return {"target": cell(env.success_pos), "second": cell(env.failure_pos)}
+    if name == "UnlockEnv":
+        return {"target": cell(env.door.cur_pos)}
+    if name == "DynamicObstaclesEnv":
+        return {"notes": [cell(ball.cur_pos) for ball in env.obstacles]}
+    return {"wanted": byte_of(env.obj)} if hasattr(env, "obj") else {}
+
+
+def synchronise(pool: headrace.Pool, i: int, env: Any) -> None:
+    """Puts the state of the package's environment into row i of ours."""
+    ours = arrays_of(pool)
+    mission = [WORDS.index(word) for word in env.mission.split()]
+    state = {
+        "cells": grid_of(env),
+        "x": env.agent_pos[0],
+        "y": env.agent_pos[1],
+        "direction": env.agent_dir,
+        "carrying": byte_of(env.carrying),
+        "steps": env.step_count,
+        "mission": mission + [0] * (ours["mission"].shape[1] - len(mission)),
+        **rule_of(env),
+    }
+    for name, value in state.items():
+        if name == "notes":
+            ours[name][i, : len(value)] = value
+        else:
+            ours[name][i] = value
+
+
+def scatter(env: Any, rng: np.random.Generator) -> None:
+    """Puts the agent somewhere else, often in front of a thing, and with something in hands, often a key."""
+    name, free = type(env).__name__, [i for i, thing in enumerate(env.grid.grid) if thing is None]
+    places = [(i, d) for i in free for d in range(4)]
+    ahead = {(i, d): env.grid.grid[i + (1, env.width, -1, -env.width)[d]] for i, d in places if _inside(env, i)}
+    facing: dict[int, list[tuple[int, int]]] = {}  # byte of a thing → places in front of one
+    for at, thing in ahead.items():
+        if thing is not None and thing.type != "wall":
+            facing.setdefault(byte_of(thing), []).append(at)
+    if rng.random() < 0.7 and facing:
+        places = [*facing.values()][int(rng.integers(len(facing)))]
+    if name != "GoToDoorEnv":  # whose grid is empty beyond the room
+        at, env.agent_dir = places[int(rng.integers(len(places)))]
+        env.agent_pos = (at % env.width, at // env.width)
+    doors = [thing for thing in env.grid.grid if isinstance(thing, Door)]
+    if doors and rng.random() < 0.5:
+        env.carrying = Key(doors[int(rng.integers(len(doors)))].color)
+    for door in doors:
+        ends = name in ("UnlockEnv", "GoToDoorEnv") or (name == "RedBlueDoorEnv" and door.color == "blue")
+        if rng.random() < 0.3 and not ends:
+            door.is_open, door.is_locked = bool(rng.integers(2)), False
+
+
+def _inside(env: Any, at: int) -> bool:
+    return 0 < at % env.width < env.width - 1 and 0 < at // env.width < env.height - 1
+
+
+def follow(env: Any, pool: headrace.Pool, i: int) -> None:
+    """Lets the package's obstacles move to where ours have."""
+    drawn = [int(part) for at in arrays_of(pool)["notes"][i] for part in (at % env.width, at // env.width)]
+    turn = iter(range(len(env.obstacles)))
+
+    def place(ball: Any, **how: Any) -> None:
+        number = next(turn)
+        x, y = drawn[2 * number : 2 * number + 2]
+        left, top = (max(part, 0) for part in how["top"])
+        assert left <= x < left + 3 and top <= y < top + 3
+        if env.grid.get(x, y) is not None or (x, y) == tuple(env.agent_pos):
+            free = [(i, j) for i in range(left, left + 3) for j in range(top, top + 3) if env.grid.get(i, j) is None]
+            assert not [at for at in free if at != tuple(env.agent_pos)]
+            assert ball.cur_pos == (x, y)
+            raise RecursionError
+        env.put_obj(ball, x, y)
+
+    env.place_obj = place
