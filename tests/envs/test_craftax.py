@@ -94,7 +94,16 @@ def test_saved_states_continue_bit_by_bit():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("cells", 49), ("player", 64), ("facing", 0), ("facing", 5), ("things", 10), ("vitals", -1), ("plants", 64)],
+    [
+        ("cells", 49),
+        ("player", 64),
+        ("facing", 0),
+        ("facing", 5),
+        ("things", 10),
+        ("vitals", -1),
+        ("plants", 64),
+        ("planted", -1),
+    ],
 )
 def test_states_that_cannot_be_are_refused(field, value):
     with headrace.make(TASK, num_envs=1, seed=1) as pool:

@@ -172,14 +172,20 @@ def observe(state: s.State, env: int, view: View, row: int):
         flags[i] = ((achieved >> i) & 1) == 1
 
 
-MAP = (0, int(s.LAST))
+FLYING = np.arange(int(s.MOBS))[:, None] >= int(s.ARROWS)
 BOUNDS = {
     "cells": (0, int(s.MOB) + 16),
     "player": (-1, int(s.LAST)),
     "facing": (1, 4),
     **dict.fromkeys(("vitals", "things"), (0, int(s.MOST))),
-    "places": (np.where(np.arange(int(s.MOBS)) < int(s.ARROWS), 0, -(2**30))[:, None], 2**30),
-    "plants": MAP,
+    "places": (np.where(FLYING, -(2**30), 0), np.where(FLYING, 2**30, int(s.LAST))),
+    "flights": (-1, 1),
+    "plants": (0, int(s.LAST)),
+    "alive": (0, (1 << int(s.MOBS)) - 1),
+    "planted": (0, (1 << int(s.PLANTS)) - 1),
+    "achieved": (0, (1 << len(ACHIEVEMENTS)) - 1),
+    "light": (0.0, 1.0),
+    "time": (0, 2**30),
 }
 # as XLA compiles the division of float16 by 10: a product with the rounded reciprocal
 TENTHS = (np.arange(int(s.MOST) + 1).astype(np.float16) * np.float16(0.1)).astype(np.float32)

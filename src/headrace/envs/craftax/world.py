@@ -11,7 +11,7 @@ import math
 import warp as wp
 
 from headrace.envs.craftax import state as s
-from headrace.pool.executors.kernels import Streams, integers, random_bits
+from headrace.pool.executors.kernels import Streams, random_bits
 from headrace.pool.executors.kernels.trigonometry import sincos
 
 TWO_PI = wp.constant(wp.float64(2.0 * math.pi))
@@ -194,39 +194,26 @@ def block_of(marks: int, across: int, seed: wp.uint64, number: int) -> int:
 
 
 @wp.func
-def lay_blocks(state: s.State, env: int, seed: wp.uint64, first: int) -> int:
-    """Makes blocks of all marks, with chances from number ``first`` on; returns the number of stones."""
-    stones = int(0)
+def lay_blocks(state: s.State, env: int, seed: wp.uint64, first: int):
+    """Makes blocks of all marks, with chances from number ``first`` on."""
     for x in range(s.SIZE):
         for y in range(x + 1):
-            one, other = int(state.cells[env, x, y]), int(state.cells[env, y, x])
-            block = block_of(one, other, seed, first + s.SIZE * x + y)
-            across = block
+            one = int(state.cells[env, x, y])
+            other = int(state.cells[env, y, x])
+            state.cells[env, x, y] = wp.uint8(block_of(one, other, seed, first + s.SIZE * x + y))
             if x != y:
-                across = block_of(other, one, seed, first + s.SIZE * y + x)
-                stones += wp.where(across == s.STONE, 1, 0)
-            stones += wp.where(block == s.STONE, 1, 0)
-            if x == CENTER and y == CENTER:
-                stones -= wp.where(block == s.STONE, 1, 0)
-                block = s.GRASS
-                across = s.GRASS
-            state.cells[env, x, y] = wp.uint8(block)
-            state.cells[env, y, x] = wp.uint8(across)
-    return stones
+                state.cells[env, y, x] = wp.uint8(block_of(other, one, seed, first + s.SIZE * y + x))
+    state.cells[env, CENTER, CENTER] = wp.uint8(s.GRASS)
 
 
 @wp.func
-def hide_diamond(state: s.State, env: int, streams: Streams, stones: int):
-    """Makes a diamond of one of the stones."""
-    skip = integers(streams, env, 0, wp.max(stones, 1))
-    for x in range(s.SIZE):
-        cells = state.cells[env, x]
-        for y in range(s.SIZE):
-            if int(cells[y]) == s.STONE:
-                if skip == 0:
-                    cells[y] = wp.uint8(s.DIAMOND)
-                    return
-                skip -= 1
+def hide_diamond(state: s.State, env: int, seed: wp.uint64, first: int):
+    """Makes a diamond of one of the stones, which is found by chances from number ``first`` on."""
+    for i in range(1000):
+        cell = int(chance(seed, first + i) * float(s.SIZE * s.SIZE))
+        if int(state.cells[env, cell / s.SIZE, cell % s.SIZE]) == s.STONE:
+            state.cells[env, cell / s.SIZE, cell % s.SIZE] = wp.uint8(s.DIAMOND)
+            return
 
 
 @wp.func
@@ -241,5 +228,5 @@ def generate_world(state: s.State, env: int, streams: Streams):
     stamp(state.gradients, state.cells, env, 8, 2, 0.0, False, PATHS_LEVELS, PATHS_SHIFT)
     draw_gradients(state, env, seed, 347, 17 * 17)
     stamp(state.gradients, state.cells, env, 4, 4, 0.0, False, WOODS_LEVELS, WOODS_SHIFT)
-    stones = lay_blocks(state, env, seed, 636)
-    hide_diamond(state, env, streams, stones)
+    lay_blocks(state, env, seed, 636)
+    hide_diamond(state, env, seed, 636 + s.SIZE * s.SIZE)
