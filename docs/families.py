@@ -25,7 +25,7 @@ from headrace.envs import FAMILIES
 from headrace.envs.atari.options import AtariOptions
 from headrace.envs.meanings import action_meanings
 from headrace.errors import OptionError
-from headrace.pool.structure import space_text
+from headrace.pool.structure import count_text, space_text
 
 DOCS = Path(__file__).parent
 NAMES = {family: family.replace("_", "-") for family in FAMILIES} | {"dm_control": "dm_control"}  # its own name
@@ -124,16 +124,22 @@ def _row(task: str, spec: Any, shared: Mapping[str, Any], fields: Collection[tup
     kinds = spec.agents
     observation, action = _code(spec.observation), _actions(task, spec)
     if kinds:
-        alike = len({(repr(kind.observation), repr(kind.action)) for kind in kinds}) == 1
-        assert alike, task
-        who = ", ".join(f"{kind.count} {kind.name}s" if kind.count > 1 else f"1 {kind.name}" for kind in kinds)
-        observation, action = f"{who}, each `{space_text(kinds[0].observation)}`", _choices(task, spec, kinds[0].action)
+        who = [count_text(kind) for kind in kinds]
+        observation = _of_kinds(who, [f"`{space_text(kind.observation)}`" for kind in kinds], "each ")
+        action = _of_kinds([kind.name for kind in kinds], [_choices(task, spec, kind.action) for kind in kinds])
     row = {"observation": observation, "actions": action, "limit of an episode": limit}
     if spec.frame_skip > 1:
         row["frames in a step"] = str(own.pop("frame_skip", spec.frame_skip))
     row["info"] = _info([field for field in _fields(spec) if field not in fields])
     row[OWN] = _options_text(own)
     return row
+
+
+def _of_kinds(who: list[str], texts: list[str], each: str = "") -> str:
+    """A text of each type of agents; once, if it is the same for all."""
+    if len(set(texts)) > 1:
+        return "; ".join(f"{name} {text}" for name, text in zip(who, texts, strict=True))
+    return f"{', '.join(who)}, {each}{texts[0]}" if each else texts[0]
 
 
 def _code(space: Any) -> str:
@@ -207,6 +213,7 @@ LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's hei
     "toy_text": (5, 0.9),
     "minatar": (5, 1.0),
     "minigrid": (10, 1.0),
+    "mpe": (4, 1.0),
     "boards": (4, 1.0),
     "craftax": (3, 1.0),
     "tag": (2, 1.0),
@@ -223,6 +230,7 @@ STEPS = {
     "minigrid": 3,
     "boards": 12,
     "craftax": 60,
+    "mpe": 6,
     "box2d": 40,
 }
 BACKGROUND, INK, FRAME = (255, 255, 255), (60, 60, 60), (225, 225, 225)
@@ -294,7 +302,9 @@ def _frame(family: str, task: str) -> np.ndarray:
         _, info = pool.reset()
         frames = []
         for step in range(STEPS.get(family, 20)):
-            action = np.asarray(pool.action_space.sample())[None]
+            drawn = pool.action_space.sample()
+            dicts = isinstance(drawn, Mapping)
+            action = {key: part[None] for key, part in drawn.items()} if dicts else np.asarray(drawn)[None]
             if family == "boards":  # where only some moves are allowed
                 action = (info["action_mask"] * random.random(info["action_mask"].shape)).argmax(-1)
             *_, info = pool.step(action)

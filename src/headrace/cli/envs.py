@@ -19,8 +19,7 @@ from headrace.envs import FAMILIES, RUNS
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.executors.envpool.package import LEAST, PREFIX, names
 from headrace.pool.registry import build_task, nearest
-from headrace.pool.spec import AgentType
-from headrace.pool.structure import space_text
+from headrace.pool.structure import count_text, space_text
 
 DETAILED = 12
 """largest number of tasks that are shown as a table, as it takes time to get a simulator's spaces"""
@@ -160,10 +159,6 @@ def _describe(task: str) -> tuple[str, ...]:
         return space_text(spec.observation), space_text(spec.action), most, str(spec.frame_skip)
     alike = all((kind.observation, kind.action) == (kinds[0].observation, kinds[0].action) for kind in kinds)
     described = kinds[:1] if alike else kinds
-    counts = [" + ".join(_count(kind) for kind in kinds)] if alike else [_count(kind) for kind in kinds]
+    counts = [" + ".join(count_text(kind) for kind in kinds)] if alike else [count_text(kind) for kind in kinds]
     seen = "\n".join(f"{n}:\n  {space_text(kind.observation)}" for n, kind in zip(counts, described, strict=True))
     return seen, "\n".join("\n" + space_text(kind.action) for kind in described), most, str(spec.frame_skip)
-
-
-def _count(kind: AgentType) -> str:
-    return f"{kind.count} {kind.name}{'s' * (kind.count > 1)}"

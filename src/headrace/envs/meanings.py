@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from headrace.envs import mpe
 from headrace.envs.craftax import ACTIONS as CRAFTAX
 
 LEFT, DOWN, RIGHT, UP, STAY = "←", "↓", "→", "↑", "·"
@@ -44,6 +45,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "LeducPoker-v0": ("fold", "check or call", "raise"),
     "Craftax-Classic-Symbolic-v1": (STAY, LEFT, RIGHT, UP, DOWN, *CRAFTAX[5:]),
     "TagGridWorld-v0": (STAY, RIGHT, LEFT, UP, DOWN),
+    **dict.fromkeys(mpe.TASKS, (STAY, LEFT, RIGHT, DOWN, UP)),
 }
 
 

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.pool.spec import ARRAYS, Field
+from headrace.pool.spec import ARRAYS, AgentType, Field
 
 Path = tuple[str | int, ...]
 
@@ -99,6 +99,14 @@ def one_row(value: Any) -> Any:
 
 def _parts(space: gym.spaces.Dict | gym.spaces.Tuple) -> Any:
     return space.spaces.items() if isinstance(space, gym.spaces.Dict) else enumerate(space.spaces)
+
+
+def count_text(kind: AgentType) -> str:
+    """Returns how many agents of a type there are: ``1 runner``, ``3 adversaries``."""
+    name = kind.name
+    if kind.count > 1:
+        name = f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+    return f"{kind.count} {name}"
 
 
 def space_text(space: gym.Space) -> str:
