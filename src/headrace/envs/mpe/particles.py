@@ -154,6 +154,14 @@ def show_others(state: State, env: int, agent: int, obs: wp.array3d[wp.float32],
     return end
 
 
+@wp.func
+def show_all(state: State, env: int, agent: int, obs: wp.array3d[wp.float32], row: int, slot: int) -> int:
+    """Writes an agent's velocity and place, and then the others' places."""
+    at = show(obs, row, slot, 0, state.velocity[env, agent])
+    at = show(obs, row, slot, at, state.place[env, agent])
+    return show_others(state, env, agent, obs, row, slot, at)
+
+
 @functools.cache
 def world(
     name: str,
@@ -162,7 +170,7 @@ def world(
     view: Any,
     observe: Callable[..., Any],
     reward: Callable[..., Any],
-    step: tuple[Callable[..., Any], ...] = (push_itself, move),
+    act: Callable[..., Any] = push_itself,
     actions: Any = None,
     **constants: Any,
 ) -> MultiAgentEnv:
@@ -172,7 +180,8 @@ def world(
         name: the compiled kernel's name.
         agents: radius, thrust and top speed of each.
         landmarks: radius of each.
-        view, observe, reward, step, actions: as in `MultiAgentEnv`.
+        view, observe, reward, actions: as in `MultiAgentEnv`.
+        act: the phase of a step before the agents move, to which the actions matter.
         constants: scalar fields of the state, where they are not as in most worlds.
     """
     radii, thrusts, top_speeds = np.array(agents, np.float32).T
@@ -183,7 +192,7 @@ def world(
         State,
         view,
         reset=(scatter,),
-        step=step,
+        step=(act, move),
         reward=reward,
         over=never,
         observe=observe,

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import warp as wp
 
-from headrace.envs.mpe.particles import State, distance, goal_distance, move, push, show, show_others, touch, world
+from headrace.envs.mpe.particles import State, distance, goal_distance, push, show, show_all, show_others, touch, world
 from headrace.pool.executors.kernels import AgentStreams, KernelTask, MultiAgentEnv, Option
 from headrace.pool.spec import AgentType
 
@@ -93,10 +93,7 @@ def spread_reward(state: State, env: int, agent: int) -> float:
 
 @wp.func
 def spread_observe(state: State, env: int, agent: int, view: View, row: int):
-    at = show(view.obs, row, agent, 0, state.velocity[env, agent])
-    at = show(view.obs, row, agent, at, state.place[env, agent])
-    at = show_others(state, env, agent, view.obs, row, agent, at)
-    for silent in range(at, view.obs.shape[2]):
+    for silent in range(show_all(state, env, agent, view.obs, row, agent), view.obs.shape[2]):
         view.obs[row, agent, silent] = 0.0
 
 
@@ -129,9 +126,7 @@ def tag_reward(state: State, env: int, agent: int) -> float:
 
 @wp.func
 def tag_show(state: State, env: int, agent: int, obs: wp.array3d[wp.float32], row: int, slot: int):
-    at = show(obs, row, slot, 0, state.velocity[env, agent])
-    at = show(obs, row, slot, at, state.place[env, agent])
-    at = show_others(state, env, agent, obs, row, slot, at)
+    at = show_all(state, env, agent, obs, row, slot)
     for other in range(state.num_adversaries, state.num_agents):
         if other != agent:
             at = show(obs, row, slot, at, state.velocity[env, other])
@@ -202,30 +197,30 @@ def speech_observe(state: State, env: int, agent: int, view: SpeechView, row: in
 # ---- tasks ------------------------------------------------------------------------------------
 
 
-def spread(n: int) -> MultiAgentEnv:
+def spread_world(n: int) -> MultiAgentEnv:
     agents = ((0.15, 5.0, math.inf),) * n
     return world("SimpleSpread", agents, (0.05,) * n, View, spread_observe, spread_reward, num_colliding=n)
 
 
-def tag(good: int, adversaries: int, obstacles: int) -> MultiAgentEnv:
+def tag_world(good: int, adversaries: int, obstacles: int) -> MultiAgentEnv:
     agents = ((0.075, 3.0, 1.0),) * adversaries + ((0.05, 4.0, 1.3),) * good
     numbers = {"num_colliding": len(agents) + obstacles, "landmarks_within": 0.9}
     return world("SimpleTag", agents, (0.2,) * obstacles, SidesView, tag_observe, tag_reward, **numbers)
 
 
-def adversary(n: int) -> MultiAgentEnv:
+def adversary_world(n: int) -> MultiAgentEnv:
     agents, numbers = ((0.15, 5.0, math.inf),) * (n + 1), {"num_adversaries": 1, "num_goals": n}
     return world("SimpleAdversary", agents, (0.08,) * n, SidesView, adversary_observe, adversary_reward, **numbers)
 
 
-SPEECH = world(
+SPEECH_WORLD = world(
     "SimpleSpeakerListener",
     ((0.075, 0.0, math.inf), (0.075, 5.0, math.inf)),
     (0.04,) * 3,
     SpeechView,
     speech_observe,
     speech_reward,
-    (speak_or_push, move),
+    speak_or_push,
     Speech,
     num_goals=3,
 )
@@ -250,11 +245,13 @@ def task(env: MultiAgentEnv | Callable[..., MultiAgentEnv], agents: Any, **optio
 
 TASKS = {
     "SimpleAdversary-v3": task(
-        lambda o: adversary(o["N"]),
+        lambda o: adversary_world(o["N"]),
         lambda o: (kind("adversary", 1, 4 * o["N"]), kind("agent", o["N"], 4 * o["N"] + 2)),
         **ADVERSARY,
     ),
-    "SimpleSpeakerListener-v4": task(SPEECH, (kind("speaker", 1, 3, 3), kind("listener", 1, 11))),
-    "SimpleSpread-v3": task(lambda o: spread(o["N"]), lambda o: (kind("agent", o["N"], 6 * o["N"]),), **SPREAD),
-    "SimpleTag-v3": task(lambda o: tag(o["num_good"], o["num_adversaries"], o["num_obstacles"]), tag_agents, **TAG),
+    "SimpleSpeakerListener-v4": task(SPEECH_WORLD, (kind("speaker", 1, 3, 3), kind("listener", 1, 11))),
+    "SimpleSpread-v3": task(lambda o: spread_world(o["N"]), lambda o: (kind("agent", o["N"], 6 * o["N"]),), **SPREAD),
+    "SimpleTag-v3": task(
+        lambda o: tag_world(o["num_good"], o["num_adversaries"], o["num_obstacles"]), tag_agents, **TAG
+    ),
 }
