@@ -1,4 +1,5 @@
-"""Games on boards and with cards: tic-tac-toe, Connect Four, Othello, Hex, Kuhn and Leduc poker, and 2048.
+"""Games on boards and with cards: tic-tac-toe, Connect Four, Othello, Hex, Go, Kuhn and Leduc poker, and
+2048.
 
 All but 2048 are for two players by turns, and learnt by self-play: `headrace.envs.boards.common` says how both see and
 move.
@@ -14,6 +15,8 @@ from headrace.pool.task import Task
 _MODULES = {
     "ConnectFour-v0": "connect",
     "Game2048-v0": "game_2048",
+    "Go19x19-v0": "go",
+    "Go9x9-v0": "go",
     "Hex-v0": "hex",
     "KuhnPoker-v0": "poker",
     "LeducPoker-v0": "poker",

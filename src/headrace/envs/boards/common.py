@@ -71,6 +71,7 @@ def two_player_task(
     observation: gym.spaces.Box,
     actions: int,
     view: Any = View,
+    options: Mapping[str, Any] | None = None,
     **details: Any,
 ) -> KernelTask:
     """Returns the task of a game.
@@ -84,6 +85,7 @@ def two_player_task(
         observation: space of a player's observation.
         actions: their number.
         view: a `warp.struct` with ``obs`` and ``action_mask``.
+        options: the task's, as in `KernelTask`.
         details: further arguments of `MultiAgentEnv`.
     """
 
@@ -114,7 +116,7 @@ def two_player_task(
     )
     player = AgentType("player", PLAYERS, observation, gym.spaces.Discrete(actions))
     mask = Field("action_mask", np.dtype(np.bool_), (PLAYERS, actions), per_agent=True)
-    return KernelTask(env, agents=(player,), info=(mask,), render_fps=2)
+    return KernelTask(env, agents=(player,), info=(mask,), options=options or {}, render_fps=2)
 
 
 def planes(number: int, rows: int, columns: int) -> gym.spaces.Box:
