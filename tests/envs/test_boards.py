@@ -87,7 +87,7 @@ def test_random_games_are_those_of_openspiel(task):
     assert ended > 10
 
 
-@pytest.mark.parametrize("task", [*BOARDS, "LeducPoker-v0"])
+@pytest.mark.parametrize("task", [*BOARDS, "Go9x9-v0", "LeducPoker-v0"])
 def test_a_move_that_is_not_allowed_loses(task):
     rng = np.random.default_rng(0)
     with headrace.make(task, seed=1, autoreset="next_step") as pool:
@@ -162,7 +162,7 @@ def test_2048_is_played_by_its_rules():
     assert abs(np.mean(np.array(new) == 2) - 0.9) < 4 * np.sqrt(0.9 * 0.1 / len(new))
 
 
-@pytest.mark.parametrize("task", ["ConnectFour-v0", "LeducPoker-v0"])
+@pytest.mark.parametrize("task", ["ConnectFour-v0", "Go9x9-v0", "LeducPoker-v0"])
 def test_interpreted_as_python_they_play_the_same_games(task):
     """Debug mode checks every index and every observation."""
     rng = np.random.default_rng(0)
@@ -177,4 +177,4 @@ def test_interpreted_as_python_they_play_the_same_games(task):
 
 
 def test_every_task_is_tried():
-    assert {*OFFICIAL, "Game2048-v0"} == set(TASKS)
+    assert {*OFFICIAL, "Game2048-v0", "Go9x9-v0", "Go19x19-v0"} == set(TASKS)

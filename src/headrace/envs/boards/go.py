@@ -29,6 +29,7 @@ ONE = wp.constant(wp.uint64(1))
 NOTHING = wp.constant(wp.uint64(0))
 LAST_BIT = wp.constant(wp.uint64(63))
 WORD = wp.constant(wp.uint64(64))
+FIRST_BIT = wp.constant(wp.uint32(1))
 KOMI = 7.5
 
 
@@ -108,6 +109,17 @@ def beside(cells: Any, size: int):
 
 
 @wp.func
+def line_of(cells: Any, y: int, size: int) -> wp.uint32:
+    """Returns the bits of a row, and of what follows."""
+    at = y * (size + 1)
+    shift = wp.uint64(at % 64)
+    line = cells[at / 64] >> shift
+    if at % 64 + size > 64:
+        line = line | (cells[at / 64 + 1] << (WORD - shift))
+    return wp.uint32(line)
+
+
+@wp.func
 def chains(start: Any, stones: Any, size: int):
     """Returns those of the stones that are connected to some of ``start``."""
     found = both(start, stones)
@@ -153,8 +165,7 @@ def slot_of(state: Any, env: int, position: wp.uint64) -> int:
 
 
 @wp.func
-def clear(state: Any, env: int, agent: int, streams: AgentStreams):
-    nothing = type(state.stones[env, agent])()
+def clear(state: Any, env: int, agent: int, nothing: Any):
     state.stones[env, agent] = nothing
     state.atari[env, agent] = nothing
     state.lost[env, agent] = nothing
@@ -274,14 +285,16 @@ def observe(state: Any, env: int, agent: int, view: View, row: int):
     barred, allowed = state.barred[env], state.allowed[env]
     moves = state.mover[env] == agent and not state.finished[env]
     for y in range(size):
+        own, other, kept = line_of(mine, y, size), line_of(theirs, y, size), line_of(barred, y, size)
+        open = wp.where(moves, line_of(allowed, y, size), wp.uint32(0))
         for x in range(size):
             cell = y * size + x
-            bit = cell + y
-            view.obs[row, agent, 0, cell] = wp.uint8(wp.where(has(mine, bit), 1, 0))
-            view.obs[row, agent, 1, cell] = wp.uint8(wp.where(has(theirs, bit), 1, 0))
-            view.obs[row, agent, 2, cell] = wp.uint8(wp.where(has(barred, bit), 1, 0))
+            shift = wp.uint32(x)
+            view.obs[row, agent, 0, cell] = wp.uint8((own >> shift) & FIRST_BIT)
+            view.obs[row, agent, 1, cell] = wp.uint8((other >> shift) & FIRST_BIT)
+            view.obs[row, agent, 2, cell] = wp.uint8((kept >> shift) & FIRST_BIT)
             view.obs[row, agent, 3, cell] = wp.uint8(agent)
-            view.action_mask[row, agent, cell] = moves and has(allowed, bit)
+            view.action_mask[row, agent, cell] = ((open >> shift) & FIRST_BIT) != wp.uint32(0)
     view.action_mask[row, agent, size * size] = True
     show_turn(state, env, agent, view, row, 4)
 
@@ -321,11 +334,15 @@ def _task(name: str, size: int) -> Any:
         size: int
         komi: wp.float32
 
+    @wp.func
+    def reset(state: State, env: int, agent: int, streams: AgentStreams):
+        clear(state, env, agent, board())
+
     return two_player_task(
         name,
         State,
         place,
-        {"reset": (clear,), "judge": judge, "observe": observe, "render": render},
+        {"reset": (reset,), "judge": judge, "observe": observe, "render": render},
         planes(5, size, size),
         cells + 1,
         options={"komi": decimal(KOMI)},
