@@ -80,12 +80,9 @@ def test_random_games_are_those_of_openspiel(size, n, steps, games, returns):
 
 
 def played(pool, cells):
-    """What the pool answers after moves on these cells (x, y), or None to pass."""
+    """What the pool answers to the last of moves on these cells (x, y), or None to pass."""
     pool.reset()
-    result = None
-    for cell in cells:
-        result = pool.step(np.full((1, 2), 81 if cell is None else cell[0] + 9 * cell[1]))
-    return result
+    return [pool.step(np.full((1, 2), 81 if cell is None else cell[0] + 9 * cell[1])) for cell in cells][-1]
 
 
 def test_a_ko_is_not_taken_back_until_the_position_is_another():
