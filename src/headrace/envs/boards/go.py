@@ -44,27 +44,6 @@ def with_bit(cells: Any, bit: int):
 
 
 @wp.func
-def has(cells: Any, bit: int) -> wp.bool:
-    return ((cells[bit / 64] >> wp.uint64(bit % 64)) & ONE) != NOTHING
-
-
-@wp.func
-def either(a: Any, b: Any):
-    result = type(a)()
-    for i in range(len(a)):
-        result[i] = a[i] | b[i]
-    return result
-
-
-@wp.func
-def both(a: Any, b: Any):
-    result = type(a)()
-    for i in range(len(a)):
-        result[i] = a[i] & b[i]
-    return result
-
-
-@wp.func
 def without(a: Any, b: Any):
     result = type(a)()
     for i in range(len(a)):
@@ -122,7 +101,7 @@ def line_of(cells: Any, y: int, size: int) -> wp.uint32:
 @wp.func
 def chains(start: Any, stones: Any, size: int):
     """Returns those of the stones that are connected to some of ``start``."""
-    found = both(start, stones)
+    found = wp.bit_and(start, stones)
     grows = wp.bool(True)
     while grows:
         grows = False
@@ -195,27 +174,27 @@ def put(state: Any, env: int, player: int, bit: int):
     near = beside(stone, size)
     captured = chains(near, state.atari[env, other], size)
     theirs = without(state.stones[env, other], captured)
-    free = either(without(state.free[env], stone), captured)
+    free = wp.bit_or(without(state.free[env], stone), captured)
 
     chain = chains(stone, mine, size)
     saved = chains(beside(captured, size), state.atari[env, player], size)
     state.atari[env, player] = without(without(state.atari[env, player], chain), saved)
-    if count(both(beside(chain, size), free)) == 1:
-        state.atari[env, player] = either(state.atari[env, player], chain)
+    if count(wp.bit_and(beside(chain, size), free)) == 1:
+        state.atari[env, player] = wp.bit_or(state.atari[env, player], chain)
     threatened = without(state.atari[env, other], captured)
-    left = both(near, theirs)
+    left = wp.bit_and(near, theirs)
     at = first(left)
     while at >= 0:
         chain = chains(with_bit(type(mine)(), at), theirs, size)
-        if count(both(beside(chain, size), free)) == 1:
-            threatened = either(threatened, chain)
+        if count(wp.bit_and(beside(chain, size), free)) == 1:
+            threatened = wp.bit_or(threatened, chain)
         left = without(left, chain)
         at = first(left)
     state.atari[env, other] = threatened
 
     state.stones[env, player] = mine
     state.stones[env, other] = theirs
-    state.lost[env, other] = either(state.lost[env, other], captured)
+    state.lost[env, other] = wp.bit_or(state.lost[env, other], captured)
     state.free[env] = free
     position = state.position[env] ^ key(bit, player) ^ keys(captured, other)
     state.position[env] = position
@@ -229,9 +208,9 @@ def find_moves(state: Any, env: int, player: int):
     other = 1 - player
     threatened = state.atari[env, other]
     safe = without(state.stones[env, player], state.atari[env, player])
-    moves = both(beside(either(either(state.free[env], safe), threatened), size), state.free[env])
+    moves = wp.bit_and(beside(wp.bit_or(wp.bit_or(state.free[env], safe), threatened), size), state.free[env])
     barred = type(moves)()
-    suspects = both(moves, state.lost[env, player])
+    suspects = wp.bit_and(moves, state.lost[env, player])
     at = first(suspects)
     while at >= 0:
         stone = with_bit(type(moves)(), at)
@@ -255,7 +234,7 @@ def place(state: Any, env: int, agent: int, actions: wp.array2d[wp.int64], row: 
             state.passes[env] = state.passes[env] + 1
         else:
             bit = action / state.size * (state.size + 1) + action % state.size
-            state.illegal[env] = not has(state.allowed[env], bit)
+            state.illegal[env] = ((state.allowed[env][bit / 64] >> wp.uint64(bit % 64)) & ONE) == NOTHING
             state.passes[env] = 0
             if not state.illegal[env]:
                 put(state, env, agent, bit)
