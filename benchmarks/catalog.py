@@ -103,6 +103,14 @@ SECTIONS = {
             ),
             lines=(Line("MinAtar, 1,024 environments", "minatar, 2 processes", "its Python package, 2 processes"),),
         ),
+        Benchmark(
+            "boards_pool",
+            "--repeats 2 --seconds 0.2",
+            lines=(
+                Line("Connect Four and other boards, 1,024 environments", "envpool", "EnvPool"),
+                Line("", "pgx", "pgx, compiled by XLA"),
+            ),
+        ),
         Benchmark("craftax_pool", "--repeats 2 --seconds 0.2"),
         Benchmark(
             "minigrid_pool",

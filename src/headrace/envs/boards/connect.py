@@ -42,12 +42,9 @@ def place_of(state: State, taken: wp.int64, action: int) -> wp.int64:
     """Returns the bit of the cell that an action takes, or 0 if it is not allowed."""
     stride = state.height + 1
     if state.falls:
-        column = action * stride
-        for y in range(state.height):
-            bit = ONE << wp.int64(column + y)
-            if (taken & bit) == NOTHING:
-                return bit
-        return NOTHING
+        bottom = ONE << wp.int64(action * stride)
+        free = taken + bottom  # carries over the column's pieces, to the first cell above them or to the empty row
+        return free & ~taken & (((ONE << wp.int64(state.height)) - ONE) * bottom)
     x = action % state.width
     y = state.height - 1 - action / state.width
     bit = ONE << wp.int64(x * stride + y)
@@ -100,11 +97,14 @@ def judge(state: State, env: int, agent: int, actions: wp.array2d[wp.int64], row
 def observe(state: State, env: int, agent: int, view: View, row: int):
     mine, theirs = state.stones[env, agent], state.stones[env, 1 - agent]
     for y in range(state.height):
+        shift = wp.int64(state.height - 1 - y)
+        own, others = mine >> shift, theirs >> shift
         for x in range(state.width):
-            shift = wp.int64(x * (state.height + 1) + state.height - 1 - y)
             cell = y * state.width + x
-            view.obs[row, agent, 0, cell] = wp.uint8((mine >> shift) & ONE)
-            view.obs[row, agent, 1, cell] = wp.uint8((theirs >> shift) & ONE)
+            view.obs[row, agent, 0, cell] = wp.uint8(own & ONE)
+            view.obs[row, agent, 1, cell] = wp.uint8(others & ONE)
+            own = own >> wp.int64(state.height + 1)
+            others = others >> wp.int64(state.height + 1)
     show_turn(state, env, agent, view, row, 2)
     moves = state.mover[env] == agent and not state.finished[env]
     for action in range(view.action_mask.shape[2]):

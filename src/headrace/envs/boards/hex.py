@@ -20,6 +20,7 @@ from headrace.pool.executors.kernels import AgentStreams
 SIZE = 11
 LAST = wp.constant(SIZE - 1)
 LAST_COLUMN = wp.constant(1 << (SIZE - 1))
+ALL_COLUMNS = wp.constant((1 << SIZE) - 1)
 CELLS = SIZE * SIZE
 PITCH = 36  # pixels
 
@@ -40,6 +41,12 @@ class State:
 @wp.func
 def connects(stones: Rows, player: int) -> wp.bool:
     """Returns whether a player's stones connect its two sides: those that are reached from the first side grow."""
+    columns, rows = int(0), int(0)
+    for y in range(SIZE):
+        columns = columns | stones[y]
+        rows = rows + wp.where(stones[y] != 0, 1, 0)
+    if (player == 0 and rows < SIZE) or (player != 0 and columns != ALL_COLUMNS):
+        return False  # nobody connects without a stone in each row, or column
     reached = Rows()
     for y in range(SIZE):
         reached[y] = stones[y] & 1
@@ -95,12 +102,13 @@ def observe(state: State, env: int, agent: int, view: View, row: int):
     moves = state.mover[env] == agent and not state.finished[env]
     y = int(0)
     while y < SIZE:
+        own, others = mine[y], theirs[y]
         for x in range(SIZE):
             cell = y * SIZE + x
-            view.obs[row, agent, 0, cell] = wp.uint8((mine[y] >> x) & 1)
-            view.obs[row, agent, 1, cell] = wp.uint8((theirs[y] >> x) & 1)
+            view.obs[row, agent, 0, cell] = wp.uint8((own >> x) & 1)
+            view.obs[row, agent, 1, cell] = wp.uint8((others >> x) & 1)
             view.obs[row, agent, 2, cell] = wp.uint8(agent)  # which sides are its own
-            free = (((mine[y] | theirs[y]) >> x) & 1) == 0
+            free = (((own | others) >> x) & 1) == 0
             view.action_mask[row, agent, cell] = wp.where(moves, free, cell == 0)
         y += 1
     show_turn(state, env, agent, view, row, 3)
