@@ -89,9 +89,9 @@ _PPO_CRAFTAX: Settings = {
     "total_steps": 8_000_000, "num_envs": 128, "num_steps": 64, "epochs": 3, "minibatch_size": 1024,
     "hidden": (128, 128), "learning_rate": 1e-3, "gae_lambda": 0.9, "entropy_coef": 0.01, "matmul_precision": "medium",
 }
-# Rewards are rare: small rollouts, so that what leads to one is learnt at once, and enough entropy that a policy which has
-# yet to earn any goes on exploring; with 0.01, one seed of four never opened DoorKey-8x8's door again. It falls later, since
-# the most likely moves of an agent that hesitates go round in circles: 0.2 of 0.9.
+# Rewards are rare: small rollouts, so that what leads to one is learnt at once, and enough entropy that a policy which
+# has yet to earn any goes on exploring; with 0.01, one seed of four never opened DoorKey-8x8's door again. It falls
+# later, since the most likely moves of an agent that hesitates go round in circles: 0.2 of 0.9.
 _PPO_MINIGRID: Settings = {
     "total_steps": 2_000_000, "num_envs": 32, "num_steps": 64, "epochs": 4, "minibatch_size": 256, "hidden": (64, 64),
     "learning_rate": 1e-3, "entropy_coef": 0.03,
