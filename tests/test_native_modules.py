@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -128,6 +129,10 @@ def test_a_checkout_builds_what_is_missing_when_it_is_asked_for(tmp_path: Path) 
 def test_the_wheels_work_in_an_empty_environment(tmp_path: Path) -> None:
     tools = ROOT / "tools"
     subprocess.run([sys.executable, str(tools / "wheels.py"), "--out", str(tmp_path)], check=True)
+    for wheel in tmp_path.glob("headrace_*.whl"):  # each holds the licences of what is compiled into it
+        held = [Path(name).name for name in zipfile.ZipFile(wheel).namelist()]
+        own = {"atari": ["LICENSE-ALE.md"], "box2d": ["LICENSE-Box2D.txt"]}.get(wheel.name.split("-")[0][9:], [])
+        assert {"LICENSE", "LICENSE-nanobind.txt", *own} <= set(held), wheel.name
     done = subprocess.run(
         [sys.executable, str(tools / "try_wheels.py"), "--dist", str(tmp_path)], capture_output=True, text=True
     )
