@@ -4,4 +4,4 @@ It contains the Arcade Learning Environment, which is under the GNU General Publ
 is under the MIT licence.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

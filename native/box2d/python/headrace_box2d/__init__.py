@@ -3,4 +3,4 @@
 It contains Box2D, which is under the zlib licence.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

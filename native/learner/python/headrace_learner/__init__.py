@@ -1,3 +1,3 @@
 """The compiled part of Headrace's training, the module `headrace_learner._learner`: updates of small networks."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
