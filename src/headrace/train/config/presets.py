@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.envs import atari, craftax, dm_control, minatar, minigrid, mujoco, vizdoom
+from headrace.envs import atari, craftax, dm_control, minatar, minigrid, mpe, mujoco, vizdoom
 
 Settings = dict[str, Any]
 Presets = dict[str, dict[str, Settings]]
@@ -42,6 +42,7 @@ FAMILIES = {
     "dm_control": dm_control,
     "minatar": minatar,
     "minigrid": minigrid,
+    "mpe": mpe,
     "mujoco": mujoco,
     "vizdoom": vizdoom,
 }
@@ -160,6 +161,7 @@ PPO: Presets = {
         "Acrobot-v1": _PPO_SOLVED | {"stop_at_return": -100.0},
         "craftax": _PPO_CRAFTAX,
         "minigrid": _PPO_MINIGRID,
+        "mpe": {"gamma": 0.95, "normalise_observations": True},  # episodes have 25 steps
         "MiniGrid-DoorKey-8x8-v0": _PPO_DOORKEY,
         "minatar": _PPO_MINATAR,
         "Pong-v5": _PPO_LARGE | {"total_steps": 5_000_000, "stop_at_return": 18.0, "stop_episodes": 20},
