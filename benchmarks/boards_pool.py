@@ -45,8 +45,8 @@ class BoardsArgs(Args):
 def xla(game: str, n: int, actions: np.ndarray) -> Contender:
     """A contender that steps pgx's game, as one compiled program a step."""
     import jax
-    import pgx
-    from pgx.experimental.wrappers import auto_reset
+    import pgx  # pyright: ignore[reportMissingImports]
+    from pgx.experimental.wrappers import auto_reset  # pyright: ignore[reportMissingImports]
 
     env: Any = pgx.make(game)  # type: ignore[arg-type]
     step = jax.jit(jax.vmap(auto_reset(env.step, env.init)))

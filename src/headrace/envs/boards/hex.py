@@ -46,7 +46,7 @@ def connects(stones: Rows, player: int) -> wp.bool:
         columns = columns | stones[y]
         rows = rows + wp.where(stones[y] != 0, 1, 0)
     if (player == 0 and rows < SIZE) or (player != 0 and columns != ALL_COLUMNS):
-        return False  # nobody connects without a stone in each row, or column
+        return wp.bool(False)  # nobody connects without a stone in each row, or column
     reached = Rows()
     for y in range(SIZE):
         reached[y] = stones[y] & 1
