@@ -115,7 +115,7 @@ def test_a_file_names_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("reward", "words"), [("nothing", "file.py:name"), ("math:pi", "no function"), (3, "no function")]
+    ("reward", "words"), [("nothing", "file.py:name"), ("math:pi", "not a function"), (3, "not a function")]
 )
 def test_what_is_no_function_is_refused(tmp_path: Path, reward: Any, words: str):
     with pytest.raises(OptionError, match=words):

@@ -99,7 +99,8 @@ _PPO_MINIGRID: Settings = {
     "schedules": {"entropy_coef": [(0, 0.03), (800_000, 0.03), (1_500_000, 0.002)]},
 }
 _PPO_DOORKEY: Settings = _PPO_MINIGRID | {
-    "total_steps": 700_000, "schedules": {"entropy_coef": [(0, 0.03), (250_000, 0.03), (450_000, 0.002)]},
+    "total_steps": 700_000, "stop_at_return": 0.96,
+    "schedules": {"entropy_coef": [(0, 0.03), (250_000, 0.03), (450_000, 0.002)]},
 }
 # Found by search on HalfCheetah-v5 and Ant-v5 for the highest return after a million steps.
 _PPO_MUJOCO: Settings = {
