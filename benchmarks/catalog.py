@@ -235,6 +235,11 @@ SECTIONS = {
         ),
         Benchmark("tag_learning", "--quick"),
         Benchmark(
+            "connect_four",
+            "--seconds 2 --games 2 --depths 1",
+            short="It beats random players, and blocks too seldom to beat one who looks two moves ahead.",
+        ),
+        Benchmark(
             "held_out",
             "--tasks LunarLanderContinuous-v3 --seconds 1 --games 1",
             short="Nobody learns CarRacing in this time; on highway both keep their lane. Racetrack and parking make "
