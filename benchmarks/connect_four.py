@@ -90,7 +90,7 @@ def at_random(seen: np.ndarray, masks: np.ndarray, mover: np.ndarray) -> np.ndar
 
 def minimax(depth: int, seen: np.ndarray, masks: np.ndarray, mover: np.ndarray) -> np.ndarray:
     """Moves by alpha-beta search of so many moves, and one of the best at random."""
-    return np.array([best_move(*(bits(plane) for plane in seen[i, who, :2]), depth) for i, who in enumerate(mover)])
+    return np.array([best_move(bits(seen[i, who, 0]), bits(seen[i, who, 1]), depth) for i, who in enumerate(mover)])
 
 
 def bits(plane: np.ndarray) -> int:
