@@ -99,7 +99,7 @@ _PPO_MINIGRID: Settings = {
     "schedules": {"entropy_coef": [(0, 0.03), (800_000, 0.03), (1_500_000, 0.002)]},
 }
 _PPO_DOORKEY: Settings = _PPO_MINIGRID | {
-    "total_steps": 700_000, "stop_at_return": 0.96,
+    "total_steps": 700_000, "stop_at_return": 1.0,  # out of reach, so that exploration has fallen when a run ends
     "schedules": {"entropy_coef": [(0, 0.03), (250_000, 0.03), (450_000, 0.002)]},
 }
 # Found by search on HalfCheetah-v5 and Ant-v5 for the highest return after a million steps.
