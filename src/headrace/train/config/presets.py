@@ -102,6 +102,12 @@ _PPO_DOORKEY: Settings = _PPO_MINIGRID | {
     "total_steps": 700_000, "stop_at_return": 1.0,  # out of reach, so that exploration has fallen when a run ends
     "schedules": {"entropy_coef": [(0, 0.03), (250_000, 0.03), (450_000, 0.002)]},
 }
+# Wider, and more random: after 800,000 moves, two seeds had 0.45 of the points against a player who looks one move
+# ahead, where the settings of discrete actions had 0.2.
+_PPO_CONNECT: Settings = {
+    "total_steps": 2_000_000, "num_envs": 256, "num_steps": 32, "epochs": 2, "minibatch_size": 1024,
+    "hidden": (256, 256), "learning_rate": 1e-3, "entropy_coef": 0.1,
+}
 # Found by search on HalfCheetah-v5 and Ant-v5 for the highest return after a million steps.
 _PPO_MUJOCO: Settings = {
     "total_steps": 1_000_000, "num_envs": 16, "num_steps": 128, "epochs": 10, "minibatch_size": 512,
@@ -164,6 +170,7 @@ PPO: Presets = {
         "minigrid": _PPO_MINIGRID,
         "mpe": {"gamma": 0.95, "normalise_observations": True},  # episodes have 25 steps
         "MiniGrid-DoorKey-8x8-v0": _PPO_DOORKEY,
+        "ConnectFour-v0": _PPO_CONNECT,
         "minatar": _PPO_MINATAR,
         "Pong-v5": _PPO_LARGE | {"total_steps": 5_000_000, "stop_at_return": 18.0, "stop_episodes": 20},
         **dict.fromkeys(PENDULUM, _PPO_PENDULUM),
