@@ -117,7 +117,7 @@ class Ray final : public b2RayCastCallback {
 }  // namespace
 
 BipedalWalker::BipedalWalker(const Options& options)
-    : options_(options), scene_(-10, [this](const b2Body& body, bool touches) {
+    : options_(options), scene_(-10, [this](const b2Body& body, const b2Body&, bool touches) {
         if (&body == hull_) fell_ |= touches;
         for (int i = 0; i < 2; ++i)
           if (&body == legs_[2 * i + 1]) on_ground_[i] = touches;
@@ -173,7 +173,7 @@ void BipedalWalker::make_walker(NumpyGenerator& random) {
 }
 
 // Gymnasium subtracts the torques from the reward as floats
-StepResult BipedalWalker::advance(const Torques& torques, NumpyGenerator&) {
+StepResult BipedalWalker::advance(const Move& torques, NumpyGenerator&) {
   for (int i = 0; i < 4; ++i) {
     const double speed = i % 2 == 0 ? kHipSpeed : kKneeSpeed;
     joints_[i]->SetMotorSpeed(static_cast<float>(speed) * sign(torques[i]));

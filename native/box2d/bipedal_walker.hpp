@@ -22,15 +22,17 @@ class BipedalWalker {
   };
 
   static constexpr int kObserved = 24, kActions = 4, kWidth = 600, kHeight = 400;
-  using Torques = std::array<float, kActions>;   // of hip and knee of each leg
+  using Number = float;                            // of what it shows
+  static constexpr std::array kShape{kObserved};
+  using Move = std::array<float, kActions>;        // torques of hip and knee of each leg
 
   static bool is_discrete(const Options&) { return false; }
-  static Torques move_of(int) { return {}; }
+  static Move move_of(int) { return {}; }
 
   explicit BipedalWalker(const Options& options);
 
   void begin(NumpyGenerator& random);
-  StepResult advance(const Torques& torques, NumpyGenerator& random);
+  StepResult advance(const Move& torques, NumpyGenerator& random);
   void observe(std::span<float> out) const;
   void render(std::uint8_t* rgb) const;
 

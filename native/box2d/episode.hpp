@@ -4,6 +4,7 @@
 // world: it is the random stream at the start of the episode and the actions since then. Loading plays them again.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -17,10 +18,10 @@
 
 namespace headrace::box2d {
 
-// Game: `Options`; `kActions`, how many numbers move it; `begin(random)`; `advance(move, random)`, which returns a
-// StepResult; `observe(span of kObserved floats)`; `render(rgb)`; `kHeight`, `kWidth`
+// Game: `Options`; `Move`, an array of the kActions numbers that move it; `begin(random)`; `advance(move, random)`,
+// which returns a StepResult; `observe(span of kObserved Numbers)`, an array of kShape; `render(rgb)`; `kHeight`, `kWidth`
 template <class Game>
-using Move = std::array<float, Game::kActions>;
+using Move = typename Game::Move;
 
 template <class Game>
 struct Shown : Spec {
@@ -29,7 +30,7 @@ struct Shown : Spec {
     else move.emplace(this, std::vector<int>{Game::kActions});
   }
 
-  Field<float> obs{this, "obs", {Game::kObserved}};
+  Field<typename Game::Number> obs{this, "obs", {Game::kShape.begin(), Game::kShape.end()}};
   std::optional<ActionField<std::int64_t>> choice;
   std::optional<ActionField<float>> move;
 };
@@ -49,9 +50,7 @@ class Episode final : public Environment {
   }
 
   StepResult step(const Action& action) override {
-    Move<Game> move;
-    if (shown_.choice) move = Game::move_of(static_cast<int>(action.get(*shown_.choice)));
-    else action.copy(*shown_.move, move);
+    const Move<Game> move = move_of(action);
     moves_.push_back(move);
     return game_.advance(move, random_);
   }
@@ -74,7 +73,7 @@ class Episode final : public Environment {
     std::vector<Move<Game>> moves(count);
     in.bytes(moves.data(), count * sizeof(Move<Game>));
     for (const auto& move : moves)
-      for (const float number : move)
+      for (const auto number : move)
         if (!std::isfinite(number)) throw std::runtime_error("saved state is corrupt");
     begun_ = false;
     if (!begun) return;
@@ -86,6 +85,15 @@ class Episode final : public Environment {
   void render(std::uint8_t* rgb) const override { game_.render(rgb); }
 
  private:
+  Move<Game> move_of(const Action& action) const {
+    if (shown_.choice) return Game::move_of(static_cast<int>(action.get(*shown_.choice)));
+    std::array<float, Game::kActions> numbers;
+    action.copy(*shown_.move, numbers);
+    Move<Game> move;
+    std::ranges::copy(numbers, move.begin());
+    return move;
+  }
+
   Shown<Game> shown_;
   Game game_;
   NumpyGenerator random_{0}, start_{0};   // now, and at the start of the episode

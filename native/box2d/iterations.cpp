@@ -7,12 +7,7 @@
 #include <cstring>
 #include <vector>
 
-// where the processor has wider registers, code for them
-#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define HEADRACE_WIDE __attribute__((target_clones("avx2", "default"), flatten))
-#else
-#define HEADRACE_WIDE
-#endif
+#include "wide.hpp"
 
 namespace headrace::box2d {
 namespace {

@@ -30,15 +30,15 @@ double length(double x, double y) { return std::sqrt(x * x + y * y); }
 }  // namespace
 
 LunarLander::LunarLander(const Options& options)
-    : options_(options), scene_(options.gravity, [this](const b2Body& body, bool touches) {
+    : options_(options), scene_(options.gravity, [this](const b2Body& body, const b2Body&, bool touches) {
         if (&body == lander_) crashed_ |= touches;
         for (int i = 0; i < 2; ++i)
           if (&body == legs_[i]) on_ground_[i] = touches;
       }) {}
 
 // nothing, the left engine, the main one, the right one
-LunarLander::Throttles LunarLander::move_of(int action) {
-  constexpr std::array<Throttles, 4> moves{{{0, 0}, {0, -1}, {1, 0}, {0, 1}}};
+LunarLander::Move LunarLander::move_of(int action) {
+  constexpr std::array<Move, 4> moves{{{0, 0}, {0, -1}, {1, 0}, {0, 1}}};
   return moves.at(static_cast<std::size_t>(action));
 }
 
@@ -84,7 +84,7 @@ void LunarLander::make_lander(NumpyGenerator& random) {
   }
 }
 
-StepResult LunarLander::advance(const Throttles& throttles, NumpyGenerator& random) {
+StepResult LunarLander::advance(const Move& throttles, NumpyGenerator& random) {
   if (options_.enable_wind && !on_ground_[0] && !on_ground_[1]) blow();
   const double main = std::clamp(throttles[0], -1.0f, 1.0f), side = std::clamp(throttles[1], -1.0f, 1.0f);
   std::array<double, 2> dispersion;

@@ -23,15 +23,17 @@ class LunarLander {
   };
 
   static constexpr int kObserved = 8, kActions = 2, kWidth = 600, kHeight = 400;
-  using Throttles = std::array<float, kActions>;   // of the main engine, and of those at the sides
+  using Number = float;                            // of what it shows
+  static constexpr std::array kShape{kObserved};
+  using Move = std::array<float, kActions>;        // throttles of the main engine, and of those at the sides
 
   static bool is_discrete(const Options& options) { return !options.continuous; }
-  static Throttles move_of(int action);
+  static Move move_of(int action);
 
   explicit LunarLander(const Options& options);
 
   void begin(NumpyGenerator& random);
-  StepResult advance(const Throttles& throttles, NumpyGenerator& random);
+  StepResult advance(const Move& throttles, NumpyGenerator& random);
   void observe(std::span<float> out) const;
   void render(std::uint8_t* rgb) const;
 

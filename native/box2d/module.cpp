@@ -1,5 +1,6 @@
 // The extension module headrace_box2d._box2d.
 #include "bipedal_walker.hpp"
+#include "car_racing.hpp"
 #include "engine/module.hpp"
 #include "episode.hpp"
 #include "lunar_lander.hpp"
@@ -20,4 +21,10 @@ NB_MODULE(_box2d, m) {
   m.def(
       "bipedal_walker", [](bool hardcore) { return simulator<BipedalWalker>({hardcore}); }, nb::kw_only(), "hardcore"_a,
       "The simulator of BipedalWalker.");
+  m.def(
+      "car_racing",
+      [](bool continuous, double lap_complete_percent, bool domain_randomize) {
+        return simulator<CarRacing>({continuous, lap_complete_percent, domain_randomize});
+      },
+      nb::kw_only(), "continuous"_a, "lap_complete_percent"_a, "domain_randomize"_a, "The simulator of CarRacing.");
 }

@@ -8,7 +8,7 @@ namespace headrace::box2d {
 void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
-    Scene scene(-10, [](const b2Body&, bool) {});
+    Scene scene(-10, [](const b2Body&, const b2Body&, bool) {});
     scene.clear();
     scene.fixed(edge({-1, 0}, {1, 0}), {});
     scene.moving({0, 0}, 0, box(1, 1), {.density = 1});
@@ -43,6 +43,7 @@ void add(b2Body& body, const b2Shape& shape, const Material& material) {
   fixture.friction = static_cast<float>(material.friction);
   fixture.filter.categoryBits = material.category;
   fixture.filter.maskBits = material.mask;
+  fixture.isSensor = material.sensor;
   body.CreateFixture(&fixture);
 }
 
@@ -84,8 +85,9 @@ void Scene::step(double seconds) {
 }
 
 void Scene::tell(b2Contact& contact, bool touches) {
-  for (const b2Fixture* fixture : {contact.GetFixtureA(), contact.GetFixtureB()})
-    if (fixture->GetBody()->GetType() == b2_dynamicBody) heard_(*fixture->GetBody(), touches);
+  const b2Body &a = *contact.GetFixtureA()->GetBody(), &b = *contact.GetFixtureB()->GetBody();
+  if (a.GetType() == b2_dynamicBody) heard_(a, b, touches);
+  if (b.GetType() == b2_dynamicBody) heard_(b, a, touches);
 }
 
 }  // namespace headrace::box2d

@@ -24,6 +24,7 @@ constexpr int kVelocityIterations = 6 * 30, kPositionIterations = 2 * 30;
 struct Material {
   double density = 0, friction = 0.2;       // Box2D's defaults
   std::uint16_t category = kGround, mask = 0xffff;
+  bool sensor = false;                      // tells of contacts and stops nothing
 };
 
 struct Hinge {
@@ -39,10 +40,10 @@ b2PolygonShape polygon(std::initializer_list<Point> corners);
 b2PolygonShape box(double half_width, double half_height);
 b2EdgeShape edge(const Point& from, const Point& to);
 
-// a world without bodies; who listens hears of each contact between a body that moves and another one
+// a world without bodies; who listens hears of each contact of a body that moves, and with which other
 class Scene final : private b2ContactListener {
  public:
-  using Heard = std::function<void(const b2Body& body, bool touches)>;
+  using Heard = std::function<void(const b2Body& body, const b2Body& other, bool touches)>;
 
   Scene(double gravity, Heard heard) : gravity_(gravity), heard_(std::move(heard)) {}
 

@@ -1,4 +1,4 @@
-"""Gymnasium's environments on Box2D, in C++: the lunar lander and the walker on two legs.
+"""Gymnasium's environments on Box2D, in C++: the lunar lander, the walker on two legs and the racing car.
 
 Names, options and spaces are those of Gymnasium, and so are results, bit for bit; see ``native/box2d``. The compiled
 module is imported when a task is first built.
@@ -42,11 +42,27 @@ def _walker(hardcore: bool) -> dict[str, Option]:
     return {"hardcore": Option(hardcore), "max_episode_steps": Option(2000 if hardcore else 1600)}
 
 
+def _percent(value: Any) -> float:
+    if isinstance(value, bool) or not 0 <= value <= 1:
+        raise ValueError
+    return float(value)
+
+
+def _car() -> dict[str, Option]:
+    return {
+        "continuous": Option(True),
+        "lap_complete_percent": Checked(0.95, check=_percent, wanted="a number between 0 and 1"),
+        "domain_randomize": Option(False),
+        "max_episode_steps": Option(1000),
+    }
+
+
 _TASKS = {
     "LunarLander-v3": ("lunar_lander", _lander(continuous=False)),
     "LunarLanderContinuous-v3": ("lunar_lander", _lander(continuous=True)),
     "BipedalWalker-v3": ("bipedal_walker", _walker(hardcore=False)),
     "BipedalWalkerHardcore-v3": ("bipedal_walker", _walker(hardcore=True)),
+    "CarRacing-v3": ("car_racing", _car()),
 }
 TASKS: tuple[str, ...] = tuple(_TASKS)
 
@@ -57,7 +73,8 @@ def build(task: str, **options: Any) -> Task:
     Args:
         task: one of `TASKS`.
         options: ``max_episode_steps`` (0 for no limit), and Gymnasium's: ``continuous``, ``gravity``, ``enable_wind``,
-            ``wind_power`` and ``turbulence_power`` of the lander, ``hardcore`` of the walker.
+            ``wind_power`` and ``turbulence_power`` of the lander, ``hardcore`` of the walker; ``continuous``,
+            ``lap_complete_percent`` and ``domain_randomize`` of the car.
 
     Raises:
         OptionError: an option is unknown or invalid, or the compiled module is not installed.
@@ -69,7 +86,7 @@ def build(task: str, **options: Any) -> Task:
     spec = TaskSpec(
         task=task,
         observation=observation,
-        action=gym.spaces.Discrete(4) if settings.get("continuous") is False else action,
+        action=_CHOICES[simulator] if settings.get("continuous") is False else action,
         max_episode_steps=max_episode_steps,
         options=settings,
         render_fps=FRAMES_PER_SECOND,
@@ -101,5 +118,11 @@ _SPACES: dict[str, tuple[gym.spaces.Box, gym.spaces.Box]] = {
         ),
         gym.spaces.Box(-1, 1, (4,), np.float32),
     ),
+    "car_racing": (
+        gym.spaces.Box(0, 255, (96, 96, 3), np.uint8),
+        gym.spaces.Box(np.array([-1, 0, 0], np.float32), np.ones(3, np.float32)),
+    ),
 }
 """simulator → its observations and its continuous actions"""
+_CHOICES = {"lunar_lander": gym.spaces.Discrete(4), "car_racing": gym.spaces.Discrete(5)}
+"""simulator → its actions where ``continuous`` is False"""
