@@ -157,12 +157,12 @@ void CarRacing::draw_panel(Raster& raster) const {
 void CarRacing::draw(std::uint8_t* rgb, int width, int height) const {
   if (!car_.hull()) return;
   thread_local Raster raster;
-  raster.clear();
+  raster.clear(width, height);
   const Camera camera(*car_.hull(), time_);
   draw_field(raster, camera);
   draw_car(raster, camera);
   draw_panel(raster);
-  raster.scale(rgb, width, height);
+  raster.scale(rgb);
 }
 
 }  // namespace headrace::box2d

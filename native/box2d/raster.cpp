@@ -1,6 +1,7 @@
 #include "raster.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -10,74 +11,177 @@ namespace headrace::box2d {
 namespace {
 
 constexpr int kRight = Raster::kWidth - 1, kTop = Raster::kHeight - 1;   // the last pixels
-constexpr int kLow = Raster::kHeight - Raster::kScene;                   // the lowest row of the scene
-constexpr int kOne = 0x4000;                                             // a whole pixel's share
-constexpr int kBand = 10;                                                // rows
+constexpr int kWhole = 0x4000;                                           // a whole pixel's share
 
-using Bytes = std::uint8_t __attribute__((vector_size(8)));
-using Words = std::uint16_t __attribute__((vector_size(16)));
+using Bytes = std::uint8_t __attribute__((vector_size(4)));
+using Channels = std::uint32_t __attribute__((vector_size(16)));
 
 std::uint32_t packed(const Colour& colour) { return colour[0] | colour[1] << 8 | colour[2] << 16; }
 
-// two pixels' channels
-inline Words channels(const std::uint32_t* pixels) {
+inline Channels channels(std::uint32_t pixel) {
   Bytes bytes;
-  std::memcpy(&bytes, pixels, sizeof bytes);
-  return __builtin_convertvector(bytes, Words);
+  std::memcpy(&bytes, &pixel, sizeof bytes);
+  return __builtin_convertvector(bytes, Channels);
 }
 
-inline std::uint16_t part(std::uint16_t channel, std::uint16_t share) {
-  return static_cast<std::uint16_t>(static_cast<std::uint32_t>(4 * channel) * share >> 16);
+inline std::uint32_t pixel_of(Channels channels) {
+  const Bytes bytes = __builtin_convertvector(channels, Bytes);
+  std::uint32_t pixel;
+  std::memcpy(&pixel, &bytes, sizeof pixel);
+  return pixel;
 }
 
-int reciprocal(int from, int to) { return 0x40000000 / (kOne * from / to); }
+template <class Number>
+inline Number part(Number channel, std::uint32_t share) { return 4 * channel * share >> 16; }
 
 }  // namespace
 
-void Raster::clear() { polygons_.clear(), rectangles_.clear(); }
+Raster::Axis::Axis(int from, int to) : factor(0x40000000 / (kWhole * from / to)) {
+  const int space = kWhole * from / to;
+  Share share;
+  for (int i = 0, left = space; i < from; ++i) {
+    if (left > kWhole) {
+      ++share.count, left -= kWhole;
+      continue;
+    }
+    share.after = left;
+    shares.push_back(share);
+    share = {i + 1, 0, kWhole - left, 0};
+    left = space - share.before;
+  }
+}
 
-Raster::Polygon* Raster::add(std::span<const Pixel> corners, const Colour& colour) {
+Raster::Rgbx Raster::Axis::scaled(const Share& share, Rgbx colour) const {
+  const Channels c = channels(colour);
+  return pixel_of((share.count * c + part(c, share.before) + part(c, share.after)) * factor >> 16);
+}
+
+void Raster::prepare(int width, int height) {
+  across_ = Axis(kWidth, width), down_ = Axis(kHeight, height);
+  cells_.assign(width + 1, 0), sums_.assign(4 * width, 0);
+  cell_.fill(static_cast<std::int16_t>(width));
+  for (int i = 0; i < width; ++i) {
+    const Share& share = across_.shares[i];
+    std::fill_n(cell_.begin() + share.first, share.count + 1, static_cast<std::int16_t>(i));
+  }
+  even_ = true;
+  for (Rgbx c = 0; c < 256; ++c)
+    for (const Share& share : across_.shares)
+      even_ &= across_.scaled(share, c) == across_.scaled(across_.shares[0], c);
+}
+
+void Raster::clear(int width, int height) {
+  if (across_.shares.size() != static_cast<std::size_t>(width) || down_.shares.size() != static_cast<std::size_t>(height))
+    prepare(width, height);
+  for (auto& row : rows_) row.clear();
+}
+
+bool Raster::begin(std::span<const Pixel> corners, const Colour& colour) {
   const auto [left, right] = std::ranges::minmax(corners, {}, &Pixel::x);
   const auto [low, high] = std::ranges::minmax(corners, {}, &Pixel::y);
-  if (right.x < 0 || left.x > kRight || high.y < kLow || low.y > kTop) return nullptr;
-  Polygon& polygon = polygons_.emplace_back();
-  std::ranges::copy(corners, polygon.corners.begin());
-  polygon.count = static_cast<int>(corners.size());
-  polygon.low = low.y, polygon.high = high.y;
-  polygon.colour = packed(colour);
-  return &polygon;
+  if (right.x < 0 || left.x > kRight || high.y < kPanel || low.y > kTop) return false;
+  low_ = low.y, high_ = high.y;
+  ink_.colour = packed(colour);
+  ink_.scaled = across_.scaled(across_.shares[0], ink_.colour);
+  return true;
+}
+
+inline void Raster::push(int y, int from, int to) {
+  if (from > to) std::swap(from, to);
+  from = std::max(from, 0), to = std::min(to, kRight);
+  if (from > to) return;
+  rows_[kTop - y].push_back({static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 256, ink_.colour,
+                             ink_.scaled});
+}
+
+inline void Raster::push_part(int y, int x, int weight) {
+  const int alpha = 255 * weight >> 8;
+  if (alpha == 0 || x < 0 || x > kRight) return;
+  const auto at = static_cast<std::int16_t>(x);
+  rows_[kTop - y].push_back({at, at, alpha, ink_.colour, 0});
+}
+
+// where edges cross each row, for which `crossing` gets an edge's upper and lower end
+template <class Crossing>
+inline void Raster::find_crossings(std::span<const Pixel> corners, Crossing crossing) {
+  std::fill(count_.begin() + std::max(low_, kPanel), count_.begin() + std::min(high_, kTop) + 1, 0);
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    const Pixel *a = &corners[i > 0 ? i - 1 : corners.size() - 1], *b = &corners[i];
+    if (a->y == b->y) continue;
+    if (a->y > b->y) std::swap(a, b);
+    const int end = std::min(b->y == high_ ? b->y + 1 : b->y, kTop + 1);   // the last row has edges' ends
+    crossing(*a, *b, std::max(a->y, kPanel), end);
+  }
 }
 
 void Raster::smooth_polygon(std::span<const Pixel> corners, const Colour& colour) {
-  Polygon* polygon = add(corners, colour);
-  if (!polygon) return;
-  polygon->smooth = true;
-  for (std::size_t i = 0; i < corners.size(); ++i)
-    polygon->lines[i] = line(corners[i], corners[(i + 1) % corners.size()]);
+  if (!begin(corners, colour)) return;
+  for (std::size_t i = 0; i < corners.size(); ++i) line(corners[i], corners[(i + 1) % corners.size()]);
+  find_crossings(corners, [this](const Pixel& a, const Pixel& b, int from, int end) {
+    const int rows = b.y - a.y, step = 65536 / rows, step_rest = 65536 % rows;
+    int share = 65536 * (from - a.y) / rows, rest = 65536 * (from - a.y) % rows;
+    for (int y = from; y < end; ++y) {
+      crossings_[y][count_[y]++] = share * (b.x - a.x) + 65536 * a.x;
+      share += step, rest += step_rest;
+      if (rest >= rows) rest -= rows, ++share;
+    }
+  });
+  for (int y = std::max(low_, kPanel); y <= std::min(high_, kTop); ++y) {
+    auto& crossings = crossings_[y];
+    std::sort(crossings.begin(), crossings.begin() + count_[y]);
+    for (int i = 0; i + 1 < count_[y]; i += 2) {
+      const int from = crossings[i] + 1, to = crossings[i + 1] - 1;
+      push(y, (from >> 16) + (from >> 15 & 1), (to >> 16) + (to >> 15 & 1));
+    }
+  }
 }
 
-void Raster::polygon(std::span<const Pixel> corners, const Colour& colour) { add(corners, colour); }
+void Raster::polygon(std::span<const Pixel> corners, const Colour& colour) {
+  if (!begin(corners, colour)) return;
+  if (low_ == high_) {
+    const auto [left, right] = std::ranges::minmax(corners, {}, &Pixel::x);
+    return push(low_, left.x, right.x);
+  }
+  find_crossings(corners, [this](const Pixel& a, const Pixel& b, int from, int end) {
+    for (int y = from; y < end; ++y) {
+      const float x = static_cast<float>((y - a.y) * (b.x - a.x)) / static_cast<float>(b.y - a.y);
+      int& count = count_[y];
+      crossings_[y][count] = static_cast<int>(count % 2 == 0 ? std::floor(x) : std::ceil(x)) + a.x;
+      ++count;
+    }
+  });
+  for (int y = std::max(low_, kPanel); y <= std::min(high_, kTop); ++y) {
+    auto& crossings = crossings_[y];
+    std::sort(crossings.begin(), crossings.begin() + count_[y]);
+    for (int i = 0; i + 1 < count_[y]; i += 2) push(y, crossings[i], crossings[i + 1]);
+  }
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    const Pixel &a = corners[i], &b = corners[(i + 1) % corners.size()];
+    if (a.y == b.y && a.y > low_ && a.y < high_ && a.y >= kPanel && a.y <= kTop) push(a.y, a.x, b.x);
+  }
+}
 
 void Raster::rectangle(const Pixel& a, const Pixel& b, const Colour& colour) {
-  rectangles_.push_back({{std::min(a.x, b.x), std::min(a.y, b.y)}, {std::max(a.x, b.x), std::max(a.y, b.y)},
-                         packed(colour)});
+  ink_.colour = packed(colour);
+  ink_.scaled = across_.scaled(across_.shares[0], ink_.colour);
+  const auto [top, bottom] = std::minmax(a.y, b.y);
+  for (int y = std::max(top, kHeight - kPanel); y <= std::min(bottom, kTop); ++y) push(kTop - y, a.x, b.x);
 }
 
-// Cohen and Sutherland's, which leaves the point that lies outside first; false where nothing is inside
+// Cohen's and Sutherland's way, which leaves the point first that was outside; false where nothing is inside
 bool Raster::clip(Pixel& a, Pixel& b) {
-  enum { kLeft = 1, kToRight = 2, kBelow = 4, kAbove = 8 };
+  enum { kToLeft = 1, kToRight = 2, kBelow = 4, kAbove = 8 };
   const auto outside = [](const Pixel& p) {
-    return (p.x < 0 ? kLeft : p.x > kRight ? kToRight : 0) | (p.y < 0 ? kBelow : p.y > kTop ? kAbove : 0);
+    return (p.x < 0 ? kToLeft : p.x > kRight ? kToRight : 0) | (p.y < 0 ? kBelow : p.y > kTop ? kAbove : 0);
   };
-  while (const int either = outside(a) | outside(b)) {
-    (void)either;
+  while (outside(a) | outside(b)) {
     if (outside(a) & outside(b)) return false;
     if (!outside(a)) std::swap(a, b);
     const bool upright = a.x == b.x;
     const float slope = upright ? 1.0f : static_cast<float>(b.y - a.y) / static_cast<float>(b.x - a.x);
     const int where = outside(a);
-    if (where & (kLeft | kToRight)) {
-      const int x = where & kLeft ? 0 : kRight;
+    if (where & (kToLeft | kToRight)) {
+      const int x = where & kToLeft ? 0 : kRight;
       a.y += static_cast<int>(static_cast<float>(x - a.x) * slope);
       a.x = x;
     } else {
@@ -89,187 +193,92 @@ bool Raster::clip(Pixel& a, Pixel& b) {
   return true;
 }
 
-Raster::Line Raster::line(Pixel a, Pixel b) {
-  Line line;
-  if (!clip(a, b)) return line;
-  line.first = a;
-  line.top = a.y > b.y ? b : a, line.bottom = a.y > b.y ? a : b;
-  const int across = std::abs(b.x - a.x), along = line.bottom.y - line.top.y;
-  line.direction = line.bottom.x < line.top.x ? -1 : 1;
-  line.length = std::max(across, along);
+// Wu's line: in each step along its longer side two pixels share the colour
+void Raster::line(Pixel a, Pixel b) {
+  if (!clip(a, b)) return;
+  const Pixel first = a;
+  if (a.y > b.y) std::swap(a, b);
+  const int direction = b.x < a.x ? -1 : 1, across = std::abs(b.x - a.x), along = b.y - a.y;
   if (across == 0 || along == 0) {
-    line.kind = Line::kStraight;
-  } else {
-    line.kind = along > across ? Line::kSteep : Line::kFlat;
-    line.slope = (std::min(across, along) << 16) / line.length;
-  }
-  return line;
-}
-
-inline void Raster::span(int from, int to, Rgbx colour) {
-  if (from > to) std::swap(from, to);
-  from = std::max(from, 0), to = std::min(to, kRight);
-  if (from <= to) std::fill(row_.begin() + 1 + from, row_.begin() + 2 + to, colour);
-}
-
-inline void Raster::blend(int x, int weight, Rgbx colour) {
-  constexpr Rgbx kRedBlue = 0xff00ff, kGreen = 0xff00;
-  const Rgbx alpha = 255 * weight >> 8, rest = 256 - alpha;
-  Rgbx& pixel = row_[x + 1];
-  pixel = (((pixel & kRedBlue) * rest + (colour & kRedBlue) * alpha) >> 8 & kRedBlue) |
-          (((pixel & kGreen) * rest + (colour & kGreen) * alpha) >> 8 & kGreen);
-}
-
-inline void Raster::paint(const Line& line, int y, Rgbx colour) {
-  if (line.kind == Line::kNone || y < line.top.y || y > line.bottom.y) return;
-  if (line.kind == Line::kStraight) return span(line.top.x, line.bottom.x, colour);
-  if (y == line.first.y) row_[line.first.x + 1] = colour;
-  const int down = y - line.top.y;
-  if (line.kind == Line::kSteep) {
-    if (down == 0 || down == line.length) return;
-    const int moved = down * line.slope, x = line.top.x + line.direction * (moved >> 16), weight = moved >> 8 & 255;
-    blend(x, 255 - weight, colour);
-    blend(x + line.direction, weight, colour);
+    for (int y = std::max(a.y, kPanel); y <= b.y; ++y) push(y, a.x, b.x);
     return;
   }
-  // pixels whose middle lies in this row, and those for which it lies in the row above
-  const auto reached = [&](int rows) { return rows <= 0 ? 0 : ((rows << 16) + line.slope - 1) / line.slope; };
-  const int from = std::max(1, reached(down - 1)), middle = std::max(1, reached(down));
-  const int end = std::min(line.length, reached(down + 1));
-  for (int k = from; k < end; ++k) {
-    const int weight = k * line.slope >> 8 & 255;
-    blend(line.top.x + line.direction * k, k < middle ? weight : 255 - weight, colour);
-  }
-}
-
-void Raster::fill_smooth(const Polygon& polygon, int y) {
-  std::array<int, kMostCorners> crossings;
-  int count = 0;
-  for (int i = 0; i < polygon.count; ++i) {
-    const Pixel *a = &polygon.corners[i > 0 ? i - 1 : polygon.count - 1], *b = &polygon.corners[i];
-    if (a->y == b->y) continue;
-    if (a->y > b->y) std::swap(a, b);
-    if ((y >= a->y && y < b->y) || (y == polygon.high && y > a->y && y <= b->y))
-      crossings[count++] = 65536 * (y - a->y) / (b->y - a->y) * (b->x - a->x) + 65536 * a->x;
-  }
-  std::sort(crossings.begin(), crossings.begin() + count);
-  for (int i = 0; i + 1 < count; i += 2) {
-    const int from = crossings[i] + 1, to = crossings[i + 1] - 1;
-    span((from >> 16) + (from >> 15 & 1), (to >> 16) + (to >> 15 & 1), polygon.colour);
-  }
-}
-
-void Raster::fill(const Polygon& polygon, int y) {
-  if (polygon.low == polygon.high) {
-    const auto [left, right] = std::ranges::minmax(std::span(polygon.corners).first(polygon.count), {}, &Pixel::x);
-    return span(left.x, right.x, polygon.colour);
-  }
-  std::array<int, kMostCorners> crossings;
-  int count = 0;
-  for (int i = 0; i < polygon.count; ++i) {
-    const Pixel *a = &polygon.corners[i > 0 ? i - 1 : polygon.count - 1], *b = &polygon.corners[i];
-    if (a->y == b->y) {
-      if (y == a->y && y > polygon.low && y < polygon.high) span(a->x, b->x, polygon.colour);
-      continue;
+  if (first.y >= kPanel) push(first.y, first.x, first.x);
+  if (along > across) {
+    const int slope = (across << 16) / along;
+    for (int k = std::max(1, kPanel - a.y); k < along; ++k) {
+      const int moved = k * slope, x = a.x + direction * (moved >> 16), weight = moved >> 8 & 255;
+      push_part(a.y + k, x, 255 - weight);
+      push_part(a.y + k, x + direction, weight);
     }
-    if (a->y > b->y) std::swap(a, b);
-    if (!((y >= a->y && y < b->y) || (y == polygon.high && b->y == y))) continue;
-    const float x = static_cast<float>((y - a->y) * (b->x - a->x)) / static_cast<float>(b->y - a->y);
-    crossings[count] = static_cast<int>(count % 2 == 0 ? std::floor(x) : std::ceil(x)) + a->x;
-    ++count;
+    return;
   }
-  std::sort(crossings.begin(), crossings.begin() + count);
-  for (int i = 0; i + 1 < count; i += 2) span(crossings[i], crossings[i + 1], polygon.colour);
+  const int slope = (along << 16) / across;
+  for (int k = 1; k < across; ++k) {
+    const int moved = k * slope, y = a.y + (moved >> 16), weight = moved >> 8 & 255, x = a.x + direction * k;
+    if (y >= kPanel) push_part(y, x, 255 - weight);
+    if (y + 1 >= kPanel && y < kTop) push_part(y + 1, x, weight);
+  }
 }
 
-void Raster::paint_scene(int y) {
-  row_.fill(0);
-  for (const Polygon* polygon : near_) {
-    if (y < polygon->low || y > polygon->high) continue;
-    if (!polygon->smooth) {
-      fill(*polygon, y);
-      continue;
+// a pixel and the one before it may differ
+inline void Raster::mix(int x) {
+  if (x > 0) mixed_[cell_[x] / 64] |= std::uint64_t{1} << cell_[x] % 64;
+}
+
+inline void Raster::paint(const Span& span) {
+  mix(span.from), mix(span.to + 1);
+  if (span.alpha < 256) {
+    constexpr Rgbx kRedBlue = 0xff00ff, kGreen = 0xff00;
+    const Rgbx alpha = span.alpha, rest = 256 - alpha;
+    Rgbx& pixel = row_[span.from + 1];
+    pixel = (((pixel & kRedBlue) * rest + (span.colour & kRedBlue) * alpha) >> 8 & kRedBlue) |
+            (((pixel & kGreen) * rest + (span.colour & kGreen) * alpha) >> 8 & kGreen);
+    return;
+  }
+  std::fill(row_.begin() + 1 + span.from, row_.begin() + 2 + span.to, span.colour);
+  const int begin = span.from > 0 ? cell_[span.from] + 1 : 0, end = cell_[span.to + 1];
+  if (begin >= end) return;
+  std::fill(cells_.begin() + begin, cells_.begin() + end, span.scaled);
+  for (int word = begin / 64; 64 * word < end; ++word) {
+    const int first = std::max(begin - 64 * word, 0), last = std::min(end - 64 * word, 64);
+    mixed_[word] &= ~(~std::uint64_t{0} >> (64 - (last - first)) << first);
+  }
+}
+
+inline void Raster::scale_row() {
+  const int width = static_cast<int>(across_.shares.size());
+  for (int word = 0; 64 * word < width; ++word)
+    for (std::uint64_t mixed = even_ ? mixed_[word] : ~std::uint64_t{0}; mixed; mixed &= mixed - 1) {
+      const int i = 64 * word + std::countr_zero(mixed);
+      if (i >= width) break;
+      const Share& share = across_.shares[i];
+      const Rgbx* pixels = row_.data() + 1 + share.first;
+      Channels sum = part(channels(pixels[-1]), share.before) + part(channels(pixels[share.count]), share.after);
+      for (int j = 0; j < share.count; ++j) sum += channels(pixels[j]);
+      cells_[i] = pixel_of(sum * across_.factor >> 16);
     }
-    for (const Line& line : polygon->lines) paint(line, y, polygon->colour);
-    fill_smooth(*polygon, y);
-  }
 }
 
-void Raster::paint_panel(int y) {
-  row_.fill(0);
-  for (const auto& rectangle : rectangles_)
-    if (y >= rectangle.from.y && y <= rectangle.to.y) span(rectangle.from.x, rectangle.to.x, rectangle.colour);
-}
-
-std::vector<Raster::Share> Raster::shares(int from, int to) {
-  const int space = kOne * from / to;
-  std::vector<Share> shares;
-  Share share;
-  for (int i = 0, left = space; i < from; ++i) {
-    if (left > kOne) {
-      ++share.count, left -= kOne;
-      continue;
-    }
-    share.after = static_cast<std::uint16_t>(left);
-    shares.push_back(share);
-    share = {i + 1, 0, static_cast<std::uint16_t>(kOne - left), 0};
-    left = space - share.before;
-  }
-  return shares;
-}
-
-void Raster::scale_row() {
-  const Rgbx* row = row_.data() + 1;
-  for (std::size_t i = 0; i < across_.size(); ++i) {
-    const Share& share = across_[i];
-    Words sum{};
-    for (int j = 0; j < share.count / 2; ++j) sum += channels(row + share.first + 2 * j);
-    const Rgbx last[2] = {share.count % 2 ? row[share.first + share.count - 1] : 0, 0};
-    sum += channels(last);
-    const Words end = channels(row + share.first + share.count);
-    for (int c = 0; c < 4; ++c) whole_[4 * i + c] = sum[c] + sum[c + 4], shared_[4 * i + 4 + c] = end[c];
-  }
-  const std::uint32_t factor = reciprocal(kWidth, static_cast<int>(across_.size()));
-  for (std::size_t i = 0; i < scaled_.size(); ++i) {
-    const std::uint16_t sum = whole_[i] + part(shared_[i], before_[i]) + part(shared_[i + 4], after_[i]);
-    scaled_[i] = static_cast<std::uint16_t>(sum * factor >> 16);
-  }
-}
-
-void Raster::scale(std::uint8_t* rgb, int width, int height) {
-  across_ = shares(kWidth, width);
-  const auto down = shares(kHeight, height);
-  const std::size_t size = 4 * width;
-  for (auto* numbers : {&whole_, &before_, &after_, &scaled_, &sum_}) numbers->assign(size, 0);
-  shared_.assign(size + 4, 0);
-  for (std::size_t i = 0; i < size; ++i) before_[i] = across_[i / 4].before, after_[i] = across_[i / 4].after;
-  const std::uint32_t factor = reciprocal(kHeight, height);
-  int band = -1;
-  for (int row = 0, to = 0; to < height; ++row) {
-    if (row < kScene) {
-      const int y = kTop - row;
-      if (row / kBand != band) {
-        band = row / kBand;
-        near_.clear();
-        for (const auto& polygon : polygons_)
-          if (polygon.low <= y && polygon.high > y - kBand) near_.push_back(&polygon);
-      }
-      paint_scene(y);
-    } else {
-      paint_panel(row);
-    }
+HEADRACE_WIDE void Raster::scale(std::uint8_t* rgb) {
+  std::ranges::fill(sums_, 0);
+  auto share = down_.shares.begin();
+  for (int row = 0; share != down_.shares.end(); ++row) {
+    paint({0, kRight, 256, 0, 0});
+    for (const Span& span : rows_[row]) paint(span);
     scale_row();
-    const Share& share = down[to];
-    if (row < share.first + share.count) {
-      for (std::size_t i = 0; i < size; ++i) sum_[i] += scaled_[i];
+    std::uint8_t channels[4 * 1024];
+    std::memcpy(channels, cells_.data(), sums_.size());
+    if (row < share->first + share->count) {
+      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += channels[i];
       continue;
     }
-    for (std::size_t i = 0; i < size; ++i) {
-      const std::uint16_t sum = sum_[i] + part(scaled_[i], share.after);
-      if (i % 4 < 3) rgb[3 * (to * width + i / 4) + i % 4] = static_cast<std::uint8_t>(sum * factor >> 16);
-      sum_[i] = part(scaled_[i], kOne - share.after);
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      const std::uint32_t sum = sums_[i] + part<std::uint32_t>(channels[i], share->after);
+      if (i % 4 < 3) *rgb++ = static_cast<std::uint8_t>(sum * down_.factor >> 16);
+      sums_[i] = static_cast<std::uint16_t>(part<std::uint32_t>(channels[i], kWhole - share->after));
     }
-    ++to;
+    ++share;
   }
 }
 

@@ -1,5 +1,5 @@
 // Pictures as pygame draws them, pixel by pixel: polygons on a window of 1000 x 800, scaled down. The window is never
-// in memory as a whole; it is made row by row, and each row is scaled at once.
+// in memory as a whole: each of its rows is a list of spans, which are painted and scaled row by row.
 //
 // The rules are those of pygame-ce 2.5: gfxdraw.aapolygon and gfxdraw.filled_polygon (of SDL2_gfx, with Wu's lines in 16
 // bits of fraction), draw.polygon, and transform.smoothscale, whose sums are rounded down in each of two passes.
@@ -20,9 +20,10 @@ struct Pixel {
 
 class Raster {
  public:
-  static constexpr int kWidth = 1000, kHeight = 800, kScene = 700;   // below the scene: the panel
+  static constexpr int kWidth = 1000, kHeight = 800, kPanel = 100;   // its lowest rows are the panel
 
-  void clear();
+  // an empty window, for a picture of this size
+  void clear(int width, int height);
 
   // y grows upwards in the scene, where polygons lie, and downwards in the window, where the panel's rectangles do;
   // what is added later covers what was added before
@@ -30,59 +31,61 @@ class Raster {
   void polygon(std::span<const Pixel> corners, const Colour& colour);
   void rectangle(const Pixel& from, const Pixel& to, const Colour& colour);   // both are part of it
 
-  // the window as a smaller picture
-  void scale(std::uint8_t* rgb, int width, int height);
+  void scale(std::uint8_t* rgb);
 
  private:
   static constexpr int kMostCorners = 8;
   using Rgbx = std::uint32_t;
 
-  // an edge of a smooth polygon, from top to bottom; a sloped one goes on by `slope` / 65536 across for each pixel along
-  struct Line {
-    enum Kind { kNone, kStraight, kSteep, kFlat } kind = kNone;
-    Pixel first, top, bottom;                      // first: drawn in the whole colour
-    int direction = 1, slope = 0, length = 0;
-  };
-
-  struct Polygon {
-    std::array<Pixel, kMostCorners> corners;
-    std::array<Line, 4> lines;
-    int count = 0, low = 0, high = 0;              // low, high: its rows
-    bool smooth = false;
-    Rgbx colour = 0;
-  };
-
-  struct Rectangle {
-    Pixel from, to;
-    Rgbx colour = 0;
+  // pixels of a row, both ends among them, in a colour that covers what is below it in part, in 1/256
+  struct Span {
+    std::int16_t from, to;
+    std::int32_t alpha;
+    Rgbx colour, scaled;                           // scaled: as it is in the picture where nothing else is near
   };
 
   // how many pixels become one: whole ones, and parts of those before and after them, in 1/16384
   struct Share {
-    int first = 0, count = 0;
-    std::uint16_t before = 0, after = 0;
+    int first = 0, count = 0, before = 0, after = 0;
   };
 
-  static std::vector<Share> shares(int from, int to);
+  // one direction of the picture
+  struct Axis {
+    std::vector<Share> shares;
+    std::uint32_t factor = 0;                      // of sums, in 1/65536
+
+    Axis() = default;
+    Axis(int from, int to);
+    Rgbx scaled(const Share& share, Rgbx colour) const;
+  };
+
+  void prepare(int width, int height);
+  bool begin(std::span<const Pixel> corners, const Colour& colour);
+  template <class Crossing>
+  void find_crossings(std::span<const Pixel> corners, Crossing crossing);
   static bool clip(Pixel& a, Pixel& b);
-  static Line line(Pixel a, Pixel b);
-  Polygon* add(std::span<const Pixel> corners, const Colour& colour);
-  void paint_scene(int y);
-  void paint_panel(int y);
-  void paint(const Line& line, int y, Rgbx colour);
-  void fill_smooth(const Polygon& polygon, int y);
-  void fill(const Polygon& polygon, int y);
-  void span(int from, int to, Rgbx colour);
-  void blend(int x, int weight, Rgbx colour);
+  void line(Pixel a, Pixel b);
+  void push(int y, int from, int to);
+  void push_part(int y, int x, int weight);
+  void paint(const Span& span);
+  void mix(int x);
   void scale_row();
 
-  std::vector<Polygon> polygons_;
-  std::vector<Rectangle> rectangles_;
-  std::vector<const Polygon*> near_;               // those that a band of rows crosses
+  std::array<std::vector<Span>, kHeight> rows_;
+
+  // of the polygon that is being added
+  Span ink_{};
+  int low_ = 0, high_ = 0;                         // its rows
+  std::array<std::array<int, kMostCorners>, kHeight> crossings_;
+  std::array<int, kHeight> count_;                 // of them
+
+  Axis across_, down_;
+  bool even_ = false;                              // whether a colour is scaled alike everywhere
+  std::array<std::int16_t, kWidth + 1> cell_;      // the pixel of the picture in which two neighbours meet
   std::array<Rgbx, kWidth + 2> row_{};             // with a pixel more on each side
-  std::vector<Share> across_;
-  // numbers of channels of a row that is scaled
-  std::vector<std::uint16_t> whole_, shared_, before_, after_, scaled_, sum_;
+  std::vector<Rgbx> cells_;                        // the row, scaled
+  std::array<std::uint64_t, kWidth / 64 + 1> mixed_{};   // bits: cells of several colours
+  std::vector<std::uint16_t> sums_;
 };
 
 }  // namespace headrace::box2d
