@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "wide.hpp"
 
@@ -13,28 +12,24 @@ namespace {
 constexpr int kRight = Raster::kWidth - 1, kTop = Raster::kHeight - 1;   // the last pixels
 constexpr int kWhole = 0x4000;                                           // a whole pixel's share
 
-using Bytes = std::uint8_t __attribute__((vector_size(4)));
-using Channels = std::uint32_t __attribute__((vector_size(16)));
-
 std::uint32_t packed(const Colour& colour) { return colour[0] | colour[1] << 8 | colour[2] << 16; }
 
-inline Channels channels(std::uint32_t pixel) {
-  Bytes bytes;
-  std::memcpy(&bytes, &pixel, sizeof bytes);
-  return __builtin_convertvector(bytes, Channels);
-}
-
-inline std::uint32_t pixel_of(Channels channels) {
-  const Bytes bytes = __builtin_convertvector(channels, Bytes);
-  std::uint32_t pixel;
-  std::memcpy(&pixel, &bytes, sizeof pixel);
-  return pixel;
-}
-
-template <class Number>
-inline Number part(Number channel, std::uint32_t share) { return 4 * channel * share >> 16; }
+inline std::uint32_t part(std::uint32_t channel, std::uint32_t share) { return 4 * channel * share >> 16; }
 
 }  // namespace
+
+// sums of whole pixels, of red and blue in 16 bits each and of green, with the parts of those at both ends
+inline Raster::Rgbx Raster::Axis::mixed(const Share& share, Rgbx red_blue, Rgbx green, Rgbx before, Rgbx after) const {
+  const auto channel = [&](std::uint32_t sum, int shift) {
+    sum += part(before >> shift & 255, share.before) + part(after >> shift & 255, share.after);
+    return (sum * factor >> 16) << shift;
+  };
+  return channel(red_blue & 0xffff, 0) | channel(green >> 8, 8) | channel(red_blue >> 16, 16);
+}
+
+Raster::Rgbx Raster::Axis::scaled(const Share& share, Rgbx colour) const {
+  return mixed(share, share.count * (colour & kRedBlue), share.count * (colour & kGreen), colour, colour);
+}
 
 Raster::Axis::Axis(int from, int to) : factor(0x40000000 / (kWhole * from / to)) {
   const int space = kWhole * from / to;
@@ -51,14 +46,9 @@ Raster::Axis::Axis(int from, int to) : factor(0x40000000 / (kWhole * from / to))
   }
 }
 
-Raster::Rgbx Raster::Axis::scaled(const Share& share, Rgbx colour) const {
-  const Channels c = channels(colour);
-  return pixel_of((share.count * c + part(c, share.before) + part(c, share.after)) * factor >> 16);
-}
-
 void Raster::prepare(int width, int height) {
   across_ = Axis(kWidth, width), down_ = Axis(kHeight, height);
-  cells_.assign(width + 1, 0), sums_.assign(4 * width, 0);
+  cells_.assign(width + 1, 0), sums_.assign(4 * width, 0), line_.assign(4 * width, 0);
   cell_.fill(static_cast<std::int16_t>(width));
   for (int i = 0; i < width; ++i) {
     const Share& share = across_.shares[i];
@@ -90,7 +80,7 @@ inline void Raster::push(int y, int from, int to) {
   if (from > to) std::swap(from, to);
   from = std::max(from, 0), to = std::min(to, kRight);
   if (from > to) return;
-  rows_[kTop - y].push_back({static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 256, ink_.colour,
+  rows_[kTop - y].push_back({static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), kOpaque, ink_.colour,
                              ink_.scaled});
 }
 
@@ -228,9 +218,8 @@ inline void Raster::mix(int x) {
 
 inline void Raster::paint(const Span& span) {
   mix(span.from), mix(span.to + 1);
-  if (span.alpha < 256) {
-    constexpr Rgbx kRedBlue = 0xff00ff, kGreen = 0xff00;
-    const Rgbx alpha = span.alpha, rest = 256 - alpha;
+  if (span.alpha < kOpaque) {
+    const Rgbx alpha = span.alpha, rest = kOpaque - alpha;
     Rgbx& pixel = row_[span.from + 1];
     pixel = (((pixel & kRedBlue) * rest + (span.colour & kRedBlue) * alpha) >> 8 & kRedBlue) |
             (((pixel & kGreen) * rest + (span.colour & kGreen) * alpha) >> 8 & kGreen);
@@ -254,30 +243,37 @@ inline void Raster::scale_row() {
       if (i >= width) break;
       const Share& share = across_.shares[i];
       const Rgbx* pixels = row_.data() + 1 + share.first;
-      Channels sum = part(channels(pixels[-1]), share.before) + part(channels(pixels[share.count]), share.after);
-      for (int j = 0; j < share.count; ++j) sum += channels(pixels[j]);
-      cells_[i] = pixel_of(sum * across_.factor >> 16);
+      Rgbx red_blue = 0, green = 0;
+      for (int j = 0; j < share.count; ++j) red_blue += pixels[j] & kRedBlue, green += pixels[j] & kGreen;
+      cells_[i] = across_.mixed(share, red_blue, green, pixels[-1], pixels[share.count]);
     }
 }
 
 HEADRACE_WIDE void Raster::scale(std::uint8_t* rgb) {
-  std::ranges::fill(sums_, 0);
+  const std::size_t size = sums_.size();
+  std::uint16_t* __restrict sums = sums_.data();
+  std::uint8_t* __restrict line = line_.data();
+  const auto* channels = reinterpret_cast<const std::uint8_t*>(cells_.data());
+  const std::uint32_t factor = down_.factor;
+  std::fill_n(sums, size, 0);
   auto share = down_.shares.begin();
   for (int row = 0; share != down_.shares.end(); ++row) {
-    paint({0, kRight, 256, 0, 0});
-    for (const Span& span : rows_[row]) paint(span);
-    scale_row();
-    std::uint8_t channels[4 * 1024];
-    std::memcpy(channels, cells_.data(), sums_.size());
+    const auto& spans = rows_[row];
+    if (row == 0 || spans != rows_[row - 1]) {
+      if (spans.empty() || spans[0].from > 0 || spans[0].to < kRight) paint({0, kRight, kOpaque, 0, 0});
+      for (const Span& span : spans) paint(span);
+      scale_row();
+    }
     if (row < share->first + share->count) {
-      for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += channels[i];
+      for (std::size_t i = 0; i < size; ++i) sums[i] += channels[i];
       continue;
     }
-    for (std::size_t i = 0; i < sums_.size(); ++i) {
-      const std::uint32_t sum = sums_[i] + part<std::uint32_t>(channels[i], share->after);
-      if (i % 4 < 3) *rgb++ = static_cast<std::uint8_t>(sum * down_.factor >> 16);
-      sums_[i] = static_cast<std::uint16_t>(part<std::uint32_t>(channels[i], kWhole - share->after));
+    const std::uint32_t after = share->after, before = kWhole - after;
+    for (std::size_t i = 0; i < size; ++i) {
+      line[i] = static_cast<std::uint8_t>((sums[i] + part(channels[i], after)) * factor >> 16);
+      sums[i] = static_cast<std::uint16_t>(part(channels[i], before));
     }
+    for (std::size_t i = 0; i < size; i += 4, rgb += 3) rgb[0] = line[i], rgb[1] = line[i + 1], rgb[2] = line[i + 2];
     ++share;
   }
 }

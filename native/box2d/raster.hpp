@@ -36,12 +36,16 @@ class Raster {
  private:
   static constexpr int kMostCorners = 8;
   using Rgbx = std::uint32_t;
+  static constexpr Rgbx kRedBlue = 0xff00ff, kGreen = 0xff00;
 
-  // pixels of a row, both ends among them, in a colour that covers what is below it in part, in 1/256
+  // pixels of a row, both ends among them, and how much they cover what is below, in 1/256
+  static constexpr int kOpaque = 256;
   struct Span {
     std::int16_t from, to;
     std::int32_t alpha;
     Rgbx colour, scaled;                           // scaled: as it is in the picture where nothing else is near
+
+    bool operator==(const Span&) const = default;
   };
 
   // how many pixels become one: whole ones, and parts of those before and after them, in 1/16384
@@ -56,6 +60,7 @@ class Raster {
 
     Axis() = default;
     Axis(int from, int to);
+    Rgbx mixed(const Share& share, Rgbx red_blue, Rgbx green, Rgbx before, Rgbx after) const;
     Rgbx scaled(const Share& share, Rgbx colour) const;
   };
 
@@ -85,7 +90,8 @@ class Raster {
   std::array<Rgbx, kWidth + 2> row_{};             // with a pixel more on each side
   std::vector<Rgbx> cells_;                        // the row, scaled
   std::array<std::uint64_t, kWidth / 64 + 1> mixed_{};   // bits: cells of several colours
-  std::vector<std::uint16_t> sums_;
+  std::vector<std::uint16_t> sums_;                // of rows, by channels
+  std::vector<std::uint8_t> line_;                 // of the picture
 };
 
 }  // namespace headrace::box2d
