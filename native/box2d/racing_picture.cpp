@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <numbers>
+#include <string_view>
 
 #include "car_racing.hpp"
 
@@ -13,6 +14,46 @@ constexpr double kWindowWidth = Raster::kWidth, kWindowHeight = Raster::kHeight;
 constexpr double kZoom = 2.7, kGrass = kPlayfield / 20;
 constexpr Colour kHullColour{204, 0, 0}, kTyre{0, 0, 0}, kRim{77, 77, 77};
 constexpr Colour kWhite{255, 255, 255}, kBlue{0, 0, 255}, kViolet{51, 0, 255}, kGreen{0, 255, 0}, kRed{255, 0, 0};
+
+// digits 0 to 9 side by side, in cells of 3 x 3 pixels: shapes of our own that look, scaled down, as in pygame's font
+constexpr int kCell = 3, kColumns = 7, kAdvance = 23;
+constexpr std::array<std::string_view, 10> kDigits{
+    " #####     ##    #####   #####      ##   ######  #####  #######  #####   ##### ",
+    "##   ##  ####   ##   ## ##   ##    ###   ##     ##   ## ####### ##   ## ##   ##",
+    "##   ##    ##        ##      ##   ####  ##      ##           ## ##   ## ##   ##",
+    "##   ##    ##        ##      ##  ## ##  ######  ## ###      ##  ##   ## ##   ##",
+    "##   ##    ##       ##    ####   ## ##  ##   ## ###  ##     ##   #####  ##   ##",
+    "##   ##    ##      ##     ####  ##  ##       ## ##   ##    ##    #####  ##  ###",
+    "##   ##    ##     ##         ## #######      ## ##   ##    ##   ##   ##  ### ##",
+    "##   ##    ##    ##          ## ####### ##   ## ##   ##   ##    ##   ##      ##",
+    "##   ##    ##   ##      ##   ##     ##  ##   ## ##   ##   ##    ##   ## ##   ##",
+    " #####     ##   #######  #####      ##   #####   #####    ##     #####   ##### ",
+};
+// how much further than others its font puts one digit after another, in pixels, and 4 more
+constexpr std::array<std::string_view, 10> kApart{"6477474467", "4044444144", "7446447467", "6467476477", "7467477487",
+                                                  "4447474467", "6447476477", "4444144444", "6467476467", "4466464446"};
+
+void draw_score(Raster& raster, double score) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%04.0f", score);
+  const std::string_view shown(text.data());
+  const auto step = [&](std::size_t i) {           // from a character to the next
+    if (shown[i] == '-') return 13;
+    return i + 1 < shown.size() ? kAdvance + kApart[shown[i] - '0'][shown[i + 1] - '0'] - '4' : kAdvance;
+  };
+  int width = 0;
+  for (std::size_t i = 0; i < shown.size(); ++i) width += step(i);
+  int left = 60 - width / 2;
+  constexpr int kTop = 730, kMinus = 746;
+  for (std::size_t i = 0; i < shown.size(); left += step(i), ++i) {
+    if (shown[i] == '-') raster.rectangle({left + 1, kMinus}, {left + 11, kMinus + 5}, kWhite);
+    for (int cell = 0; shown[i] != '-' && cell < kColumns * static_cast<int>(kDigits.size()); ++cell) {
+      const int column = cell % kColumns, row = cell / kColumns, x = left + 1 + kCell * column, y = kTop + kCell * row;
+      if (kDigits[row][(kColumns + 1) * (shown[i] - '0') + column] == '#')
+        raster.rectangle({x, y}, {x + kCell - 1, y + kCell - 1}, kWhite);
+    }
+  }
+}
 
 }  // namespace
 
@@ -152,6 +193,7 @@ void CarRacing::draw_panel(Raster& raster) const {
   const double steered = wheels[0].joint->GetJointAngle(), turns = hull.GetAngularVelocity();
   flat(20, steered, -10.0 * steered, kGreen);
   flat(30, turns, -0.8 * turns, kRed);
+  draw_score(raster, shown_);
 }
 
 void CarRacing::draw(std::uint8_t* rgb, int width, int height) const {

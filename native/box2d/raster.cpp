@@ -14,6 +14,12 @@ constexpr int kWhole = 0x4000;                                           // a wh
 
 std::uint32_t packed(const Colour& colour) { return colour[0] | colour[1] << 8 | colour[2] << 16; }
 
+template <class Numbers>
+inline void sort(Numbers& numbers, int count) {
+  if (count > 2) std::sort(numbers.begin(), numbers.begin() + count);
+  else if (count == 2 && numbers[0] > numbers[1]) std::swap(numbers[0], numbers[1]);
+}
+
 inline std::uint32_t part(std::uint32_t channel, std::uint32_t share) { return 4 * channel * share >> 16; }
 
 }  // namespace
@@ -84,9 +90,10 @@ inline void Raster::push(int y, int from, int to) {
                              ink_.scaled});
 }
 
+// not where the polygon covers it
 inline void Raster::push_part(int y, int x, int weight) {
   const int alpha = 255 * weight >> 8;
-  if (alpha == 0 || x < 0 || x > kRight) return;
+  if (alpha == 0 || x < 0 || x > kRight || (x >= crossings_[y][0] && x <= crossings_[y][1] && count_[y] > 1)) return;
   const auto at = static_cast<std::int16_t>(x);
   rows_[kTop - y].push_back({at, at, alpha, ink_.colour, 0});
 }
@@ -106,7 +113,6 @@ inline void Raster::find_crossings(std::span<const Pixel> corners, Crossing cros
 
 void Raster::smooth_polygon(std::span<const Pixel> corners, const Colour& colour) {
   if (!begin(corners, colour)) return;
-  for (std::size_t i = 0; i < corners.size(); ++i) line(corners[i], corners[(i + 1) % corners.size()]);
   find_crossings(corners, [this](const Pixel& a, const Pixel& b, int from, int end) {
     const int rows = b.y - a.y, step = 65536 / rows, step_rest = 65536 % rows;
     int share = 65536 * (from - a.y) / rows, rest = 65536 * (from - a.y) % rows;
@@ -116,14 +122,18 @@ void Raster::smooth_polygon(std::span<const Pixel> corners, const Colour& colour
       if (rest >= rows) rest -= rows, ++share;
     }
   });
-  for (int y = std::max(low_, kPanel); y <= std::min(high_, kTop); ++y) {
+  const int from = std::max(low_, kPanel), to = std::min(high_, kTop);
+  for (int y = from; y <= to; ++y) {
     auto& crossings = crossings_[y];
-    std::sort(crossings.begin(), crossings.begin() + count_[y]);
-    for (int i = 0; i + 1 < count_[y]; i += 2) {
-      const int from = crossings[i] + 1, to = crossings[i + 1] - 1;
-      push(y, (from >> 16) + (from >> 15 & 1), (to >> 16) + (to >> 15 & 1));
+    sort(crossings, count_[y]);
+    for (int i = 0; i < count_[y]; ++i) {
+      const int place = i % 2 == 0 ? crossings[i] + 1 : crossings[i] - 1;
+      crossings[i] = (place >> 16) + (place >> 15 & 1);
     }
   }
+  for (std::size_t i = 0; i < corners.size(); ++i) line(corners[i], corners[(i + 1) % corners.size()]);
+  for (int y = from; y <= to; ++y)
+    for (int i = 0; i + 1 < count_[y]; i += 2) push(y, crossings_[y][i], crossings_[y][i + 1]);
 }
 
 void Raster::polygon(std::span<const Pixel> corners, const Colour& colour) {
@@ -142,7 +152,7 @@ void Raster::polygon(std::span<const Pixel> corners, const Colour& colour) {
   });
   for (int y = std::max(low_, kPanel); y <= std::min(high_, kTop); ++y) {
     auto& crossings = crossings_[y];
-    std::sort(crossings.begin(), crossings.begin() + count_[y]);
+    sort(crossings, count_[y]);
     for (int i = 0; i + 1 < count_[y]; i += 2) push(y, crossings[i], crossings[i + 1]);
   }
   for (std::size_t i = 0; i < corners.size(); ++i) {

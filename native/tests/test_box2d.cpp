@@ -1,6 +1,7 @@
 // The tasks on Box2D, for the sanitizers: saved states, and worlds on several threads.
 // What they compute is compared with Gymnasium in tests/envs/box2d.
 #include "../box2d/bipedal_walker.hpp"
+#include "../box2d/car_racing.hpp"
 #include "../box2d/episode.hpp"
 #include "../box2d/lunar_lander.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 // one environment's arrays
 template <class Game>
 struct Rows {
-  std::array<float, Game::kObserved> obs{};
+  std::array<typename Game::Number, Game::kObserved> obs{};
 
   Row row() {
     fields = {reinterpret_cast<std::byte*>(obs.data())};
@@ -29,9 +30,12 @@ struct Rows {
 };
 
 template <class Game>
-Move<Game> some_move(std::mt19937& random) {
+using Numbers = std::array<float, Game::kActions>;
+
+template <class Game>
+Numbers<Game> some_move(std::mt19937& random) {
   std::uniform_real_distribution<float> uniform(-1.5f, 1.5f);
-  Move<Game> move;
+  Numbers<Game> move;
   for (auto& number : move) number = uniform(random);
   return move;
 }
@@ -98,7 +102,7 @@ void test_groups(const typename Game::Options& options, int steps) {
   }
   for (int t = 0; t < steps; ++t) {
     const int count = 1 + t % kLanes;  // some of them, never in the same company
-    std::vector<Move<Game>> moves(count);
+    std::vector<Numbers<Game>> moves(count);
     std::vector<Turn> turns(count);
     std::vector<Turn*> group;
     for (int i = 0; i < count; ++i) {
@@ -149,9 +153,13 @@ int main() {
   test_states<LunarLander>({.continuous = true, .enable_wind = true}, 80);
   test_states<BipedalWalker>({}, 60);
   test_states<BipedalWalker>({.hardcore = true}, 60);
+  test_states<CarRacing>({}, 60);
+  test_states<CarRacing>({.domain_randomize = true}, 5);
   test_groups<LunarLander>({.continuous = true}, 400);
   test_groups<BipedalWalker>({}, 150);
   test_groups<BipedalWalker>({.hardcore = true}, 150);
+  test_groups<CarRacing>({}, 60);
+  test_threads<CarRacing>({}, 20);
   test_threads<LunarLander>({.continuous = true}, 100);
   test_threads<BipedalWalker>({.hardcore = true}, 50);
 }
