@@ -217,7 +217,7 @@ LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's hei
     "boards": (4, 1.0),
     "craftax": (3, 1.0),
     "tag": (2, 1.0),
-    "box2d": (4, 2 / 3),
+    "box2d": (5, 2 / 3),
 }
 STEPS = {
     "atari": 300,

@@ -19,7 +19,8 @@
 namespace headrace::box2d {
 
 // Game: `Options`; `Move`, an array of the kActions numbers that move it; `begin(random)`; `advance(move, random)`,
-// which returns a StepResult; `observe(span of kObserved Numbers)`, an array of kShape; `render(rgb)`; `kHeight`, `kWidth`
+// which returns a StepResult; `observe(span of kObserved Numbers)`, an array of kShape; `render(rgb)`; `kHeight`,
+// `kWidth`
 template <class Game>
 using Move = typename Game::Move;
 

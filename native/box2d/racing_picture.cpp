@@ -175,15 +175,16 @@ void CarRacing::draw_panel(Raster& raster) const {
   constexpr double kAcross = kWindowWidth / 40, kDown = kWindowHeight / 40;
   const auto bar = [&](double value, double left, double top, double right, double bottom, const Colour& colour) {
     if (std::abs(value) <= 1e-4) return;
-    raster.rectangle({static_cast<int>(left), static_cast<int>(top)}, {static_cast<int>(right), static_cast<int>(bottom)},
-                     colour);
+    const Pixel from{static_cast<int>(left), static_cast<int>(top)};
+    raster.rectangle(from, {static_cast<int>(right), static_cast<int>(bottom)}, colour);
   };
   const auto upright = [&](int place, double value, double height, const Colour& colour) {
     bar(value, place * kAcross, kWindowHeight - (kDown + kDown * height), (place + 1) * kAcross, kWindowHeight - kDown,
         colour);
   };
   const auto flat = [&](int place, double value, double length, const Colour& colour) {
-    bar(value, place * kAcross, kWindowHeight - 4 * kDown, (place + length) * kAcross, kWindowHeight - 2 * kDown, colour);
+    bar(value, place * kAcross, kWindowHeight - 4 * kDown, (place + length) * kAcross, kWindowHeight - 2 * kDown,
+        colour);
   };
   const b2Body& hull = *car_.hull();
   const double x = hull.GetLinearVelocity().x, y = hull.GetLinearVelocity().y, speed = std::sqrt(x * x + y * y);

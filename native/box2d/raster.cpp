@@ -67,8 +67,7 @@ void Raster::prepare(int width, int height) {
 }
 
 void Raster::clear(int width, int height) {
-  if (across_.shares.size() != static_cast<std::size_t>(width) || down_.shares.size() != static_cast<std::size_t>(height))
-    prepare(width, height);
+  if (std::ssize(across_.shares) != width || std::ssize(down_.shares) != height) prepare(width, height);
   for (auto& row : rows_) row.clear();
 }
 

@@ -1,8 +1,8 @@
 // Pictures as pygame draws them, pixel by pixel: polygons on a window of 1000 x 800, scaled down. The window is never
 // in memory as a whole: each of its rows is a list of spans, which are painted and scaled row by row.
 //
-// The rules are those of pygame-ce 2.5: gfxdraw.aapolygon and gfxdraw.filled_polygon (of SDL2_gfx, with Wu's lines in 16
-// bits of fraction), draw.polygon, and transform.smoothscale, whose sums are rounded down in each of two passes.
+// The rules are those of pygame-ce 2.5: gfxdraw.aapolygon and gfxdraw.filled_polygon (of SDL2_gfx, with Wu's lines in
+// 16 bits of fraction), draw.polygon, and transform.smoothscale, whose sums are rounded down in each of two passes.
 #pragma once
 
 #include <array>

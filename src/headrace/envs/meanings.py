@@ -22,6 +22,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "CartPole-v0": (LEFT, RIGHT),
     "CartPole-v1": (LEFT, RIGHT),
     "LunarLander-v3": (STAY, "left engine", "main engine", "right engine"),
+    "CarRacing-v3": (STAY, RIGHT, LEFT, "gas", "brake"),
     "MountainCar-v0": (LEFT, STAY, RIGHT),
     "Acrobot-v1": ("↻", STAY, "↺"),
     "Catch-v0": (LEFT, STAY, RIGHT),

@@ -28,7 +28,11 @@ def actions_of(pool: Any, steps: int, seed: int = 1) -> list[np.ndarray]:
         ("LunarLander-v3", {"wind_power": float("inf")}, "wind_power of LunarLander-v3 must be a finite number"),
         ("LunarLander-v3", {"hardcore": True}, "LunarLander-v3 has no option 'hardcore'"),
         ("BipedalWalker-v3", {"hardcore": 1}, "hardcore of BipedalWalker-v3 must be True or False"),
-        ("CarRacing-v3", {"lap_complete_percent": 95}, "lap_complete_percent of CarRacing-v3 must be a number between 0"),
+        (
+            "CarRacing-v3",
+            {"lap_complete_percent": 95},
+            "lap_complete_percent of CarRacing-v3 must be a number between 0",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(task: str, options: dict[str, Any], told: str) -> None:

@@ -26,7 +26,7 @@ WRAPPED = Path(wrapped_games.__file__)
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gymnasium:LunarLander-v3": ("Box2D", {"max_episode_steps": 25}),
     "gymnasium:BipedalWalker-v3": ("Box2D", {"max_episode_steps": 25}),
-    "CarRacing-v3": ("Box2D", {"max_episode_steps": 10}),
+    "gymnasium:CarRacing-v3": ("Box2D", {"max_episode_steps": 10}),
     "Acrobot-v1": ("pygame", {"max_episode_steps": 25}),
     "MountainCarContinuous-v0": ("pygame", {"max_episode_steps": 25}),
     "minigrid:MiniGrid-Empty-5x5-v0": ("minigrid", {"max_episode_steps": 25}),
@@ -41,7 +41,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 NOT_VECTORS = {"minigrid:MiniGrid-Empty-5x5-v0", "gymnasium_robotics:PointMaze_UMaze-v3"}  # dicts; wrapped above
 VECTORS = [task for task in OTHERS if task not in NOT_VECTORS]
-SLOW = {"CarRacing-v3", "highway_env:highway-fast-v0", "ale_py:ALE/Pong-v5", f"{WRAPPED}:screen"}
+SLOW = {"gymnasium:CarRacing-v3", "highway_env:highway-fast-v0", "ale_py:ALE/Pong-v5", f"{WRAPPED}:screen"}
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +115,9 @@ def test_a_maze_that_lets_another_environment_render_has_frames() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("command", ["check gymnasium:LunarLander-v3", "train CarRacing-v3", "bench CarRacing-v3"])
+@pytest.mark.parametrize(
+    "command", ["check gymnasium:LunarLander-v3", "train gymnasium:CarRacing-v3", "bench gymnasium:CarRacing-v3"]
+)
 def test_a_package_that_is_missing_is_named_in_one_line(command: str) -> None:
     code = "import sys; sys.modules['Box2D'] = None; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     ran = subprocess.run([sys.executable, "-c", code, *command.split()], capture_output=True, text=True, check=False)

@@ -53,7 +53,7 @@ OF_BATCHES = ("single_observation_space", "step_async", "async_reset")
 
 
 def in_gymnasium(name: str) -> bool:
-    """Returns whether Gymnasium's registry has an environment of this id, such as ``"CarRacing-v3"``."""
+    """Returns whether Gymnasium's registry has an environment of this id, such as ``"Acrobot-v1"``."""
     return name in gym.registry
 
 
