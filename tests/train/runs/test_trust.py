@@ -265,7 +265,7 @@ OPTIONS = [
     {"task": "D1Basic-v1", "env_options": {"wad_path": "here"}},  # there is a file of this name
     {"task": "D1Basic-v1", "env_options": {"game_args": "+map evil"}},
     {"task": "GymV21Environment-v0", "env_options": {"env_id": "evil"}},
-    {"task": "CarRacing-v3", "env_options": {"no_such_option": 1}},
+    {"task": "gymnasium:CarRacing-v3", "env_options": {"no_such_option": 1}},
     {"task": "FrozenLake-v1", "env_options": {"executor": "processes", "desc": ["S:F", "F/G"]}},
     {"task": "headrace/CartPole-v1", "env_options": {"task": "os:system"}},
     {"task": "gymnasium.envs.mujoco:MujocoEnv", "env_options": {"model_path": "/evil.xml"}},
