@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.errors import NotFiniteError, OptionError
 from headrace.pool.executors.processes.flat_observation import Joined
-from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves, row_of
+from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
 OBSERVATION = "observation"
 
@@ -53,11 +53,10 @@ def _joined(observations: Any, space: Joined) -> Any:
     if shape and space.shape in (shape, shape[1:]):
         return observations
     try:
-        path, leaf = next(iter(leaves(space.source).items()))
-        first = at(observations, path)
-        if np.ndim(first) == len(leaf.shape or ()):
-            return space.of(observations)
-        return np.stack([space.of(row_of(observations, row)) for row in range(len(first))])
+        parts = leaves(space.source)
+        given = {path: at(observations, path) for path in parts}
+        path, leaf = next(iter(parts.items()))
+        return space.of(observations) if np.ndim(given[path]) == len(leaf.shape or ()) else space.rows(given)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise OptionError(f"{OBSERVATION}s must be nested as {space.source}: {error}") from error
 

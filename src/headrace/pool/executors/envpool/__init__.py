@@ -21,7 +21,8 @@ def build(name: str, **options: Any) -> Task:
 
     Args:
         name: a task's name in EnvPool, without the prefix.
-        options: any of EnvPool's own, of the same type; ``max_episode_steps`` is 0 for no limit.
+        options: any of EnvPool's own, of the same type; ``max_episode_steps`` is 0 for no limit; and
+            ``flat_observation``, whether observations are one array: True, or ``"pictures"``, which stay pictures.
 
     Raises:
         UnknownTaskError: EnvPool has no task of this name.
@@ -37,7 +38,7 @@ def build(name: str, **options: Any) -> Task:
     theirs = package.spec_of(name, given)
     spec = TaskSpec(
         task=task,
-        observation=package.observation_space(theirs),
+        observation=package.observation_space(theirs, given[package.FLAT]),
         action=package.action_space(theirs),
         info=package.info_fields(theirs),
         max_episode_steps=limit,

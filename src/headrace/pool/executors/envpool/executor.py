@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,14 @@ from headrace.pool.batch import FINAL, INFO, OBS, Batch, BatchRing
 from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.envpool.package import observation_keys, why_no_pictures
 from headrace.pool.executors.envpool.wire import State, Wire
+from headrace.pool.executors.processes.flat_observation import Joined
 from headrace.pool.frames import rgb_frames
 from headrace.pool.spec import PoolSettings, TaskSpec
 from headrace.pool.structure import leaf_name
 
 Held = tuple[np.ndarray, ...]
+Read = Callable[[State], np.ndarray]
+"""a function from a state to one of the batch's arrays"""
 
 
 @dataclass(eq=False, slots=True)
@@ -76,14 +80,18 @@ class EnvPoolExecutor(HostExecutor):
         pool = self._make(self._each, (seeds % 2**31).tolist())  # EnvPool's seeds are int32
         return Wire(pool, self._settings.num_envs, self._each if self._settings.is_async else 0)
 
-    def _columns_of(self, pool: Any) -> list[tuple[str, int]]:
-        """Returns the batch's arrays that EnvPool has, with the numbers of its own, without ends of episodes."""
+    def _columns_of(self, pool: Any) -> list[tuple[str, Read]]:
+        """Returns the batch's arrays that EnvPool has, each with how it is read, without ends of episodes."""
         place = {key: i for i, key in enumerate(pool._state_keys)}
         self._done, self._cut = place["done"], place["trunc"]
-        named = {leaf_name(OBS, path): key for path, key in observation_keys(pool).items()}
-        named |= {"reward": "reward", "env_id": "info:env_id", "elapsed_step": "elapsed_step"}
+        seen = {path: itemgetter(place[key]) for path, key in observation_keys(pool).items()}
+        named = {"reward": "reward", "env_id": "info:env_id", "elapsed_step": "elapsed_step"}
         named |= {INFO + f.name: INFO + f.name for f in self._spec.info}
-        return [(name, place[key]) for name, key in named.items()]
+        columns: list[tuple[str, Read]] = [(name, itemgetter(place[key])) for name, key in named.items()]
+        if isinstance(space := self._spec.observation, Joined):
+            joined = space.rows
+            return [(OBS, lambda state: joined({path: read(state) for path, read in seen.items()})), *columns]
+        return [*((leaf_name(OBS, path), read) for path, read in seen.items()), *columns]
 
     def bind(self, batch: Batch) -> None:
         pass
@@ -131,15 +139,15 @@ class EnvPoolExecutor(HostExecutor):
         for name in self._described:
             arrays[FINAL + name][over] = arrays[name][over]
         state = self._wire.recv()
-        for name, place in self._columns:
+        for name, read in self._columns:
             if name in self._described:
-                arrays[name][over] = state[place].reshape(len(over), *arrays[name].shape[1:])
+                arrays[name][over] = read(state).reshape(len(over), *arrays[name].shape[1:])
         self._wire.taken()
 
     def _copy(self, state: State, arrays: dict[str, np.ndarray], rows: slice = slice(None)) -> None:
-        for name, place in self._columns:
+        for name, read in self._columns:
             into = arrays[name][rows]
-            np.copyto(into, state[place].reshape(into.shape))
+            np.copyto(into, read(state).reshape(into.shape))
         arrays["reward"][rows][arrays["elapsed_step"][rows] == 0] = 0.0  # some tasks' first observations have rewards
         np.copyto(arrays["truncated"][rows], state[self._cut])
         np.greater(state[self._done], state[self._cut], out=arrays["terminated"][rows])  # done, and not cut
@@ -235,11 +243,11 @@ class EnvPoolExecutor(HostExecutor):
 
     def _note_end(self, last: State, arrays: dict[str, np.ndarray], row: int) -> None:
         """Adds the last step of an episode to the row of the next one's beginning."""
-        for name, place in self._columns:
+        for name, read in self._columns:
             if name in self._described:
-                arrays[FINAL + name][row] = last[place].reshape(arrays[name].shape[1:])
+                arrays[FINAL + name][row] = read(last).reshape(arrays[name].shape[1:])
             else:
-                arrays[name][row] = last[place][0]
+                arrays[name][row] = read(last)[0]
         arrays["truncated"][row] = last[self._cut][0]
         arrays["terminated"][row] = last[self._done][0] and not last[self._cut][0]
 

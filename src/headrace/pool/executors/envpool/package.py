@@ -17,9 +17,11 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError, UnknownTaskError
+from headrace.pool.executors.processes import flat_observation
 from headrace.pool.infos import OURS
 from headrace.pool.options import Checked, Option
 from headrace.pool.spec import Field
+from headrace.pool.structure import Path, leaves
 
 PREFIX = "envpool:"
 LEAST = (1, 2, 5)  # the first version whose names, info and autoreset are those that this module knows
@@ -27,6 +29,8 @@ INSTALL = f"pip install 'envpool>={'.'.join(map(str, LEAST))}'"
 LIMIT = "max_episode_steps"
 NO_LIMIT = 2**31 - 1  # in EnvPool
 PICTURES = {"from_pixels": False, "render_width": 0, "render_height": 0, "render_camera_id": -1}
+FLAT = "flat_observation"
+TEXT = "mission"  # the key of texts in BabyAI's and MiniGrid's observations
 NOT_OPTIONS = {
     *("num_envs", "batch_size", "num_threads", "max_num_players", "thread_affinity_offset", "seed", "env_seed"),
     *("base_path", "gym_reset_return_info", "reward_threshold", "task", "task_name", "env_name"),
@@ -65,7 +69,7 @@ def names() -> list[str]:
 
 
 def options_of(name: str) -> dict[str, Option]:
-    """Returns the options of one of EnvPool's tasks: those of its config, and those of pictures.
+    """Returns the options of a task: those of EnvPool's config, those of pictures, and ``flat_observation``.
 
     Raises:
         UnknownTaskError: EnvPool has no task of this name.
@@ -86,7 +90,18 @@ def options_of(name: str) -> dict[str, Option]:
     keys = (key.replace(".", "_") for key in spec._config_keys)
     config = {**dict(zip(keys, spec._default_config_values, strict=True)), **given, **PICTURES}
     absent = NOT_OPTIONS | ({LIMIT} if {place, kind} & ENDLESS else set())
-    return {key: _option(key, value) for key, value in config.items() if key not in absent}
+    return {key: _option(key, value) for key, value in config.items() if key not in absent} | {FLAT: _flat()}
+
+
+def _flat() -> Option:
+    """Returns the option whether observations are one array, and whether pictures stay pictures."""
+
+    def check(value: Any) -> bool | str:
+        if not isinstance(value, bool) and value != flat_observation.PICTURES:
+            raise TypeError
+        return value
+
+    return Checked(False, check=check, wanted=f"True or False or {flat_observation.PICTURES!r}")
 
 
 def _option(key: str, default: Any) -> Option:
@@ -138,19 +153,25 @@ def spec_of(name: str, options: Mapping[str, Any]) -> Any:
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a task's options as EnvPool takes them: those of pictures only where they are not the default."""
-    chosen = {key: value for key, value in options.items() if key not in PICTURES or value != PICTURES[key]}
+    ours = {FLAT: options.get(FLAT), **PICTURES}
+    chosen = {key: value for key, value in options.items() if key not in ours or value != ours[key]}
     return chosen | ({LIMIT: options[LIMIT] or NO_LIMIT} if LIMIT in options else {})
 
 
-def observation_keys(spec: Any) -> dict[tuple[str, ...], str]:
+def observation_keys(spec: Any) -> dict[Path, str]:
     """Returns path of keys in the observation → EnvPool's name of the array."""
     keys = [key for key in spec._state_keys if re.match("obs\\b", key)]
     return {(): keys[0]} if len(keys) == 1 else {tuple(re.split("[:.]", key)[1:]): key for key in keys}
 
 
-def observation_space(spec: Any) -> gym.Space:
+def observation_space(spec: Any, flat: bool | str = False) -> gym.Space:
+    """Returns the space of an observation; if it is one array, by the option ``flat_observation``, a `Joined`."""
     with warnings.catch_warnings(action="ignore"):  # of bounds that float32 rounds
-        return spec.observation_space
+        space = spec.observation_space
+    if not flat:
+        return space
+    texts = [path for path in leaves(space) if path == (TEXT,)]
+    return flat_observation.Joined(space, flat == flat_observation.PICTURES, texts)
 
 
 def action_space(spec: Any) -> gym.Space:

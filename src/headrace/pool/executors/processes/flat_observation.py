@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -30,6 +31,7 @@ class Joined(gym.spaces.Box):
     Args:
         source: the space of the environment's observations.
         keep: whether pictures are kept.
+        texts: the parts that are texts, as bytes, beside those of spaces of texts.
 
     Attributes:
         pictures: the spaces of the pictures that are kept, uint8[C, H, W], in the order of the array.
@@ -39,13 +41,13 @@ class Joined(gym.spaces.Box):
         OptionError: a part of the space is neither an array nor a text.
     """
 
-    def __init__(self, source: gym.Space, keep: bool = False):
+    def __init__(self, source: gym.Space, keep: bool = False, texts: Collection[Path] = ()):
         parts = leaves(source) if isinstance(source, gym.Space) else {}
         if not parts or not all(_is_text(leaf) or _is_flattenable(leaf) for leaf in parts.values()):
             raise OptionError(f"there is no one array of {source}")
         shown = {path: shape for path, leaf in parts.items() if keep and (shape := picture_shape(leaf))}
         self.source, self._shown = source, shown
-        self._texts = {path for path, leaf in parts.items() if _is_text(leaf)}
+        self._texts = {path for path, leaf in parts.items() if path in texts or _is_text(leaf)}
         self._parts = {path: leaf for path, leaf in parts.items() if path not in shown} | {p: parts[p] for p in shown}
         boxes = [self._box(path, leaf) for path, leaf in self._parts.items()]
         low, high = (np.concatenate([getattr(box, name).ravel() for box in boxes]) for name in ("low", "high"))
@@ -60,6 +62,11 @@ class Joined(gym.spaces.Box):
         """Returns the array of an observation of the environment."""
         rows = [self._row(path, leaf, at(observation, path)) for path, leaf in self._parts.items()]
         return np.concatenate(rows).astype(self.dtype, copy=False).reshape(self.shape)
+
+    def rows(self, parts: Mapping[Path, Any]) -> np.ndarray:
+        """Returns the arrays [B, …] of several observations: of each part, by its path, the values of all of them."""
+        columns = [self._columns(path, leaf, parts[path]) for path, leaf in self._parts.items()]
+        return np.concatenate(columns, 1, dtype=self.dtype, casting="unsafe").reshape(-1, *self.shape)
 
     def words(self) -> str:
         """Returns in words which elements each part of an observation has."""
@@ -86,6 +93,14 @@ class Joined(gym.spaces.Box):
             return channels_first(np.asarray(value), self._shown[path]).ravel()
         return gym.spaces.flatten(leaf, value)
 
+    def _columns(self, path: Path, leaf: gym.Space, values: Any) -> np.ndarray:
+        if path not in self._shown and path not in self._texts:
+            if isinstance(leaf, gym.spaces.Box | gym.spaces.MultiBinary):
+                return np.reshape(values, (len(values), -1))
+            if isinstance(leaf, gym.spaces.Discrete):
+                return np.reshape(values, (-1, 1)) == np.arange(leaf.start, leaf.start + leaf.n)
+        return np.stack([self._row(path, leaf, value) for value in values])
+
 
 def flattened(env: Any, keep: bool = False) -> gym.Env:
     """Returns an environment with one array as observation, of the space `Joined`; raises `OptionError` as that."""
@@ -111,8 +126,14 @@ def channels_first(pixels: np.ndarray, shape: tuple[int, int, int]) -> np.ndarra
     return pixels.reshape(shape) if pixels.shape in (shape, shape[1:]) else np.moveaxis(pixels, -1, 0)
 
 
-def words_of(text: str) -> np.ndarray:
-    """Returns how many words of a text have each hash, int64[WORDS]; the hash is the same in every process."""
+def words_of(text: str | np.ndarray) -> np.ndarray:
+    """Returns how many words of a text have each hash, int64[WORDS]; the hash is the same in every process.
+
+    Args:
+        text: the text, or its bytes in UTF-8, uint8[n] with zeros at the end.
+    """
+    if isinstance(text, np.ndarray):
+        text = text.tobytes().rstrip(b"\0").decode(errors="replace")
     hashes = [zlib.crc32(word.encode()) % WORDS for word in re.findall(r"\w+", text.lower())]
     return np.bincount(hashes, minlength=WORDS) if hashes else np.zeros(WORDS, np.int64)
 
