@@ -13,6 +13,7 @@ from typing import Any
 from headrace.pool.task import Task
 
 _MODULES = {
+    "Chess-v1": "chess",
     "ConnectFour-v0": "connect",
     "Game2048-v0": "game_2048",
     "Go19x19-v0": "go",
