@@ -7,7 +7,6 @@ The numbers of moves after so many are those that chessprogramming.org lists ("P
 
 import collections
 import functools
-import re
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,11 @@ import headrace
 import headrace.testing
 from headrace.envs.boards import chess as ours
 from headrace.envs.boards.chess_notation import START, fen_of, moves_of
-from headrace.errors import OptionError, StateError
+from headrace.errors import ActionError, OptionError
 from nightly import rest_nightly
 
 chess: Any = pytest.importorskip("chess")
+pettingzoo: Any = pytest.importorskip("pettingzoo.classic.chess.chess")
 chess_utils: Any = pytest.importorskip("pettingzoo.classic.chess.chess_utils")
 
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
@@ -143,3 +143,177 @@ def test_random_games_are_those_of_python_chess(steps):
                 for i in done:
                     boards[i] = chess.Board(fens[i % len(fens)])
     assert all(endings[ending] for ending in range(1, 6)), endings
+
+
+def official_planes(env, player, moves):
+    """A player's planes in PettingZoo's environment, in the order of ours, without the last: it is all ones there."""
+    theirs = env.observe(f"player_{player}")["observation"].transpose(2, 0, 1)
+    clock = theirs[5:6, :: 1 - 2 * player]  # which PettingZoo turns with the board
+    return np.concatenate([theirs[7 : 7 + 13 * min(moves, 8)], theirs[:5], clock]).astype(np.uint8)
+
+
+def test_planes_are_pettingzoos():
+    """In the first moves those of the start are missing there; and a game ends one move before its third repetition."""
+    rng, ended, passant, repeated = np.random.default_rng(0), 0, 0, 0
+    official = pettingzoo.raw_env()
+    with headrace.make("Chess-v1", autoreset="disabled") as pool:
+        for _ in range(12):
+            _, info = pool.reset()
+            official.reset()
+            for moves in range(1, 300):
+                mover = (moves - 1) % 2
+                mask = official.observe(f"player_{mover}")["action_mask"]
+                np.testing.assert_array_equal(info["action_mask"][0, mover], mask)
+                back = moves > 1 and rng.random() < 0.3  # a piece goes back, if it may
+                action = rng.choice(np.flatnonzero(mask))
+                if back:
+                    name = (undo := official.board.move_stack[-2] if moves > 2 else chess.Move.null()).uci()
+                    action = moves_of(pool).get(name[2:4] + name[:2], action) if undo else action
+                obs, _, _, _, info = pool.step(np.full((1, 2), action))
+                official.step(action)
+                for player in range(2):
+                    planes = np.delete(obs[0, player, :-1], slice(13 * min(moves, 8), 104), 0)
+                    np.testing.assert_array_equal(planes, official_planes(official, player, moves))
+                    over = any(official.terminations.values())
+                    if not over:
+                        assert (obs[0, player, -1] == (player == moves % 2)).all()
+                passant += bool(obs[0, :, 0, 7].any())
+                repeated += bool(obs[0, 0, 12].any())
+                if over:
+                    ended += 1
+                    break
+    assert ended and passant and repeated
+
+
+def test_fewer_positions_are_the_first_planes():
+    with headrace.make("Chess-v1") as whole, headrace.make("Chess-v1", history=2) as some:
+        whole.reset(), some.reset()
+        for name in ("e2e4", "e7e5", "e1e2"):
+            action = np.full((1, 2), moves_of(whole)[name])
+            obs, few = whole.step(action)[0], some.step(action)[0]
+        assert few.shape == (1, 2, 33, 8, 8)
+        np.testing.assert_array_equal(few, np.concatenate([obs[:, :, :26], obs[:, :, 104:]], 2))
+
+
+def played(pool, names):
+    """What the pool answers to the last of these moves."""
+    return [pool.step(np.full((1, 2), moves_of(pool)[name])) for name in names.split()][-1]
+
+
+@pytest.mark.parametrize(
+    ("fen", "names", "ending", "result"),
+    [
+        (START, "f2f3 e7e5 g2g4 d8h4", ours.CHECKMATE, -1),
+        (START, "g1f3 g8f6 f3g1 f6g8 g1f3 g8f6 f3g1 f6g8", ours.THREEFOLD, 0),
+        (START, "e2e4 g8f6 g1f3 f6g8 f3g1 g8f6 g1f3 f6g8 f3g1", ours.THREEFOLD, 0),
+        ("4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1", "a1a2 e8e7 a2a1 e7e8 a1a2 e8e7 a2a1 e7e8", 0, 0),
+        ("4k3/8/8/8/4p3/8/3P4/4K3 w - - 0 1", "d2d4 e8e7 e1e2 e7e8 e2e1 e8e7 e1e2 e7e8 e2e1", 0, 0),
+        ("4k3/8/8/8/8/8/4P3/R3K3 w Q - 98 60", "a1a2 e8e7", ours.UNPROGRESSIVE, 0),
+        ("4k3/8/8/8/8/8/4P3/R3K3 w Q - 98 60", "e2e3 e8e7", 0, 0),
+        ("7k/8/5K2/8/8/8/8/6R1 w - - 98 60", "g1g2 h8h7", ours.UNPROGRESSIVE, 0),
+        ("7k/8/6K1/8/8/8/8/R7 w - - 99 60", "a1a8", ours.CHECKMATE, 1),
+        ("7k/8/5K2/8/8/8/5Q2/8 w - - 0 1", "f2g3", 0, 0),
+        ("7k/8/5K2/6Q1/8/8/8/8 w - - 0 1", "g5g6", ours.STALEMATE, 0),
+        ("8/8/8/3k4/8/8/3Kp3/8 w - - 0 1", "d2e2", ours.DEAD, 0),
+        ("3k4/P7/8/8/8/8/8/3K4 w - - 0 1", "a7a8n", ours.DEAD, 0),
+        ("3k4/P7/8/8/8/8/8/3K4 w - - 0 1", "a7a8r", 0, 0),
+    ],
+)
+def test_games_end_as_they_must(fen, names, ending, result):
+    with headrace.make("Chess-v1", fen=fen, autoreset="disabled") as pool:
+        pool.reset()
+        _, reward, terminated, _, info = played(pool, names)
+        assert pool.state_arrays(["ending"])["ending"][0] == ending
+        assert terminated[0] == (ending != 0)
+        assert reward[0].tolist() == [result, -result]
+        if ending:
+            assert np.argwhere(info["action_mask"][0]).tolist() == [[0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("fen", "result"),
+    [("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", 1), ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", 0), ("7k/8/8/8/8/8/8/K7 w - - 0 1", 0)],
+)
+def test_a_start_without_a_move_ends_with_the_first_step(fen, result):
+    with headrace.make("Chess-v1", fen=fen, autoreset="disabled") as pool:
+        _, info = pool.reset()
+        assert np.argwhere(info["action_mask"][0]).tolist() == [[0, 0], [1, 0]]
+        assert moves_of(pool) == {}
+        _, reward, terminated, _, _ = pool.step(np.zeros((1, 2), int))
+        assert terminated[0]
+        assert reward[0].tolist() == [result, -result]
+
+
+@pytest.mark.parametrize(
+    "fen",
+    [
+        "",
+        "8/8/8/8/8/8/8/8 w - - 0 1",
+        "k7/8/8/8/8/8/8/K6K w - - 0 1",
+        "k7/8/8/8/8/8/K6K w - - 0 1",
+        "k8/8/8/8/8/8/8/K7 w - - 0 1",
+        "k6x/8/8/8/8/8/8/K7 w - - 0 1",
+        "k6P/8/8/8/8/8/8/K7 w - - 0 1",
+        "k7/8/8/8/8/8/8/K7 x - - 0 1",
+        "k7/8/8/8/8/8/8/K7 w KQ - 0 1",
+        "k7/8/8/8/8/8/8/K7 w z - 0 1",
+        "k7/8/8/8/8/8/8/K7 w - e6 0 1",
+        "k7/8/8/4p3/8/8/8/K7 w - e3 0 1",
+        "k7/4p3/8/4p3/8/8/8/K7 w - e6 0 1",
+        "k7/8/8/8/8/8/8/K7 w - - 101 1",
+        "k7/8/8/8/8/8/8/K7 w - - -1 1",
+        "k7/8/8/8/8/8/8/K7 w - - 0 0",
+        "k7/8/8/8/8/8/8/K7 w - - 0 1 2",
+        "k7/8/8/8/8/8/8/K7 w - - zero 1",
+        "k7/8/8/8/8/8/8/K6r b - - 0 1",
+        "kK6/8/8/8/8/8/8/8 w - - 0 1",
+        "k7/1P6/8/8/8/8/8/K7 w - - 0 1",
+        "k7/2N5/8/8/8/8/8/K7 w - - 0 1",
+        "k7/8/2B5/8/8/8/8/K7 w - - 0 1",
+        [],
+        [START, ""],
+        [START, 5],
+        5,
+        None,
+    ],
+)
+def test_what_is_no_position_is_an_error(fen):
+    with pytest.raises(OptionError, match="fen of Chess-v1 must be a position in Forsyth-Edwards notation"):
+        headrace.make("Chess-v1", fen=fen)
+
+
+@pytest.mark.parametrize("fen", [*STARTS, "r3k3/8/8/3pP3/8/8/8/4K2R w Kq d6 3 9", "k7/8/8/3pP3/8/8/8/K7 w - d6 0 1"])
+def test_positions_are_written_as_they_were_read(fen):
+    with headrace.make("Chess-v1", num_envs=2, fen=[START, fen]) as pool:
+        pool.reset()
+        assert [fen_of(pool, 0), fen_of(pool, 1)] == [START, chess.Board(fen).fen(en_passant="fen")]
+    with headrace.make("Chess-v1", fen=" ".join(fen.split()[:4])) as pool:
+        pool.reset()
+        assert fen_of(pool).endswith(" 0 1")
+
+
+def test_actions_outside_and_other_tasks_are_errors():
+    with headrace.make("Chess-v1") as pool, headrace.make("Othello-v0") as other:
+        pool.reset(), other.reset()
+        for action in (-1, ours.ACTIONS):
+            with pytest.raises(ActionError):
+                pool.step(np.full((1, 2), action))
+        for read in (fen_of, moves_of):
+            with pytest.raises(OptionError):
+                read(other)
+    for history in (0, 9):
+        with pytest.raises(OptionError, match="history"):
+            headrace.make("Chess-v1", history=history)
+
+
+def test_conformance():
+    headrace.testing.check("Chess-v1", num_envs=3, steps=30)
+
+
+def test_frames_have_pieces():
+    with headrace.make("Chess-v1", fen="4k3/8/8/8/8/8/8/R3K3 w - - 0 1") as pool:
+        pool.reset()
+        (frame,) = pool.render([0])
+        cells = frame.reshape(8, 48, 8, 48, 3)[:, 4:44, :, 4:44]
+        pieces = [(y, x) for y, x in np.ndindex(8, 8) if cells[y, :, x].std((0, 1)).any()]
+        assert pieces == [(0, 4), (7, 0), (7, 4)]

@@ -20,31 +20,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from headrace.envs.boards.chess_moves import (
-    ALL,
-    CAN_MOVE,
-    EN_PASSANT,
-    IN_CHECK,
-    JUMPS,
-    KING,
-    KNIGHT,
-    NOTHING,
-    ONE,
-    PAWN,
-    QUEEN,
-    ROOK,
-    UNDERPROMOTIONS,
-    WAYS,
-    Board,
-    find_moves,
-    from_other_side,
-    jump_of,
-    occupied,
-    of_kind,
-    step_of,
-    upside_down,
-)
-from headrace.envs.boards.chess_notation import START, as_words, canonical
+from headrace.envs.boards import chess_moves as m
+from headrace.envs.boards.chess_moves import ALL, NOTHING, ONE, PAWN, WAYS, Board, from_other_side, occupied, of_kind
+from headrace.envs.boards.chess_notation import MOST_MOVES, START, as_words, canonical
 from headrace.envs.boards.chess_picture import render
 from headrace.envs.boards.common import PLAYERS, View, begin, end, planes, show_turn, two_player_task
 from headrace.pool.executors.kernels import AgentStreams
@@ -52,13 +30,14 @@ from headrace.pool.options import Checked, Option
 from headrace.pool.spec import AgentType
 
 ACTIONS = 64 * WAYS
-POSITIONS = 8  # that are observed
+POSITIONS = wp.constant(8)  # that are observed
 KINDS = wp.constant(6)
 PLANES = wp.constant(13)  # of one position
 RULES = 7  # planes of what is true of the game
 NO_PROGRESS = wp.constant(100)  # moves of either player that make a draw
 DARK = wp.constant(wp.uint64(0xAA55AA55AA55AA55))
-CORNERS = wp.constant(wp.types.vector(4, wp.int32)(7, 0, 63, 56))  # a castling right's rook
+HOMES = wp.constant(Board(1 << 4 | 1 << 7, 1 << 4 | 1, 1 << 60 | 1 << 63, 1 << 60 | 1 << 56))
+"""a right to castle → cells of king and rook"""
 CHECKMATE, DEAD, STALEMATE, UNPROGRESSIVE, THREEFOLD = (wp.constant(ending) for ending in range(1, 6))
 """why a game has ended; `DEAD` is one that neither can win"""
 
@@ -140,7 +119,7 @@ def hash_of(board: Board, rules: int) -> wp.uint64:
 @wp.func
 def is_dead(board: Board) -> wp.bool:
     """Returns whether neither has what it takes to mate: a knight at most, or bishops that are all of one colour."""
-    bishops, knights = board[1] & board[2], wp.bit_count(of_kind(board, KNIGHT))
+    bishops, knights = board[1] & board[2], wp.bit_count(of_kind(board, m.KNIGHT))
     if ((board[3] & ~board[2]) | of_kind(board, PAWN)) != NOTHING:  # rooks, queens, pawns
         return wp.bool(False)
     if bishops == NOTHING:
@@ -160,10 +139,10 @@ def assess(state: State, env: int, player: int):
     if pawn >= 0:
         behind = ONE << wp.uint64(40 + pawn % 8)
     own = castling >> (2 * player)
-    flags = find_moves(state.allowed, env, seen_by, (own & 1) != 0, (own & 2) != 0, behind)
+    flags = m.find_moves(state.allowed, env, seen_by, (own & 1) != 0, (own & 2) != 0, behind)
 
     rules = castling + 16 * player
-    if (flags & EN_PASSANT) != 0:
+    if (flags & m.EN_PASSANT) != 0:
         rules += 32 * (1 + pawn % 8)
     position = hash_of(board, rules)
     last = state.idle[env]
@@ -178,11 +157,11 @@ def assess(state: State, env: int, player: int):
         state.repeated[env] = state.repeated[env] | wp.uint32(1)
 
     ending = int(0)
-    if (flags & CAN_MOVE) == 0 and (flags & IN_CHECK) != 0:
+    if (flags & m.CAN_MOVE) == 0 and (flags & m.IN_CHECK) != 0:
         ending = CHECKMATE
     elif is_dead(board):
         ending = DEAD
-    elif (flags & CAN_MOVE) == 0:
+    elif (flags & m.CAN_MOVE) == 0:
         ending = STALEMATE
     elif last >= NO_PROGRESS:
         ending = UNPROGRESSIVE
@@ -196,12 +175,10 @@ def set_up(state: State, env: int, agent: int, streams: AgentStreams):
     begin(state, env, agent)
     if agent == 0:
         start = env % state.starts.shape[0]
-        for i in range(1, state.positions.shape[1]):
+        for i in range(1, POSITIONS):
             state.positions[env, i] = Board()
-        words = Board()
         for i in range(4):
-            words[i] = state.starts[start, i]
-        state.positions[env, 0] = words
+            state.positions[env, 0][i] = state.starts[start, i]
         state.castling[env] = int(state.starts[start, 4])
         state.passant[env] = state.starts[start, 5]
         state.idle[env] = int(state.starts[start, 6])
@@ -242,15 +219,15 @@ def move(state: State, env: int, player: int, way: int, origin: int):
     if player == 1:
         board = from_other_side(board)
     step = wp.vec2i(0, 1)
-    far, promotion = int(1), int(QUEEN)
-    if way < JUMPS:
-        step = step_of(way % 8)
+    far, promotion = int(1), int(m.QUEEN)
+    if way < m.JUMPS:
+        step = m.step_of(way % 8)
         far += way / 8
-    elif way < UNDERPROMOTIONS:
-        step = jump_of(way - JUMPS)
+    elif way < m.UNDERPROMOTIONS:
+        step = m.jump_of(way - m.JUMPS)
     else:
-        step[0] = (way - UNDERPROMOTIONS) / 3 - 1
-        promotion = KNIGHT + (way - UNDERPROMOTIONS) % 3
+        step[0] = (way - m.UNDERPROMOTIONS) / 3 - 1
+        promotion = m.KNIGHT + (way - m.UNDERPROMOTIONS) % 3
     target = origin + far * (8 * step[1] + step[0])
     start, goal = ONE << wp.uint64(origin), ONE << wp.uint64(target)
     kind, captures = kind_at(board, start), (occupied(board) & goal) != NOTHING
@@ -262,27 +239,22 @@ def move(state: State, env: int, player: int, way: int, origin: int):
             board = put(board, goal >> wp.uint64(8), 0)  # en passant
         if far == 2:
             passant = wp.uint64(1 + target % 8 + 8 * player)
-    if kind == KING and far == 2:
+    if kind == m.KING and far == 2:
         board = put(board, ONE << wp.uint64(wp.where(step[0] > 0, 7, 0)), 0)
-        board = put(board, ONE << wp.uint64(wp.where(step[0] > 0, 5, 3)), ROOK)
+        board = put(board, ONE << wp.uint64(wp.where(step[0] > 0, 5, 3)), m.ROOK)
     board = put(board, goal, wp.where(kind == PAWN and target >= 56, promotion, kind))
 
-    rights = state.castling[env]
-    if kind == KING:
-        rights = rights & wp.where(player == 0, 12, 3)
     touched = start | goal
     if player == 1:
-        touched = upside_down(touched)
+        touched = m.upside_down(touched)
         board = from_other_side(board)
     for right in range(4):
-        if (touched & (ONE << wp.uint64(CORNERS[right]))) != NOTHING:
-            rights = rights & ~(1 << right)
-    state.castling[env] = rights
+        if (touched & HOMES[right]) != NOTHING:
+            state.castling[env] = state.castling[env] & ~(1 << right)
     state.idle[env] = wp.where(kind == PAWN or captures, 0, wp.min(state.idle[env] + 1, NO_PROGRESS))
     state.number[env] = state.number[env] + player
-    older = state.positions.shape[1] - 1
-    for i in range(older):
-        state.positions[env, older - i] = state.positions[env, older - i - 1]
+    for age in range(POSITIONS - 1, 0, -1):
+        state.positions[env, age] = state.positions[env, age - 1]
     state.positions[env, 0] = board
     state.passant[env] = (state.passant[env] << wp.uint64(8)) | passant
     state.repeated[env] = state.repeated[env] << wp.uint32(1)
@@ -325,7 +297,7 @@ def show_position(state: State, env: int, agent: int, view: View, row: int, age:
     plane = age * PLANES
     fill(view.obs, row, agent, plane, own_pawns)
     fill(view.obs, row, agent, plane + KINDS, pawns)
-    kind = int(KNIGHT)
+    kind = int(m.KNIGHT)
     while kind <= KINDS:
         cells = of_kind(board, kind)
         fill(view.obs, row, agent, plane + kind - 1, cells & board[0])
@@ -373,20 +345,9 @@ _TASK = two_player_task(
         "fen": Checked(START, check=canonical, wanted="a position in Forsyth-Edwards notation, or several"),
         "history": Option(POSITIONS, 1, POSITIONS),
     },
-    shapes={
-        "positions": (POSITIONS,),
-        "allowed": (WAYS,),
-        "seen": (int(NO_PROGRESS) + 1,),
-        "result": (PLAYERS,),
-    },
-    bounds={
-        "castling": (0, 15),
-        "idle": (0, NO_PROGRESS),
-        "number": (1, 1 << 24),
-        "ending": (0, THREEFOLD),
-        "result": (-1, 1),
-        "mover": (0, 1),
-    },
+    shapes={"positions": (POSITIONS,), "allowed": (WAYS,), "seen": (int(NO_PROGRESS) + 1,), "result": (PLAYERS,)},
+    bounds={"castling": (0, 15), "idle": (0, NO_PROGRESS), "number": (1, MOST_MOVES), "ending": (0, THREEFOLD)}
+    | {"result": (-1, 1), "mover": (0, 1)},
 )
 
 

@@ -16,6 +16,7 @@ import warp as wp
 NOTHING = wp.constant(wp.uint64(0))
 ONE = wp.constant(wp.uint64(1))
 ALL = wp.constant(wp.uint64(0xFFFFFFFFFFFFFFFF))
+BYTES, PAIRS = wp.constant(wp.uint64(0x00FF00FF00FF00FF)), wp.constant(wp.uint64(0x0000FFFF0000FFFF))
 EVERY_ROW = wp.constant(wp.uint64(0x0101010101010101))
 THIRD_ROW = wp.constant(wp.uint64(0xFF0000))
 SEVENTH_ROW = wp.constant(wp.uint64(0xFF000000000000))
@@ -61,12 +62,8 @@ def sliders(board: Board, step: wp.vec2i) -> wp.uint64:
 
 @wp.func
 def upside_down(cells: wp.uint64) -> wp.uint64:
-    cells = ((cells >> wp.uint64(8)) & wp.uint64(0x00FF00FF00FF00FF)) | (
-        (cells & wp.uint64(0x00FF00FF00FF00FF)) << wp.uint64(8)
-    )
-    cells = ((cells >> wp.uint64(16)) & wp.uint64(0x0000FFFF0000FFFF)) | (
-        (cells & wp.uint64(0x0000FFFF0000FFFF)) << wp.uint64(16)
-    )
+    cells = ((cells >> wp.uint64(8)) & BYTES) | ((cells & BYTES) << wp.uint64(8))
+    cells = ((cells >> wp.uint64(16)) & PAIRS) | ((cells & PAIRS) << wp.uint64(16))
     return (cells >> wp.uint64(32)) | (cells << wp.uint64(32))
 
 
@@ -179,9 +176,7 @@ def sight_of(board: Board) -> Sight:
 def takes_en_passant(board: Board, origin: wp.uint64, target: wp.uint64) -> wp.bool:
     """Returns whether a pawn may go to the cell behind another, which is taken: whether the king is safe then."""
     gone = origin | (target >> wp.uint64(8))
-    after = Board(
-        (board[0] & ~gone) | target, (board[1] & ~gone) | target, board[2] & ~gone, board[3] & ~gone
-    )
+    after = Board((board[0] & ~gone) | target, (board[1] & ~gone) | target, board[2] & ~gone, board[3] & ~gone)
     return (sight_of(after)[0] & after[0] & of_kind(after, KING)) == NOTHING
 
 
@@ -194,9 +189,9 @@ def pawn_moves(board: Board, step: wp.vec2i, pawns: wp.uint64, sight: Sight, pas
     taken = ends & occupied(board) & ~board[0] & sight[1]
     back = shift_of(-step)
     mine = board[0] & of_kind(board, PAWN)
-    if (along(mine & inside(step), shift_of(step)) & passant) != NOTHING:
-        if takes_en_passant(board, along(passant, back), passant):
-            taken = taken | passant
+    meets = (along(mine & inside(step), shift_of(step)) & passant) != NOTHING
+    if meets and takes_en_passant(board, along(passant, back), passant):
+        taken = taken | passant
     return taken
 
 

@@ -1,4 +1,4 @@
-"""Positions and moves of chess as texts: Forsyth-Edwards notation (FEN), and moves from cell to cell, as UCI has them."""
+"""Positions and moves of chess as texts: Forsyth-Edwards notation (FEN), and from cell to cell, as UCI names moves."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def as_words(fen: str) -> list[int]:
     Raises:
         ValueError: there is no such position.
     """
-    rows, turn, castling, passant, idle, number = (fen.split() + ["0", "1"])[: max(len(fen.split()), 6)]
+    if not isinstance(fen, str):
+        raise TypeError(f"{fen!r} is no text")
+    rows, turn, castling, passant, *counts = fen.split()
+    idle, number = map(int, counts or (0, 1))
     board = _board(rows)
     mover = "wb".index(turn)
     if castling != "-" and (not castling or any(not _may_castle(board, right) for right in castling)):
@@ -57,9 +60,9 @@ def as_words(fen: str) -> list[int]:
         for i, has in enumerate((piece.isupper(), kind & 1, kind & 2, kind & 4)):
             pieces[i] |= bool(has) << 8 * y + x
     rights = sum(1 << i for i, right in enumerate(RIGHTS) if right in castling)
-    if not (0 <= int(idle) <= 100 and 1 <= int(number) < MOST_MOVES):
+    if not (0 <= idle <= 100 and 1 <= number < MOST_MOVES):
         raise ValueError(f"counts {idle} {number}")
-    return [*pieces, rights, _passant(board, passant, mover), int(idle), int(number), mover]
+    return [*pieces, rights, _passant(board, passant, mover), idle, number, mover]
 
 
 def _board(rows: str) -> Board:
@@ -76,8 +79,10 @@ def _board(rows: str) -> Board:
 
 
 def _may_castle(board: Board, right: str) -> bool:
-    king, rook = RIGHTS[right] if right in RIGHTS else ((-1, -1), (-1, -1))
-    return (board.get(king), board.get(rook)) == (("K", "R") if right.isupper() else ("k", "r"))
+    if right not in RIGHTS:
+        return False
+    king, rook = RIGHTS[right]
+    return board.get(king, "") + board.get(rook, "") == ("KR" if right.isupper() else "kr")
 
 
 def _passant(board: Board, cell: str, mover: int) -> int:
