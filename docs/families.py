@@ -214,7 +214,7 @@ LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's hei
     "minatar": (5, 1.0),
     "minigrid": (10, 1.0),
     "mpe": (4, 1.0),
-    "boards": (4, 1.0),
+    "boards": (5, 1.0),
     "craftax": (3, 1.0),
     "tag": (2, 1.0),
     "box2d": (5, 2 / 3),

@@ -177,4 +177,4 @@ def test_interpreted_as_python_they_play_the_same_games(task):
 
 
 def test_every_task_is_tried():
-    assert {*OFFICIAL, "Game2048-v0", "Go9x9-v0", "Go19x19-v0"} == set(TASKS)
+    assert {*OFFICIAL, "Chess-v1", "Game2048-v0", "Go9x9-v0", "Go19x19-v0"} == set(TASKS)

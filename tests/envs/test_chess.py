@@ -34,7 +34,7 @@ PERFT = [  # position → number of ways to play 1, 2, 3 … moves
     ("rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ - 1 8", [44, 1486, 62379, 2103487]),
     ("r4rk1/1pp1qppp/p1np1n2/2b1p1B1/2B1P1b1/P1NP1N2/1PP1QPPP/R4RK1 w - - 0 10", [46, 2079, 89890, 3894594]),
 ]
-SHORT = 100_000  # ways that are counted in each run, the longer ones nightly
+SHORT = 200_000  # ways that are counted in each run, the more numerous nightly
 ENDGAMES = [
     "8/8/8/3k4/8/3K4/4P3/8 w - - 0 1",
     "8/5k2/8/2b5/8/8/3KB3/8 b - - 90 80",
@@ -79,7 +79,7 @@ def perft(fen, depth):
 @pytest.mark.parametrize(
     ("fen", "depth", "number"),
     [
-        pytest.param(fen, depth, number, marks=[pytest.mark.nightly] if number > SHORT and fen != START else [])
+        pytest.param(fen, depth, number, marks=[pytest.mark.nightly] if number > SHORT else [])
         for fen, numbers in PERFT
         for depth, number in enumerate(numbers, 1)
     ],
