@@ -64,7 +64,8 @@ def count(pool, states, rows, actions, depth):
         _, _, terminated, _, info = pool.step(np.repeat(given[:, None], 2, 1), np.arange(k))
         mask = np.zeros((n, 2, ours.ACTIONS), bool)
         mask[:k] = info["action_mask"] & ~terminated[:, None, None]  # where a game has ended is the next one's start
-        total += count(pool, {name: array.copy() for name, array in here.items()}, *choices(pool, mask), depth - 1)
+        next_rows, next_actions = choices(pool, mask)
+        total += count(pool, {name: array.copy() for name, array in here.items()}, next_rows, next_actions, depth - 1)
     return total
 
 
@@ -164,17 +165,16 @@ def test_planes_are_pettingzoos():
                 mover = (moves - 1) % 2
                 mask = official.observe(f"player_{mover}")["action_mask"]
                 np.testing.assert_array_equal(info["action_mask"][0, mover], mask)
-                back = moves > 1 and rng.random() < 0.3  # a piece goes back, if it may
                 action = rng.choice(np.flatnonzero(mask))
-                if back:
-                    name = (undo := official.board.move_stack[-2] if moves > 2 else chess.Move.null()).uci()
-                    action = moves_of(pool).get(name[2:4] + name[:2], action) if undo else action
+                if moves > 2 and rng.random() < 0.3:  # a piece goes back, if it may
+                    name = official.board.move_stack[-2].uci()
+                    action = moves_of(pool).get(name[2:4] + name[:2], action)
                 obs, _, _, _, info = pool.step(np.full((1, 2), action))
                 official.step(action)
+                over = any(official.terminations.values())
                 for player in range(2):
                     planes = np.delete(obs[0, player, :-1], slice(13 * min(moves, 8), 104), 0)
                     np.testing.assert_array_equal(planes, official_planes(official, player, moves))
-                    over = any(official.terminations.values())
                     if not over:
                         assert (obs[0, player, -1] == (player == moves % 2)).all()
                 passant += bool(obs[0, :, 0, 7].any())
@@ -187,7 +187,8 @@ def test_planes_are_pettingzoos():
 
 def test_fewer_positions_are_the_first_planes():
     with headrace.make("Chess-v1") as whole, headrace.make("Chess-v1", history=2) as some:
-        whole.reset(), some.reset()
+        whole.reset()
+        some.reset()
         for name in ("e2e4", "e7e5", "e1e2"):
             action = np.full((1, 2), moves_of(whole)[name])
             obs, few = whole.step(action)[0], some.step(action)[0]
@@ -294,7 +295,8 @@ def test_positions_are_written_as_they_were_read(fen):
 
 def test_actions_outside_and_other_tasks_are_errors():
     with headrace.make("Chess-v1") as pool, headrace.make("Othello-v0") as other:
-        pool.reset(), other.reset()
+        pool.reset()
+        other.reset()
         for action in (-1, ours.ACTIONS):
             with pytest.raises(ActionError):
                 pool.step(np.full((1, 2), action))

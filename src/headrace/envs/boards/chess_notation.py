@@ -122,7 +122,7 @@ def _as_text(*words: int) -> str:
     return f"{'/'.join(rows)} {'wb'[mover]} {rights or '-'} {cell} {idle} {number}"
 
 
-def fen_of(pool: Pool[Any], env_id: int = 0) -> str:
+def fen_of(pool: Pool, env_id: int = 0) -> str:
     """Returns the position of an environment of Chess-v1 in Forsyth-Edwards notation.
 
     The cell behind a pawn that has just moved by two is there also if no pawn can take it.
@@ -135,7 +135,7 @@ def fen_of(pool: Pool[Any], env_id: int = 0) -> str:
     return _as_text(*board[0].tolist(), int(castling), int(passant) & 31, int(idle), int(number), int(mover))
 
 
-def moves_of(pool: Pool[Any], env_id: int = 0) -> dict[str, int]:
+def moves_of(pool: Pool, env_id: int = 0) -> dict[str, int]:
     """Returns the allowed moves of an environment of Chess-v1: name as UCI has it (``e2e4``, ``e7e8q``) → action.
 
     Raises:
