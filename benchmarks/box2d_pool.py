@@ -1,4 +1,5 @@
-"""The lunar lander and the walker at 64 environments, beside EnvPool and Gymnasium's environments in processes.
+"""The lunar lander and the walker at 64 environments, and the racing car with its pictures at 16, beside EnvPool and
+Gymnasium's environments in processes.
 
 Random actions, precomputed. Walkers lie on the ground for most of it, which takes longest.
 """
@@ -20,6 +21,7 @@ import headrace
 from common import Args, Comparison, measure, random_steps
 
 TASKS = ("LunarLander-v3", "LunarLanderContinuous-v3", "BipedalWalker-v3", "BipedalWalkerHardcore-v3")
+RACING = "CarRacing-v3"
 LEAST = {"envpool": 1.4, "gymnasium async": 20.0}
 ACTION_SETS = 64
 
@@ -32,13 +34,15 @@ class Box2DArgs(Args):
     """threads of the pools"""
     num_envs: int = 64
     """environments of the pools"""
+    num_cars: int = 16
+    """environments of the pools of cars"""
 
 
 def comparisons(args: Box2DArgs) -> Iterator[Comparison]:
     """One for each task."""
-    n = args.num_envs
-    sizes: dict[str, Any] = {"num_envs": n, "num_threads": args.num_threads, "seed": 0}
-    for task in TASKS:
+    for task in (*TASKS, RACING):
+        n = args.num_cars if task == RACING else args.num_envs
+        sizes: dict[str, Any] = {"num_envs": n, "num_threads": args.num_threads, "seed": 0}
         with ExitStack() as stack:
             mine = stack.enter_context(headrace.make(task, **sizes))
             discrete = isinstance(mine.action_space, gym.spaces.Discrete)

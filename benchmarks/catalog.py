@@ -128,7 +128,7 @@ SECTIONS = {
                 "`AsyncVectorEnv`, not 20 ×."
             ),
             lines=(
-                Line("LunarLander and BipedalWalker, 64 environments", "envpool", "EnvPool"),
+                Line("LunarLander and BipedalWalker, 64 environments, and CarRacing, 16", "envpool", "EnvPool"),
                 Line("", "gymnasium async", "Gymnasium's `AsyncVectorEnv`"),
             ),
         ),
