@@ -124,7 +124,7 @@ SECTIONS = {
             "box2d_pool",
             "--repeats 2 --seconds 0.2",
             short=(
-                "Walkers that lie on the ground are solved contact by contact, so BipedalWalker is 14 to 16 × "
+                "Walkers that lie on the ground are solved contact by contact, so BipedalWalker is 15 to 17 × "
                 "`AsyncVectorEnv`, not 20 ×."
             ),
             lines=(
