@@ -66,7 +66,7 @@ def action_meanings(task: str, options: Mapping[str, Any], action: gym.Space) ->
         return tuple(str(start + i) for size, start in heads for i in range(int(size)))
     if not isinstance(action, gym.spaces.Discrete):
         return None
-    names = _NAMES.get(task) or (_MINIGRID[: int(action.n)] if task.startswith("MiniGrid-") else None)
+    names = _NAMES.get(task) or (_MINIGRID[: int(action.n)] if task.startswith(("MiniGrid-", "BabyAI-")) else None)
     names = names or _of_console(task, options)
     if names is not None and len(names) == action.n:
         return names

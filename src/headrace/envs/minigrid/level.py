@@ -20,7 +20,7 @@ from headrace.pool.options import Options
 
 MOST_STEPS = 1 << 30
 FLAT, FULL = "flat_observation", "full_observation"
-PARAMETERS = ("count", "variant", "room_size", "room_rows", "room_columns")
+PARAMETERS = ("count", "variant", "room_size", "room_rows", "room_columns", "steps_per_task")
 """scalars of the state that makers of levels read"""
 
 
@@ -36,6 +36,8 @@ class Level:
         notes: how many numbers the maker remembers.
         actions: how many actions there are.
         noted_cells: whether the notes are cells that a step looks at.
+        marked: whether there are marks of cells.
+        truncates: as in `KernelEnv`.
     """
 
     name: str
@@ -46,12 +48,14 @@ class Level:
     notes: int = 1
     actions: int = 7
     noted_cells: bool = False
+    marked: bool = False
+    truncates: Any = None
 
     def task(self, width: int, height: int, max_steps: int, **parameters: int) -> KernelTask:
         """Returns the task with grids of this size and with these `PARAMETERS`; others are 0."""
         return KernelTask(
-            _Grids(self, width, height, dict.fromkeys(PARAMETERS, 0) | parameters).environment,
-            _Grids(self, width, height).observation,
+            _Grids(self, width, height, max_steps, dict.fromkeys(PARAMETERS, 0) | parameters).environment,
+            _Grids(self, width, height, max_steps).observation,
             gym.spaces.Discrete(self.actions),
             options={FLAT: False, FULL: False},
             max_episode_steps=max_steps,
@@ -70,6 +74,7 @@ class _Grids:
     level: Level
     width: int
     height: int
+    max_steps: int
     parameters: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -94,10 +99,13 @@ class _Grids:
         return gym.spaces.Dict(OrderedDict(parts))
 
     def environment(self, options: Options) -> KernelEnv:
-        return self._environment(bool(options[FLAT]), bool(options[FULL]))
+        return self._environment(
+            bool(options[FLAT]), bool(options[FULL]), options["max_episode_steps"] != self.max_steps
+        )
 
     @functools.cache  # noqa: B019  # a task's grids live as long as the program
-    def _environment(self, flat: bool, full: bool) -> KernelEnv:
+    def _environment(self, flat: bool, full: bool, limited: bool) -> KernelEnv:
+        """``limited``: whether the limit of steps is given, so that it is the same for all episodes."""
         level, cells = self.level, self.width * self.height
         return KernelEnv(
             f"MiniGrid{level.name}{'Flat' * flat}{'Full' * full}",
@@ -107,15 +115,21 @@ class _Grids:
             level.step,
             observing_flat(full, self.told) if flat else observing(full),
             render,
-            shapes={"cells": (cells,), "notes": (level.notes,), "mission": (len(self.words),)},
+            shapes={
+                "cells": (cells,),
+                "marks": (cells if level.marked else 1,),
+                "notes": (level.notes,),
+                "mission": (len(self.words),),
+            },
             constants={
                 "width": self.width,
                 "height": self.height,
                 "see_through": level.see_through,
-                **self.parameters,
+                **(self.parameters | {"steps_per_task": 0} if limited else self.parameters),
             },
             tables={"looks": looks(), "spread": spread(), "words": np.array(self.words, np.uint8)},
             bounds=self._bounds(cells),
+            truncates=level.truncates,
         )
 
     def _bounds(self, cells: int) -> Mapping[str, Any]:

@@ -74,8 +74,8 @@ class State:
     """The state of all tasks; cells are numbered row by row.
 
     ``carrying`` is the byte of what the agent carries, `EMPTY` for nothing. ``target`` and ``second`` are cells that a
-    task's rule looks at, ``wanted`` the byte of a thing. ``notes`` are what the level's maker remembers. Beside tables,
-    the scalars are the level's parameters, of which each task has some.
+    task's rule looks at, ``wanted`` the byte of a thing. ``notes`` are what the level's maker remembers, and ``marks``
+    what it remembers of each cell. Beside tables, the scalars are the level's parameters, of which each task has some.
     """
 
     cells: wp.array2d[wp.uint8]
@@ -86,6 +86,7 @@ class State:
     target: wp.array[wp.int32]
     second: wp.array[wp.int32]
     wanted: wp.array[wp.int32]
+    marks: wp.array2d[wp.uint16]
     steps: wp.array[wp.int32]
     notes: wp.array2d[wp.int32]
     mission: wp.array2d[wp.uint8]
@@ -99,6 +100,7 @@ class State:
     room_size: wp.int32
     room_rows: wp.int32
     room_columns: wp.int32
+    steps_per_task: wp.int32
     see_through: wp.bool
     max_episode_steps: wp.int32
 
@@ -172,14 +174,19 @@ def act(state: State, env: int, action: int) -> int:
 
 
 @wp.func
-def earned(state: State, env: int, outcome: int) -> wp.float32:
-    """Returns the reward of an outcome: for `WON` the more, the fewer steps it took."""
+def earned_within(state: State, env: int, outcome: int, limit: int) -> wp.float32:
+    """Returns the reward of an outcome: for `WON` the more, the fewer of a limit of steps it took."""
     if outcome != WON:
         return wp.float32(0.0)
     share = wp.float64(0.0)
-    if state.max_episode_steps > 0:
-        share = wp.float64(state.steps[env]) / wp.float64(state.max_episode_steps)
+    if limit > 0:
+        share = wp.float64(state.steps[env]) / wp.float64(limit)
     return wp.float32(wp.float64(1.0) - wp.float64(0.9) * share)
+
+
+@wp.func
+def earned(state: State, env: int, outcome: int) -> wp.float32:
+    return earned_within(state, env, outcome, state.max_episode_steps)
 
 
 @wp.func

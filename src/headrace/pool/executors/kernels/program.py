@@ -102,6 +102,8 @@ class KernelEnv:
         bounds: state array → (least, greatest) of its valid values, numbers or arrays that broadcast to one
             environment's row; or a function scalars → that. `load_state` refuses a state with other values, or with
             one that is not finite. Arrays that are not named may hold any value.
+        truncates: ``(state, env) → bool``: whether the episode is truncated after a step, as it also is by the task's
+            ``max_episode_steps``; None for never.
     """
 
     name: str
@@ -116,6 +118,12 @@ class KernelEnv:
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     actions: Any = None
     bounds: Bounds | Callable[[Mapping[str, Any]], Bounds] = field(default_factory=dict)
+    truncates: Callable[..., Any] | None = None
+
+
+@wp.func
+def _never(state: Any, env: int) -> bool:
+    return False
 
 
 @functools.cache
@@ -124,7 +132,7 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
 
     ``actions_type`` is the Warp type of ``actions``: an array [rows, …], or a struct of them.
     """
-    reset_episode, step_episode, observe = env.reset, env.step, env.observe
+    reset_episode, step_episode, observe, truncates = env.reset, env.step, env.observe, env.truncates or _never
 
     def advance(state, streams, episodes, rules, requests, actions, outcome, view, final, first):
         row = (first + wp.tid()) & NOT_NEGATIVE
@@ -144,6 +152,7 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
             reward, terminated = step_episode(state, env_id, actions, row, streams)
             elapsed = episodes.elapsed[env_id] + 1
             truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
+            truncated = truncated or truncates(state, env_id)
 
         over = terminated or truncated
         if over and rules.autoreset == SAME_STEP:

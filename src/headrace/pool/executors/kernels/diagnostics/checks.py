@@ -152,7 +152,8 @@ def functions_of(env: AnyEnv, spec: TaskSpec) -> list[Called]:
     seeing = {"view": env.view, "row": int}
     if not isinstance(env, MultiAgentEnv):
         drawing = {"streams": Streams}
-        return [(env.reset, here | drawing), (env.step, here | acting | drawing), (env.observe, here | seeing)]
+        each = [(env.reset, here | drawing), (env.step, here | acting | drawing), (env.observe, here | seeing)]
+        return each + ([(env.truncates, here)] if env.truncates is not None else [])
     one, drawing = here | {"agent": int}, {"streams": AgentStreams}
     phases = [(phase, one | drawing) for phase in env.reset] + [(phase, one | acting | drawing) for phase in env.step]
     rest = [(env.reward, one), (env.over, here), (env.observe, one | seeing)]

@@ -37,6 +37,7 @@ CALLED = {
     "lives": "alive",
     "act": "act",
     "accept": "accept",
+    "truncates": "truncates",
 }
 FAULTS = (
     "illegal memory access",
@@ -51,6 +52,7 @@ RESULTS = {
     "step": "(reward, terminated): a wp.float32 and a wp.bool, on every path",
     "reward": "a wp.float32, on every path",
     "over": "a wp.bool, on every path",
+    "truncates": "a wp.bool, on every path",
     "alive": "a wp.bool, on every path",
     "accept": "a wp.bool, on every path",
 }
