@@ -1,4 +1,4 @@
-"""MiniGrid's own environments, and copies of their state in ours, for tests."""
+"""The environments of the package minigrid, and copies of their state in ours, for tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 from kernel_states import arrays_of
 from minigrid.core.constants import COLOR_TO_IDX
 from minigrid.core.world_object import Ball, Box, Door, Key
+from minigrid.envs.babyai.core.verifier import AfterInstr, BeforeInstr, PutNextInstr, SeqInstr
 
 import headrace
 from headrace.envs.minigrid import WORDS
+from headrace.envs.minigrid.babyai import instructions as babyai
 from headrace.envs.minigrid.world import EMPTY, FILLED, looks
 
 KINDS = {int(look) & 0xFFFFFF: byte for byte, look in reversed([*enumerate(looks())]) if byte & 15 != 2}
@@ -45,6 +47,44 @@ def named(color: str, kind: str) -> int:
     return byte_of({"key": Key, "ball": Ball, "box": Box}[kind](color))
 
 
+def words_of(mission: str) -> list[int]:
+    """Returns the numbers of a mission's words, of which a comma is one unless it is part of another."""
+    words = [part for word in mission.split() for part in ([word] if word in WORDS else [word[:-1], word[-1]])]
+    return [WORDS.index(word) for word in words]
+
+
+def tasks_of(env: Any) -> dict[int, Any]:
+    """Returns what a level of BabyAI asks for, by its number in ours: what comes later is 2, or 2 and 3."""
+    asked = env.instrs
+    groups = [asked]
+    if isinstance(asked, BeforeInstr | AfterInstr):
+        groups = [asked.instr_a, asked.instr_b][:: 1 if isinstance(asked, BeforeInstr) else -1]
+    return {
+        2 * later + i: task
+        for later, group in enumerate(groups)
+        for i, task in enumerate([group.instr_a, group.instr_b] if isinstance(group, SeqInstr) else [group])
+    }
+
+
+def instructions_of(env: Any) -> dict[str, Any]:
+    """Returns the fields of our state that the verifier of BabyAI's levels looks at."""
+    notes, marks, carried = [0] * babyai.NOTES, np.zeros(env.width * env.height, np.uint16), 0
+    tasks = tasks_of(env)
+    notes[babyai.LIMIT], notes[babyai.FINISHED] = env.max_steps, sum(1 << i for i in range(4) if i not in tasks)
+    kinds = {"GoToInstr": babyai.GO_TO, "OpenInstr": babyai.OPEN_IT, "PickupInstr": babyai.PICK_UP_IT}
+    for i, task in tasks.items():
+        strict = babyai.STRICT if getattr(task, "strict", False) else 0
+        notes[babyai.TASKS + i] = kinds.get(type(task).__name__, babyai.PUT_NEXT) | strict
+        meant = [task.desc_move, task.desc_fixed] if isinstance(task, PutNextInstr) else [task.desc]
+        for j, description in enumerate(meant, 2 * i):
+            things = {id(thing) for thing in description.obj_set}
+            here = [id(thing) in things for thing in env.grid.grid]
+            marks[here] |= 1 << j
+            marks[[x + y * env.width for x, y in description.obj_poss]] |= 256 << j
+            carried |= (id(env.carrying) in things) << j
+    return {"notes": notes, "marks": marks, "wanted": carried}
+
+
 def rule_of(env: Any) -> dict[str, Any]:
     """Returns the fields of our state that a task's rule looks at."""
 
@@ -55,6 +95,8 @@ def rule_of(env: Any) -> dict[str, Any]:
         return next(i for i, at in enumerate(env.grid.grid) if isinstance(at, Door) and at.color == color)
 
     name = type(env).__name__
+    if hasattr(env, "instrs"):
+        return instructions_of(env)
     if name == "FetchEnv":
         return {"wanted": named(env.targetColor, env.targetType)}
     if name in ("GoToDoorEnv", "GoToObjectEnv"):
@@ -75,7 +117,7 @@ def rule_of(env: Any) -> dict[str, Any]:
 def synchronise(pool: headrace.Pool, i: int, env: Any) -> None:
     """Puts the state of the package's environment into row i of ours."""
     ours = arrays_of(pool)
-    mission = [WORDS.index(word) for word in env.mission.split()]
+    mission = words_of(env.mission)
     state = {
         "cells": grid_of(env),
         "x": env.agent_pos[0],
@@ -110,10 +152,24 @@ def scatter(env: Any, rng: np.random.Generator) -> None:
     doors = [thing for thing in env.grid.grid if isinstance(thing, Door)]
     if doors and rng.random() < 0.5:
         env.carrying = Key(doors[int(rng.integers(len(doors)))].color)
+    if hasattr(env, "instrs") and rng.random() < 0.4:
+        take(env, rng)
     for door in doors:
         ends = name in ("UnlockEnv", "GoToDoorEnv") or (name == "RedBlueDoorEnv" and door.color == "blue")
         if rng.random() < 0.3 and not ends:
             door.is_open, door.is_locked = bool(rng.integers(2)), False
+
+
+def take(env: Any, rng: np.random.Generator) -> None:
+    """Puts one of the things in the grid into the agent's hands, mostly one that is to be put somewhere."""
+    things = [i for i, thing in enumerate(env.grid.grid) if thing is not None and thing.can_pickup()]
+    moved = [task.desc_move.obj_set for task in tasks_of(env).values() if isinstance(task, PutNextInstr)]
+    if moved and rng.random() < 0.7:
+        things = [i for i in things if any(env.grid.grid[i] is thing for each in moved for thing in each)]
+    if things:
+        at = things[int(rng.integers(len(things)))]
+        env.carrying, env.grid.grid[at] = env.grid.grid[at], None
+        env.carrying.cur_pos = np.array([-1, -1])
 
 
 def _inside(env: Any, at: int) -> bool:

@@ -1,17 +1,21 @@
-"""MiniGrid's tasks as pools: the conformance suite, names, options, saved states and debug mode."""
+"""MiniGrid's and BabyAI's tasks as pools: the conformance suite, names, options, saved states and debug mode."""
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from kernel_states import arrays_of
 
 import headrace
 import headrace.testing
-from headrace.envs.minigrid import TASKS, text
-from headrace.errors import OptionError, StateError
+from headrace.envs.minigrid import TASKS, WORDS, text
+from headrace.envs.minigrid.world import EMPTY
+from headrace.errors import OptionError, StateError, UnknownTaskError
 from nightly import rest_nightly
 
 DOOR_KEY = "MiniGrid-DoorKey-8x8-v0"
+BOSS = "BabyAI-MiniBossLevel-v0"
 LATER = [
+    BOSS,
     "MiniGrid-GoToDoor-8x8-v0",
     "MiniGrid-KeyCorridorS3R3-v0",
     "MiniGrid-MemoryS13Random-v0",
@@ -31,7 +35,7 @@ def test_tasks_conform(task):
 
 def test_all_names_of_the_package_are_ours_but_those_that_need_wfc():
     pytest.importorskip("minigrid")
-    theirs = {name for name in gym.registry if name.startswith("MiniGrid-") and "WFC" not in name}
+    theirs = {name for name in gym.registry if name.startswith(("BabyAI-", "MiniGrid-")) and "WFC" not in name}
     assert theirs == {*TASKS}
 
 
@@ -70,6 +74,65 @@ def test_rewards_depend_on_the_limit_of_steps():
     np.testing.assert_allclose(rewards, [1.0, 0.55, 0.955])
 
 
+def test_limits_of_steps_differ_between_episodes_unless_one_is_given():
+    limits = {}
+    for given in ({}, {"max_episode_steps": 50}):
+        lengths = set()
+        with headrace.make(BOSS, num_envs=16, seed=3, autoreset="disabled", **given) as pool:
+            pool.reset()
+            for _ in range(850):
+                *_, terminated, truncated, info = pool.step([6] * 16)
+                lengths |= set(info["elapsed_step"][truncated].tolist())
+                if (over := terminated | truncated).any():
+                    pool.reset(np.flatnonzero(over))
+        limits[len(given)] = lengths
+    assert limits[1] == {50}
+    assert {100, 200} < limits[0] <= {*range(100, 900, 100)}
+
+
+def test_what_is_to_be_carried_is_in_hands_where_the_package_says_so():
+    with headrace.make("BabyAI-PutNextS6N3Carrying-v0", num_envs=9, seed=1) as pool:
+        obs, _ = pool.reset()
+        carried = arrays_of(pool)["carrying"]
+        assert (carried != EMPTY).all()
+        assert [WORDS[3 + kind] for kind in carried & 15] == [told.split()[3] for told in text(obs["mission"])]
+
+
+def test_missions_of_several_environments_are_a_list():
+    with headrace.make(BOSS, num_envs=3, seed=2) as pool:
+        missions = pool.reset()[0]["mission"]
+    assert text(missions) == [text(mission) for mission in missions]
+    assert text([WORDS.index(word) for word in ("go", "to", "a", "ball", ",", "then")]) == "go to a ball, then"
+
+
+@pytest.mark.parametrize("mission", [[len(WORDS)], [-1], [1.0], 3, [[[1]]]])
+def test_numbers_that_are_no_words_are_refused(mission):
+    with pytest.raises(ValueError, match="words"):
+        text(mission)
+
+
+def test_near_names_are_suggested():
+    with pytest.raises(UnknownTaskError, match="BabyAI-GoToRedBall-v0"):
+        headrace.make("BabyAI-GoToRedBal-v0")
+    with pytest.raises(UnknownTaskError, match="BabyAI-BossLevel-v0"):
+        headrace.make("BabyAI-BossLevl-v0")
+
+
+@pytest.mark.parametrize("task", [BOSS, "BabyAI-PutNextS4N1-v0"])
+def test_all_states_within_bounds_can_be_stepped(task):
+    rng = np.random.default_rng(7)
+    with headrace.make(task, num_envs=2, seed=4, debug=True) as pool:
+        pool.reset()
+        bounds = pool._executor._simulation.bounds
+        for _ in range(40):
+            for name, array in arrays_of(pool).items():
+                if name in bounds and name != "steps":
+                    array[:] = rng.integers(*bounds[name], array.shape, endpoint=True)
+                elif name in ("cells", "marks", "notes", "wanted"):
+                    array[:] = rng.integers(0, 256, array.shape)
+            pool.step(rng.integers(0, 7, 2))
+
+
 def test_wrong_options_and_states_are_refused():
     with pytest.raises(OptionError, match="full_observation"):
         headrace.make(DOOR_KEY, full_observation="all")
@@ -80,7 +143,7 @@ def test_wrong_options_and_states_are_refused():
             other.load_state([0], pool.save_state())
 
 
-@pytest.mark.parametrize("task", ["MiniGrid-LockedRoom-v0", "MiniGrid-ObstructedMaze-1Dlhb-v0"])
+@pytest.mark.parametrize("task", ["MiniGrid-LockedRoom-v0", "MiniGrid-ObstructedMaze-1Dlhb-v0", BOSS])
 @pytest.mark.parametrize("options", [{}, {"full_observation": True}, {"flat_observation": True}])
 def test_debug_mode_gives_the_same(task, options):
     rng = np.random.default_rng(1)

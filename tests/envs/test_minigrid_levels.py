@@ -8,15 +8,21 @@ from kernel_states import arrays_of
 
 import headrace
 from headrace.envs.minigrid import TASKS, text
+from headrace.envs.minigrid.babyai.instructions import LIMIT
 from headrace.envs.minigrid.world import GOAL, LAVA, WALL
 from nightly import rest_nightly
 
 stats = pytest.importorskip("scipy.stats")
 worlds = pytest.importorskip("minigrid_worlds", reason="needs minigrid", exc_type=ImportError)
 
+SAID = ("after you", "and", "a ", "behind", "door", "front", "left", "next", "open", "pick", "then")
 IMPROBABLE = 1e-4  # of the least of several probabilities, times their number
 FEW = 20
 COMMON = (
+    "BabyAI-GoToLocalS6N3-v0",
+    "BabyAI-MiniBossLevel-v0",
+    "BabyAI-PutNextLocalS5N3-v0",
+    "BabyAI-Unlock-v0",
     "MiniGrid-BlockedUnlockPickup-v0",
     "MiniGrid-DoorKey-6x6-v0",
     "MiniGrid-KeyCorridorS3R3-v0",
@@ -40,13 +46,14 @@ def ways(cells, width, start):
     return far
 
 
-def features(cells, width, agent, direction, mission):
+def features(cells, width, agent, direction, mission, limit):
     """What is compared of a level: its cells one by one, the agent, the mission, and how far things are."""
     far = ways(cells, width, agent)
     things = sorted({int(cell) for cell in cells if cell not in (1, WALL)})
     near = [int(min(far[cells == thing])) for thing in things[:3]]
     counts = [int((cells == cell).sum()) for cell in (1, int(WALL))]
-    return [*map(int, cells), agent, direction, mission, str(things), *(near + [-2] * 3)[:3], *counts]
+    said = [mission, *(word in mission for word in SAID), len(mission.split()), limit]
+    return [*map(int, cells), agent, direction, *said, str(things), len(things), *(near + [-2] * 3)[:3], *counts]
 
 
 def ours(task, n):
@@ -61,6 +68,7 @@ def ours(task, n):
                 int(state["y"][i]) * width + int(state["x"][i]),
                 int(state["direction"][i]),
                 text(obs["mission"][i]),
+                int(state["notes"][i, LIMIT]) if task.startswith("BabyAI") else 0,
             )
             for i in range(n)
         ]
@@ -71,7 +79,8 @@ def theirs(task, n):
     for seed in range(n):
         env.reset(seed=seed)
         agent = int(env.agent_pos[1]) * env.width + int(env.agent_pos[0])
-        found.append(features(worlds.grid_of(env), env.width, agent, int(env.agent_dir), env.mission))
+        limit = env.max_steps if task.startswith("BabyAI") else 0
+        found.append(features(worlds.grid_of(env), env.width, agent, int(env.agent_dir), env.mission, limit))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The tasks of MiniGrid and BabyAI as kernel environments: grids with walls, doors, keys and other things, seen from inside.
+"""The tasks of MiniGrid and BabyAI as kernel environments: grids with walls, doors and things, seen from inside.
 
 `headrace.envs.minigrid.world` has the rules, `sight` what is observed, `layouts` and `room_grid` what makers of levels
 share; the levels are in `goals`, `objects`, `rooms` and, those of BabyAI, `babyai`.
@@ -37,17 +37,18 @@ _NAMES = {
     """,
     "babyai.tasks": """
         GoToRedBallGrey GoToRedBall GoToRedBallNoDists GoToRedBlueBall GoToObj GoToObjS4 GoToObjS6-v1 GoToLocal
-        GoToLocalS5N2 GoToLocalS6N2 GoToLocalS6N3 GoToLocalS6N4 GoToLocalS7N4 GoToLocalS7N5 GoToLocalS8N2 GoToLocalS8N3
-        GoToLocalS8N4 GoToLocalS8N5 GoToLocalS8N6 GoToLocalS8N7 GoTo GoToOpen GoToObjMaze GoToObjMazeOpen
-        GoToObjMazeS4R2 GoToObjMazeS4 GoToObjMazeS5 GoToObjMazeS6 GoToObjMazeS7 GoToDoor GoToObjDoor GoToImpUnlock Open
-        OpenRedDoor OpenDoor OpenDoorDebug OpenDoorColor OpenDoorLoc OpenTwoDoors OpenRedBlueDoors OpenRedBlueDoorsDebug
-        OpenDoorsOrderN2 OpenDoorsOrderN2Debug OpenDoorsOrderN4 OpenDoorsOrderN4Debug Pickup UnblockPickup PickupDist
-        PickupDistDebug PickupAbove FindObjS5 FindObjS6 FindObjS7 OneRoomS8 OneRoomS12 OneRoomS16 OneRoomS20 KeyCorridor
-        KeyCorridorS3R1 KeyCorridorS3R2 KeyCorridorS3R3 KeyCorridorS4R3 KeyCorridorS5R3 KeyCorridorS6R3 ActionObjDoor
-        PutNextLocal PutNextLocalS5N3 PutNextLocalS6N4 PutNextS4N1 PutNextS5N1 PutNextS5N2 PutNextS5N2Carrying
-        PutNextS6N3 PutNextS6N3Carrying PutNextS7N4 PutNextS7N4Carrying MoveTwoAcrossS5N2 MoveTwoAcrossS8N9 Unlock
-        UnlockLocal UnlockLocalDist KeyInBox UnlockPickup UnlockPickupDist BlockedUnlockPickup UnlockToUnlock PickupLoc
-        GoToSeq GoToSeqS5R2 Synth SynthS5R2 SynthLoc SynthSeq MiniBossLevel BossLevel BossLevelNoUnlock
+        GoToLocalS5N2 GoToLocalS6N2 GoToLocalS6N3 GoToLocalS6N4 GoToLocalS7N4 GoToLocalS7N5 GoToLocalS8N2
+        GoToLocalS8N3 GoToLocalS8N4 GoToLocalS8N5 GoToLocalS8N6 GoToLocalS8N7 GoTo GoToOpen GoToObjMaze
+        GoToObjMazeOpen GoToObjMazeS4R2 GoToObjMazeS4 GoToObjMazeS5 GoToObjMazeS6 GoToObjMazeS7 GoToDoor GoToObjDoor
+        GoToImpUnlock Open OpenRedDoor OpenDoor OpenDoorDebug OpenDoorColor OpenDoorLoc OpenTwoDoors OpenRedBlueDoors
+        OpenRedBlueDoorsDebug OpenDoorsOrderN2 OpenDoorsOrderN2Debug OpenDoorsOrderN4 OpenDoorsOrderN4Debug Pickup
+        UnblockPickup PickupDist PickupDistDebug PickupAbove FindObjS5 FindObjS6 FindObjS7 OneRoomS8 OneRoomS12
+        OneRoomS16 OneRoomS20 KeyCorridor KeyCorridorS3R1 KeyCorridorS3R2 KeyCorridorS3R3 KeyCorridorS4R3
+        KeyCorridorS5R3 KeyCorridorS6R3 ActionObjDoor PutNextLocal PutNextLocalS5N3 PutNextLocalS6N4 PutNextS4N1
+        PutNextS5N1 PutNextS5N2 PutNextS5N2Carrying PutNextS6N3 PutNextS6N3Carrying PutNextS7N4 PutNextS7N4Carrying
+        MoveTwoAcrossS5N2 MoveTwoAcrossS8N9 Unlock UnlockLocal UnlockLocalDist KeyInBox UnlockPickup UnlockPickupDist
+        BlockedUnlockPickup UnlockToUnlock PickupLoc GoToSeq GoToSeqS5R2 Synth SynthS5R2 SynthLoc SynthSeq
+        MiniBossLevel BossLevel BossLevelNoUnlock
     """,
 }
 """module → the names of its tasks; of those without a version, it is v0"""
