@@ -212,7 +212,7 @@ LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's hei
     "classic_control": (5, 0.8),
     "toy_text": (5, 0.9),
     "minatar": (5, 1.0),
-    "minigrid": (10, 1.0),
+    "minigrid": (13, 1.0),
     "mpe": (4, 1.0),
     "boards": (5, 1.0),
     "craftax": (3, 1.0),
@@ -244,7 +244,7 @@ FOLLOWED = (
     "Swimmer",
 )  # out of sight of dm_control's own view
 ROBOTS = {"render_width": 320, "render_height": 320}
-LIKE = re.compile(r"-v\d+$")
+LIKE, FAMILY = re.compile(r"-v\d+$"), re.compile(r"^(MiniGrid|BabyAI)-")
 
 
 def draw(family: str) -> Path:
@@ -252,7 +252,7 @@ def draw(family: str) -> Path:
     tasks = list({LIKE.sub("", task): task for task in FAMILIES[family] if _spec(task) is not None}.values())
     across, tall = LAYOUTS[family]
     gap, side = 8, (WIDTH - 8) // across - 8
-    height, shown = round(side * tall), [LIKE.sub("", task).removeprefix("MiniGrid-") for task in tasks]
+    height, shown = round(side * tall), [FAMILY.sub("", LIKE.sub("", task)) for task in tasks]
     size, font, names = next(fit for size in range(19, 8, -1) if (fit := _fitting(shown, size, side)))
     words = max(len(lines) for lines in names) * (size + 3) + 4
     down, across = -(-len(tasks) // across), min(across, len(tasks))
