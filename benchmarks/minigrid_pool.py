@@ -1,4 +1,4 @@
-"""MiniGrid's tasks at 1,024 environments, beside EnvPool and the package's environments in processes.
+"""Tasks of MiniGrid and BabyAI at 1,024 environments, beside EnvPool and the package's environments in processes.
 
 Random actions, precomputed. All observe the agent's view, direction and mission in every step. The package's
 environments are fewer, as each has a process of its own.
@@ -35,7 +35,12 @@ class MiniGridArgs(Args):
     """environments of the pools"""
     processes: int = 16
     """environments of Gymnasium's `AsyncVectorEnv`"""
-    tasks: tuple[str, ...] = ("MiniGrid-DoorKey-8x8-v0", "MiniGrid-KeyCorridorS3R3-v0", "MiniGrid-Empty-8x8-v0")
+    tasks: tuple[str, ...] = (
+        "MiniGrid-DoorKey-8x8-v0",
+        "MiniGrid-KeyCorridorS3R3-v0",
+        "MiniGrid-Empty-8x8-v0",
+        "BabyAI-GoToLocal-v0",
+    )
     """names of tasks"""
 
 
