@@ -76,7 +76,7 @@ def test_every_step_agrees_from_equal_grids(task):
                 pool.reset(done)
                 for i in done:
                     begun(pool, i, envs[i], 1000 * step + int(i), rng)
-    if "Playground" not in task:
+    if "Playground" not in task and "MoveTwo" not in task:  # which chance hardly ever does
         assert ended >= won > 0
 
 
