@@ -116,7 +116,7 @@ SECTIONS = {
             "minigrid_pool",
             "--repeats 2 --seconds 0.2",
             lines=(
-                Line("MiniGrid's DoorKey and others, BabyAI's GoToLocal, 1,024 environments", "envpool", "EnvPool"),
+                Line("MiniGrid's DoorKey, KeyCorridor and Empty, 1,024 environments", "envpool", "EnvPool"),
                 Line("", "gymnasium async", "Gymnasium's `AsyncVectorEnv`"),
             ),
         ),
