@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 #include "learner.hpp"
 #include "product.hpp"
+#include "sparse.hpp"
 
 namespace headrace::learner {
 namespace {
@@ -89,6 +91,13 @@ class Dense {
                [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
   }
 
+  // as `forward`, of inputs of which few are not zero
+  template <class Activate>
+  void forward(const Sparse<V>& x, float* y, Activate activate) const {
+    x.product(padded(outputs), weight_.get(), stride(), [&](int, int n) { return load<V>(bias_.get() + n); },
+              [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
+  }
+
   // The gradients of parameters are what the first rows with output gradients d contribute; further ones add to it.
   void add_gradients(const float* x, int rows, const float* d, bool first) {
     add_bias_gradients(rows, d, first);
@@ -98,6 +107,16 @@ class Dense {
     product<V>(inputs, padded(outputs), rows, View<float>{x, 1, distance(inputs)}, d, stride(),
                [&](int m, int n) { return first ? V(0) : load<V>(gradient + m * ld + n); },
                [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
+  }
+
+  // as `add_gradients`, of inputs of which few are not zero
+  void add_gradients(Sparse<V>& x, int rows, const float* d, bool first) {
+    add_bias_gradients(rows, d, first);
+    float* gradient = direct_ ? layer_.parts[0].weight_gradient : weight_gradient_.get();
+    const int ld = direct_ ? outputs : stride();
+    if (first) std::fill_n(gradient, inputs * ld, 0.0f);
+    x.product_of_columns(padded(outputs), d, stride(), [&](int m, int n) { return load<V>(gradient + m * ld + n); },
+                         [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
   }
 
   void add_bias_gradients(int rows, const float* d, bool first) { sum_rows<false>(d, stride(), rows, d, padded(outputs), first, bias_gradient_.get()); }
@@ -220,13 +239,21 @@ class Layers {
     for (const auto& layer : dense_) layer.write_gradients();
   }
 
-  // of inputs x [rows, distance(inputs)]; returns the results
-  const float* forward(const float* x, int rows) {
+  // whether inputs of which few are not zero may be given as such, which changes no result
+  bool takes_sparse() const { return std::is_same_v<D, Dense<V>> && dense_.size() > 1; }
+
+  // of inputs x [rows, distance(inputs)], or of sparse ones if there are any; returns the results
+  const float* forward(const float* x, int rows, const Sparse<V>& sparse = {}) {
     for (std::size_t l = 0; l < dense_.size(); ++l) {
       float* y = activations_[l].get();
-      if (l + 1 == dense_.size()) dense_[l].forward(x, rows, y, [](V v) { return v; });
-      else if (relu_) dense_[l].forward(x, rows, y, [](V v) { return max(v, V(0)); });
-      else dense_[l].forward(x, rows, y, [](V v) { return tanh(v); });
+      const auto make = [&](auto activate) {
+        if constexpr (std::is_same_v<D, Dense<V>>)
+          if (l == 0 && sparse) return dense_[l].forward(sparse, y, activate);
+        dense_[l].forward(x, rows, y, activate);
+      };
+      if (l + 1 == dense_.size()) make([](V v) { return v; });
+      else if (relu_) make([](V v) { return max(v, V(0)); });
+      else make([](V v) { return tanh(v); });
       x = y;
     }
     return x;
@@ -242,8 +269,8 @@ class Layers {
     }
   }
 
-  // the gradients of parameters: those of the first block, to which further ones add
-  void backward(const float* x, int rows, bool first) { through(x, rows, true, first); }
+  // the gradients of parameters: those of the first block, to which further ones add; inputs as for `forward`
+  void backward(const float* x, int rows, bool first, Sparse<V>* sparse = nullptr) { through(x, rows, true, first, sparse); }
 
   // the gradients of inputs, [rows, distance(inputs)], of which those before column `from` need not be there
   const float* to_inputs(const float* x, int rows, int from) {
@@ -255,10 +282,15 @@ class Layers {
 
  private:
   // returns the gradient of the first layer's outputs
-  float* through(const float* x, int rows, bool parameters, bool first) {
+  float* through(const float* x, int rows, bool parameters, bool first, [[maybe_unused]] Sparse<V>* sparse = nullptr) {
     float *d = gradients_[0].get(), *next = gradients_[1].get();
     for (std::size_t l = dense_.size(); l-- > 0; std::swap(d, next)) {
       const float* below = l == 0 ? x : activations_[l - 1].get();
+      if constexpr (std::is_same_v<D, Dense<V>>)
+        if (l == 0 && sparse != nullptr && *sparse) {
+          dense_[0].add_gradients(*sparse, rows, d, first);
+          break;
+        }
       if (parameters) dense_[l].add_gradients(below, rows, d, first);
       if (l == 0) break;
       if (relu_) dense_[l].input_gradients(d, rows, below, next, 0, [](V g, V y) { return select(y > V(0), g, V(0)); });

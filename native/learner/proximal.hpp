@@ -28,7 +28,15 @@ class ProximalCore final : public Learner {
     }
 
     std::vector<Layers<V, D>> stacks;
+    // Takes the inputs of a block, of which row(r) is the first: those that are not zero if they are few.
+    template <class Row>
+    void take(int rows, int count, Row row) {
+      if (stacks.front().takes_sparse() && sparse.take(rows, count, row)) return;
+      for (int r = 0; r < rows; ++r) std::copy_n(row(r), count, inputs.get() + r * distance(count));
+    }
+
     Floats inputs;                          // [rows, inputs], padded
+    Sparse<V> sparse;
     std::vector<float> outputs, gradients;  // the networks' outputs, and the loss's gradient by them: [rows, outputs]
     std::vector<float> scratch, log_std_gradient;
     Statistics sums;
@@ -47,7 +55,7 @@ class ProximalCore final : public Learner {
     Half& all = halves_[0];
     for (int first = 0; first < rows; first += kRows) {
       const int n = std::min(kRows, rows - first);
-      for (int r = 0; r < n; ++r) take(all, inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs, r);
+      all.take(n, network_.inputs, [&](int r) { return inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs; });
       run(all, n, outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
     }
   }
@@ -57,7 +65,7 @@ class ProximalCore final : public Learner {
     all.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
     for (int first = 0; first < rows; first += kRows) {
       const int n = std::min(kRows, rows - first);
-      for (int r = 0; r < n; ++r) take(all, inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs, r);
+      all.take(n, network_.inputs, [&](int r) { return inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs; });
       run(all, n, all.outputs.data());
       run_back(all, n, output_gradients + static_cast<std::ptrdiff_t>(first) * outputs_, first == 0);
     }
@@ -89,13 +97,11 @@ class ProximalCore final : public Learner {
     halves_.emplace_back(with_gradients(network_, adam.gradient, other_gradient_.data()));
   }
 
-  void take(Half& half, const float* row, int r) { std::copy_n(row, network_.inputs, half.inputs.get() + r * distance(network_.inputs)); }
-
   // outputs [rows, all] of the block's inputs
   void run(Half& half, int rows, float* outputs) {
     int first = 0;
     for (auto& stack : half.stacks) {
-      const float* results = stack.forward(half.inputs.get(), rows);
+      const float* results = stack.forward(half.inputs.get(), rows, half.sparse);
       for (int r = 0; r < rows; ++r) std::copy_n(results + r * stack.stride(), stack.outputs(), outputs + r * outputs_ + first);
       first += stack.outputs();
     }
@@ -106,7 +112,7 @@ class ProximalCore final : public Learner {
     int first = 0;
     for (auto& stack : half.stacks) {
       for (int r = 0; r < rows; ++r) std::copy_n(d + r * outputs_ + first, stack.outputs(), stack.result_gradients() + r * stack.stride());
-      stack.backward(half.inputs.get(), rows, is_first);
+      stack.backward(half.inputs.get(), rows, is_first, &half.sparse);
       first += stack.outputs();
     }
   }
@@ -147,7 +153,7 @@ class ProximalCore final : public Learner {
     for (int i = 0; heads.continuous && i < heads.choices; ++i) half.scratch[static_cast<std::size_t>(i)] = std::exp(-heads.log_std[i]);
     for (int first = 0; first < size; first += kRows) {
       const int n = std::min(kRows, size - first);
-      for (int r = 0; r < n; ++r) take(half, rollout.inputs + order[first + r] * network_.inputs, r);
+      half.take(n, network_.inputs, [&](int r) { return rollout.inputs + order[first + r] * network_.inputs; });
       run(half, n, half.outputs.data());
       for (int r = 0; r < n; ++r) {
         const float advantage = (rollout.advantages[order[first + r]] - centre.first) * centre.second;

@@ -82,6 +82,8 @@ std::vector<float> numbers(std::size_t n, std::uint32_t seed) {
   return x;
 }
 
+void same_bits(const std::vector<float>& a, const std::vector<float>& b) { CHECK(a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0); }
+
 // outputs, and the derivative of their weighted sum along a direction, by differences
 void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation activation, int rows) {
   Owned owned(inputs, hidden, {3, 1}, activation, 1);
@@ -114,6 +116,27 @@ void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation 
         const double tolerance = (activation == Activation::kRelu ? 0.3 : 2e-2) * (1 + std::fabs(slope));  // kinks
         CHECK(std::fabs(slope - owned.gradient[i]) < tolerance);
       }
+}
+
+// Inputs of which few are not zero have the same outputs and gradients in a block with others, which takes all numbers.
+void sparse_inputs_change_no_bits(int width) {
+  constexpr int kInputs = 150, kSparse = 40, kAll = 64, kOutputs = 4;
+  Owned owned(kInputs, {200, 33}, {3, 1}, Activation::kTanh, 1);
+  auto x = numbers(kAll * kInputs, 2), d = numbers(kAll * kOutputs, 3);
+  for (std::size_t i = 0; i < kSparse * kInputs; ++i) x[i] = i % 13 == 0 ? x[i] : 0;
+  std::fill(d.begin() + kSparse * kOutputs, d.end(), 0.0f);  // the others add nothing to the gradients
+  const auto learner = make_learner(owned.network, {width});
+  std::vector<std::vector<float>> found;
+  for (const int rows : {kSparse, kAll}) {
+    std::vector<float> out(kAll * kOutputs);
+    learner->forward(x.data(), rows, out.data());
+    out.resize(kSparse * kOutputs);
+    std::fill(owned.gradient.begin(), owned.gradient.end(), 7.0f);
+    learner->backward(x.data(), rows, d.data());
+    found.push_back(out), found.push_back(owned.gradient);
+  }
+  same_bits(found[0], found[2]);
+  same_bits(found[1], found[3]);
 }
 
 // all of a learner's results after two epochs of two minibatches, at one width
@@ -218,8 +241,6 @@ void bfloat16_is_exact_for_short_numbers(int width, int below, int above, int ro
   for (int i = 0; i < 2; ++i) CHECK(std::memcmp(found[i].data(), found[i + 2].data(), found[i].size() * sizeof(float)) == 0);
 }
 
-void same_bits(const std::vector<float>& a, const std::vector<float>& b) { CHECK(a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0); }
-
 }  // namespace
 
 int main() {
@@ -239,6 +260,7 @@ int main() {
   }
   for (const bool continuous : {false, true}) same_bits(learnt(0, continuous, 2100), learnt(8, continuous, 2100, true));  // halves
   for (const int width : widths()) {
+    sparse_inputs_change_no_bits(width);
     for (const bool stochastic : {false, true}) same_bits(learnt_from_replay({}, stochastic), learnt_from_replay({width}, stochastic, width == 8));
     same_bits(learnt_values({}), learnt_values({width}));
   }
