@@ -26,13 +26,24 @@ SIZE_OF_VIEW = wp.constant(int(SEEN) + 22)
 DAY = wp.constant(300.0)  # steps
 PI = wp.constant(float(np.float32(math.pi)))
 
-CLEAR = """
-    float* first = &wp::index(obs, row, 0);
+# as the functions' bodies below, in plain memory: a row of the view is contiguous
+SHOW_BLOCKS = """
+    float* place = &wp::index(obs, row, 0);
 #if defined(__CUDA_ARCH__)
-    for (int i = 0; i < count; ++i) first[i] = 0.0f;
+    for (int i = 0; i < SIZE; ++i) place[i] = 0.0f;
 #else
-    __builtin_memset(first, 0, count * sizeof(float));
+    __builtin_memset(place, 0, SIZE * sizeof(float));
 #endif
+    for (int i = top; i < top + 7; ++i) {
+        const unsigned char* line = &wp::index(cells, env, i & 63, 0);
+        for (int j = left; j < left + 9; ++j, place += 21) {
+            place[((i | j) & ~63) == 0 ? line[j & 63] & 31 : 1] = 1.0f;
+        }
+    }
+""".replace("SIZE", str(int(SIZE_OF_VIEW)))
+SHOW_FLAGS = """
+    bool* first = &wp::index(flags, row, 0);
+    for (int i = 0; i < 22; ++i) first[i] = (bits >> i & 1) != 0;
 """
 
 
@@ -44,11 +55,23 @@ class View:
     achievements: wp.array2d[wp.bool]
 
 
-@wp.func_native(CLEAR)
-def clear(obs: wp.array2d[wp.float32], row: int, count: int):
-    """Sets the first numbers of a row to 0, faster than one by one; they must be contiguous."""
-    for i in range(count):
+@wp.func_native(SHOW_BLOCKS)
+def show_blocks(obs: wp.array2d[wp.float32], row: int, cells: wp.array3d[wp.uint8], env: int, top: int, left: int):
+    """Sets a row of the view to 0, and in it the blocks of the places from a corner on to 1."""
+    for i in range(SIZE_OF_VIEW):
         obs[row, i] = 0.0
+    for i in range(ROWS):
+        for j in range(COLUMNS):
+            there = (((top + i) | (left + j)) & ~s.LAST) == 0
+            block = int(cells[env, (top + i) & s.LAST, (left + j) & s.LAST]) & s.BLOCK
+            obs[row, (i * COLUMNS + j) * KINDS + wp.where(there, block, s.OUTSIDE)] = 1.0
+
+
+@wp.func_native(SHOW_FLAGS)
+def show_flags(flags: wp.array2d[wp.bool], row: int, bits: int):
+    """Writes the achievements' bits as flags."""
+    for i in range(s.ACHIEVEMENTS):
+        flags[row, i] = ((bits >> i) & 1) == 1
 
 
 @wp.func
@@ -122,20 +145,6 @@ def step(state: s.State, env: int, actions: wp.array[wp.int64], row: int, stream
 
 
 @wp.func
-def show_blocks(state: s.State, env: int, numbers: wp.array[wp.float32]):
-    """Shows the blocks around the player."""
-    top = state.player[env][0] - ROWS / 2
-    left = state.player[env][1] - COLUMNS / 2
-    number = int(0)
-    for i in range(ROWS):
-        line = state.cells[env, (top + i) & s.LAST]  # once, not for every cell
-        for j in range(COLUMNS):
-            there = (((top + i) | (left + j)) & ~s.LAST) == 0
-            numbers[number + wp.where(there, int(line[(left + j) & s.LAST]) & s.BLOCK, s.OUTSIDE)] = 1.0
-            number += KINDS
-
-
-@wp.func
 def show_mobs(state: s.State, env: int, numbers: wp.array[wp.float32]):
     """Shows the mobs around the player.
 
@@ -155,9 +164,9 @@ def show_mobs(state: s.State, env: int, numbers: wp.array[wp.float32]):
 
 @wp.func
 def observe(state: s.State, env: int, view: View, row: int):
-    clear(view.obs, row, SIZE_OF_VIEW)
+    corner = state.player[env] - wp.vec2i(ROWS / 2, COLUMNS / 2)
+    show_blocks(view.obs, row, state.cells, env, corner[0], corner[1])
     numbers = view.obs[row]
-    show_blocks(state, env, numbers)
     show_mobs(state, env, numbers)
     for i in range(s.THINGS):
         numbers[SEEN + i] = state.tenths[state.things[env, i]]
@@ -166,10 +175,7 @@ def observe(state: s.State, env: int, view: View, row: int):
     numbers[SEEN + s.THINGS + 3 + state.facing[env]] = 1.0
     numbers[SIZE_OF_VIEW - 2] = state.light[env]
     numbers[SIZE_OF_VIEW - 1] = wp.where(state.asleep[env], 1.0, 0.0)
-    achieved = state.achieved[env]
-    flags = view.achievements[row]
-    for i in range(s.ACHIEVEMENTS):
-        flags[i] = ((achieved >> i) & 1) == 1
+    show_flags(view.achievements, row, state.achieved[env])
 
 
 FLYING = np.arange(int(s.MOBS))[:, None] >= int(s.ARROWS)

@@ -193,17 +193,54 @@ def block_of(marks: int, across: int, seed: wp.uint64, number: int) -> int:
     return s.STONE
 
 
-@wp.func
-def lay_blocks(state: s.State, env: int, seed: wp.uint64, first: int):
+NAMES = ("WATER", "SAND", "TREE", "GRASS", "COAL", "IRON", "DIAMOND", "STONE", "PATH", "LAVA")
+SHIFTS = f"PATHS = {int(PATHS_SHIFT)}, ROCK = {int(ROCK_SHIFT)}, WOODS = {int(WOODS_SHIFT)}"
+# as the function's body below, without branches and a row at once, which compilers turn into vector instructions
+LAY = f"enum {{ {', '.join(f'{name} = {int(getattr(s, name))}' for name in NAMES)}, {SHIFTS} }};"
+LAY += """
+    unsigned long long paths[64];  // a bit for each cell of a row
+    for (int x = 0; x < 64; ++x) {
+        const unsigned char* line = &wp::index(cells, env, x, 0);
+        unsigned long long row = 0;
+        for (int y = 0; y < 64; ++y) row |= (unsigned long long)(line[y] >> PATHS & 1) << y;
+        paths[x] = row;
+    }
+    for (int x = 0; x < 64; ++x) {
+        unsigned char* line = &wp::index(cells, env, x, 0);
+        float rolls[64];
+        int across[64];
+        for (int y = 0; y < 64; ++y) {
+            unsigned long long z = seed + (unsigned long long)(first + 64 * x + y) * 0x9E3779B97F4A7C15ull;
+            z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+            z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+            rolls[y] = (int)((z ^ (z >> 31)) >> 40) * 5.9604644775390625e-8f;
+            across[y] = (int)((paths[x] >> y | paths[y] >> x) & 1);
+        }
+        for (int y = 0; y < 64; ++y) {
+            const int water = line[y] & 3, rock = line[y] >> ROCK & 3, woods = line[y] >> WOODS & 3;
+            const float roll = rolls[y];
+            int open = ((woods > 0) & (roll > 0.8f)) ? TREE : GRASS;
+            open = water == 2 ? SAND : water >= 3 ? WATER : open;
+            const float rare = 0.04f + 0.96f * (0.03f + 0.97f * 0.005f);
+            int stone = ((rock >= 2) & (roll < rare)) ? DIAMOND : STONE;
+            stone = roll < 0.04f ? COAL : roll < 0.04f + 0.96f * 0.03f ? IRON : stone;
+            stone = (across[y] | ((rock == 3) & (water >= 1))) ? PATH : stone;
+            line[y] = (unsigned char)(((rock == 3) & (woods == 2)) ? LAVA : rock == 0 ? open : stone);
+        }
+    }
+"""
+
+
+@wp.func_native(LAY)
+def lay_blocks(cells: wp.array3d[wp.uint8], env: int, seed: wp.uint64, first: int):
     """Makes blocks of all marks, with chances from number ``first`` on."""
     for x in range(s.SIZE):
         for y in range(x + 1):
-            one = int(state.cells[env, x, y])
-            other = int(state.cells[env, y, x])
-            state.cells[env, x, y] = wp.uint8(block_of(one, other, seed, first + s.SIZE * x + y))
+            one = int(cells[env, x, y])
+            other = int(cells[env, y, x])
+            cells[env, x, y] = wp.uint8(block_of(one, other, seed, first + s.SIZE * x + y))
             if x != y:
-                state.cells[env, y, x] = wp.uint8(block_of(other, one, seed, first + s.SIZE * y + x))
-    state.cells[env, CENTER, CENTER] = wp.uint8(s.GRASS)
+                cells[env, y, x] = wp.uint8(block_of(other, one, seed, first + s.SIZE * y + x))
 
 
 @wp.func
@@ -228,5 +265,6 @@ def generate_world(state: s.State, env: int, streams: Streams):
     stamp(state.gradients, state.cells, env, 8, 2, 0.0, False, PATHS_LEVELS, PATHS_SHIFT)
     draw_gradients(state, env, seed, 347, 17 * 17)
     stamp(state.gradients, state.cells, env, 4, 4, 0.0, False, WOODS_LEVELS, WOODS_SHIFT)
-    lay_blocks(state, env, seed, 636)
+    lay_blocks(state.cells, env, seed, 636)
+    state.cells[env, CENTER, CENTER] = wp.uint8(s.GRASS)
     hide_diamond(state, env, seed, 636 + s.SIZE * s.SIZE)
