@@ -7,8 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from headrace.envs import mpe
-from headrace.envs.craftax import ACTIONS as CRAFTAX
+from headrace.envs import craftax, mpe
 
 LEFT, DOWN, RIGHT, UP, STAY = "←", "↓", "→", "↑", "·"
 ATARI = (
@@ -44,7 +43,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "Game2048-v0": (UP, RIGHT, DOWN, LEFT),
     "KuhnPoker-v0": ("check or fold", "bet or call"),
     "LeducPoker-v0": ("fold", "check or call", "raise"),
-    "Craftax-Classic-Symbolic-v1": (STAY, LEFT, RIGHT, UP, DOWN, *CRAFTAX[5:]),
+    **dict.fromkeys(craftax.TASKS, (STAY, LEFT, RIGHT, UP, DOWN, *craftax.ACTIONS[5:])),
     "TagGridWorld-v0": (STAY, RIGHT, LEFT, UP, DOWN),
     **dict.fromkeys(mpe.TASKS, (STAY, LEFT, RIGHT, DOWN, UP)),
 }

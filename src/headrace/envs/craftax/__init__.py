@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.pool.task import Task
 
-_MODULES = {"Craftax-Classic-Symbolic-v1": "classic"}
+_MODULES = {"Craftax-Classic-Symbolic-v1": "classic", "Craftax-Classic-Pixels-v1": "pixels"}
 TASKS: tuple[str, ...] = tuple(_MODULES)
 ACTIONS = (
     *("noop", "left", "right", "up", "down", "do", "sleep"),

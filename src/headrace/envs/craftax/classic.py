@@ -204,7 +204,7 @@ GAME = KernelEnv(
     observe,
     render,
     shapes=s.SHAPES,
-    tables={"tenths": TENTHS},
+    tables={"tenths": TENTHS, "textures": np.zeros((1, 4), np.float32)},
     bounds=BOUNDS,
 )
 TASKS = {

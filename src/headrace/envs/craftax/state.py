@@ -71,6 +71,7 @@ class State:
     time: wp.array[wp.int32]
     gradients: wp.array2d[wp.vec2f]
     tenths: wp.array[wp.float32]  # k → k/10 as the observation has it
+    textures: wp.array[wp.vec4f]  # of pictures: `headrace.envs.craftax.textures`
 
 
 SHAPES = {
