@@ -5,7 +5,8 @@
 
 Each Python has an environment in build/pythons/, which the next call uses again. `pyproject.toml` names those Pythons
 that have passed. The wheels come from `tools/wheels.py`, other packages from the package index, with this repository's
-pins. Tests run in a copy of `tests/` and `examples/`, so that they import the installed package.
+pins: PyTorch is its build for GPUs, gigabytes, unless pip finds one for CPUs and that Python (`PIP_FIND_LINKS`,
+`PIP_EXTRA_INDEX_URL`). Tests run in a copy of the repository's files, where they import the installed package.
 """
 
 from __future__ import annotations
@@ -82,15 +83,20 @@ def attempt(version: str, interpreter: Path, extras: list[str], tests: list[str]
     if _run([python, "-m", "pip", "install", "--quiet", *packages], ROOT):
         return "failed: pip install"
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("tests", "examples"):
-            shutil.copytree(ROOT / name, Path(folder, name))
-        for name in ("pyproject.toml", "constraints.txt"):
-            shutil.copy(ROOT / name, folder)
+        _copy_files(Path(folder))
         log = room / "tests.log"
         with log.open("w") as output:
             command = [python, "-m", "pytest", "-q", *tests]
             subprocess.run(command, cwd=folder, env=_environment(python), stdout=output, stderr=subprocess.STDOUT)
     return f"{log.read_text().strip().splitlines()[-1].strip('= ')}  ({log.relative_to(ROOT)})"
+
+
+def _copy_files(to: Path) -> None:
+    """Copies all files that git knows: tests read pages, sources and settings, too."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.splitlines():
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, to / name, follow_symlinks=False)
 
 
 def _run(command: list[str], folder: Path) -> int:
