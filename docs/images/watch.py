@@ -42,11 +42,15 @@ def shots(page: Page, address: str) -> None:
     page.locator(".chip", has_text="running").wait_for()
     page.locator("[data-key=live]").click()
     page.locator("section[aria-label='The agent'] canvas").wait_for(timeout=90_000)
+    note(page, "baseline", "SAC as it comes")
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         time.sleep(6.0)
         save(page, f"watch-{scheme}")
     page.emulate_media(color_scheme="light")
+    page.locator("#list .item", has_text="× 3").click()
+    note(page, "baseline", "the default rate")
+    page.locator("#list .item", has_text="× 3").get_by_text("baseline").wait_for()
     page.locator("#clear").click()
     for row in page.locator("#list .item", has_text="CartPole", has_not_text="sweep").all():
         row.locator("input").click()
@@ -61,6 +65,16 @@ def shots(page: Page, address: str) -> None:
     card.locator(".shares .bars").wait_for()
     card.scroll_into_view_if_needed()
     card.screenshot(path=HERE / "watch-sweep.png")
+
+
+def note(page: Page, tags: str, text: str) -> None:
+    """Tag and describe the run that is shown."""
+    page.get_by_text("Name, tags, notes").click()
+    page.get_by_label("Tags").fill(tags)
+    page.get_by_label("Notes").fill(text)
+    page.get_by_label("Notes").blur()
+    page.locator(".head .state", has_text=f"{tags} · {text}").wait_for()
+    page.get_by_text("Name, tags, notes").click()
 
 
 def save(page: Page, name: str) -> None:
