@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ BEGIN, END = "<!-- tasks of {}: docs/families.py writes this -->", "<!-- /tasks 
 TOLD = ("vizdoom", "tag", "box2d", "minatar", "minigrid", "classic_control", "toy_text")
 DESCRIBED = ("mujoco",)  # whose pages say which tasks have which option
 LONG = 4000  # characters from which a table is shown on demand
-OWN = "options of its own"
+OWN, OBSERVATION, LIMIT = "options of its own", "observation", "limit of an episode"
 Row = dict[str, str]
 
 
@@ -47,20 +48,28 @@ def section(family: str) -> str:
     fields = [field for field in told[0] if all(field in each for each in told)]
     rows = {task: _row(task, spec, shared, fields) for task, spec in specs.items()}
     first = next(iter(rows.values()))
-    common = {name: value for name, value in first.items() if all(row[name] == value for row in rows.values())}
-    lines = [f"- {name}: {value}" for name, value in common.items() if value != "none"]
+    parts = _shared_parts(rows)
+    usual = {name: value for name in first if (value := _usual([row[name] for row in rows.values()])) is not None}
+    common = {name: value for name, value in usual.items() if all(row[name] == value for row in rows.values())}
+    lines = [f"- {OBSERVATION}: {', '.join(parts)}, and what a row adds"] if parts else []
+    for name, value in usual.items():
+        if value != "none":
+            lines.append(f"- {name}{'' if name in common else ', unless a row says otherwise'}: {value}")
     if fields:
         lines.append(f"- info: {_info(fields)}" + ("" if "info" in common else ", and what a row adds"))
-    which = "where a task has them, and " if family in DESCRIBED else ""
-    if shared and family not in ("atari", *TOLD):  # which have a table of them
-        lines.append(f"- options, {which}unless a row says otherwise: {_options_text(shared)}")
+    if shared and family not in ("atari", *TOLD, *DESCRIBED):  # which have a table of them
+        lines.append(f"- options, unless a row says otherwise: {_options_text(shared)}")
     lines = ["All tasks share:", "", *lines, ""] if lines else []
     varied = [name for name in first if name not in common and (name != OWN or family not in TOLD)]
     if varied or len(rows) > 1:
-        table = ["| task | " + " | ".join(varied) + " |", "|---" * (len(varied) + 1) + "|"]
+        heads = [f"{name}, steps" if name == LIMIT else name for name in varied]
+        table = ["| task | " + " | ".join(heads) + " |", "|---" * (len(varied) + 1) + "|"]
         alike: dict[str, list[str]] = {}
         for task, row in rows.items():
-            alike.setdefault(" | ".join(row[name] for name in varied), []).append(f"`{task}`")
+            cells = [
+                "" if row[name] == usual.get(name, "none" if name != LIMIT else "") else row[name] for name in varied
+            ]
+            alike.setdefault(" | ".join(cell.removesuffix(" steps") for cell in cells), []).append(f"`{task}`")
         table += [f"| {', '.join(tasks)} | {text} |" for text, tasks in alike.items()]
         if len("\n".join(table)) > LONG:
             table = [
@@ -111,6 +120,23 @@ def _shared(options: list[dict[str, Any]], described: bool) -> dict[str, Any]:
     return shared
 
 
+def _usual(values: list[str]) -> str | None:
+    """The value that three in four of a column's cells have, if there is one."""
+    (most, count), *_ = Counter(values).most_common()
+    return most if count >= 0.75 * len(values) else None
+
+
+def _shared_parts(rows: Mapping[str, Row]) -> list[str]:
+    """The parts that all observations have, if these differ and are dictionaries; they are taken out of the rows."""
+    told = [row[OBSERVATION].split("; ") for row in rows.values()]
+    shared = [part for part in told[0] if all(part in each for each in told)]
+    if len(shared) == len(told[0]) or not shared:
+        return []
+    for row, parts in zip(rows.values(), told, strict=True):
+        row[OBSERVATION] = "; ".join(part for part in parts if part not in shared)
+    return shared
+
+
 def _fields(spec: Any) -> list[tuple[str, str]]:
     """The type and the name of each field of a task's info."""
     return [(f"{field.dtype}{list(field.shape) if field.shape else ''}", field.name) for field in spec.info]
@@ -127,7 +153,7 @@ def _row(task: str, spec: Any, shared: Mapping[str, Any], fields: Collection[tup
         who = [count_text(kind) for kind in kinds]
         observation = _of_kinds(who, [f"`{space_text(kind.observation)}`" for kind in kinds], "each ")
         action = _of_kinds([kind.name for kind in kinds], [_choices(task, spec, kind.action) for kind in kinds])
-    row = {"observation": observation, "actions": action, "limit of an episode": limit}
+    row = {OBSERVATION: observation, "actions": action, LIMIT: limit}
     if spec.frame_skip > 1:
         row["frames in a step"] = str(own.pop("frame_skip", spec.frame_skip))
     row["info"] = _info([field for field in _fields(spec) if field not in fields])
@@ -145,7 +171,7 @@ def _of_kinds(who: list[str], texts: list[str], each: str = "") -> str:
 def _code(space: Any) -> str:
     parts = getattr(space, "spaces", None)
     if isinstance(parts, Mapping):
-        return ", ".join(f"`{key}` {space_text(part)}" for key, part in parts.items())
+        return "; ".join(f"`{key}` {space_text(part)}" for key, part in parts.items())
     text = space_text(space)
     return text if "choices" in text else f"`{text}`"
 
