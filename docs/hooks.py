@@ -7,6 +7,7 @@ site each becomes a page of its own. And the site has the pages' sources, to whi
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shutil
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 DOCS = Path(__file__).parent
-OUTSIDE = re.compile(r"\]\(\.\./((?:examples/algorithms|examples|benchmarks)/\w+)\.(?:py|md)\)")
+OUTSIDE = re.compile(r"\]\(\.\./((?:examples/algorithms|examples|benchmarks)/\w+)\.(?:py|md|ipynb)\)")
 PICTURE = re.compile(r"\[[^\]]*\]\((?!https?:)([^)]+\.(?:svg|png))\)")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|\.\./docs/|[^)]+\.(?:svg|png)\))[^)]+\)")
 
@@ -44,10 +45,17 @@ def on_post_build(config: Any) -> None:
 
 
 def _page(path: Path) -> str:
-    """A program with its own description, or a text without links to what the site does not have."""
-    text = path.with_suffix(".md")
+    """A program with its own description, a notebook, or a text without links to what the site does not have."""
+    text, notebook = path.with_suffix(".md"), path.with_suffix(".ipynb")
     if text.exists():
-        return LINK.sub(r"\1", text.read_text()).replace("](../docs/", "](../")
+        return _without_links(text.read_text())
+    if notebook.exists():
+        cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(notebook.read_text())["cells"]]
+        return "\n\n".join(f"```py\n{t}\n```" if kind == "code" else _without_links(t) for kind, t in cells)
     code = path.with_suffix(".py").read_text()
     about = (ast.get_docstring(ast.parse(code)) or path.name).splitlines()[0]
     return f"# {path.parent.name}/{path.name}.py\n\n{about}\n\n```py\n{code}```\n"
+
+
+def _without_links(text: str) -> str:
+    return LINK.sub(r"\1", text).replace("](../docs/", "](../")

@@ -16,6 +16,7 @@ from typing import Any
 
 from headrace.studies.leaderboard.scores import median
 from headrace.train.config.recipes import REACHED
+from headrace.train.runs.words import return_text
 
 DOCS = Path(__file__).parent
 PAGE, DATA = DOCS / "leaderboard.md", DOCS / "leaderboard.json"
@@ -98,7 +99,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _games(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}" if abs(value) < FEW else f"{value:,.0f}"
+    return "–" if value is None else return_text(value) if abs(value) < FEW else f"{value:,.0f}"
 
 
 if __name__ == "__main__":
