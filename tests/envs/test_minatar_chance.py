@@ -14,7 +14,7 @@ import pytest
 from kernel_states import arrays_of
 
 import headrace
-from headrace.envs.minatar import swimmers
+from headrace.envs.minatar.seaquest import swimmers
 
 minatar = pytest.importorskip("minatar")
 stats = pytest.importorskip("scipy.stats")

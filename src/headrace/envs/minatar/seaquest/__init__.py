@@ -12,33 +12,23 @@ of air, or surfaces with no diver.
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportInvalidTypeForm=false
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
 import warp as wp
 
-from headrace.envs.minatar.common import (
-    ALL_ACTIONS,
-    DOWN,
-    FIRE,
-    LAST,
-    LAST_ACTIONS,
-    NONE,
-    RIGHT,
-    SIZE,
-    UP,
-    View,
-    action_taken,
-    at,
-    cell,
-    draw,
-    moved,
-    show_row,
-    unpacked,
-    versions,
+from headrace.envs.minatar.common import ALL_ACTIONS, DOWN, FIRE, NONE, RIGHT, SIZE, UP, action_taken, moved, versions
+from headrace.envs.minatar.seaquest.state import (
+    BOUNDS,
+    BULLET_INTERVAL,
+    DIVER_INTERVAL,
+    FASTEST_MOVE,
+    FULL_AIR,
+    MOST_RESCUED,
+    MOVE_INTERVAL,
+    RELOAD,
+    Rows,
+    State,
+    reset,
 )
-from headrace.envs.minatar.swimmers import (
+from headrace.envs.minatar.seaquest.swimmers import (
     DEEPEST,
     FIRES_IN_SHIFT,
     IS_HUNTER,
@@ -46,90 +36,17 @@ from headrace.envs.minatar.swimmers import (
     MOST_ENEMIES,
     MOVES_IN_SHIFT,
     RIGHTWARD,
-    SWIMS,
     Divers,
-    Enemies,
     column,
     depth,
     entering,
     is_at,
     shot_by,
     swum,
-    trail,
     without_gaps,
 )
+from headrace.envs.minatar.seaquest.view import View, observe, render
 from headrace.pool.executors.kernels import KernelEnv, Streams, uniform
-
-FRONT, BACK, SHOT, TRAIL, BULLET, FISH, HUNTER, AIR, RESCUED, DIVER = (wp.constant(channel) for channel in range(10))
-PLAYER_COLOR, HULL_COLOR, SHOT_COLOR, BULLET_COLOR = (92, 190, 255), (64, 130, 180), (255, 255, 255), (255, 120, 96)
-FISH_COLOR, HUNTER_COLOR, DIVER_COLOR, AIR_COLOR = (186, 104, 220), (226, 98, 72), (255, 196, 64), (96, 190, 120)
-TRAIL_COLOR = (104, 98, 88)
-
-START = wp.constant(5)
-FULL_AIR = wp.constant(200)
-MOST_RESCUED = wp.constant(6)
-SPAWN_INTERVAL = wp.constant(20)
-DIVER_INTERVAL = wp.constant(30)
-MOVE_INTERVAL = wp.constant(5)
-FASTEST_MOVE = wp.constant(2)
-RELOAD = wp.constant(5)
-BULLET_INTERVAL = wp.constant(10)
-
-Rows = wp.types.vector(SIZE, wp.int32)
-
-
-@wp.struct
-class State:
-    """The state of the game; shots and bullets are ten rows of bits for each direction, and times are in steps.
-
-    ``player`` is the place of the front of the submarine, which looks to the right if ``rightward``. ``enemies`` are
-    fish and hostile submarines. ``rescued`` is negative where divers are owed. ``at_surface`` is whether the player
-    has surfaced and not dived since. ``ramps`` counts how often the game became harder.
-    """
-
-    player: wp.array[wp.vec2i]
-    rightward: wp.array[wp.bool]
-    air: wp.array[wp.int32]
-    rescued: wp.array[wp.int32]
-    at_surface: wp.array[wp.bool]
-    shots_left: wp.array[Rows]
-    shots_right: wp.array[Rows]
-    bullets_left: wp.array[Rows]
-    bullets_right: wp.array[Rows]
-    enemies: wp.array[Enemies]
-    divers: wp.array[Divers]
-    spawn_interval: wp.array[wp.int32]
-    spawn_in: wp.array[wp.int32]
-    diver_in: wp.array[wp.int32]
-    move_interval: wp.array[wp.int32]
-    reload: wp.array[wp.int32]
-    ramps: wp.array[wp.int32]
-    last_action: wp.array[wp.int32]
-    action_set: wp.array[wp.int32]
-    sticky_action_prob: wp.float64
-    difficulty_ramping: wp.bool
-
-
-@wp.func
-def reset(state: State, env: int, streams: Streams):
-    state.player[env] = wp.vec2i(START, 0)
-    state.rightward[env] = False
-    state.air[env] = FULL_AIR
-    state.rescued[env] = 0
-    state.at_surface[env] = True
-    state.shots_left[env] = Rows()
-    state.shots_right[env] = Rows()
-    state.bullets_left[env] = Rows()
-    state.bullets_right[env] = Rows()
-    state.enemies[env] = Enemies()
-    state.divers[env] = Divers()
-    state.spawn_interval[env] = SPAWN_INTERVAL
-    state.spawn_in[env] = SPAWN_INTERVAL
-    state.diver_in[env] = DIVER_INTERVAL
-    state.move_interval[env] = MOVE_INTERVAL
-    state.reload[env] = 0
-    state.ramps[env] = 0
-    state.last_action[env] = NONE
 
 
 @wp.func
@@ -140,6 +57,22 @@ def flown(rows: Rows, rightward: bool) -> Rows:
     while y < SIZE:  # range() would be unrolled
         result[y] = wp.where(rightward, (rows[y] << 1) & ((1 << SIZE) - 1), rows[y] >> 1)
         y += 1
+    return result
+
+
+@wp.func
+def with_bit(rows: Rows, x: int, y: int) -> Rows:
+    """Returns the rows with one more shot or bullet, at this place."""
+    result = rows
+    result[y] = result[y] | (1 << x)
+    return result
+
+
+@wp.func
+def without_bit(rows: Rows, x: int, y: int) -> Rows:
+    """Returns the rows without the shot or bullet at this place."""
+    result = rows
+    result[y] = result[y] & ~(1 << x)
     return result
 
 
@@ -248,12 +181,8 @@ def enemies_swim(state: State, env: int, player: wp.vec2i, hunters: int):
                     if x == player[0] and y == player[1]:
                         dead = True
                     elif ((state.shots_left[env][y] | state.shots_right[env][y]) & (1 << x)) != 0:
-                        left = state.shots_left[env]
-                        right = state.shots_right[env]
-                        left[y] = left[y] & ~(1 << x)
-                        right[y] = right[y] & ~(1 << x)
-                        state.shots_left[env] = left
-                        state.shots_right[env] = right
+                        state.shots_left[env] = without_bit(state.shots_left[env], x, y)
+                        state.shots_right[env] = without_bit(state.shots_right[env], x, y)
                         hits += 1
                         enemies[i] = 0
                 if hunters != 0:
@@ -275,13 +204,9 @@ def enemies_swim(state: State, env: int, player: wp.vec2i, hunters: int):
 def fire(state: State, env: int, x: int, y: int, rightward: bool):
     """Adds a bullet of a hostile submarine at this place."""
     if rightward:
-        bullets = state.bullets_right[env]
-        bullets[y] = bullets[y] | (1 << x)
-        state.bullets_right[env] = bullets
+        state.bullets_right[env] = with_bit(state.bullets_right[env], x, y)
     else:
-        bullets = state.bullets_left[env]
-        bullets[y] = bullets[y] | (1 << x)
-        state.bullets_left[env] = bullets
+        state.bullets_left[env] = with_bit(state.bullets_left[env], x, y)
 
 
 @wp.func
@@ -324,13 +249,9 @@ def act(state: State, env: int, action: int):
         if state.reload[env] == 0:
             state.reload[env] = RELOAD
             if state.rightward[env]:
-                shots = state.shots_right[env]
-                shots[y] = shots[y] | (1 << x)
-                state.shots_right[env] = shots
+                state.shots_right[env] = with_bit(state.shots_right[env], x, y)
             else:
-                shots = state.shots_left[env]
-                shots[y] = shots[y] | (1 << x)
-                state.shots_left[env] = shots
+                state.shots_left[env] = with_bit(state.shots_left[env], x, y)
     elif action == UP:
         y = wp.max(y - 1, 0)
     elif action == DOWN:
@@ -376,88 +297,5 @@ def step(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
     return wp.float32(reward), terminated
 
 
-@wp.func
-def observe(state: State, env: int, view: View, row: int):
-    screen = view.obs[row]  # once, not for every cell
-    player = state.player[env]
-    behind = wp.vec2i(player[0] + wp.where(state.rightward[env], -1, 1), player[1])
-    fish, hunters, divers, trails = Rows(), Rows(), Rows(), Rows()
-    enemies = state.enemies[env]
-    i = int(0)
-    while i < MOST_ENEMIES and enemies[i] != 0:
-        y = depth(enemies[i])
-        here = 1 << column(enemies[i])
-        if (enemies[i] & IS_HUNTER) != 0:
-            hunters[y] = hunters[y] | here
-        else:
-            fish[y] = fish[y] | here
-        trails[y] = trails[y] | trail(enemies[i])
-        i += 1
-    swimmers = state.divers[env]
-    for i in range(MOST_DIVERS):
-        if swimmers[i] != 0:
-            y = depth(swimmers[i])
-            divers[y] = divers[y] | (1 << column(swimmers[i]))
-            trails[y] = trails[y] | trail(swimmers[i])
-    air = (1 << (wp.max(state.air[env], 0) * 10 // FULL_AIR)) - 1
-    rescued = wp.max(state.rescued[env], 0)
-    aboard = ((1 << rescued) - 1) << (LAST - rescued)
-    y = int(0)
-    while y < SIZE:  # range() would be unrolled
-        show_row(screen, FRONT, y, cell(player, y))
-        show_row(screen, BACK, y, cell(behind, y))
-        show_row(screen, SHOT, y, state.shots_left[env][y] | state.shots_right[env][y])
-        show_row(screen, TRAIL, y, trails[y])
-        show_row(screen, BULLET, y, state.bullets_left[env][y] | state.bullets_right[env][y])
-        show_row(screen, FISH, y, fish[y])
-        show_row(screen, HUNTER, y, hunters[y])
-        show_row(screen, AIR, y, wp.where(y == LAST, air, 0))
-        show_row(screen, RESCUED, y, wp.where(y == LAST, aboard, 0))
-        show_row(screen, DIVER, y, divers[y])
-        y += 1
-
-
-def render(state: Mapping[str, Any]) -> np.ndarray:
-    fish, hunters, divers, trails = np.zeros((4, SIZE), np.int64)
-    for swimmer in (int(s) for s in (*state["enemies"], *state["divers"]) if s):
-        y = depth(swimmer)
-        trails[y] |= trail(swimmer)
-    for swimmer in (int(s) for s in state["enemies"] if s):
-        (hunters if swimmer & IS_HUNTER else fish)[depth(swimmer)] |= 1 << column(swimmer)
-    for swimmer in (int(s) for s in state["divers"] if s):
-        divers[depth(swimmer)] |= 1 << column(swimmer)
-    x, y = (int(i) for i in state["player"])
-    gauge, aboard = np.zeros((2, SIZE), np.int64)
-    rescued = max(int(state["rescued"]), 0)
-    gauge[LAST] = (1 << max(int(state["air"]), 0) * 10 // FULL_AIR) - 1
-    aboard[LAST] = (1 << rescued) - 1 << LAST - rescued
-    return draw(
-        (unpacked(gauge), AIR_COLOR),
-        (unpacked(trails), TRAIL_COLOR),
-        (unpacked(divers), DIVER_COLOR),
-        (unpacked(aboard), DIVER_COLOR),
-        (unpacked(fish), FISH_COLOR),
-        (unpacked(hunters), HUNTER_COLOR),
-        (unpacked(state["bullets_left"] | state["bullets_right"]), BULLET_COLOR),
-        (unpacked(state["shots_left"] | state["shots_right"]), SHOT_COLOR),
-        (at(x - 1 if state["rightward"] else x + 1, y), HULL_COLOR),
-        (at(x, y), PLAYER_COLOR),
-    )
-
-
-FULL_ROW = (1 << SIZE) - 1
-BOUNDS = {
-    "player": ((0, 0), (LAST, DEEPEST)),
-    "air": (-1, FULL_AIR),
-    "rescued": (-(1 << 30), MOST_RESCUED),
-    **dict.fromkeys(("shots_left", "shots_right", "bullets_left", "bullets_right"), (0, FULL_ROW)),
-    **dict.fromkeys(("enemies", "divers"), (0, 2 * SWIMS - 1)),
-    **dict.fromkeys(("spawn_interval", "spawn_in"), (0, SPAWN_INTERVAL)),
-    "diver_in": (0, DIVER_INTERVAL),
-    "move_interval": (0, MOVE_INTERVAL),
-    "reload": (0, RELOAD),
-    "ramps": (0, SPAWN_INTERVAL),
-    "last_action": LAST_ACTIONS,
-}
 GAME = KernelEnv("MinAtarSeaquest", State, View, reset, step, observe, render, bounds=BOUNDS)
 TASKS = versions("Seaquest", GAME, 10, ALL_ACTIONS, difficulty_ramping=True)
