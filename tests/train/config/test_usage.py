@@ -13,9 +13,10 @@ from headrace.errors import OptionError
 from headrace.train import train
 from headrace.train.collect.setup import policy_cases
 from headrace.train.config.fields import NEVER, settings_of
-from headrace.train.config.presets import DQN, FAMILIES, PPO
+from headrace.train.config.presets import FAMILIES, PPO
 from headrace.train.config.registry import ALGORITHMS, conditions, find_settings
 from headrace.train.config.replay import ReplayConfig
+from headrace.train.config.replay_presets import DQN
 from headrace.train.config.settings import make_config
 from headrace.train.config.usage import PolicyCase, check_learns, check_used
 from headrace.train.launch.checks import resolved, why_no_samplers

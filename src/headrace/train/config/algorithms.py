@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headrace.train.config.fields import CNN, NEVER, ONE_AGENT, WORKERS, setting
-from headrace.train.config.presets import A2C, CROSSQ, DDPG, DQN, PPO, PQN, SAC, TD3
+from headrace.train.config.presets import A2C, PPO, PQN
 from headrace.train.config.replay import ActorCriticConfig, NoisyActorConfig, ReplayConfig
+from headrace.train.config.replay_presets import CROSSQ, DDPG, DQN, SAC, TD3
 from headrace.train.config.rollout import ConvolutionConfig, EpsilonConfig, GradientClipConfig, RolloutConfig
 
 

@@ -4,7 +4,7 @@ An algorithm's presets are a dict: name of the preset → key → settings. A ke
 tasks, or "" for all others, of which the first counts that there is; a preset without any of them is the default one
 for that task. A further key of the default preset, the name of a network, has settings that are added to those of the
 task. `RECIPES` has the algorithm and the preset of a run that names no algorithm; `headrace.train.config.recipes` looks
-up both.
+up both. `headrace.train.config.replay_presets` has the presets of algorithms with a replay, this module the others.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ FAMILIES = {
 }
 CARTPOLE = {"CartPole-v0": {"stop_at_return": 195.0}, "CartPole-v1": {"stop_at_return": 475.0}}
 PENDULUM = ("Pendulum-v0", "Pendulum-v1")
-_CLIPPED: Settings = {"env_options": {"episodic_life": True, "reward_clip": True}}
-_COMBINED: Settings = {"env_options": {"use_combined_action": True}}
-_LIMITED: Settings = {"env_options": {"max_episode_steps": 5000}}
+CLIPPED: Settings = {"env_options": {"episodic_life": True, "reward_clip": True}}
+COMBINED: Settings = {"env_options": {"use_combined_action": True}}
+LIMITED: Settings = {"env_options": {"max_episode_steps": 5000}}
 
 
-def _until(earned: float) -> Settings:
+def until(earned: float) -> Settings:
     """Returns the settings of a run that ends when the mean of 20 episodes is at a return."""
     return {"stop_at_return": earned, "stop_episodes": 20}
 
@@ -62,7 +62,7 @@ def _until(earned: float) -> Settings:
 # -- PPO -----------------------------------------------------------------------------------------
 
 # Settings of CleanRL's ppo_atari_envpool.py, for 8 environments.
-_PPO_ATARI: Settings = _CLIPPED | {
+_PPO_ATARI: Settings = CLIPPED | {
     "total_steps": 10_000_000, "num_envs": 8, "num_steps": 128, "epochs": 4, "minibatch_size": 256,
     "learning_rate": 2.5e-4, "clip_range": 0.1, "value_clip_range": 0.1, "value_coef": 0.5, "entropy_coef": 0.01,
 }
@@ -80,7 +80,7 @@ _PPO_PENDULUM: Settings = _PPO_SPARSE | {
     "total_steps": 400_000, "stop_at_return": -200.0, "gamma": 0.9, "gae_lambda": 0.9,
 }
 # Found by search for the highest return in a few minutes. Episodes of a perfect player end by the limit alone.
-_PPO_MINATAR: Settings = _LIMITED | {
+_PPO_MINATAR: Settings = LIMITED | {
     "total_steps": 5_000_000, "num_envs": 128, "num_steps": 64, "minibatch_size": 1024, "learning_rate": 2.5e-3,
     "value_coef": 0.5, "entropy_coef": 0.01,
 }
@@ -145,7 +145,7 @@ PPO: Presets = {
         "dm_control": _PPO_MUJOCO,
         # With normalised rewards, as scenarios have different scales. Found on D1Basic-v1
         # (`benchmarks/learning.py doom`).
-        "vizdoom": _PPO_LARGE | _COMBINED | {"total_steps": 1_000_000, "normalise_rewards": True},
+        "vizdoom": _PPO_LARGE | COMBINED | {"total_steps": 1_000_000, "normalise_rewards": True},
         # Kinds of tasks. After 300,000 steps, one seed each, and in brackets with the defaults of the settings:
         # LunarLander-v3 at 223 (109), Acrobot-v1 at -81 (-80), BipedalWalker-v3 at 37 (-104 after 176,000). Pictures
         # have what ViZDoom has; that was not compared.
@@ -198,17 +198,17 @@ PPO: Presets = {
         "mujoco": _PPO_MUJOCO_FAST,
         "dm_control": _PPO_MUJOCO_FAST,
         # Small networks are the soonest at 6,000.
-        "HalfCheetah-v5": _PPO_MUJOCO_FAST | _PPO_SMALL | _until(6000.0) | {
+        "HalfCheetah-v5": _PPO_MUJOCO_FAST | _PPO_SMALL | until(6000.0) | {
             "total_steps": 2_000_000, "num_envs": 16, "minibatch_size": 512,
         },
         # What a step of a robot is worth that falls is known only after the fall that it begins, and what is tried out
         # is a fall. So they learn from further ahead, and at a rate that ends at 0 long after the goal.
-        "Hopper-v5": _PPO_MUJOCO_FAST | _PPO_SMALL | _until(3100.0) | {"gamma": 0.995},
-        "Walker2d-v5": _PPO_MUJOCO_FAST | _until(4000.0) | {"gamma": 0.995},
-        "Ant-v4": _PPO_MUJOCO_FAST | _until(5000.0) | {"total_steps": 5_000_000},
+        "Hopper-v5": _PPO_MUJOCO_FAST | _PPO_SMALL | until(3100.0) | {"gamma": 0.995},
+        "Walker2d-v5": _PPO_MUJOCO_FAST | until(4000.0) | {"gamma": 0.995},
+        "Ant-v4": _PPO_MUJOCO_FAST | until(5000.0) | {"total_steps": 5_000_000},
         # Its observations have the forces of contacts, which Ant-v4's have not, and which are 0 most of the time.
-        "Ant-v5": _PPO_MUJOCO_FAST | _until(5000.0) | {"deviation_floor": 0.5},
-        "Humanoid-v5": _PPO_MUJOCO_FAST | _until(5000.0) | {
+        "Ant-v5": _PPO_MUJOCO_FAST | until(5000.0) | {"deviation_floor": 0.5},
+        "Humanoid-v5": _PPO_MUJOCO_FAST | until(5000.0) | {
             "total_steps": 10_000_000, "gamma": 0.995, "env_options": {"physics": "lanes"},
         },
     },
@@ -257,7 +257,7 @@ _PQN: Settings = {
 _PQN_IMAGES: Settings = _PQN | {
     "num_envs": 128, "num_steps": 32, "minibatch_size": 128, "epochs": 2, "q_lambda": 0.65, "learning_rate": 2.5e-4,
 }
-_PQN_MINATAR: Settings = _PQN_IMAGES | _LIMITED | {"total_steps": 5_000_000, "learning_rate": 5e-4, "epsilon_end": 0.02}
+_PQN_MINATAR: Settings = _PQN_IMAGES | LIMITED | {"total_steps": 5_000_000, "learning_rate": 5e-4, "epsilon_end": 0.02}
 # For few seconds: a short exploration, a larger λ, and fewer, larger updates in bfloat16.
 _PQN_MINATAR_FAST: Settings = _PQN_MINATAR | {
     "total_steps": 1_000_000, "stop_episodes": 20, "torch_threads": 1, "bf16": True, "minibatch_size": 256,
@@ -266,10 +266,10 @@ _PQN_MINATAR_FAST: Settings = _PQN_MINATAR | {
 PQN: Presets = {
     DEFAULT_PRESET: {
         "": _PQN,
-        "atari": _PQN_IMAGES | _CLIPPED | {
+        "atari": _PQN_IMAGES | CLIPPED | {
             "total_steps": 10_000_000, "anneal_learning_rate": False, "epsilon_end": 0.001,
         },
-        "vizdoom": _PQN_IMAGES | _COMBINED | {"total_steps": 1_000_000},
+        "vizdoom": _PQN_IMAGES | COMBINED | {"total_steps": 1_000_000},
         "minatar": _PQN_MINATAR,
         **{
             task: _PQN | goal | {"total_steps": 500_000, "stop_episodes": 20, "epsilon_fraction": 0.2}
@@ -278,130 +278,7 @@ PQN: Presets = {
     },
     "fast": {
         "minatar": _PQN_MINATAR_FAST,
-        "MinAtar-Breakout-v1": _PQN_MINATAR_FAST | _until(10.0),
-        "MinAtar-SpaceInvaders-v1": _PQN_MINATAR_FAST | _until(50.0),
+        "MinAtar-Breakout-v1": _PQN_MINATAR_FAST | until(10.0),
+        "MinAtar-SpaceInvaders-v1": _PQN_MINATAR_FAST | until(50.0),
     },
-}
-
-# -- DQN -----------------------------------------------------------------------------------------
-
-# For observations that are vectors, with perceptrons.
-_DQN: Settings = {
-    "num_envs": 8, "num_steps": 4, "hidden": (128, 128), "activation": "relu", "minibatch_size": 128,
-    "learning_rate": 1e-3, "anneal_learning_rate": False, "max_grad_norm": 10.0, "matmul_precision": "medium",
-    "loss": "squared", "target_rate": 0.02, "replay_size": 100_000, "replay_ratio": 0.25,
-}
-# Settings of CleanRL's dqn_atari.py, but for double targets, Huber's loss and clipped gradients. The replay takes
-# 7.1 GB: a frame of 84 x 84 is held once.
-_DQN_ATARI: Settings = _DQN | _CLIPPED | {
-    "total_steps": 10_000_000, "minibatch_size": 32, "learning_rate": 1e-4, "adam_epsilon": 1e-8, "loss": "huber",
-    "bf16": True, "replay_size": 1_000_000, "learning_starts": 80_000, "target_update": 250, "publish_every": 10,
-    "epsilon_end": 0.01,
-}
-# Found by search on MinAtar-Breakout-v1: a mean return of 7 within 80,000 steps.
-_DQN_MINATAR: Settings = _DQN | _LIMITED | {
-    "total_steps": 500_000, "minibatch_size": 64, "learning_rate": 5e-4, "loss": "huber", "target_rate": 0.01,
-    "n_step": 3, "epsilon_end": 0.02, "epsilon_fraction": 0.05,
-}
-# For few seconds: images of a quarter of the size, a CNN that is cheap for them, one large batch for 64 steps, and
-# targets of 5 steps. Pixels are standardised, as small objects such as a ball would otherwise have little influence.
-# The replay takes 0.8 GB. With twice the updates per step and half the replay, less is learnt from each step of
-# Breakout, at half the speed.
-_DQN_ATARI_FAST: Settings = _DQN | {
-    "total_steps": 1_000_000, "stop_episodes": 20, "num_envs": 32, "torch_threads": 1, "trunk": "strided",
-    "standardise_pixels": True, "dueling": True, "double": False, "loss": "huber", "bf16": True,
-    "minibatch_size": 128, "learning_rate": 5e-4, "replay_size": 400_000, "replay_ratio": 1 / 64,
-    "learning_starts": 8000, "n_step": 5, "target_update": 150, "publish_every": 4, "epsilon_end": 0.01,
-    "epsilon_fraction": 0.08,
-    "env_options": {"img_height": 42, "img_width": 42, "episodic_life": True, "reward_clip": True},
-}
-DQN: Presets = {
-    DEFAULT_PRESET: {
-        "": _DQN,
-        "atari": _DQN_ATARI,
-        # As for Atari, with a replay that takes 2.1 GB for colour images.
-        "vizdoom": _DQN_ATARI | _COMBINED | {
-            "total_steps": 1_000_000, "replay_size": 100_000, "learning_starts": 10_000,
-        },
-        "minatar": _DQN_MINATAR,
-        # Larger and fewer batches, with which learning takes less time on a CPU. The replay takes 1.4 GB.
-        "Pong-v5": _DQN_ATARI | {
-            "total_steps": 2_000_000, "stop_at_return": 18.0, "stop_episodes": 20, "minibatch_size": 64,
-            "learning_rate": 2.5e-4, "replay_size": 200_000, "replay_ratio": 0.125, "learning_starts": 10_000,
-            "n_step": 3, "epsilon_fraction": 0.05,
-        },
-        **{
-            task: _DQN | goal | {
-                "total_steps": 100_000, "stop_episodes": 20, "epsilon_end": 0.01, "epsilon_fraction": 0.2,
-            }
-            for task, goal in CARTPOLE.items()
-        },
-    },
-    "fast": {
-        "atari": _DQN_ATARI_FAST,
-        # More updates a step are the sooner at 18 here.
-        "Pong-v5": _DQN_ATARI_FAST | _until(18.0) | {
-            "total_steps": 2_000_000, "replay_ratio": 1 / 32, "replay_size": 200_000,
-        },
-        "Breakout-v5": _DQN_ATARI_FAST | _until(100.0) | {
-            "total_steps": 5_500_000, "anneal_learning_rate": True, "epsilon_fraction": 0.03, "save_replay": False,
-        },
-        "minatar": _DQN_MINATAR | {
-            "num_envs": 32, "torch_threads": 1, "dueling": True, "double": False, "minibatch_size": 256,
-            "learning_rate": 1e-3, "replay_ratio": 1 / 32, "target_update": 100, "publish_every": 4,
-            "epsilon_fraction": 0.1,
-        },
-    },
-}
-
-# -- DDPG, TD3, SAC ------------------------------------------------------------------------------
-
-# Values that papers and libraries of the field share for MuJoCo's tasks; also for tasks without presets.
-_CONTINUOUS: Settings = {
-    "num_envs": 8, "num_steps": 8, "hidden": (256, 256), "activation": "relu", "minibatch_size": 256,
-    "learning_rate": 3e-4, "critic_learning_rate": 1e-3, "anneal_learning_rate": False,
-    "adam_epsilon": 1e-8,  # gradients of mean losses are small: PPO's 1e-5 would slow updates down
-    "matmul_precision": "medium",
-    "publish_every": 4,  # copying the weights to another core's cache takes long
-}
-# Pictures of 84 x 84 in three colours take 2.1 GB.
-_PIXELS: Settings = {"replay_size": 100_000, "minibatch_size": 128, "learning_starts": 1000}
-# Found by search for the least time to the task's usual criterion.
-_PENDULUM: Settings = {
-    "total_steps": 40_000, "stop_at_return": -200.0, "stop_episodes": 20, "hidden": (64, 64), "minibatch_size": 128,
-    "learning_rate": 1e-3, "critic_learning_rate": 2e-3, "learning_starts": 1000, "gamma": 0.95, "target_rate": 0.02,
-    "replay_size": 100_000,
-    "matmul_precision": "highest",  # products this small are not faster in a lower precision
-}
-
-
-def _continuous(own: Settings, pendulum: Settings) -> Presets:
-    values = _CONTINUOUS | own
-    on_pendulum = dict.fromkeys(PENDULUM, values | _PENDULUM | pendulum)
-    return {DEFAULT_PRESET: {"": values, "pictures": values | _PIXELS} | on_pendulum}
-
-
-DDPG: Presets = _continuous({"max_grad_norm": 10.0}, {"exploration_noise": 0.2})
-TD3: Presets = _continuous({"learning_rate": 1e-3, "learning_starts": 10_000}, {"exploration_noise": 0.2})
-SAC: Presets = _continuous({"learning_starts": 5000}, {})
-
-# -- CrossQ --------------------------------------------------------------------------------------
-
-# The settings of the paper's experiments: critics of 2,048 units, an update for every step.
-_CROSSQ: Settings = {
-    "total_steps": 1_000_000, "num_envs": 1, "num_steps": 1, "hidden": (256, 256), "critic_hidden": (2048, 2048),
-    "activation": "relu", "minibatch_size": 256, "learning_rate": 1e-3, "critic_learning_rate": 1e-3,
-    "anneal_learning_rate": False, "adam_epsilon": 1e-8, "learning_starts": 5000, "replay_ratio": 1.0,
-    "actor_device": "",
-}
-CROSSQ: Presets = {
-    # For few steps: narrower critics and several environments, both of which save time.
-    DEFAULT_PRESET: {"": _CROSSQ | {"num_envs": 8, "num_steps": 8, "critic_hidden": (512, 512)}},
-    # For few seconds, most of which are updates: few updates, targets of three steps, and a learning rate that ends
-    # at 0.
-    "fast": {"": _CROSSQ | {
-        "total_steps": 300_000, "num_envs": 32, "num_steps": 8, "critic_hidden": (), "anneal_learning_rate": True,
-        "replay_ratio": 1 / 32, "n_step": 3, "torch_threads": 1,
-    }},
-    "published": {"": _CROSSQ},
 }
