@@ -132,7 +132,7 @@ def test_the_wheels_work_in_an_empty_environment(tmp_path: Path) -> None:
     for wheel in tmp_path.glob("headrace_*.whl"):  # each holds the licences of what is compiled into it
         held = [Path(name).name for name in zipfile.ZipFile(wheel).namelist()]
         own = {"atari": ["LICENSE-ALE.md"], "box2d": ["LICENSE-Box2D.txt"]}.get(wheel.name.split("-")[0][9:], [])
-        assert {"LICENSE", "LICENSE-nanobind.txt", *own} <= set(held), wheel.name
+        assert {"LICENSE", "LICENSE-nanobind.txt", "LICENSE-robin_map.txt", *own} <= set(held), wheel.name
     done = subprocess.run(
         [sys.executable, str(tools / "try_wheels.py"), "--dist", str(tmp_path)], capture_output=True, text=True
     )
