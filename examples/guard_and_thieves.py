@@ -24,8 +24,8 @@ import numpy as np
 import warp as wp
 
 import headrace
+from headrace.envs.drawing import Canvas
 from headrace.kernels import AgentStreams, AgentType, KernelTask, MultiAgentEnv, agent_uniform
-from headrace.train.runs.metrics import read_metrics
 
 THIEVES = wp.constant(3)  # agents 1 to 3; agent 0 is the guard
 REACH = wp.constant(0.15)  # of the guard, and of the gold
@@ -158,19 +158,17 @@ def alive(state: State, env: int, agent: int) -> bool:
     return state.free[env, agent]
 
 
-COLOURS = np.array([[230, 90, 60], [90, 200, 120], [90, 200, 120], [90, 200, 120]], np.uint8)
+GOLD, COLOURS = (230, 200, 60), [(230, 90, 60), *[(90, 200, 120)] * 3]
 
 
 def picture(state) -> np.ndarray:
     """The square from above, uint8[240, 240, 3]: the gold, the guard (red), and the thieves that are free."""
-    frame = np.full((240, 240, 3), 24, np.uint8)
-    spots = [(0.0, 0.0, (230, 200, 60))]
-    spots += [(x, y, c) for x, y, c, free in zip(state["x"], state["y"], COLOURS, state["free"], strict=True) if free]
-    rows, columns = np.mgrid[0:240, 0:240]
-    for x, y, colour in spots:
-        near = (columns - 120 * (1 + 0.93 * x)) ** 2 + (rows - 120 * (1 - 0.93 * y)) ** 2 < 8**2
-        frame[near] = colour
-    return frame
+    canvas = Canvas(240, 240, (24, 24, 24))
+    canvas.circle((120, 120), 8, GOLD)
+    for x, y, colour, free in zip(state["x"], state["y"], COLOURS, state["free"], strict=True):
+        if free:
+            canvas.circle((120 * (1 + 0.93 * x), 120 * (1 + 0.93 * y)), 8, colour)
+    return canvas.array()
 
 
 HEIST = MultiAgentEnv(
@@ -195,7 +193,7 @@ headrace.register("Heist-v0", KernelTask(HEIST, agents=(GUARD, THIEF), max_episo
 
 if __name__ == "__main__":
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    result = headrace.train(
+    headrace.train(
         "Heist-v0",
         total_steps=steps,
         num_steps=32,
@@ -205,9 +203,3 @@ if __name__ == "__main__":
         policies={"guard": {"hidden": [128, 128]}, "thief": {"learning_rate": 0.002}},
         video=False,
     )
-    lines = read_metrics(result.run_dir / "metrics.jsonl")
-    for when, line in (("at first", lines[0]), ("at last", lines[-1])):
-        earned = {name: policy["return"] for name, policy in line["policies"].items()}
-        shown = ", ".join(f"{name} {value:.2f}" for name, value in earned.items() if value is not None)
-        print(f"{when}, an episode brought: {shown}")
-    print(f"run folder {result.run_dir}")

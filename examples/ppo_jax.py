@@ -1,8 +1,7 @@
 """PPO in JAX: environment, policy and learning in one compiled function.
 
-`xla()` makes a pool's step a function that JAX compiles into its loop and calls in the
-program's order, so that a rollout and the update after it are one call from Python.
-CartPole-v1 reaches a mean return of 475 in about 250 thousand steps.
+`xla()` makes a pool's step a function that JAX compiles into its loop and calls in the program's order, so that a
+rollout and the update after it are one call from Python. CartPole-v1 reaches 475 in about 250 thousand steps.
 
     python examples/ppo_jax.py [--total-steps 500000]
 """
@@ -43,17 +42,14 @@ class Args:
 
 
 def layers(key: Any, *sizes: int) -> list[tuple[Any, Any]]:
-    keys = jax.random.split(key, len(sizes) - 1)
-    return [
-        (jax.random.normal(k, pair) * pair[0] ** -0.5, jnp.zeros(pair[1]))
-        for k, pair in zip(keys, pairwise(sizes), strict=True)
-    ]
+    pairs = zip(jax.random.split(key, len(sizes) - 1), pairwise(sizes), strict=True)
+    return [(jax.random.normal(k, pair) * pair[0] ** -0.5, jnp.zeros(pair[1])) for k, pair in pairs]
 
 
 def mlp(net: list[tuple[Any, Any]], x: Any) -> Any:
-    for weight, bias in net[:-1]:
-        x = jnp.tanh(x @ weight + bias)
-    weight, bias = net[-1]
+    *hidden, (weight, bias) = net
+    for w, b in hidden:
+        x = jnp.tanh(x @ w + b)
     return x @ weight + bias
 
 
@@ -101,24 +97,20 @@ def loss(params: Any, args: Args, seen: dict[str, Any], advantage: Any, target: 
 
 
 def adam(gradient: Any, params: Any, moments: Any, rate: float) -> tuple[Any, Any]:
-    first, second, count = moments
-    count = count + 1
+    first, second, count = moments[0], moments[1], moments[2] + 1
     first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradient)
     second = jax.tree.map(lambda m, g: 0.999 * m + 0.001 * g * g, second, gradient)
-
-    def moved(p: Any, m: Any, v: Any) -> Any:
-        return p - rate * m / (1 - 0.9**count) / (jnp.sqrt(v / (1 - 0.999**count)) + 1e-5)
-
-    return jax.tree.map(moved, params, first, second), (first, second, count)
+    rate = rate * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+    params = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-5), params, first, second)
+    return params, (first, second, count)
 
 
 def main() -> None:
     args = tyro.cli(Args)
     updates = args.total_steps // (args.num_envs * args.num_steps)
-    env = headrace.make_gym(args.task, num_envs=args.num_envs, seed=args.seed)
+    env: Any = headrace.make_gym(args.task, num_envs=args.num_envs, seed=args.seed)
     handle, _recv, _send, step = env.xla()
-    spaces: Any = env.observation_space, env.action_space
-    width, choices = spaces[0].shape[0], int(spaces[1].n)
+    width, choices = env.observation_space.shape[0], int(env.action_space.n)
     key, actor, critic = jax.random.split(jax.random.key(args.seed), 3)
     params = {"actor": layers(actor, width, 64, 64, choices), "critic": layers(critic, width, 64, 64, 1)}
     nothing = jax.tree.map(jnp.zeros_like, params)
@@ -139,8 +131,7 @@ def main() -> None:
         (params, moments), _ = jax.lax.scan(improve, (params, moments), None, args.epochs)
         return params, moments, carried, seen["reward"], seen["over"]
 
-    obs, _ = env.reset()
-    carried = (handle, jnp.asarray(obs), jnp.zeros(args.num_envs, bool), key)
+    carried = (handle, jnp.asarray(env.reset()[0]), jnp.zeros(args.num_envs, bool), key)
     running, finished = np.zeros(args.num_envs), [0.0]
     for update in range(1, updates + 1):
         params, moments, carried, reward, over = iterate(params, moments, carried)
@@ -149,8 +140,7 @@ def main() -> None:
             finished += running[ended].tolist()
             running[ended] = 0
         if update % 50 == 0 or update == updates:
-            steps = update * args.num_envs * args.num_steps
-            print(f"{steps:>8} steps, mean return {np.mean(finished[-100:]):.1f}")
+            print(f"{update * args.num_envs * args.num_steps:>8} steps, mean return {np.mean(finished[-100:]):.1f}")
     env.close()
 
 
