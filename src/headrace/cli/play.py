@@ -31,6 +31,7 @@ from headrace.train.play.video import record
 from headrace.train.runs.events import one_line
 from headrace.train.runs.files import replacing, writing
 from headrace.train.runs.folder import SEVERAL, RunFolder, ranked_runs
+from headrace.train.runs.words import return_text
 
 DEFAULT_FOLDER = Path("runs")
 GRID, MOST_FILMS = "grid.mp4", 9
@@ -116,7 +117,7 @@ def run(argv: list[str]) -> int:
             shown=show,
         )
     console.print(describe_checkpoint(RunFolder(args.run), args.checkpoint), soft_wrap=True)
-    console.print(f"{config.task}: mean return {played.mean_return:.1f}")
+    console.print(f"{config.task}: mean return {return_text(played.mean_return)}")
     console.print(_table(played))
     if played.stopped:
         console.print(f"{played.stopped} of them had not ended after {MOST_STEPS:,} steps, and were stopped")
@@ -269,5 +270,5 @@ def _table(played: Evaluation) -> Table:
     for column in ("episode", "return", "steps"):
         table.add_column(column, justify="right")
     for i, (earned, length) in enumerate(zip(played.returns, played.lengths, strict=True), 1):
-        table.add_row(str(i), f"{earned:.1f}", f"{length:,}")
+        table.add_row(str(i), return_text(earned), f"{length:,}")
     return table

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.errors import OptionError
-from headrace.studies.jobs.display import shown
 from headrace.studies.jobs.processes import DONE
 from headrace.studies.jobs.seeds import SeedResult
 from headrace.train.runs.events import one_line
+from headrace.train.runs.words import return_text
 
 
 def report(results: Sequence[SeedResult]) -> int:
@@ -24,7 +24,8 @@ def report(results: Sequence[SeedResult]) -> int:
     console.print(_table(results))
     known = [result.mean_return for result in results if result.mean_return is not None]
     if len(known) > 1:
-        print(f"mean return {statistics.mean(known):.1f}, standard deviation over seeds {statistics.stdev(known):.1f}")
+        mean, deviation = return_text(statistics.mean(known)), return_text(statistics.stdev(known))
+        print(f"mean return {mean}, standard deviation over seeds {deviation}")
     print(f"  runs   {folder}")
     plot = _plot(folder, results)
     if plot is not None:
@@ -47,7 +48,7 @@ def _table(results: Sequence[SeedResult]) -> Table:
     for name in ("return", "steps", "seconds"):
         table.add_column(name, justify="right")
     for result in results:
-        numbers = (shown(result.mean_return), f"{result.steps:,}", f"{result.seconds:.1f}")
+        numbers = (return_text(result.mean_return), f"{result.steps:,}", f"{result.seconds:.1f}")
         table.add_row(str(result.seed), result.reason, *numbers)
     return table
 

@@ -17,7 +17,6 @@ from rich.table import Table
 from headrace.cli import train as training
 from headrace.cli.options import optional
 from headrace.errors import OptionError
-from headrace.studies.jobs.display import shown
 from headrace.studies.jobs.processes import side_by_side
 from headrace.studies.jobs.seeds import plain
 from headrace.studies.sweep.plan import Plan, PrunerName, SamplerName
@@ -32,6 +31,7 @@ from headrace.train.config.settings import Config
 from headrace.train.processes.place import refuse
 from headrace.train.runs.folder import make_folder
 from headrace.train.runs.trust import admit, remember
+from headrace.train.runs.words import return_text
 
 SHOWN = 10  # largest number of trials in the final table
 REFUSED = ("seeds", "tune", "resume", "run_dir")
@@ -220,7 +220,7 @@ def _table(plan: Plan, trials: Sequence[FrozenTrial]) -> Table:
         table.add_column(name, justify="right")
     table.add_column("end")
     for trial in order[:SHOWN]:
-        numbers = (shown(trial.value), f"{trial.user_attrs['steps']:,}", f"{trial.user_attrs['seconds']:.1f}")
+        numbers = (return_text(trial.value), f"{trial.user_attrs['steps']:,}", f"{trial.user_attrs['seconds']:.1f}")
         settings = [setting_word(trial.params[name]) for name in plan.space]
         table.add_row(str(trial.number), *numbers, *settings, STATES[trial.state])
     return table

@@ -33,6 +33,7 @@ from headrace.train.launch.checks import preload_workers, resolved
 from headrace.train.processes.place import place, refuse
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.trust import admit
+from headrace.train.runs.words import return_text
 
 GROUPS = {
     "run": "algorithm, length and device",
@@ -313,7 +314,7 @@ def _changes(args: RunArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:
 
 def _report(result: Result) -> None:
     ends = {"solved": "solved", "finished": "all steps done"}
-    mean = "no episode ended" if result.mean_return is None else f"mean return {result.mean_return:.1f}"
+    mean = "no episode ended" if result.mean_return is None else f"mean return {return_text(result.mean_return)}"
     print(f"\n{ends[result.reason]}: {mean} after {result.steps:,} steps in {result.seconds:.1f} s")
     for what, path in (("run", result.run_dir), ("plot", result.plot), ("video", result.video)):
         if path is not None:

@@ -21,6 +21,7 @@ from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.words import return_text
 from headrace.watch.player import LATE, Source
 
 HOST = "127.0.0.1"
@@ -144,7 +145,7 @@ def _play(
             steps, earned = steps + 1, earned + float(agent.score(reward)[0])
         over = bool(terminated[0] or truncated[0])
         words = f"**{pool.spec.task}** after {trained:,} steps of training\n\nepisode {episode}, step {steps:,}"
-        screen.draw(f"{words}\n\nreturn {earned:,.1f}", at_once=over)
+        screen.draw(f"{words}\n\nreturn {return_text(earned)}", at_once=over)
         agent.reset([over])
         due += 1 / pool.spec.render_fps + (HELD if over else 0.0)
         now = time.monotonic()

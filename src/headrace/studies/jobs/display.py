@@ -12,6 +12,7 @@ from rich.table import Table
 
 from headrace.studies.jobs.processes import Job
 from headrace.train.logging.dashboard import console_of
+from headrace.train.runs.words import return_text
 
 INTERVAL = 0.5  # seconds between two tables in a terminal
 LINES = 10.0  # seconds between two lines of a run elsewhere than in a terminal
@@ -74,7 +75,7 @@ class Display:
             table.add_row(
                 job.name + (" (stopping)" if job.stopping else ""),
                 f"{job.step:,} / {self._total:,}",
-                shown(job.mean_return),
+                return_text(job.mean_return),
                 rate(job),
                 f"{seconds:.0f}",
             )
@@ -83,18 +84,15 @@ class Display:
     def _progress(self, job: Job) -> str:
         if not job.step:
             return "begins"
-        return f"step {job.step:,} of {self._total:,}  return {shown(job.mean_return)}  {rate(job)} steps/s"
+        return f"step {job.step:,} of {self._total:,}  return {return_text(job.mean_return)}  {rate(job)} steps/s"
 
 
 def ending_words(job: Job) -> str:
     told = job.ending or {}
     if "error" in told:
         return f"failed: {told['error']}"
-    return f"{told['reason']}: return {shown(told['return'])} after {told['steps']:,} steps in {told['seconds']:.1f} s"
-
-
-def shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
+    earned = return_text(told["return"])
+    return f"{told['reason']}: return {earned} after {told['steps']:,} steps in {told['seconds']:.1f} s"
 
 
 def rate(job: Job) -> str:

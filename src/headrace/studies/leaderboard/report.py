@@ -16,6 +16,7 @@ from headrace.studies.leaderboard.board import Published, Row
 from headrace.studies.leaderboard.scores import Measured, median
 from headrace.studies.plots.curves import grouped, read_curves
 from headrace.train.runs.files import replace
+from headrace.train.runs.words import return_text
 from headrace.version import __version__
 
 VERSIONS = ("torch", "numpy", "gymnasium", "mujoco", "ale-py", "warp-lang", "stable-baselines3", "sbx-rl", "jax")
@@ -163,7 +164,7 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
     found = []
     for who, seeds in (("", entry.ours), *entry.peers.items()):
         greedy = [seed.greedy for seed in seeds if seed.greedy is not None]
-        games = f"{sum(greedy) / len(greedy):,.1f}" if greedy else "–"
+        games = return_text(sum(greedy) / len(greedy)) if greedy else "–"
         name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}{_judge(entry.row)}")
         found += [(name, *each, games) for each in cells(entry.row, seeds)]
     return found

@@ -10,7 +10,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from headrace.studies.jobs.display import Display, shown
+from headrace.studies.jobs.display import Display
 from headrace.studies.jobs.processes import DONE, Job, Processes
 from headrace.studies.sweep.plan import JOURNAL, Plan
 from headrace.studies.sweep.space import settings_of, space_of
@@ -19,6 +19,7 @@ from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs import files
 from headrace.train.runs.files import writing
 from headrace.train.runs.lock import held
+from headrace.train.runs.words import return_text
 
 LOCK = "sweep.lock"
 GIVEN_UP = 3  # number of trials after which a sweep ends if all of them have failed
@@ -149,7 +150,7 @@ class Sweep:
                 each.trial.set_user_attr(name, known)
             self.study.tell(each.trial, value if state == TrialState.COMPLETE else None, state=state)
         trial = self.study.trials[each.trial.number]
-        words = f"{job.name} {STATES[state]}{f' ({note})' if note else ''}: {shown(trial.value)}"
+        words = f"{job.name} {STATES[state]}{f' ({note})' if note else ''}: {return_text(trial.value)}"
         display.say(f"{words}  {settings_words(trial)}")
 
     def _cannot_win(self) -> bool:
@@ -161,7 +162,7 @@ class Sweep:
         best = best_of(self.study)
         over = sum(trial.state.is_finished() for trial in self.study.trials)
         words = f"{self._plan.task}, {self._plan.algo}: {over} of {self._plan.trials} trials have ended"
-        return words + (f", best {shown(best.value)} ({run_name(best)})" if best else "") + f" · {self.folder}"
+        return words + (f", best {return_text(best.value)} ({run_name(best)})" if best else "") + f" · {self.folder}"
 
 
 def settings_words(trial: FrozenTrial) -> str:

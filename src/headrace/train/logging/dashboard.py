@@ -21,6 +21,7 @@ from headrace.train.config.settings import Config
 from headrace.train.logging.timer import Throughput
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
+from headrace.train.runs.words import return_text
 
 PARTS = {
     "env": ("environments", "cyan"),
@@ -134,7 +135,7 @@ class Dashboard:
 
     def _line(self, run: Progress) -> str:
         returns = ", ".join(
-            f"{name} {_shown(policy['return'])}{_types(policy)}" for name, policy in run.policies.items()
+            f"{name} {return_text(policy['return'])}{_types(policy)}" for name, policy in run.policies.items()
         )
         parts = [
             run.config.task,
@@ -169,7 +170,7 @@ class Dashboard:
         returns = [
             part
             for name, policy in run.policies.items()
-            for part in ((f"{name} " if name else "", "dim"), (f"{_shown(policy['return'])} ", "bold green"))
+            for part in ((f"{name} " if name else "", "dim"), (f"{return_text(policy['return'])} ", "bold green"))
         ]
         headline = Text.assemble(
             (f"{_headline(run)} ", "bold"),
@@ -208,17 +209,13 @@ def duration(seconds: float) -> str:
 
 def _evaluated(run: Progress) -> str:
     found = run.line.get("evaluation")
-    return f"   evaluated {found['return']:.1f}" if found else ""
+    return f"   evaluated {return_text(found['return'])}" if found else ""
 
 
 def _types(policy: Mapping[str, Any]) -> str:
     """Returns the mean returns of the agent types that share a policy, such as ``" (tagger 1.0, runner -2.5)"``."""
-    types = [f"{name} {_shown(known['return'])}" for name, known in policy.get("types", {}).items()]
+    types = [f"{name} {return_text(known['return'])}" for name, known in policy.get("types", {}).items()]
     return f" ({', '.join(types)})" if types else ""
-
-
-def _shown(mean: float | None) -> str:
-    return "-" if mean is None else f"{mean:.1f}"
 
 
 def _split_bar(run: Progress, width: int) -> Text:
@@ -283,10 +280,10 @@ def _policy_table(run: Progress) -> Table | Text:
         table.add_column(name.replace("_", "\n"), justify="right", vertical="bottom")
     for name, policy in policies:
         numbers = [f"{policy['loss'][each]:.3g}" if each in policy["loss"] else "" for each in names]
-        table.add_row(name, Text(_shown(policy["return"]), style="green"), _shown(policy["length"]), *numbers)
+        table.add_row(name, Text(return_text(policy["return"]), style="green"), return_text(policy["length"]), *numbers)
         for kind, known in policy.get("types", {}).items():
-            earned = Text(_shown(known["return"]), style="green")
-            table.add_row(Text(f"  {kind}", style="dim"), earned, _shown(known["length"]))
+            earned = Text(return_text(known["return"]), style="green")
+            table.add_row(Text(f"  {kind}", style="dim"), earned, return_text(known["length"]))
     return table
 
 

@@ -24,6 +24,7 @@ from headrace.train.play.agent import Agent, checkpoint_path, load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.words import return_text
 
 MOST_ENVS = 16  # maximum number of environments of an evaluation
 MOST_STEPS = 100_000  # maximum number of agent steps of an episode; Atari's longest episodes have 27,000
@@ -228,7 +229,7 @@ def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:
     known = counters.get(JUDGED)
     if known is None:
         return words
-    return f"{words}: mean return {known['return']:.1f} of {known['episodes']} {HOW[known['by']]}"
+    return f"{words}: mean return {return_text(known['return'])} of {known['episodes']} {HOW[known['by']]}"
 
 
 def best_evaluation(run: RunFolder) -> float | None:

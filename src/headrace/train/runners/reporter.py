@@ -28,6 +28,7 @@ from headrace.train.runners.result import Reason, RunState
 from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights
+from headrace.train.runs.words import return_text
 
 REMARKS = 3  # number of remarks on the dashboard, the newest ones
 LEAST_LINES = 100  # the fewest lines of metrics of a whole run without workers, so that short runs have a curve as well
@@ -101,7 +102,7 @@ class Reporter:
     def end(self, reason: Reason, by_callback: bool) -> None:
         mean, goal = self.source.trackers[0].mean_return(), self.config.stop_at_return
         texts = {
-            "solved": f"mean return {mean or 0:.1f} reached the goal of {goal or 0:g}",
+            "solved": f"mean return {return_text(mean or 0.0)} reached the goal of {goal or 0:g}",
             "finished": "all steps done",
             "interrupted": "stopped by a callback" if by_callback else "stopped by Ctrl-C or TERM",
         }

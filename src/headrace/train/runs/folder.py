@@ -29,6 +29,7 @@ from headrace.train.runs import files, lock
 from headrace.train.runs.events import EventLog
 from headrace.train.runs.files import replace
 from headrace.train.runs.trust import admit, unagreed
+from headrace.train.runs.words import return_text
 
 SEVERAL = ("seeds.json", "sweep.json")
 """files of folders whose runs are folders in them"""
@@ -164,7 +165,7 @@ class RunFolder:
         if not any((self.path / name).is_file() for name in SEVERAL):
             return ""
         found = ranked_runs(self.path)
-        told = [f"{run} (mean return {best:.1f})" if best > -math.inf else str(run) for best, run in found]
+        told = [f"{run} (mean return {return_text(best)})" if best > -math.inf else str(run) for best, run in found]
         more = f" … {len(told) - NAMED} more" if len(told) > NAMED else ""
         return f"has several runs: name one of them: {', '.join(told[:NAMED])}{more}" if told else ""
 
