@@ -37,6 +37,7 @@ TOLD = ("vizdoom", "tag", "box2d", "minatar", "minigrid", "classic_control", "to
 DESCRIBED = ("mujoco",)  # whose pages say which tasks have which option
 LONG = 4000  # characters from which a table is shown on demand
 OWN, OBSERVATION, LIMIT = "options of its own", "observation", "limit of an episode"
+LENGTH = r"\[\d+\]$"  # of a part of an observation
 Row = dict[str, str]
 
 
@@ -51,7 +52,8 @@ def section(family: str) -> str:
     parts = _shared_parts(rows)
     usual = {name: value for name in first if (value := _usual([row[name] for row in rows.values()])) is not None}
     common = {name: value for name, value in usual.items() if all(row[name] == value for row in rows.values())}
-    lines = [f"- {OBSERVATION}: {', '.join(parts)}, and what a row adds"] if parts else []
+    added = "" if all(row[OBSERVATION] == "none" for row in rows.values()) else ", and what a row adds"
+    lines = [f"- {OBSERVATION}: {', '.join(parts)}{added}"] if parts else []
     for name, value in usual.items():
         if value != "none":
             lines.append(f"- {name}{'' if name in common else ', unless a row says otherwise'}: {value}")
@@ -127,14 +129,21 @@ def _usual(values: list[str]) -> str | None:
 
 
 def _shared_parts(rows: Mapping[str, Row]) -> list[str]:
-    """The parts that all observations have, if these differ and are dictionaries; they are taken out of the rows."""
-    told = [row[OBSERVATION].split("; ") for row in rows.values()]
-    shared = [part for part in told[0] if all(part in each for each in told)]
-    if len(shared) == len(told[0]) or not shared:
+    """The parts that all observations have, if these differ and are dictionaries; they are taken out of the rows.
+
+    Of a part whose length alone differs, it is n.
+    """
+    told = [[re.sub(LENGTH, "[n]", part) for part in row[OBSERVATION].split("; ")] for row in rows.values()]
+    exact = {part for row in rows.values() for part in row[OBSERVATION].split("; ")}
+    found = [part for part in told[0] if all(part in each for each in told)]
+    if not found or len({row[OBSERVATION] for row in rows.values()}) == 1:
         return []
     for row, parts in zip(rows.values(), told, strict=True):
-        row[OBSERVATION] = "; ".join(part for part in parts if part not in shared)
-    return shared
+        kept = zip(parts, row[OBSERVATION].split("; "), strict=True)
+        row[OBSERVATION] = "; ".join(text for part, text in kept if part not in found) or "none"
+    lengths = {re.sub(LENGTH, "[n]", part): part for part in exact}
+    alike = {part for part in found if sum(re.sub(LENGTH, "[n]", each) == part for each in exact) == 1}
+    return [lengths[part] if part in alike else part for part in found]
 
 
 def _fields(spec: Any) -> list[tuple[str, str]]:
