@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box
 from PIL import Image, ImageDraw, ImageFont
 
 import headrace
@@ -180,6 +181,9 @@ def _of_kinds(who: list[str], texts: list[str], each: str = "") -> str:
 def _code(space: Any) -> str:
     parts = getattr(space, "spaces", None)
     if isinstance(parts, Mapping):
+        kinds = {part.dtype if isinstance(part, Box) else None for part in parts.values()}
+        if len(kinds) == 1 and None not in kinds:
+            return f"{kinds.pop()}: " + ", ".join(f"`{key}{list(part.shape) or ''}`" for key, part in parts.items())
         return "; ".join(f"`{key}` {space_text(part)}" for key, part in parts.items())
     text = space_text(space)
     return text if "choices" in text else f"`{text}`"
@@ -206,7 +210,7 @@ def _info(fields: Collection[tuple[str, str]]) -> str:
 
 
 def _options_text(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"`{name}` {_value(value)}" for name, value in options.items()) or "none"
+    return ", ".join(f"`{name}={_value(value)}`" for name, value in options.items()) or "none"
 
 
 def _value(value: Any) -> str:

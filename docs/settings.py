@@ -96,7 +96,7 @@ def recipes() -> Iterator[str]:
         for name in sorted({*values, *shown} - {*LIMITS}):
             begins = default_of(record, name)
             if (value := values.get(name, begins)) != shown.get(name, begins):
-                told.append(f"`{name}` {_value(value)}")
+                told.append(f"`{name}={_value(value)}`")
         steps = values.get("total_steps", default_of(record, "total_steps"))
         words = "; ".join([*([f"{family}'s"] if family else []), *([", ".join(told)] if told else [])])
         what = f"`{key}`" if is_registered(key) else f"{key} ({'family' if key in FAMILIES else 'kind'})"
