@@ -279,7 +279,7 @@ PQN: Presets = {
     "fast": {
         "minatar": _PQN_MINATAR_FAST,
         # somewhat more than the goals of 10 and 50, which a lucky mean of 20 episodes reaches too early
-        "MinAtar-Breakout-v1": _PQN_MINATAR_FAST | _until(13.0),
-        "MinAtar-SpaceInvaders-v1": _PQN_MINATAR_FAST | _until(60.0),
+        "MinAtar-Breakout-v1": _PQN_MINATAR_FAST | until(13.0),
+        "MinAtar-SpaceInvaders-v1": _PQN_MINATAR_FAST | until(60.0),
     },
 }
