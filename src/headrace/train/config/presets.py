@@ -189,6 +189,10 @@ PPO: Presets = {
             "total_steps": 1_500_000, "stop_at_return": 200.0, "num_envs": 32, "num_steps": 128, "epochs": 8,
             "minibatch_size": 256, "gamma": 0.999, "gae_lambda": 0.98, "entropy_coef": 0.01, "normalise_values": True,
         },
+        # A robot that walks, so its settings; wider at first than theirs, or it shuffles along on its knees for good.
+        "BipedalWalker-v3": _PPO_MUJOCO_FAST | {
+            "total_steps": 3_000_000, "stop_at_return": 300.0, "gamma": 0.995, "log_std_init": -0.5,
+        },
         # a wide policy pushes at full force for long enough to reach the hill by chance
         "MountainCarContinuous-v0": _PPO_SPARSE | {
             "total_steps": 1_000_000, "stop_at_return": 90.0, "gamma": 0.999, "log_std_init": 1.0,
