@@ -35,7 +35,8 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac import SoftActorCritic
 from headrace.train.config.algorithms import CrossQConfig
 from headrace.train.config.fields import setting
-from headrace.train.config.presets import CROSSQ, DEFAULT_PRESET
+from headrace.train.config.presets import DEFAULT_PRESET
+from headrace.train.config.replay_presets import CROSSQ
 from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
 from headrace.train.modules.network import input_size
 from headrace.train.modules.normalisation import RewardScaler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from headrace.envs import FAMILIES
 from headrace.pool.torch.pool import TorchPool
 
 NATIVE = ("atari", "box2d", "dm_control", "mujoco", "vizdoom")
-KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks]
+TEXTURED = () if find_spec("craftax") else ("Craftax-Classic-Pixels-v1",)  # drawn with that package's textures
+KERNEL_TASKS = [
+    task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks if task not in TEXTURED
+]
 N = 5
 
 

@@ -22,6 +22,7 @@ from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
+from headrace.train.runs.words import return_text
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run
 
@@ -124,7 +125,7 @@ def test_the_dashboard_shows_each_agent_type(tmp_path: Path, terminal: bool) -> 
     dashboard, screen = Dashboard(io.StringIO()), io.StringIO()
     dashboard.console = Console(file=screen, force_terminal=terminal, color_system=None, width=100)
     trainer.train(dashboard)
-    told = {name: f"{earned:.1f}" for name, (earned, _) in trainer.tracker.by_type().items()}
+    told = {name: return_text(earned) for name, (earned, _) in trainer.tracker.by_type().items()}
     trainer.close()
     text = screen.getvalue()
     if terminal:
