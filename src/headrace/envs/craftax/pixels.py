@@ -118,38 +118,44 @@ def draw_place(state: s.State, env: int, view: PixelView, row: int, i: int, j: i
 
 
 @wp.func
-def draw_thing(state: s.State, view: PixelView, row: int, thing: int, count: int, i: int, j: int):
-    """Draws a thing and how many there are, in a row and column of tiles below the map; black where there are none."""
-    top, left = (ROWS + i) * TILE, j * TILE
+def draw_thing(state: s.State, env: int, view: PixelView, row: int, tile: int):
+    """Draws what is shown in a tile below the map and how many there are; black where there are none.
+
+    The first tiles show health, food, drink, energy, a sapling, wood to iron; the row below, a diamond and tools.
+    """
+    thing, count = int(tile), int(0)
+    if tile < 4:
+        count = state.vitals[env, tile]
+    else:
+        held = wp.where(tile > COLUMNS, tile - 4, wp.where(tile == 4, s.SAPLINGS, tile - 5))
+        thing = 4 + held
+        count = state.things[env, held]
+    top, left = (ROWS + tile / COLUMNS) * TILE, tile % COLUMNS * TILE
     for k in range(ICON * ICON):
         icon = state.textures[FIRST_THING + thing * ICON * ICON + k]
         for c in range(3):
             view.obs[row, top + k / ICON, left + k % ICON, c] = to_byte(wp.where(count > 0, icon[c], 0.0))
-    for k in range(DIGIT * DIGIT):
+    k = int(0)
+    while k < DIGIT * DIGIT:  # range() would be unrolled
         digit = state.textures[FIRST_DIGIT + count * DIGIT * DIGIT + k]
         if digit[3] > 0.0:
             for c in range(3):
                 view.obs[row, top + 2 + k / DIGIT, left + 2 + k % DIGIT, c] = to_byte(digit[c])
+        k += 1
 
 
 @wp.func
 def observe(state: s.State, env: int, view: PixelView, row: int):
-    for i in range(ROWS):
-        for j in range(COLUMNS):
-            draw_place(state, env, view, row, i, j)
+    for i in range(ROWS * COLUMNS):  # one loop, too long to be unrolled: a GPU's compiler takes minutes for 63 copies
+        draw_place(state, env, view, row, i / COLUMNS, i % COLUMNS)
     for y in range(ROWS * TILE, HEIGHT):
         for x in range(WIDTH):
             for c in range(3):
                 view.obs[row, y, x, c] = wp.uint8(0)
-    for i in range(4):
-        draw_thing(state, view, row, i, state.vitals[env, i], 0, i)
-    for i in range(s.THINGS):  # a sapling, wood to iron; below, a diamond and tools
-        if i < s.DIAMONDS:
-            draw_thing(state, view, row, 4 + i, state.things[env, i], 0, 5 + i)
-        elif i == s.SAPLINGS:
-            draw_thing(state, view, row, 4 + i, state.things[env, i], 0, 4)
-        else:
-            draw_thing(state, view, row, 4 + i, state.things[env, i], 1, wp.max(i - s.SAPLINGS, 0))
+    tile = int(0)
+    while tile < 4 + s.THINGS:  # range() would be unrolled
+        draw_thing(state, env, view, row, tile)
+        tile += 1
     show_flags(view.achievements, row, state.achieved[env])
 
 

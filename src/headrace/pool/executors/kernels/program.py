@@ -146,9 +146,8 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
         if command == RESEED:
             streams.seed[env_id] = requests.seed[row]
             streams.drawn[env_id] = wp.uint64(0)
-        if command != STEP or (rules.autoreset == NEXT_STEP and episodes.over[env_id]):
-            reset_episode(state, env_id, streams)
-        else:
+        starting = command != STEP or (rules.autoreset == NEXT_STEP and episodes.over[env_id])
+        if not starting:
             reward, terminated = step_episode(state, env_id, actions, row, streams)
             elapsed = episodes.elapsed[env_id] + 1
             truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
@@ -158,6 +157,8 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
         if over and rules.autoreset == SAME_STEP:
             observe(state, env_id, final, row)
             outcome.final_elapsed_step[row] = elapsed
+            starting = wp.bool(True)
+        if starting:  # at one place only, as compilers copy what is called
             reset_episode(state, env_id, streams)
             elapsed = wp.int32(0)
         episodes.elapsed[env_id] = elapsed
