@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -68,7 +70,7 @@ def test_a_module_older_than_its_sources_is_outdated(monkeypatch: pytest.MonkeyP
     package = tmp_path / "headrace_atari"
     package.mkdir()
     (package / "__init__.py").touch()
-    monkeypatch.setattr(native_modules, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(native_modules, "checkout", lambda: tmp_path)
     monkeypatch.setattr(
         native_modules, "find_spec", lambda name: ModuleSpec(name, None, origin=str(package / "__init__.py"))
     )
@@ -80,6 +82,22 @@ def test_a_module_older_than_its_sources_is_outdated(monkeypatch: pytest.MonkeyP
     assert not ATARI.outdated()
     (tmp_path / "native/engine/pool.hpp").write_text("int changed;")
     assert ATARI.outdated()
+
+
+def test_an_installed_copy_finds_the_checkout_that_it_came_from(tmp_path: Path) -> None:
+    """A copy of the package in another folder, with what pip notes beside it."""
+    site, checkout = tmp_path / "site", tmp_path / "a checkout"
+    shutil.copytree(ROOT / "src" / "headrace", site / "headrace", ignore=shutil.ignore_patterns("__pycache__"))
+    (checkout / "native" / "learner").mkdir(parents=True)
+    (checkout / "native" / "learner" / "pyproject.toml").touch()
+    noted = site / f"headrace-{headrace.__version__}.dist-info"
+    noted.mkdir()
+    (noted / "METADATA").write_text(f"Metadata-Version: 2.1\nName: headrace\nVersion: {headrace.__version__}\n")
+    (noted / "direct_url.json").write_text(json.dumps({"url": checkout.as_uri(), "dir_info": {}}))
+    program = "from headrace.native_modules import LEARNER, MUJOCO; print(LEARNER.can_build(), MUJOCO.can_build())"
+    environment = {name: value for name, value in os.environ.items() if name != NEVER} | {"PYTHONPATH": str(site)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "True False", done.stderr
 
 
 def test_versions_agree() -> None:
@@ -98,6 +116,8 @@ def test_mujocos_pin_is_that_of_the_constraints() -> None:
     pins = dict(re.findall(r"^(mujoco(?:-core)?)==(\S+)", (ROOT / "constraints.txt").read_text(), re.M))
     assert f"mujoco-core=={pins['mujoco-core']}" in project["build-system"]["requires"]
     assert project["project"]["dependencies"] == [f"mujoco=={pins['mujoco']}"]
+    extras = read("pyproject.toml")["project"]["optional-dependencies"]
+    assert all(f"mujoco=={pins['mujoco']}" in extras[name] for name in ("mujoco", "dm-control"))
 
 
 @pytest.mark.nightly

@@ -2,9 +2,8 @@
 
     python tools/try_wheels.py [--dist dist]
 
-Prints the seconds of each step: `pip install headrace[train]`, `headrace train CartPole-v1`, then the compiled wheels,
-and tests that run against what was installed. Packages of others come from the package index, with this
-repository's pins.
+Prints the seconds of each step: `pip install headrace[train]`, `headrace train CartPole-v1`, then simulators, and
+tests that run against what was installed. Packages of others come from the package index, with this repository's pins.
 """
 
 from __future__ import annotations
@@ -72,12 +71,11 @@ def main() -> None:
         sys.exit(f"there is no wheel of headrace in {dist}: run tools/wheels.py")
     with tempfile.TemporaryDirectory() as folder:
         room = Room(Path(folder))
-        room.pip("pip install headrace[train]", f"{wheels['headrace']}[train]")
+        room.pip("pip install headrace[train]", "--find-links", str(dist), f"{wheels['headrace']}[train]")
         headrace = str(room.python.parent / "headrace")
         room.run("headrace train CartPole-v1", headrace, "train", "CartPole-v1", "--run-dir", "run")
-        names = ("headrace_atari", "headrace_box2d", "headrace_learner", "headrace_mujoco")
-        compiled = [wheels[name] for name in names if name in wheels]
-        room.pip("pip install of the compiled wheels", *compiled, "ale-py")
+        extras = f"{wheels['headrace']}[atari,box2d,mujoco]"
+        room.pip("pip install headrace[atari,box2d,mujoco]", "--find-links", str(dist), extras)
         for task in ("Pong-v5", "LunarLander-v3", "HalfCheetah-v5"):
             room.run(f"headrace bench {task}", headrace, "bench", task, "--num-envs", "4", "--seconds", "1")
         needed = ("pytest", "pytest-timeout", "hypothesis", "scipy", "opencv-python-headless")

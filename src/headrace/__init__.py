@@ -66,12 +66,18 @@ register_with_gymnasium(FAMILIES)
 
 def __getattr__(name: str) -> Any:
     # training needs torch, and time steps need dm_env; most users of a pool need neither
-    if name == "train":
-        return importlib.import_module("headrace.train")
+    if name in ("train", "load"):
+        try:
+            train = importlib.import_module("headrace.train")
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("headrace"):
+                raise
+            raise ModuleNotFoundError(
+                f"headrace.{name} needs {error.name}: pip install 'headrace[train]'", name=error.name
+            ) from error
+        return train if name == "train" else train.load
     if name == "wrappers":
         return importlib.import_module("headrace.wrappers")
-    if name == "load":
-        return importlib.import_module("headrace.train").load
     if name in ("DMEnvPool", "GymnasiumEnvPool"):
         return getattr(importlib.import_module("headrace.python.protocol"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -2,13 +2,15 @@
 
 Headrace itself is pure Python: kernel environments, worker processes and training need no compiled module. Atari,
 Box2D and MuJoCo need `headrace-atari`, `headrace-box2d` and `headrace-mujoco`, and training is faster with
-`headrace-learner`; these come as wheels, or in a checkout from ``native/``.
+`headrace-learner`; these come as wheels, or from ``native/`` of the checkout that Headrace was installed from.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -17,16 +19,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from headrace.errors import OptionError
 from headrace.version import __version__
 
-CHECKOUT = Path(__file__).parents[2]
-"""the folder of the sources, where Headrace runs from a checkout"""
 NEVER = "HEADRACE_NO_BUILD"
 """an environment variable; if it is set, nothing is built"""
 PROGRESS = re.compile(r"^\[(\d+)/(\d+)\]")  # as ninja prints it
@@ -34,6 +36,20 @@ BUILT_FROM = ".built-from"
 COMPILED = {".cpp", ".hpp", ".inc", ".txt", ".cmake", ".toml"}
 """suffixes of the files that a build depends on"""
 TOLD_LINES = 15  # number of last lines of a failed build in the error message
+
+
+@functools.cache
+def checkout() -> Path:
+    """Returns the folder of the sources that Headrace runs in or was installed from; without one, any other folder."""
+    own = Path(__file__).parents[2]
+    if (own / "native").is_dir():
+        return own
+    try:
+        noted = metadata.distribution("headrace").read_text("direct_url.json")  # pip's note of where it comes from
+    except metadata.PackageNotFoundError:
+        return own
+    url = urlsplit(json.loads(noted or "{}").get("url", ""))
+    return Path(unquote(url.path)) if url.scheme == "file" else own
 
 
 @dataclass(frozen=True)
@@ -100,15 +116,17 @@ class NativeModule:
             raise OptionError(f"{self.package}.{self.module} cannot be loaded: {error}") from error
 
     def can_build(self) -> bool:
-        """Returns whether the sources are present and building is not disabled by `NEVER`."""
-        return self._sources.is_file() and NEVER not in os.environ
+        """Returns whether the sources are in a folder that can be written, and building is not disabled by `NEVER`."""
+        return self._sources.is_file() and os.access(checkout(), os.W_OK) and NEVER not in os.environ
 
     def remedy(self, again: bool = False) -> str:
         """Returns the pip command that installs the package; with ``again``, in place of the installed version."""
         force = "--force-reinstall --no-deps " if again else ""
         if self._sources.is_file():
             return f"pip install {force}{self._sources.parent}"
-        return f"pip install {force}'headrace[{self.extra}]'"
+        if again:
+            return f"pip install {force}{self.distribution}=={__version__}"
+        return f"pip install 'headrace[{self.extra}]'"
 
     def build(self) -> None:
         """Builds and installs the module from the checkout's sources, and shows the progress on standard error.
@@ -118,13 +136,14 @@ class NativeModule:
         Raises:
             OptionError: the build failed; the message ends with the last lines that it printed.
         """
-        with _alone(CHECKOUT / "build" / f".{self.extra}.lock"):
+        root = checkout()
+        with _alone(root / "build" / f".{self.extra}.lock"):
             importlib.invalidate_caches()
             if not self._is_due():
                 return
             digest = self._digest()
             command = [sys.executable, "-m", "pip", "install", "-v", "--disable-pip-version-check", "--no-deps"]
-            constraints = str(CHECKOUT / "constraints.txt")
+            constraints = str(root / "constraints.txt")
             environment = os.environ | {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
             lines, succeeded = _shown(f"building {self.what}", [*command, str(self._sources.parent)], environment)
             importlib.invalidate_caches()
@@ -138,7 +157,7 @@ class NativeModule:
 
     @property
     def _sources(self) -> Path:
-        return CHECKOUT / "native" / self.folder / "pyproject.toml"
+        return checkout() / "native" / self.folder / "pyproject.toml"
 
     def _is_due(self) -> bool:
         return not self.installed() or self.outdated()
@@ -150,11 +169,11 @@ class NativeModule:
 
     def _digest(self) -> str:
         """Returns a hash of all files that the module is compiled from."""
-        native, found = CHECKOUT / "native", hashlib.sha256()
-        folders = *(native / folder for folder in ("engine", self.folder, *self.more)), CHECKOUT / "cmake"
+        root, found = checkout(), hashlib.sha256()
+        folders = *(root / "native" / folder for folder in ("engine", self.folder, *self.more)), root / "cmake"
         files = [path for folder in folders for path in folder.rglob("*") if path.suffix in COMPILED]
-        for path in sorted([*files, CHECKOUT / "CMakeLists.txt"]):
-            found.update(str(path.relative_to(CHECKOUT)).encode() + b"\0" + path.read_bytes())
+        for path in sorted([*files, root / "CMakeLists.txt"]):
+            found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
         return found.hexdigest()
 
 

@@ -69,3 +69,16 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = f"{sys.executable} -m headrace.cli.main envs classic_control | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert not done.stderr
+
+
+def test_without_torch_a_command_and_python_say_what_to_install() -> None:
+    hidden = "import sys; sys.modules |= dict.fromkeys(('torch', 'safetensors', 'uvicorn'))\n"
+    command = "from headrace.cli.main import main; sys.exit(main(['train', 'CartPole-v1']))"
+    done = subprocess.run([sys.executable, "-c", hidden + command], capture_output=True, text=True)
+    assert done.stderr == "headrace: train needs torch, safetensors, uvicorn: pip install 'headrace[train]'\n"
+    assert done.returncode == 1
+    program = "import headrace; headrace.load('runs/first')"
+    done = subprocess.run([sys.executable, "-c", hidden + program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: headrace.load needs safetensors: pip install 'headrace[train]'"
+    )

@@ -25,7 +25,7 @@ from rich.table import Table
 import headrace
 from headrace.errors import HeadraceError
 from headrace.machine import cpu_model, free_memory, readable, sizes_in, usable_cores
-from headrace.native_modules import ATARI, LEARNER, MUJOCO, NativeModule
+from headrace.native_modules import ATARI, BOX2D, LEARNER, MUJOCO, NativeModule
 from headrace.pool.cache import cache_folder
 
 State = Literal["ok", "missing", "broken"]
@@ -163,7 +163,7 @@ def _quota() -> float | None:
 
 
 def compiled() -> Iterator[Finding]:
-    for module, before in ((ATARI, ""), (LEARNER, ""), (MUJOCO, "mujoco")):
+    for module, before in ((ATARI, ""), (BOX2D, ""), (LEARNER, ""), (MUJOCO, "mujoco")):
         loaded = _loaded(module, before)
         yield loaded
         if module is MUJOCO and loaded.state == "ok":

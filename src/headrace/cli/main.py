@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import headrace
@@ -80,7 +81,8 @@ def _run(command: str, args: list[str]) -> int:
         extra = EXTRAS.get(error.name or "")
         if extra is None:
             raise
-        return _fail(f"{command} needs {error.name}: pip install 'headrace[{extra}]'", status=1)
+        missing = [name for name in EXTRAS if EXTRAS[name] == extra and find_spec(name) is None]
+        return _fail(f"{command} needs {', '.join(missing)}: pip install 'headrace[{extra}]'", status=1)
     except SystemExit as stop:  # tyro has printed help or an error
         return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:

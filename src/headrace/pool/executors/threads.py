@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import EnvironmentFailure, RecvTimeoutError, RenderError
-from headrace.native_modules import CHECKOUT
+from headrace.native_modules import checkout
 from headrace.pool.batch import Batch, BatchRing
 from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.simulators import check_simulator
@@ -239,7 +239,7 @@ def get_include() -> str:
         FileNotFoundError: this installation lacks the sources.
     """
     package = Path(__file__).parents[2]
-    for include in (package / "include", CHECKOUT / "native" / "include"):
+    for include in (package / "include", checkout() / "native" / "include"):
         if (include / "headrace" / "engine").is_dir():
             return str(include)
     raise FileNotFoundError(f"the engine's sources are not in {package}: install headrace anew")
