@@ -44,6 +44,26 @@ Frame = wp.types.vector(6, wp.int32)
 """the agent's cell, the steps to the next cell ahead and to the right, how many cells are ahead of it in the grid, and
 the first and last column of the view that are in the grid"""
 
+Rows = wp.types.vector(SIDE, wp.uint64)
+"""the cells of each row of the view from the agent's on, a byte each from the left"""
+# as the function's body below, in plain memory: four bytes are written at once, of which the next three replace one
+SHOW_ROWS = """
+    unsigned char* bytes = &wp::index(image, 0, 0, 0);
+    const int* look = &wp::index(looks, 0);
+    for (int x = 0; x < 7; ++x) {
+        for (int y = 0; y < 7; ++y, bytes += 3) {
+            const int seen = look[rows.c[6 - y] >> (8 * x) & 255];
+#if !defined(__CUDA_ARCH__)
+            if (x < 6 || y < 6) {
+                __builtin_memcpy(bytes, &seen, 4);
+                continue;
+            }
+#endif
+            for (int i = 0; i < 3; ++i) bytes[i] = (unsigned char)(seen >> (8 * i));
+        }
+    }
+"""
+
 
 @wp.struct
 class View:
@@ -145,8 +165,45 @@ def put_bits(bits: wp.array[wp.uint8], x: int, y: int, height: int, look: int):
     bits[first + state] = wp.uint8(1)
 
 
-def looking(full: bool, put: Callable[..., Any]) -> Any:
-    """Returns a function that writes what the agent sees, or the whole grid, into an array with `put`."""
+@wp.func
+def in_view(state: State, env: int) -> Rows:
+    """Returns the cells that the agent sees; 0 for those that it doesn't."""
+    frame = framed(state, env)
+    inside = bytes_of((2 << frame[5]) - (1 << frame[4]))
+    rows = Rows()
+    ahead, lit = int(0), int(1 << MIDDLE)
+    while ahead < SIDE:
+        cells, lit = row_ahead(state, env, frame, inside, ahead, lit)
+        rows[ahead] = cells
+        ahead += 1
+    return rows
+
+
+@wp.func
+def look_of(looks: wp.array[wp.int32], rows: Rows, x: int, y: int) -> int:
+    """Returns what is seen in a column and row of the view, of which the agent's row is the last."""
+    return int(looks[int((rows[LAST - y] >> (wp.uint64(x) * BYTE)) & wp.uint64(255)) & NOT_NEGATIVE])
+
+
+@wp.func_native(SHOW_ROWS)
+def show_rows(image: wp.array3d[wp.uint8], rows: Rows, looks: wp.array[wp.int32]):
+    """Writes the view as an image."""
+    for x in range(SIDE):
+        for y in range(SIDE):
+            put_image(image, x, y, SIDE, look_of(looks, rows, x, y))
+
+
+@wp.func
+def show_rows_as_bits(bits: wp.array[wp.uint8], rows: Rows, looks: wp.array[wp.int32]):
+    """Writes the view as zeros and ones."""
+    i = int(0)
+    while i < SIDE * SIDE:
+        put_bits(bits, i / SIDE, i % SIDE, SIDE, look_of(looks, rows, i / SIDE, i % SIDE))
+        i += 1
+
+
+def looking(full: bool, put: Callable[..., Any], show: Callable[..., Any]) -> Any:
+    """Returns a function that writes the whole grid into an array with ``put``, or what is seen with ``show``."""
 
     @wp.func
     def whole(state: State, env: int, into: Any):
@@ -165,24 +222,14 @@ def looking(full: bool, put: Callable[..., Any]) -> Any:
 
     @wp.func
     def partial(state: State, env: int, into: Any):
-        frame = framed(state, env)
-        inside = bytes_of((2 << frame[5]) - (1 << frame[4]))
-        ahead, lit = int(0), int(1 << MIDDLE)
-        while ahead < SIDE:
-            cells, lit = row_ahead(state, env, frame, inside, ahead, lit)
-            across = int(0)
-            while across < SIDE:
-                put(into, across, LAST - ahead, SIDE, state.looks[int(cells & wp.uint64(255)) & NOT_NEGATIVE])
-                cells = cells >> BYTE
-                across += 1
-            ahead += 1
+        show(into, in_view(state, env), state.looks)
 
     return whole if full else partial
 
 
 def observing(full: bool) -> Any:
     """Returns the environment function ``observe`` of the dictionary."""
-    look = looking(full, put_image)
+    look = looking(full, put_image, show_rows)
 
     @wp.func
     def observe(state: State, env: int, view: View, row: int):
@@ -198,7 +245,7 @@ def observing(full: bool) -> Any:
 
 def observing_flat(full: bool, words: int) -> Any:
     """Returns the function ``observe`` of one array, in which each word of the mission is one of ``words``, or 0."""
-    look = looking(full, put_bits)
+    look = looking(full, put_bits, show_rows_as_bits)
 
     @wp.func
     def observe(state: State, env: int, view: FlatView, row: int):
