@@ -61,6 +61,7 @@ struct Rollout {
   const std::int64_t* choices;     // [rows], of discrete actions
   const float* actions;            // [rows, dimensions], of continuous ones
   const float *log_probs, *advantages, *returns, *values;  // [rows]
+  const bool* forbidden = nullptr;  // [rows, choices], of discrete actions; none without masks
 };
 
 // of proximal policy optimisation

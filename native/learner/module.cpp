@@ -75,14 +75,17 @@ struct Bound {
 
 // the columns of a rollout, whose lengths agree
 Rollout rollout_of(const Bound& bound, const In<2>& inputs, const std::optional<Array<const std::int64_t, 1>>& choices,
-                   const std::optional<In<2>>& actions, const std::vector<In<1>>& columns) {
+                   const std::optional<In<2>>& actions, const std::vector<In<1>>& columns,
+                   const std::optional<Array<const bool, 2>>& forbidden) {
   const std::size_t rows = inputs.shape(0);
   check(inputs.shape(1) == bound.inputs && columns.size() == 4, "inputs of another network");
   check(!choices || choices->shape(0) == rows, "as many choices as inputs");
   check(!actions || actions->shape(0) == rows, "as many actions as inputs");
   for (const auto& column : columns) check(column.shape(0) == rows, "as many numbers as inputs");
+  check(!forbidden || (choices && forbidden->shape(0) == rows && forbidden->shape(1) + 1 == bound.outputs), "a mask of each choice");
   return {inputs.data(),     choices ? choices->data() : nullptr, actions ? actions->data() : nullptr, columns[0].data(),
-          columns[1].data(), columns[2].data(),                   columns[3].data()};
+          columns[1].data(), columns[2].data(),                   columns[3].data(),
+          forbidden ? forbidden->data() : nullptr};
 }
 
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;
@@ -190,8 +193,9 @@ NB_MODULE(_learner, m) {
            [](Bound& self, const In<2>& inputs, const std::optional<Array<const std::int64_t, 1>>& choices,
               const std::optional<In<2>>& actions, const std::vector<In<1>>& columns, const Order& order, int size,
               std::pair<std::uintptr_t, std::uintptr_t> log_std, std::tuple<double, double, double, double, double> rates,
-              double value_clip, bool normalise, const AdamArrays& adam, Betas betas, bool threads) {
-             const Rollout rollout = rollout_of(self, inputs, choices, actions, columns);
+              double value_clip, bool normalise, const AdamArrays& adam, Betas betas, bool threads,
+              const std::optional<Array<const bool, 2>>& forbidden) {
+             const Rollout rollout = rollout_of(self, inputs, choices, actions, columns, forbidden);
              check_rows(order, inputs.shape(0));
              const bool continuous = actions.has_value();
              check(continuous != choices.has_value() && (!continuous || actions->shape(1) == static_cast<std::size_t>(size)), "choices or actions");
@@ -209,11 +213,12 @@ NB_MODULE(_learner, m) {
              return std::vector<double>{s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clip_fraction, s.gradient_norm};
            },
            nb::kw_only(), "inputs"_a, "choices"_a.none(), "actions"_a.none(), "columns"_a, "order"_a, "size"_a, "log_std"_a, "rates"_a,
-           "value_clip"_a, "normalise"_a, "adam"_a, "betas"_a, "threads"_a,
+           "value_clip"_a, "normalise"_a, "adam"_a, "betas"_a, "threads"_a, "forbidden"_a = nb::none(),
            "Makes one update of proximal policy optimisation for each row of order, int64[minibatches, size].\n\n"
            "columns: log-probabilities, advantages, returns, values. size: logits, or dimensions of an action. log_std:\n"
            "addresses of the logarithms of deviations and of their gradient. rates: learning rate, clip range, entropy\n"
            "coefficient, value coefficient, largest norm. adam: parameters, gradient, mean, square, steps.\n"
+           "forbidden: masked choices, bool[rows, size].\n"
            "Returns averages: policy loss, value loss, entropy, KL, share of clipped, gradient's norm.");
 
   m.def("has_bfloat16", [] { return !widths(true).empty(); }, "Whether this processor multiplies numbers of bfloat16, and the system lets it.");

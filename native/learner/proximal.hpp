@@ -38,7 +38,7 @@ class ProximalCore final : public Learner {
     Floats inputs;                          // [rows, inputs], padded
     Sparse<V> sparse;
     std::vector<float> outputs, gradients;  // the networks' outputs, and the loss's gradient by them: [rows, outputs]
-    std::vector<float> scratch, log_std_gradient;
+    std::vector<float> scratch, allowed, log_std_gradient;
     Statistics sums;
   };
 
@@ -168,20 +168,28 @@ class ProximalCore final : public Learner {
   static void add_loss(Half& half, const ActorCritic& heads, const Rollout& rollout, std::int64_t row, float advantage, const Rates& rates, float share,
                        const float* outputs, float* d) {
     const auto clip = static_cast<float>(rates.clip_range);
-    const float d_entropy = -static_cast<float>(rates.entropy_coef) * share;
+    const float d_entropy = -static_cast<float>(rates.entropy_coef) * share, predicted = outputs[heads.value];
     if (heads.continuous) {
       Normal normal{outputs, heads.log_std, half.scratch.data(), rollout.actions + row * heads.choices, heads.choices};
       const float slope = surrogate(normal.evaluate(), rollout.log_probs[row], advantage, clip, half.sums);
       normal.gradient(-slope * share, d_entropy, d, half.log_std_gradient.data());
       half.sums.entropy += normal.entropy;
     } else {
+      if (rollout.forbidden != nullptr) outputs = lowered(outputs, rollout.forbidden + row * heads.choices, heads.choices, half.allowed);
       Choice choice{outputs, heads.choices, rollout.choices[row], half.scratch.data()};
       const float slope = surrogate(choice.evaluate(), rollout.log_probs[row], advantage, clip, half.sums);
       choice.gradient(-slope * share, d_entropy, d);
       half.sums.entropy += choice.entropy;
     }
-    const float slope = value_slope(outputs[heads.value], rollout.values[row], rollout.returns[row], static_cast<float>(rates.value_clip_range), half.sums);
+    const float slope = value_slope(predicted, rollout.values[row], rollout.returns[row], static_cast<float>(rates.value_clip_range), half.sums);
     d[heads.value] = slope * static_cast<float>(rates.value_coef) * share;
+  }
+
+  // logits under which forbidden actions have probability 0, as headrace.train.modules.action_masks
+  static const float* lowered(const float* logits, const bool* forbidden, int choices, std::vector<float>& into) {
+    into.assign(logits, logits + choices);
+    for (int i = 0; i < choices; ++i) into[static_cast<std::size_t>(i)] += forbidden[i] ? -1e9f : 0.0f;
+    return into.data();
   }
 
   // what makes a minibatch's advantages have mean 0 and standard deviation 1

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from collecting import collecting
 from headrace.train.algorithms.a2c import A2C, A2CConfig
-from headrace.train.algorithms.gae import gae
+from headrace.train.algorithms.gae import gae, gae_of_decisions
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
@@ -70,6 +70,55 @@ def test_advantages_equal_the_definition_with_both_kinds_of_ends():
     ends = [torch.from_numpy(a) for a in (terminated, truncated)]
     ours = gae(real[0], real[1], ends[0], ends[1], real[2], 0.97, 0.9)
     np.testing.assert_allclose(ours.numpy(), expected, atol=1e-5)
+
+
+def plain_decisions(rewards, values, terminated, waits, gamma, lam):
+    """Advantages of one agent's decisions, by step: of those after which it decides again, or its game is over."""
+    found, after = {}, None  # what is known of the next decision: its advantage and value, 0 after a game
+    gained = 0.0
+    for t in reversed(range(len(rewards))):
+        if terminated[t]:
+            after, gained = (0.0, 0.0), 0.0
+        gained += rewards[t]
+        if not waits[t]:
+            advantage = 0.0
+            if after is not None:
+                advantage = found[t] = gained + gamma * after[1] - values[t] + gamma * lam * after[0]
+            after, gained = (advantage, values[t]), 0.0
+        elif t == len(rewards) - 1 and after is None:
+            gained = 0.0
+    return found
+
+
+def test_advantages_of_decisions_are_those_without_the_waiting_between():
+    rng = np.random.default_rng(1)
+    steps, envs = 20, 30
+    rewards, final_values = rng.normal(size=(2, steps, envs)).astype(np.float32)
+    values = rng.normal(size=(steps + 1, envs)).astype(np.float32)
+    terminated, waits = rng.random((steps, envs)) < 0.15, rng.random((steps + 1, envs)) < 0.5
+    waits[-1] = True  # so what comes after a last decision is not known
+    nowhere = torch.zeros(steps, envs, dtype=torch.bool)
+    real = [torch.from_numpy(a) for a in (rewards, values, terminated)]
+    given = (*real, nowhere, torch.from_numpy(final_values), 0.97, 0.9)
+    ours, learnable = gae_of_decisions(*given, torch.from_numpy(waits), nowhere)
+    for n in range(envs):
+        expected = plain_decisions(rewards[:, n], values[:, n], terminated[:, n], waits[:, n], 0.97, 0.9)
+        assert sorted(expected) == learnable[:, n].nonzero().flatten().tolist()
+        np.testing.assert_allclose([float(ours[t, n]) for t in expected], list(expected.values()), atol=1e-5)
+
+
+def test_without_waiting_advantages_of_decisions_are_the_usual_ones():
+    rng = np.random.default_rng(2)
+    rewards, final_values, values = (torch.from_numpy(rng.normal(size=(n, 7))).float() for n in (12, 12, 13))
+    terminated, truncated = torch.from_numpy(rng.random((2, 12, 7)) < 0.2)
+    given = (rewards, values, terminated, truncated, final_values, 0.97, 0.9)
+    never = torch.zeros(13, 7, dtype=torch.bool)
+    ours, learnable = gae_of_decisions(*given, never, never[1:])
+    assert learnable.all()
+    torch.testing.assert_close(ours, gae(*given))
+    waits = truncated & ~terminated  # in final observations, whose values mean nothing
+    _, learnable = gae_of_decisions(*given, never, waits)
+    assert torch.equal(learnable, ~waits)
 
 
 def reference_log_prob(distribution: Distribution, space: gym.Space, params: Tensor, actions: Tensor):

@@ -18,6 +18,7 @@ from headrace.train.algorithms.a2c import A2C, A2CConfig
 from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
+from headrace.train.modules.action_masks import masked
 from headrace.train.modules.compiled import CompiledMLP, compiled_module
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -81,6 +82,16 @@ def samples_of(policy: PPO | A2C, action: gym.Space) -> Samples:
     return Samples(inputs, actions, log_probs, columns[1], columns[2], columns[3])
 
 
+def masked_samples_of(policy: PPO) -> Samples:
+    """`samples_of` with masks that allow the actions, of which only some rows are to be learnt from."""
+    samples = samples_of(policy, CHOICE)
+    closed = (torch.rand(ROWS, 3) < 0.5).scatter_(1, samples.actions.unsqueeze(1), False)
+    with torch.no_grad():
+        log_probs = policy.distribution.evaluate(masked(policy.network(samples.inputs)[0], closed), samples.actions)[0]
+    rows = (torch.rand(ROWS) < 0.8).nonzero().squeeze(1)
+    return replace(samples, log_probs=log_probs + 0.2 * torch.randn(ROWS), forbidden=closed, rows=rows)
+
+
 @pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])
 @pytest.mark.parametrize(
     "settings",
@@ -99,6 +110,22 @@ def test_an_epoch_learns_what_torch_learns(action: gym.Space, settings: dict[str
         measured = policy.update(samples, rates, orders)
         assert measured is not None and policy.updates == int(policy.optimiser.steps) == 6
         results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_an_epoch_keeps_to_masks_as_torch_does() -> None:
+    results = []
+    for compiled in (True, False):
+        policy = policy_of(CHOICE, minibatch_size=64, entropy_coef=0.1)
+        rates, samples = Rates.of(policy.config, 0), masked_samples_of(policy)
+        order = draw_order(samples, 64, torch.Generator().manual_seed(0))
+        if not compiled:
+            policy.network.compiled = None
+        assert (policy.update_at_once(samples, rates, order) is not None) == compiled
+        measured = None if compiled else policy.update(samples, rates, [order])
+        assert compiled or measured is not None
+        results.append((policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 

@@ -38,3 +38,43 @@ def gae(
     for t in range(steps - 2, -1, -1):
         rows[t].addcmul_(decays[t], rows[t + 1])
     return result
+
+
+def gae_of_decisions(
+    rewards: Tensor,
+    values: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    final_values: Tensor,
+    gamma: float,
+    gae_lambda: float,
+    waits: Tensor,
+    final_waits: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Returns `gae` of agents that wait for others at times: from one of their decisions to the next is one step.
+
+    Rewards of waiting count for the decision before. Values of waiting are not used, so nothing needs to learn them.
+
+    Args:
+        rewards, values, terminated, truncated, final_values, gamma, gae_lambda: as for `gae`.
+        waits: bool[T + 1, N], whether an agent has no choice.
+        final_waits: bool[T, N], the same of final observations; read only where truncated.
+
+    Returns:
+        Advantages float32[T, N], and the decisions that have one, bool[T, N]: those after which the agent decides
+        again, or the episode terminates, before the rollout's end.
+    """
+    following, known, last = values[-1], ~waits[-1], torch.zeros_like(values[-1])
+    earned = last  # while the agent waits
+    advantages, learnable = torch.zeros_like(rewards), torch.zeros_like(terminated)
+    for t in range(len(rewards) - 1, -1, -1):
+        over, waiting = terminated[t] | truncated[t], waits[t]
+        known = torch.where(truncated[t], ~final_waits[t], known) | terminated[t]
+        following = torch.where(truncated[t], final_values[t], following).masked_fill_(terminated[t], 0.0)
+        last, earned = last.masked_fill(over, 0.0), rewards[t] + earned.masked_fill(over, 0.0)
+        gained = earned + gamma * following - values[t] + gamma * gae_lambda * last
+        last = torch.where(waiting, last, gained.masked_fill_(~known, 0.0))
+        learnable[t], advantages[t] = known & ~waiting, last
+        following, earned = torch.where(waiting, following, values[t]), torch.where(waiting, earned, 0.0)
+        known = known | ~waiting
+    return advantages, learnable

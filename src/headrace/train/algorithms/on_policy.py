@@ -192,14 +192,14 @@ class OnPolicy(Policy):
             PPO's statistics, float32[6]; None where the case is not in compiled code, and nothing has changed.
         """
         compiled, optimiser = getattr(self.forward, "compiled", None), self.optimiser
-        plain = samples.rows is None and samples.weights is None and samples.forbidden is None
+        plain = samples.weights is None and (samples.rows is None or order is not None)
         if compiled is None or not plain or type(optimiser) is not FlatAdam or torch.get_num_threads() > THREADS:
             return None
         if self.stops_early or self.process_group is not None or isinstance(rates.learning_rate, Tensor):
             return None
         if (log_probs := samples.log_probs) is None:
             with torch.inference_mode():
-                log_probs, _ = self.distribution.evaluate(self.forward(samples.inputs)[0], samples.actions)
+                log_probs = self.evaluate(samples)[0]
         if order is None:
             order = torch.arange(len(samples.returns)).unsqueeze(0)
         columns = log_probs, samples.advantages, samples.returns, samples.values
@@ -214,6 +214,7 @@ class OnPolicy(Policy):
             adam=optimiser.arrays(),
             betas=(*optimiser.betas, optimiser.epsilon),
             threads=torch.get_num_threads() > 1,
+            forbidden=None if samples.forbidden is None else samples.forbidden.contiguous(),
         )
         self._updates += len(order)
         return measured

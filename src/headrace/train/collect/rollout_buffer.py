@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headrace.train.algorithms.gae import gae
+from headrace.train.algorithms.gae import gae, gae_of_decisions
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.outcome import FinalObservations, Outcome
 from headrace.train.config.replay import ReplayConfig
@@ -60,6 +60,35 @@ class RolloutMasks:
     def forbid(self, t: int, envs: slice) -> Tensor:
         """Stores which actions are forbidden at step t, and returns them, bool[columns, logits]."""
         return self.forbidden[t, self._agent_group.columns(envs)].copy_(forbidden(self.at(t, envs), self._heads))
+
+    def draw(self, generator: torch.Generator, share: float) -> None:
+        """Draws for which of a rollout's decisions all actions but one are forbidden, and which action that is."""
+        drawn = torch.rand(2, *self.forbidden.shape[:2], generator=generator, device=generator.device)
+        self._made, self._which = drawn[0].to(self._device) < share, drawn[1].to(self._device)
+
+    def make(self, t: int, envs: slice) -> Tensor:
+        """Forbids all actions but one in the decisions of step t that were drawn; returns what is forbidden."""
+        columns = self._agent_group.columns(envs)
+        closed = self.forbidden[t, columns]
+        place = (~closed).cumsum(1)
+        which = (self._which[t, columns].unsqueeze(1) * place[:, -1:]).long() + 1  # of the allowed ones, from 1
+        return closed.logical_or_((place != which) & self._made[t, columns].unsqueeze(1))
+
+    def waits(self, finals: FinalObservations | None) -> tuple[Tensor, Tensor]:
+        """Returns where a single action is allowed: before each step and after the last, and in final observations.
+
+        Returns:
+            bool[T + 1, columns] and bool[T, columns].
+        """
+        closed = forbidden(self.at(len(self.forbidden), EVERYWHERE), self._heads).unsqueeze(0)
+        waits = self._are_closed(torch.cat((self.forbidden, closed)))
+        last = waits.roll(-1, 0)
+        if finals is not None and finals.masks is not None:
+            last[finals.t, finals.columns] = self._are_closed(forbidden(finals.masks.to(self._device), self._heads))
+        return waits, last[:-1]
+
+    def _are_closed(self, closed: Tensor) -> Tensor:
+        return closed.sum(-1) == sum(self._heads) - len(self._heads)
 
     def after(self, finals: FinalObservations | None) -> Tensor:
         """Returns the action masks of the observations after each step, [T · columns, K]."""
@@ -162,12 +191,15 @@ class Experience:
         self._rows = [*map(Row, self.inputs[:-1], self.noise, params, self.values[:-1], self.actions)]
         size = policy.module.memory_size
         self.memory = RecurrentMemory(steps, self.columns, size, device) if size else None
+        self._random_moves = getattr(config, "random_moves", 0.0)
         self.masks = None
         if policy.heads and masks is not None:
             self.masks = RolloutMasks(masks, policy.heads, agent_group, device)
 
     def draw(self, generator: torch.Generator) -> None:
         """Draws the noise of a whole rollout's actions, so that `act` needs no random numbers."""
+        if self.masks is not None and self._random_moves:
+            self.masks.draw(generator, self._random_moves)
         if generator.device.type == self.noise.device.type:
             self.policy.draw(self.noise, generator)
         else:
@@ -184,6 +216,8 @@ class Experience:
         seen, inputs = (row.inputs, None) if self._in_place else (self._seen(t, envs), row.inputs)
         memory = None if self.memory is None else self.memory.before(t, columns)
         closed = None if self.masks is None else self.masks.forbid(t, envs)
+        if self.masks is not None and self._random_moves:
+            closed = self.masks.make(t, envs)
         acted = self.policy.module.act(seen, inputs, row.noise, memory, closed)
         if self.memory is not None and acted.memory is not None:
             self.memory.values[t + 1, columns] = acted.memory
@@ -217,12 +251,17 @@ class Experience:
         if (curiosity := getattr(self.policy, "curiosity", None)) is not None:
             rewards = rewards + curiosity.bonus(self.inputs, over, outcome.present)
         ends = outcome.terminated, outcome.truncated, self._final_values(outcome, values)
-        advantages = gae(rewards, values, *ends, config.gamma, config.gae_lambda).flatten()
+        given, present = (rewards, values, *ends, config.gamma, config.gae_lambda), outcome.present
+        if self.masks is None or not getattr(config, "decisions_only", False):
+            advantages = gae(*given).flatten()
+        else:
+            advantages, learnable = gae_of_decisions(*given, *self.masks.waits(outcome.final_observations))
+            advantages, present = advantages.flatten(), learnable if present is None else learnable & present
         actions, log_probs = self.actions.flatten(0, 1), None
         if self.params is not None:
             log_probs = self.distribution.evaluate(self.params.flatten(0, 1), actions)[0]
         returns = advantages + values[:-1].flatten()
-        rows, weights = self._counted(outcome.present)
+        rows, weights = self._counted(present)
         self._update_normaliser(rows, weights)
         if (normaliser := self.policy.value_normaliser) is not None:
             normaliser.update(returns if rows is None else returns[rows], weights)

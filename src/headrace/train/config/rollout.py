@@ -72,6 +72,21 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig, group="learning"):
     gae_lambda: float = setting(
         0.95, "Decay of generalised advantage estimation: 0 trusts the critic, 1 the returns.", low=0, high=1
     )
+    decisions_only: bool = setting(
+        False,
+        "In games by turns: learn from the steps in which an agent has a choice alone, each with all that follows until "
+        "its next one, as action masks with a single action say. Values of waiting are then not learnt.",
+        needs=(IN_TURN,),
+    )
+    random_moves: float = setting(
+        0.0,
+        "In games by turns, with decisions_only: share of decisions that are made for the agent, at random, so that "
+        "games differ. They are not learnt from.",
+        low=0,
+        high=1,
+        needs=(IN_TURN,),
+        given=("decisions_only", True),
+    )
     value_coef: float = setting(1.0, "Weight of the value loss, half the mean squared error.", scheduled=True)
     normalise_values: bool = setting(
         False,
