@@ -142,9 +142,9 @@ def value(mine: int, theirs: int, depth: int, low: float, high: float) -> float:
     return low
 
 
-def score(one: Player, two: Player, games: int, seed: int) -> float:
+def score(one: Player, two: Player, games: int, seed: int, task: str = TASK) -> float:
     """The first player's share of points in games, half of which it begins; a draw is half a point."""
-    with headrace.make(TASK, num_envs=games, seed=seed, autoreset="disabled") as pool:
+    with headrace.make(task, num_envs=games, seed=seed, autoreset="disabled") as pool:
         seen, info = pool.reset()
         points, going, rows = np.full(games, 0.5), np.ones(games, bool), np.arange(games)
         for turn in itertools.count():

@@ -15,6 +15,7 @@ from device_waits import NothingWaits
 from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.collect.self_play import OpponentPool
+from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.config.settings import make_config
 from headrace.train.play.evaluate import evaluate
 from headrace.train.runners.assembly import make_trainer
@@ -199,3 +200,49 @@ def test_what_cannot_be_copied(tmp_path: Path, task, policies, message):
 def test_copies_is_for_one_of_several(tmp_path: Path):
     with pytest.raises(OptionError, match="one of several policies"):
         train("CartPole-v1", run_dir=tmp_path, quiet=True, copies="self", **SMALL)
+
+
+def test_games_by_turns_are_learnt_from_decisions_alone():
+    """Steps of waiting are no samples, nor are the moves at random with which games begin."""
+    games, steps, most = 16, 60, 3
+    how = {"decisions_only": True, "random_moves": most, "torch_threads": 1}
+    config = make_config("ConnectFour-v0", num_envs=games, num_steps=steps, minibatch_size=32, seed=3, **how)
+    pool = training_pool(config)
+    collector: Any = make_collector(config, pool, make_policies(config, pool, torch.device("cpu")), torch.device("cpu"))
+    collector.start()
+    collector.draw(torch.Generator().manual_seed(1))
+    (samples,) = collector.collect()
+    (masks,) = collector.masks.values()
+    allowed = masks[:-1].view(steps, games, 2, 7).bool()
+    closed = samples.forbidden.view(allowed.shape)
+    taken = samples.actions.view(steps, games, 2, 1)
+    decided = allowed.sum(3) > 1
+    made = decided & (closed.sum(3) == 6)
+    learnt = torch.zeros(decided.numel(), dtype=torch.bool).index_fill_(0, samples.rows, True).view(decided.shape)
+    assert allowed.gather(3, taken).all() and not closed.gather(3, taken).any()
+    assert not (learnt & (made | ~decided)).any()
+    over = collector.terminated
+    free = torch.cat((decided & ~made, masks[-1:].view(1, games, 2, 7).sum(3) > 1))
+    later = [(free[t + 1 :] & ~over[t:].cumsum(0).bool().unsqueeze(2)).any(0) for t in range(steps)]
+    followed = torch.stack(later) | torch.stack([over[t:].any(0) for t in range(steps)]).unsqueeze(2)
+    assert torch.equal(learnt, free[:-1] & followed)
+    numbers = set()
+    for game in range(games):
+        ends = over[:, game].nonzero().flatten().tolist()
+        assert not made[: ends[0] + 1, game].any()  # of the first game, which is before any number is drawn
+        for begin, end in itertools.pairwise(ends):
+            counts = made[begin + 1 : end + 1, game].sum(0).tolist()
+            first = decided[begin + 1 : end + 1, game].any(1)
+            assert counts[0] == counts[1] and made[begin + 1 : end + 1, game].any(1)[first][: sum(counts)].all()
+            numbers.add(counts[0])
+    assert numbers == set(range(most + 1))
+    pool.close()
+
+
+def test_random_moves_of_a_stopped_run_continue_as_if_it_was_left_alone(tmp_path: Path):
+    options = SMALL | {"anneal_learning_rate": False, "total_steps": 640, "log_steps": 1, "epochs": 2, "quiet": True}
+    options |= {"decisions_only": True, "random_moves": 3, "num_steps": 5}
+    train("ConnectFour-v0", run_dir=tmp_path / "alone", **options)
+    train("ConnectFour-v0", run_dir=tmp_path / "stopped", **(options | {"total_steps": 320}))
+    resume(tmp_path / "stopped", quiet=True, total_steps=640)
+    assert_same_run(tmp_path / "alone", tmp_path / "stopped")

@@ -193,6 +193,7 @@ class OnPolicy(Policy):
         """
         compiled, optimiser = getattr(self.forward, "compiled", None), self.optimiser
         plain = samples.weights is None and (samples.rows is None or order is not None)
+        plain = plain and (samples.forbidden is None or getattr(compiled, "keeps_masks", False))
         if compiled is None or not plain or type(optimiser) is not FlatAdam or torch.get_num_threads() > THREADS:
             return None
         if self.stops_early or self.process_group is not None or isinstance(rates.learning_rate, Tensor):
@@ -214,7 +215,7 @@ class OnPolicy(Policy):
             adam=optimiser.arrays(),
             betas=(*optimiser.betas, optimiser.epsilon),
             threads=torch.get_num_threads() > 1,
-            forbidden=None if samples.forbidden is None else samples.forbidden.contiguous(),
+            **({} if samples.forbidden is None else {"forbidden": samples.forbidden.contiguous()}),
         )
         self._updates += len(order)
         return measured

@@ -160,11 +160,13 @@ class Collector(ABC):
         return learnt
 
     def _note_ends(self, t: int, envs: Any) -> None:
-        """Marks ends of episodes for recurrent policies, in a slice of environments or those of some numbers."""
+        """Marks ends of episodes where policies need them, in a slice of environments or those of some numbers."""
         for experience in self.experiences:
-            if experience.memory is not None:
-                over = (self.terminated[t] | self.truncated[t])[envs]
-                experience.memory.note_ends(t, envs, over, experience.agent_group.width)
+            random = experience.masks if experience.masks is not None and experience.masks.random_moves else None
+            for each in (experience.memory, random):
+                if each is not None:
+                    over = (self.terminated[t] | self.truncated[t])[envs]
+                    each.note_ends(t, envs, over, experience.agent_group.width)
 
     def _outcome(
         self, agent_group: AgentGroup, present: Tensor | None, left: Tensor | None, cut: Tensor | None

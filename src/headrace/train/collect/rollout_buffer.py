@@ -46,12 +46,22 @@ class RolloutMasks:
 
     Attributes:
         forbidden: actions that were forbidden, bool[T, columns, logits].
+        random_moves: most decisions of an agent at the start of a game that are made at random.
+        random_left: how many of a game's are left, int64[columns].
     """
 
-    def __init__(self, masks: Tensor, heads: tuple[int, ...], agent_group: AgentGroup, device: torch.device):
+    def __init__(
+        self,
+        masks: Tensor,
+        heads: tuple[int, ...],
+        agent_group: AgentGroup,
+        device: torch.device,
+        random_moves: int = 0,
+    ):
         self._masks, self._heads, self._agent_group, self._device = masks, heads, agent_group, device
         columns = masks.shape[1] * agent_group.width
         self.forbidden = torch.zeros(len(masks) - 1, columns, sum(heads), dtype=torch.bool, device=device)
+        self.random_moves, self.random_left = random_moves, torch.zeros(columns, dtype=torch.int64, device=device)
 
     def at(self, t: int, envs: slice) -> Tensor:
         """Returns the action masks of step t, [columns, K]."""
@@ -61,18 +71,28 @@ class RolloutMasks:
         """Stores which actions are forbidden at step t, and returns them, bool[columns, logits]."""
         return self.forbidden[t, self._agent_group.columns(envs)].copy_(forbidden(self.at(t, envs), self._heads))
 
-    def draw(self, generator: torch.Generator, share: float) -> None:
-        """Draws for which of a rollout's decisions all actions but one are forbidden, and which action that is."""
-        drawn = torch.rand(2, *self.forbidden.shape[:2], generator=generator, device=generator.device)
-        self._made, self._which = drawn[0].to(self._device) < share, drawn[1].to(self._device)
+    def draw(self, generator: torch.Generator) -> None:
+        """Draws random moves of a rollout, and how many of them games have that begin in it."""
+        steps, columns = self.forbidden.shape[:2]
+        drawn = torch.rand(2, steps, columns, generator=generator, device=generator.device).to(self._device)
+        self._which = drawn[0]
+        numbers = (drawn[1, :, :: self._agent_group.width] * (self.random_moves + 1)).long()  # the same for both players
+        self._numbers = numbers.repeat_interleave(self._agent_group.width, 1)
 
     def make(self, t: int, envs: slice) -> Tensor:
-        """Forbids all actions but one in the decisions of step t that were drawn; returns what is forbidden."""
+        """Forbids all actions but one in decisions of step t that are made at random; returns what is forbidden."""
         columns = self._agent_group.columns(envs)
-        closed = self.forbidden[t, columns]
+        closed, left = self.forbidden[t, columns], self.random_left[columns]
         place = (~closed).cumsum(1)
         which = (self._which[t, columns].unsqueeze(1) * place[:, -1:]).long() + 1  # of the allowed ones, from 1
-        return closed.logical_or_((place != which) & self._made[t, columns].unsqueeze(1))
+        made = (left > 0) & (place[:, -1] > 1)
+        left -= made.long()
+        return closed.logical_or_((place != which) & made.unsqueeze(1))
+
+    def note_ends(self, t: int, envs: Tensor | slice, ends: Tensor, width: int) -> None:
+        """Begins games anew, as `RecurrentMemory.note_ends`."""
+        numbers, left = (each.view(-1, width) for each in (self._numbers[t], self.random_left))
+        left[envs] = torch.where(ends.to(self._device).unsqueeze(1), numbers[envs], left[envs])
 
     def waits(self, finals: FinalObservations | None) -> tuple[Tensor, Tensor]:
         """Returns where a single action is allowed: before each step and after the last, and in final observations.
@@ -191,15 +211,15 @@ class Experience:
         self._rows = [*map(Row, self.inputs[:-1], self.noise, params, self.values[:-1], self.actions)]
         size = policy.module.memory_size
         self.memory = RecurrentMemory(steps, self.columns, size, device) if size else None
-        self._random_moves = getattr(config, "random_moves", 0.0)
         self.masks = None
         if policy.heads and masks is not None:
-            self.masks = RolloutMasks(masks, policy.heads, agent_group, device)
+            random_moves = getattr(config, "random_moves", 0)
+            self.masks = RolloutMasks(masks, policy.heads, agent_group, device, random_moves)
 
     def draw(self, generator: torch.Generator) -> None:
         """Draws the noise of a whole rollout's actions, so that `act` needs no random numbers."""
-        if self.masks is not None and self._random_moves:
-            self.masks.draw(generator, self._random_moves)
+        if self.masks is not None and self.masks.random_moves:
+            self.masks.draw(generator)
         if generator.device.type == self.noise.device.type:
             self.policy.draw(self.noise, generator)
         else:
@@ -216,7 +236,7 @@ class Experience:
         seen, inputs = (row.inputs, None) if self._in_place else (self._seen(t, envs), row.inputs)
         memory = None if self.memory is None else self.memory.before(t, columns)
         closed = None if self.masks is None else self.masks.forbid(t, envs)
-        if self.masks is not None and self._random_moves:
+        if self.masks is not None and self.masks.random_moves:
             closed = self.masks.make(t, envs)
         acted = self.policy.module.act(seen, inputs, row.noise, memory, closed)
         if self.memory is not None and acted.memory is not None:
@@ -314,11 +334,16 @@ class Experience:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        return {} if self.memory is None else checkpoints.prefixed(self.policy.prefix("memory"), self.memory.state())
+        state = {} if self.memory is None else checkpoints.prefixed(self.policy.prefix("memory"), self.memory.state())
+        if self.masks is not None and self.masks.random_moves:
+            state[self.policy.prefix("random_left")] = self.masks.random_left
+        return state
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
         if self.memory is not None:
             self.memory.load(checkpoints.group(self.policy.prefix("memory"), saved))
+        if self.masks is not None and self.masks.random_moves:
+            self.masks.random_left.copy_(saved[self.policy.prefix("random_left")])
 
     def begin_anew(self) -> None:
         """Resets the state of unfinished episodes, after new ones have begun in all environments."""

@@ -78,12 +78,11 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig, group="learning"):
         "its next one, as action masks with a single action say. Values of waiting are then not learnt.",
         needs=(IN_TURN,),
     )
-    random_moves: float = setting(
-        0.0,
-        "In games by turns, with decisions_only: share of decisions that are made for the agent, at random, so that "
-        "games differ. They are not learnt from.",
+    random_moves: int = setting(
+        0,
+        "With decisions_only: most decisions that are made at random for each player at the start of a game, so that "
+        "games differ; their number is drawn for each game. They are not learnt from.",
         low=0,
-        high=1,
         needs=(IN_TURN,),
         given=("decisions_only", True),
     )

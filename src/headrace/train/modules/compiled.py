@@ -49,6 +49,7 @@ class CompiledMLP:
 
     Attributes:
         size: logits of a `Categorical`, or dimensions of a `DiagonalGaussian`.
+        keeps_masks: whether `epoch` takes ``forbidden``, which builds of earlier sources do not.
     """
 
     def __init__(self, network: MLP, counters: Sequence[Tensor] = (), width: int = 0):
@@ -60,6 +61,7 @@ class CompiledMLP:
         stacks, inputs = stacks_of(network), network.first_weight.shape[1]
         self._learner = module.Learner(inputs=inputs, relu=network.relu, stacks=stacks, width=width)
         self.size = len(network.policy_bias)
+        self.keeps_masks = "forbidden" in (module.Learner.epoch.__doc__ or "")
         self._log_std = (0, 0)
         if (log_std := network.log_std) is not None:
             self._log_std = _at(log_std)
