@@ -74,7 +74,8 @@ def row_of(task: str, args: BoardsLearningArgs) -> dict[str, Any]:
 def perfect(seen: np.ndarray, masks: np.ndarray, mover: np.ndarray) -> np.ndarray:
     """Moves in tic-tac-toe as well as can be, one of the best moves at random."""
     planes = seen[np.arange(len(mover)), mover].reshape(len(mover), -1, 9)
-    return np.array([best_cell(*(sum(1 << i for i in np.flatnonzero(plane)) for plane in each[:2])) for each in planes])
+    cells = [[sum(1 << int(i) for i in np.flatnonzero(plane)) for plane in each[:2]] for each in planes]
+    return np.array([best_cell(mine, theirs) for mine, theirs in cells])
 
 
 def best_cell(mine: int, theirs: int) -> int:

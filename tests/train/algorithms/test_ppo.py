@@ -98,9 +98,8 @@ def test_advantages_of_decisions_are_those_without_the_waiting_between():
     terminated, waits = rng.random((steps, envs)) < 0.15, rng.random((steps + 1, envs)) < 0.5
     waits[-1] = True  # so what comes after a last decision is not known
     nowhere = torch.zeros(steps, envs, dtype=torch.bool)
-    real = [torch.from_numpy(a) for a in (rewards, values, terminated)]
-    given = (*real, nowhere, torch.from_numpy(final_values), 0.97, 0.9)
-    ours, learnable = gae_of_decisions(*given, torch.from_numpy(waits), nowhere)
+    one, two, three, four = (torch.from_numpy(a) for a in (rewards, values, terminated, final_values))
+    ours, learnable = gae_of_decisions(one, two, three, nowhere, four, 0.97, 0.9, torch.from_numpy(waits), nowhere)
     for n in range(envs):
         expected = plain_decisions(rewards[:, n], values[:, n], terminated[:, n], waits[:, n], 0.97, 0.9)
         assert sorted(expected) == learnable[:, n].nonzero().flatten().tolist()

@@ -76,7 +76,9 @@ class RolloutMasks:
         steps, columns = self.forbidden.shape[:2]
         drawn = torch.rand(2, steps, columns, generator=generator, device=generator.device).to(self._device)
         self._which = drawn[0]
-        numbers = (drawn[1, :, :: self._agent_group.width] * (self.random_moves + 1)).long()  # the same for both players
+        numbers = (
+            drawn[1, :, :: self._agent_group.width] * (self.random_moves + 1)
+        ).long()  # the same for both players
         self._numbers = numbers.repeat_interleave(self._agent_group.width, 1)
 
     def make(self, t: int, envs: slice) -> Tensor:

@@ -74,8 +74,8 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig, group="learning"):
     )
     decisions_only: bool = setting(
         False,
-        "In games by turns: learn from the steps in which an agent has a choice alone, each with all that follows until "
-        "its next one, as action masks with a single action say. Values of waiting are then not learnt.",
+        "In games by turns: learn from the steps in which an agent has a choice alone, each with all that follows "
+        "until its next one, as action masks with a single action say. Values of waiting are then not learnt.",
         needs=(IN_TURN,),
     )
     random_moves: int = setting(
