@@ -243,6 +243,7 @@ SECTIONS = {
             "--seconds 2 --games 2 --depths 1",
             short="It beats random players, and blocks too seldom to beat one who looks two moves ahead.",
         ),
+        Benchmark("boards_learning", "--tasks TicTacToe-v0 --seconds 1 --games 4"),
         Benchmark(
             "held_out",
             "--tasks LunarLanderContinuous-v3 --seconds 1 --games 1",

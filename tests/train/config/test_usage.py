@@ -32,6 +32,8 @@ def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     if algo == "dqn":
         chosen |= {"target_update": 0, "prioritised": True, "trunk": "strided"}
     record = find_settings(algo)
+    if "decisions_only" in settings_of(record):
+        chosen["decisions_only"] = True
     cases = [
         PolicyCase.of(make_config("Some-v0", defaults=False, algo=algo, samplers=samplers, **chosen), kind)
         for samplers in ((0, 1) if record.has_workers else (0,))
