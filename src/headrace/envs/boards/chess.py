@@ -228,7 +228,7 @@ def move(state: State, env: int, player: int, way: int, origin: int):
     else:
         step[0] = (way - m.UNDERPROMOTIONS) / 3 - 1
         promotion = m.KNIGHT + (way - m.UNDERPROMOTIONS) % 3
-    target = origin + far * (8 * step[1] + step[0])
+    target = (origin + far * (8 * step[1] + step[0])) & 63  # a cell, also where a loaded state allows what cannot be
     start, goal = ONE << wp.uint64(origin), ONE << wp.uint64(target)
     kind, captures = kind_at(board, start), (occupied(board) & goal) != NOTHING
     passant = wp.uint64(0)
