@@ -38,12 +38,31 @@ class Unseen(gym.Env):
         return np.zeros(1, np.float32), 1.0, self.steps == self.last, False, {}
 
 
+class Fickle(Unseen):
+    """Rewards an action that is not the one before; always to take the likeliest earns nothing."""
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        earned, self.before = float(self.steps > 1 and action != self.before), action
+        return np.zeros(1, np.float32), earned, self.steps == 30, False, {}
+
+
 def test_an_environment_without_rendering_is_played(tmp_path: Path, capsys: Any) -> None:
     headrace.train(f"{__file__}:Unseen", run_dir=tmp_path / "run", env_options={"last": 4}, **TINY)
     assert main(["play", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
     assert "mean return 4.0" in said and "no video: " in said and "draws no frames" in said
     assert main(["play", str(tmp_path / "run"), "--video", str(tmp_path / "asked.mp4")]) == 2
+
+
+def test_play_says_where_only_drawn_actions_earn_what_training_did(tmp_path: Path, capsys: Any) -> None:
+    settings: dict[str, Any] = {**TINY, "total_steps": 1_000}
+    headrace.train(f"{__file__}:Fickle", run_dir=tmp_path / "run", **settings)
+    assert main(["play", str(tmp_path / "run"), "--no-film"]) == 0
+    said = capsys.readouterr().out
+    assert "mean return 0.0" in said and "--sample plays so" in said
+    assert main(["play", str(tmp_path / "run"), "--no-film", "--sample"]) == 0
+    assert "--sample" not in capsys.readouterr().out
 
 
 def test_long_episodes_are_shown_while_they_last(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

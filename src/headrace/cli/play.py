@@ -26,7 +26,7 @@ from headrace.machine import readable
 from headrace.studies.plots.curves import find_runs
 from headrace.train import log_episode
 from headrace.train.play.convert import write_gif, write_grid
-from headrace.train.play.evaluate import MOST_STEPS, Evaluation, describe_checkpoint, evaluate
+from headrace.train.play.evaluate import MOST_STEPS, Evaluation, describe_checkpoint, evaluate, training_return
 from headrace.train.play.video import record
 from headrace.train.runs.events import one_line
 from headrace.train.runs.files import replacing, writing
@@ -119,6 +119,10 @@ def run(argv: list[str]) -> int:
     console.print(describe_checkpoint(RunFolder(args.run), args.checkpoint), soft_wrap=True)
     console.print(f"{config.task}: mean return {return_text(played.mean_return)}")
     console.print(_table(played))
+    trained = None if args.sample else training_return(RunFolder(args.run), args.checkpoint)
+    if trained is not None and max(played.returns) < trained:
+        words = "each is below the mean of training, whose actions were drawn at random: --sample plays so, too"
+        console.print(words, soft_wrap=True)
     if played.stopped:
         console.print(f"{played.stopped} of them had not ended after {MOST_STEPS:,} steps, and were stopped")
     if args.log is not None:

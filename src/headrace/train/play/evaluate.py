@@ -232,6 +232,12 @@ def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:
     return f"{words}: mean return {return_text(known['return'])} of {known['episodes']} {HOW[known['by']]}"
 
 
+def training_return(run: RunFolder, which: str = checkpoints.BEST) -> float | None:
+    """Returns the mean return of training's episodes by which a checkpoint was judged; None if others judged it."""
+    known = _counters(checkpoint_path(run, which)).get(JUDGED)
+    return known["return"] if known is not None and known["by"] == "training" else None
+
+
 def best_evaluation(run: RunFolder) -> float | None:
     """Returns the mean return with which evaluations judged a run's best checkpoint; None if they did not."""
     path = run.checkpoints / checkpoints.BEST
