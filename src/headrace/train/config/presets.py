@@ -176,6 +176,8 @@ PPO: Presets = {
         "mpe": {"gamma": 0.95, "normalise_observations": True},  # episodes have 25 steps
         "MiniGrid-DoorKey-8x8-v0": _PPO_DOORKEY,
         "boards": _PPO_BOARDS,
+        # 4,672 actions and 7,104 numbers: large minibatches, as a step of the optimiser has millions of parameters.
+        "Chess-v1": _PPO_BOARDS | {"num_envs": 64, "hidden": (64, 64), "minibatch_size": 1024, "entropy_coef": 0.05},
         "KuhnPoker-v0": {},
         "LeducPoker-v0": {},
         "Game2048-v0": _PPO_DISCRETE,
