@@ -296,10 +296,10 @@ PQN: Presets = {
     "fast": {
         "minatar": _PQN_MINATAR_FAST,
         # somewhat more than the goals of 15, 10, 15 and 50, which a lucky mean of 20 episodes reaches too early
-        "MinAtar-Asterix-v1": _PQN_MINATAR_FAST | until(18.0),
+        "MinAtar-Asterix-v1": _PQN_MINATAR_FAST | until(25.0),
         "MinAtar-Breakout-v1": _PQN_MINATAR_FAR | until(13.0),
-        "MinAtar-Freeway-v1": _PQN_MINATAR_FAST | until(50.0),
-        "MinAtar-Seaquest-v1": _PQN_MINATAR_FAST | until(18.0),
+        "MinAtar-Freeway-v1": _PQN_MINATAR_FAST | until(50.0) | {"total_steps": 1_300_000},
+        "MinAtar-Seaquest-v1": _PQN_MINATAR_FAST | until(25.0),
         "MinAtar-SpaceInvaders-v1": _PQN_MINATAR_FAR | until(60.0),
     },
 }
