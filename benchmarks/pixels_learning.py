@@ -1,11 +1,11 @@
 """SAC on pictures of dm_control's robots, beside stable-baselines3's: equal seconds, then the same games of both.
 
-Three pictures of 48 x 48 pixels are an observation, and eight of dm_control's steps a step, as is usual for pictures, so
-that an episode has 125. Both step Headrace's environments, which draw them; ours draws and steps in a sampler's process
-while it learns. Each has its own defaults of SAC; stable-baselines3's replay has room for what the seconds fill. Neither
-imports nor the games that judge count.
+Three pictures of 48 x 48 pixels are an observation, and eight of dm_control's steps are one, as is usual for pictures,
+so that an episode has 125. Both step Headrace's environments, which draw them; ours draws and steps in a sampler's
+process while it learns. Each has its own defaults of SAC; stable-baselines3's replay has room for what the seconds
+fill. Neither imports nor the games that judge count.
 
-    python benchmarks/pixels_learning.py [--tasks CartpoleSwingup-v1 …] [--seconds 600]
+    python benchmarks/pixels_learning.py [--tasks CartpoleBalance-v1 …] [--seconds 600]
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SEED = 7000  # of the games that judge
 class PixelsArgs:
     """SAC on pictures beside stable-baselines3's."""
 
-    tasks: tuple[str, ...] = ("CartpoleSwingup-v1",)
+    tasks: tuple[str, ...] = ("CartpoleBalance-v1",)
     """of dm_control"""
     seconds: float = 600.0
     """of training"""

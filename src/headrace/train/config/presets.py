@@ -277,8 +277,8 @@ _PQN_MINATAR_FAST: Settings = _PQN_MINATAR | {
     "total_steps": 1_000_000, "stop_episodes": 20, "torch_threads": 1, "bf16": True, "minibatch_size": 256,
     "learning_rate": 1e-3,
 }
-# A larger λ is the sooner at these two. With it, Asterix is at 9 in place of 23 after a million steps, and Freeway, whose
-# episodes all end at once, forgets at their second end what it had learnt.
+# A larger λ is the sooner at two games. With it, Asterix is at 9 in place of 23 after a million steps, and Freeway,
+# whose episodes all end at once, forgets at their second end what it had learnt.
 _PQN_MINATAR_FAR: Settings = _PQN_MINATAR_FAST | {"q_lambda": 0.9}
 PQN: Presets = {
     DEFAULT_PRESET: {
