@@ -43,7 +43,7 @@ class ConnectFourArgs:
     """Self-play of Connect Four, and a tournament."""
 
     seconds: float = 600.0
-    """of training"""
+    """of training, unless the recipe ends before"""
     games: int = 100
     """of each pair"""
     depths: tuple[int, ...] = (1, 2, 4)
@@ -67,7 +67,7 @@ def trained(args: ConnectFourArgs, run: Path) -> dict[str, Player]:
             if training.seconds >= args.seconds:
                 training.stop()
 
-    keeps: dict[str, Any] = {"checkpoint_seconds": args.seconds / 20, "keep_checkpoints": 100, "total_steps": 10**9}
+    keeps: dict[str, Any] = {"checkpoint_seconds": args.seconds / 20, "keep_checkpoints": 100}
     headrace.train(TASK, seed=args.seed, run_dir=run, callback=Until(), video=False, viewer=False, **keeps)
     kept = sorted((run / "checkpoints").glob("step-*"))
     chosen = [kept[round(i)] for i in np.linspace(0, len(kept) - 1, VERSIONS + 1)[1:]]

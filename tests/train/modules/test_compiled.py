@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,6 +38,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def test_a_build_of_another_version_is_not_used_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("headrace_learner"), "__version__", "0.0.7")
+    with pytest.warns(UserWarning, match=r"takes longer: headrace-learner 0\.0\.7 does not fit headrace .*"):
+        assert compiled_module.__wrapped__() is None
 
 
 @pytest.mark.parametrize(

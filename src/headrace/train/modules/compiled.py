@@ -8,6 +8,7 @@ samples that stay in the processor's cache.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -34,7 +35,9 @@ def compiled_module() -> ModuleType | None:
     """Returns the compiled module; None where it is not installed, or this processor has no registers for it."""
     try:
         module = LEARNER.load()
-    except OptionError:
+    except OptionError as error:
+        if LEARNER.installed() or LEARNER.can_build():
+            warnings.warn(f"PyTorch updates small networks, which takes longer: {error}", stacklevel=2)
         return None
     return module if module.widths() else None
 
