@@ -241,7 +241,7 @@ SECTIONS = {
         Benchmark(
             "connect_four",
             "--seconds 2 --games 2 --depths 1",
-            short="It beats random players, and blocks too seldom to beat one who looks two moves ahead.",
+            short="After ten minutes it is as good as one who looks two moves ahead, and has 0.26 of the points against four.",
         ),
         Benchmark("boards_learning", "--tasks TicTacToe-v0 --seconds 1 --games 4"),
         Benchmark(

@@ -298,8 +298,9 @@ PQN: Presets = {
         # somewhat more than the goals of 15, 10, 15 and 50, which a lucky mean of 20 episodes reaches too early
         "MinAtar-Asterix-v1": _PQN_MINATAR_FAST | until(25.0),
         "MinAtar-Breakout-v1": _PQN_MINATAR_FAR | until(13.0),
-        "MinAtar-Freeway-v1": _PQN_MINATAR_FAST | until(50.0) | {"total_steps": 1_300_000},
-        "MinAtar-Seaquest-v1": _PQN_MINATAR_FAST | until(25.0),
+        # Ends of episodes, which come at once, disturb it for a while: it does not stop there.
+        "MinAtar-Freeway-v1": _PQN_MINATAR_FAST | until(100.0) | {"total_steps": 1_200_000},
+        "MinAtar-Seaquest-v1": _PQN_MINATAR_FAST | until(25.0) | {"total_steps": 2_000_000},
         "MinAtar-SpaceInvaders-v1": _PQN_MINATAR_FAR | until(60.0),
     },
 }
