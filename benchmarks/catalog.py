@@ -244,6 +244,7 @@ SECTIONS = {
             short="After ten minutes it is as good as one who looks two moves ahead, and has 0.26 of the points against four.",
         ),
         Benchmark("boards_learning", "--tasks TicTacToe-v0 --seconds 1 --games 4"),
+        Benchmark("pixels_learning", "--seconds 5 --games 1"),
         Benchmark(
             "held_out",
             "--tasks LunarLanderContinuous-v3 --seconds 1 --games 1",
