@@ -241,7 +241,7 @@ SECTIONS = {
         Benchmark(
             "connect_four",
             "--seconds 2 --games 2 --depths 1",
-            short="After ten minutes it is as good as one who looks two moves ahead, and has 0.26 of the points against four.",
+            short="After ten minutes it is level with two moves of foresight, and has 0.26 against four.",
         ),
         Benchmark("boards_learning", "--tasks TicTacToe-v0 --seconds 1 --games 4"),
         Benchmark("pixels_learning", "--seconds 5 --games 1"),
