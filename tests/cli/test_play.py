@@ -56,7 +56,7 @@ def test_an_environment_without_rendering_is_played(tmp_path: Path, capsys: Any)
 
 
 def test_play_says_where_only_drawn_actions_earn_what_training_did(tmp_path: Path, capsys: Any) -> None:
-    settings: dict[str, Any] = {**TINY, "total_steps": 1_000}
+    settings: dict[str, Any] = {**TINY, "total_steps": 1_000, "evaluate_episodes": 0}  # so that training judges
     headrace.train(f"{__file__}:Fickle", run_dir=tmp_path / "run", **settings)
     assert main(["play", str(tmp_path / "run"), "--no-film"]) == 0
     said = capsys.readouterr().out
