@@ -246,3 +246,8 @@ def test_random_moves_of_a_stopped_run_continue_as_if_it_was_left_alone(tmp_path
     train("ConnectFour-v0", run_dir=tmp_path / "stopped", **(options | {"total_steps": 320}))
     resume(tmp_path / "stopped", quiet=True, total_steps=640)
     assert_same_run(tmp_path / "alone", tmp_path / "stopped")
+
+
+def test_decisions_alone_need_masks() -> None:
+    with pytest.raises(OptionError, match="decisions_only needs action masks.* CartPole-v1 has none"):
+        headrace.train("CartPole-v1", decisions_only=True, quiet=True)

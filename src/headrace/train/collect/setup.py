@@ -158,6 +158,8 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
         check_masks(spec)
         if agent_group.heads and not config.keeps_masks:
             raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
+    if getattr(config, "decisions_only", False) and not has_masks(spec):
+        raise OptionError(f"decisions_only needs action masks, which say who waits: {config.task} has none")
     if spec.agents and isinstance(config, ReplayConfig) and uses_images(config.network, agent_group.observation):
         raise OptionError(f"the replay of algo={algo!r} holds images of tasks with one agent, not of {config.task}")
     _check_network(config, agent_group.observation, kind)
