@@ -249,5 +249,5 @@ def test_random_moves_of_a_stopped_run_continue_as_if_it_was_left_alone(tmp_path
 
 
 def test_decisions_alone_need_masks() -> None:
-    with pytest.raises(OptionError, match="decisions_only needs action masks.* CartPole-v1 has none"):
+    with pytest.raises(OptionError, match=r"decisions_only needs action masks.* CartPole-v1 has none"):
         headrace.train("CartPole-v1", decisions_only=True, quiet=True)
