@@ -43,6 +43,33 @@ headrace_alter(Collision/b2TimeOfImpact.cpp
   "float32 b2_toiTime" "static thread_local float32 b2_toiTime"
   "int32 b2_toiCalls" "static thread_local int32 b2_toiCalls"
   "int32 b2_toiRootIters" "static thread_local int32 b2_toiRootIters")
+# A step passes over all bodies five times, most of them terrain. The list has the newest first, and terrain is made before
+# what moves on it (scene.hpp): these passes end at the first static body. Statics have no forces, and lose their flags
+# after each island; what the last impacts leave in their sweeps is cleared through their contacts, which last until the
+# next step.
+headrace_alter(Dynamics/b2World.cpp
+  "; b; b = b->m_next)
+	{
+		b->m_flags" "; b && b->m_type != b2_staticBody; b = b->m_next)
+	{
+		b->m_flags"
+  "; seed; seed" "; seed && seed->m_type != b2_staticBody; seed"
+  "; b; b = b->GetNext())
+		{
+			// If a body was not" "; b && b->m_type != b2_staticBody; b = b->GetNext())
+		{
+			// If a body was not"
+  "; b; b = b->m_next)
+		{
+			b->m_flags" "; b && b->m_type != b2_staticBody; b = b->m_next)
+		{
+			b->m_flags"
+  "m_stepComplete = true;
+			break;" "m_stepComplete = true;
+			for (b2Contact* c = m_contactManager.m_contactList; c; c = c->m_next)
+				for (b2Fixture* fixture : {c->GetFixtureA(), c->GetFixtureB()}) fixture->GetBody()->m_sweep.alpha0 = 0.0f;
+			break;"
+  "; body; body" "; body && body->m_type != b2_staticBody; body")
 # where islands begin to iterate, several may do so side by side
 headrace_alter(Dynamics/b2Island.cpp
   "#include <Box2D/Dynamics/b2Island.h>"

@@ -49,6 +49,7 @@ class Scene final : private b2ContactListener {
 
   void clear();
   b2World& world() { return *world_; }
+  // before all that moves (cmake/Box2D.cmake)
   b2Body* fixed(const b2Shape& shape, const Material& material);
   b2Body* moving(const Point& position, double angle, const b2Shape& shape, const Material& material);
   b2RevoluteJoint* hinge(const Hinge& hinge);
