@@ -315,6 +315,7 @@ def _changes(args: RunArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:
 def _report(result: Result) -> None:
     ends = {"solved": "solved", "finished": "all steps done"}
     mean = "no episode ended" if result.mean_return is None else f"mean return {return_text(result.mean_return)}"
+    mean = mean if result.elo is None else f"Elo {result.elo:,.0f}"
     print(f"\n{ends[result.reason]}: {mean} after {result.steps:,} steps in {result.seconds:.1f} s")
     for what, path in (("run", result.run_dir), ("plot", result.plot), ("video", result.video)):
         if path is not None:

@@ -19,7 +19,7 @@ from headrace.train.runs.events import Status, last_seen, one_line, read_events,
 from headrace.train.runs.files import number
 from headrace.watch.files import identity, plain, stamp
 from headrace.watch.notes import read_notes
-from headrace.watch.series import Series, glance
+from headrace.watch.series import Series, glance, result
 from headrace.watch.sweep import Sweep
 
 FILES = ("config.json", "metrics.jsonl", "events.jsonl", "checkpoints", "episodes/episodes.jsonl", "notes.json")
@@ -30,8 +30,8 @@ KEPT = 120.0  # seconds after their last use at which metrics are freed
 FILM_STEP = re.compile(r"step-0*(\d+)\.mp4")
 UNKNOWN: dict[str, Any] = {
     "task": "", "algo": "", "seed": None, "config": {}, "began": None, "resumed": 0, "restarts": 0, "spark": [],
-    "step": None, "rate": None, "return": None, "returns": {}, "evaluated": None, "seconds": None, "ranks": [],
-    "has_agent": False,
+    "step": None, "rate": None, "return": None, "returns": {}, "elo": False, "evaluated": None, "seconds": None,
+    "ranks": [], "has_agent": False,
 }  # fmt: skip
 """the rest of the summary of a run whose folder cannot be read"""
 Stamp = tuple[tuple[int, int], ...]
@@ -120,8 +120,9 @@ class Run:
             "spark": seen.returns,
             "step": number(last.get("step")),
             "rate": seen.rate,
-            "return": number(last.get("return")),
-            "returns": _returns(last),
+            "return": result(last),
+            "returns": {} if "elo" in last else _returns(last),
+            "elo": "elo" in last,  # which is then the return
             "evaluated": number(_inside(last, "evaluation").get("return")),
             "seconds": number(_inside(last, "time").get("seconds")),
             "ranks": _ranks(last),

@@ -174,10 +174,15 @@ def glance(path: Path) -> MetricsOverview:
         return MetricsOverview([], {}, None, f"{path.name} cannot be read: {error.strerror}")
     found = [values for line in lines if (values := measurement(line)) is not None]
     shown = found[:: max(1, len(found) // SPARK)]
-    returns = [value for line in [*shown, *found[-1:]] if (value := number(line.get("return"))) is not None]
+    returns = [value for line in [*shown, *found[-1:]] if (value := result(line)) is not None]
     wrong = sum(1 for line in lines if line) - len(found)
     problem = f"{path.name} is damaged: it holds lines that are no measurements" if wrong else ""
     return MetricsOverview(returns, found[-1] if found else {}, _rate(found), problem)
+
+
+def result(line: Mapping[str, Any]) -> float | None:
+    """Returns the mean return of a line of metrics, or the Elo of self-play, whose mean return is always 0."""
+    return number(line.get("elo" if "elo" in line else "return"))
 
 
 def _rate(lines: list[dict[str, Any]]) -> float | None:

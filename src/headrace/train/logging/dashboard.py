@@ -122,8 +122,8 @@ class Dashboard:
             return
         self._shown, run = now, progress()
         for line in (*(() if self._began else read_metrics(run.run.metrics_file)), run.line):
-            if line.get("return") is not None:
-                self._curve.append((line["step"], line["return"]))
+            if (value := line.get("elo" if "elo" in line else "return")) is not None:
+                self._curve.append((line["step"], value))
             found = line.get("evaluation") or {}
             if "step" in found and math.isfinite(found.get("return", math.nan)):
                 self._evaluations[int(found["step"])] = found["return"]
@@ -134,13 +134,10 @@ class Dashboard:
             self.console.print(self._line(run), highlight=False, soft_wrap=True)
 
     def _line(self, run: Progress) -> str:
-        returns = ", ".join(
-            f"{name} {return_text(policy['return'])}{_types(policy)}" for name, policy in run.policies.items()
-        )
         parts = [
             run.config.task,
             f"step {run.line['step']:,} of {run.config.total_steps:,}",
-            f"return {returns.strip()}{_evaluated(run)}",
+            _result(run),
             f"{_headline(run)} steps/s",
             *([_rate(run, "update_frames")] if "update_frames" in run.speeds else []),
             *_hardware(run),
@@ -167,15 +164,15 @@ class Dashboard:
             f"{run.time['seconds']:7.1f} s{self._left(run)}",
         )
         goal = "" if config.stop_at_return is None else f"  (goal {config.stop_at_return:g})"
-        returns = [
+        results = [
             part
             for name, policy in run.policies.items()
             for part in ((f"{name} " if name else "", "dim"), (f"{return_text(policy['return'])} ", "bold green"))
         ]
         headline = Text.assemble(
             (f"{_headline(run)} ", "bold"),
-            ("steps/s   return ", "dim"),
-            *returns,
+            ("steps/s   ", "dim"),
+            *([(_elo(run), "bold green")] if "elo" in run.line else [("return ", "dim"), *results]),
             (goal, "dim"),
             (_evaluated(run), "yellow"),
             ("   episodes ", "dim"),
@@ -205,6 +202,19 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def _result(run: Progress) -> str:
+    """Returns the policies' returns as text, or the Elo of self-play by turns."""
+    if "elo" in run.line:
+        return _elo(run)
+    returns = (f"{name} {return_text(policy['return'])}{_types(policy)}" for name, policy in run.policies.items())
+    return f"return {', '.join(returns).strip()}{_evaluated(run)}"
+
+
+def _elo(run: Progress) -> str:
+    elo, share = run.line["elo"], run.line["points_against_random"]
+    return "Elo -" if elo is None else f"Elo {elo:,.0f} ({share:.0%} of points against random moves)"
 
 
 def _evaluated(run: Progress) -> str:

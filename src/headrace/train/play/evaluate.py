@@ -187,7 +187,7 @@ def _arrays(obs: Any) -> list[np.ndarray]:
     return list(obs.values()) if isinstance(obs, dict) else [obs]
 
 
-def judged(by: Literal["evaluation", "training"], mean_return: float, episodes: int) -> Judged:
+def judged(by: Literal["evaluation", "training", "self-play"], mean_return: float, episodes: int) -> Judged:
     return {"by": by, "return": mean_return, "episodes": episodes}
 
 
@@ -227,7 +227,7 @@ def describe_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> str:
     name = path.name if path.name == checkpoints.BEST else "newest" if which == checkpoints.BEST else which
     words = f"{name} checkpoint, of step {counters['step']:,}"
     known = counters.get(JUDGED)
-    if known is None:
+    if known is None or known["by"] == "self-play":  # whose mean return is always 0
         return words
     return f"{words}: mean return {return_text(known['return'])} of {known['episodes']} {HOW[known['by']]}"
 

@@ -117,7 +117,8 @@ def train_in_process(
         with run.events.failure_noted(lambda: (trainer.step, trainer.seconds)) if notes else nullcontext():
             reason = trainer.train(dashboard)
         group.barrier()  # no process leaves while another is still sending
-        return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return())
+        elo = None if trainer.source.ladder is None else trainer.source.ladder.elo
+        return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return(), elo=elo)
 
 
 def _on_whole_rollouts(total: int, step: int, rollout: int) -> list[str]:

@@ -20,6 +20,7 @@ from torch import Tensor
 from headrace.train.algorithms.policy import Policy
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.play.evaluate import Judged
+from headrace.train.play.ladder import Ladder
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import Kind
 
@@ -68,6 +69,7 @@ class Source(Protocol):
         news: what has happened since it was last read, oldest first.
         trackers: returns and lengths of the episodes of each policy.
         evaluation: the evaluator's last result, with ``return`` and ``step``; empty without one.
+        ladder: the Elo of self-play by turns; None in other runs.
         saves_environments: whether checkpoints hold environments' states, so that a resumed run continues their
             episodes.
     """
@@ -78,6 +80,7 @@ class Source(Protocol):
     steps: int
     news: deque[News]
     evaluation: Mapping[str, float] = {}
+    ladder: Ladder | None = None
     saves_environments: bool = True
 
     def running(self, interrupt: object) -> AbstractContextManager[None]:

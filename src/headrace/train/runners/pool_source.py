@@ -31,6 +31,7 @@ from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.logging.timer import Timer
 from headrace.train.modules.graphs import Graph
 from headrace.train.play.evaluate import judged
+from headrace.train.play.ladder import Ladder
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.parts import Figures, News, Scored, Source, model_of
 from headrace.train.runs import checkpoint as checkpoints
@@ -72,6 +73,8 @@ class PoolSource(Source):
         self._collect_with_pool()
         self.generator = torch.Generator("cpu" if config.host_random else device).manual_seed(config.seed)
         self.self_play = SelfPlay(self.collector.experiences)
+        rated = group.size == 1 and Ladder.fits(config, self.policies)
+        self.ladder = Ladder(config, self.policies[0], self.pool.spec) if rated else None
         self._timer = Timer(device, "rollout")
         self._began: tuple[float, int] | None = None  # when, and after how many steps, this process began to train
 
@@ -127,6 +130,8 @@ class PoolSource(Source):
     def advance(self) -> None:
         self.group.merge(self.policies, self.trackers)
         self.steps += self.taken
+        if self.ladder is not None:
+            self.ladder.measure(self.steps)
         if options_at(self.config, self.steps) != self.options:
             self._next_stage()
 
@@ -154,7 +159,11 @@ class PoolSource(Source):
         mean = tracker.mean_return()
         if mean is None:
             return None
-        return Scored(judged("training", mean, tracker.counted), partial(model_of, self.policies), self.steps)
+        return Scored(
+            judged("training" if self.ladder is None else "self-play", mean, tracker.counted),
+            partial(model_of, self.policies),
+            self.steps,
+        )
 
     def figures(self) -> Figures:
         """As `Source.figures`, of this process since it began to train.
@@ -180,7 +189,8 @@ class PoolSource(Source):
         for policy in self.policies:
             if policy.config.copies:
                 entries[policy.name]["version"] = self.self_play.version(policy.name)
-        return Figures({}, split, speeds, {"policies": entries} if entries else {})
+        details: dict[str, Any] = {} if self.ladder is None else self.ladder.figures()
+        return Figures({}, split, speeds, details | ({"policies": entries} if entries else {}))
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -190,6 +200,8 @@ class PoolSource(Source):
             state |= experience.state()
         for policy, tracker in zip(self.policies, self.trackers, strict=True):
             state |= checkpoints.prefixed(policy.prefix("episodes"), tracker.state())
+        if self.ladder is not None:
+            state |= self.ladder.state()
         return state | self.collector.state() | self.self_play.state() | {"generator": self.generator.get_state()}
 
     def _environments(self) -> dict[str, Tensor]:
@@ -223,6 +235,8 @@ class PoolSource(Source):
         for policy, tracker in zip(self.policies, self.trackers, strict=True):
             tracker.load(checkpoints.group(policy.prefix("episodes"), saved))
         self.self_play.load_state(saved)
+        if self.ladder is not None:
+            self.ladder.load_state(saved)
         self.generator.set_state(saved["generator"])
         if continues and "environments" in saved:
             self.collector.load_state(saved)

@@ -149,7 +149,7 @@ class Reporter:
 
     def _judge_first_minute(self) -> None:
         """Says once of a new run that its returns have not improved at first, and what else to try."""
-        if self._first_minute is None or self.state.resumed:
+        if self._first_minute is None or self.state.resumed or self.source.ladder is not None:
             return
         if words := self._first_minute.look(self.source.trackers[0], self.state.seconds):
             config, group = self.config, self.source.policies[0].agent_group

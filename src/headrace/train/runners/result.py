@@ -23,6 +23,7 @@ class Result:
         seconds: seconds spent on training.
         mean_return: mean return of the last ``stop_episodes`` episodes; None if none has ended.
         video, plot: files made at the end, if any.
+        elo: of self-play by turns, where the player who moves at random has 0; None for other runs.
     """
 
     run_dir: Path
@@ -32,6 +33,7 @@ class Result:
     mean_return: float | None
     video: Path | None = None
     plot: Path | None = None
+    elo: float | None = None
 
 
 @dataclass

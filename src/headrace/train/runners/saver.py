@@ -194,7 +194,8 @@ class Saver:
     def note_best(self) -> None:
         """Copies the model of the newest mean return if that is the best so far; without workers, `save` writes it."""
         found = self.source.score()
-        if found is None or not found.judged["return"] > self.state.best_return:
+        newest = self.source.ladder is not None  # the returns of self-play are all 0
+        if found is None or not (newest or found.judged["return"] > self.state.best_return):
             return
         self.state.best_return = found.judged["return"]
         counters = self._counters() | {"step": found.step, JUDGED: found.judged}
@@ -242,7 +243,8 @@ class Saver:
                 self.reporter.remark(f"the last weights were not evaluated: {one_line(error)}")
         tracker = self.source.trackers[0]
         mean = tracker.mean_return()
-        return None if mean is None else judged("training", mean, tracker.counted), known
+        how = "training" if self.source.ladder is None else "self-play"
+        return None if mean is None else judged(how, mean, tracker.counted), known
 
     def agent(self) -> Agent:
         """Returns an agent with copies of the present policies; training is not affected."""

@@ -112,8 +112,9 @@ class Trainer:
             dashboard.update(self.reporter.progress, force=True)
             saver.save()
             state.trained, state.since = state.seconds, None
-            # the evaluator of a run with workers has judged the last weights at its end
-            evaluate = self.config.evaluate_episodes > 0 and not (self.config.samplers > 0 and self.finished())
+            # the evaluator of a run with workers has judged the last weights at its end; of self-play the last are best
+            judged = (self.config.samplers > 0 and self.finished()) or self.source.ladder is not None
+            evaluate = self.config.evaluate_episodes > 0 and not judged
             saver.judge(bool(interrupt), evaluate)
             if state.step > state.logged:
                 self.log()  # after the checkpoint, so a resumed run overwrites this line

@@ -31,7 +31,7 @@ export function figuresOf(names) {
     if (AXES.has(name) || isPart(name)) continue;
     const [, rank, measure] = RANK.exec(name) ?? [];
     const [, policy, rest] = rank ? [null, `rank ${rank}`, `ranks/${measure}`] : POLICY.exec(name) ?? [null, null, name];
-    if (rest === "return" || rest === "evaluation/return") continue; // the large chart has them
+    if (["return", "evaluation/return", "elo"].includes(rest)) continue; // the large chart has them
     if (policies && !policy && name.startsWith("loss/")) continue; // the first policy's again
     const section = sectionOf(rest);
     const title = TITLES.reduce((words, [from, to]) => words.replace(from, to), rest);
@@ -45,8 +45,9 @@ export function figuresOf(names) {
 /** The columns of the parts that time is spent on, which are cumulative seconds. */
 export const isPart = (name) => SPLIT.test(name) && !AXES.has(name) && !HARDWARE.test(name);
 
-/** The returns to draw: each policy's, or the run's. */
+/** The returns to draw: each policy's, or the run's; of self-play, whose mean return is always 0, its Elo. */
 export function returnsOf(names) {
+  if (names.includes("elo")) return [{ name: "elo", policy: null }];
   const each = names.map((name) => [name, POLICY.exec(name)]).filter(([, found]) => found?.[2] === "return");
   return each.length ? each.map(([name, found]) => ({ name, policy: found[1] })) : [{ name: "return", policy: null }];
 }

@@ -36,7 +36,7 @@ export class Header {
     const policies = Object.entries(run.returns);
     for (const [name, value] of policies.slice(0, MOST_POLICIES)) figures.push([number(value), `return of ${name}`]);
     if (evaluated !== null) figures.push([number(evaluated), "evaluated, without exploration"]);
-    if (earned !== null && !policies.length) figures.push([number(earned), `${evaluated === null ? "" : "training "}${told(run.config)}`]);
+    if (earned !== null && !policies.length) figures.push([number(earned), `${evaluated === null ? "" : "training "}${run.elo ? "Elo" : told(run.config)}`]);
     if (rate) figures.push([`${number(rate)} /s`, "agent steps"]);
     if (step) figures.push([total ? `${count(step)} of ${count(total)}` : count(step), "steps"]);
     const left = status.kind === "running" && rate && total > step ? (total - step) / rate : null;

@@ -67,7 +67,8 @@ export class View {
     const place = make("div");
     this.empty = make("p", { class: "soft" });
     this.key = make("div", { class: "key" });
-    this.returns.append(make("h2", {}, "Return", make("span", {}, "against ", ...axes, this.all), smooth, make("span", {}, this.csv, png)), this.empty, place, this.key);
+    this.heading = document.createTextNode("Return");
+    this.returns.append(make("h2", {}, this.heading, make("span", {}, "against ", ...axes, this.all), smooth, make("span", {}, this.csv, png)), this.empty, place, this.key);
     this.large = this.chart(place, { label: "Return", height: 300 });
   }
 
@@ -107,6 +108,7 @@ export class View {
 
   showReturns(lines, run, axis, range, names) {
     const columns = returnsOf(names);
+    this.heading.data = columns[0].name === "elo" ? "Elo" : "Return";
     this.large.zoom(range);
     const curves = this.curves(lines, columns, axis, true);
     this.large.show(curves, axis);

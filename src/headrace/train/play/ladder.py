@@ -1,0 +1,130 @@
+"""The Elo of a policy that plays both sides of a game by turns.
+
+The mean return of such self-play is 0 whatever is learnt. So the policy plays games now and then against a player who
+moves at random, and against the version of itself that was last clearly better than the one before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headrace.pool.pool import Pool
+from headrace.pool.spec import TaskSpec
+from headrace.train.algorithms.policy import Policy
+from headrace.train.config.settings import Config
+from headrace.train.modules.action_masks import MASK
+from headrace.train.play.agent import Agent, PlayedPolicy
+from headrace.train.play.evaluate import playing_pool
+from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.checkpoint import Checkpoint
+
+GAMES = 64  # against either opponent
+OPENING = 2  # moves of a game at random, so that games differ
+FIRST, GROWTH, MOST_BETWEEN = 1e-3, 1.5, 0.05  # when to play: the first and largest gaps, in parts of total_steps
+BETTER = 0.75  # share of points with which a version becomes the next one's opponent
+
+Player = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""observations [B, …] and masks bool[B, K] of agents that decide → actions [B]"""
+
+
+class Ladder:
+    """Measures the newest version of a policy.
+
+    Attributes:
+        elo: 400 points are ten times the odds to win, and who moves at random has 0; None before the first games.
+        against_random: share of points against who moves at random, a draw half of one.
+    """
+
+    def __init__(self, config: Config, policy: Policy, spec: TaskSpec):
+        self._config, self._policy = config, policy
+        point = Checkpoint(policy.model(), {}, {}, {})
+        with torch.random.fork_rng(devices=[]):
+            self._newest, self._earlier = (Agent(config, spec, point).played_policy(policy.name) for _ in range(2))
+        self._below: dict[str, Tensor] = {}  # the earlier version; empty for who moves at random
+        self._elo_below, self._due = 0.0, FIRST * config.total_steps
+        self.elo: float | None = None
+        self.against_random: float | None = None
+
+    @staticmethod
+    def fits(config: Config, policies: list[Policy]) -> bool:
+        """Returns whether one policy, without a memory, plays both sides of a game by turns."""
+        module = policies[0].module
+        alone = len(policies) == 1 and policies[0].agent_group.width == 2 and not module.memory_size
+        return alone and getattr(config, "decisions_only", False)
+
+    @torch.inference_mode()
+    def measure(self, step: int) -> None:
+        """Plays games if they are due at agent step ``step``."""
+        if step < self._due:
+            return
+        total = self._config.total_steps
+        self._due = step + min(max(step * (GROWTH - 1), FIRST * total), MOST_BETWEEN * total)
+        model = {name: tensor.cpu().clone() for name, tensor in self._policy.model().items()}
+        self._newest.policy.load_model(model)
+        random = np.random.default_rng((self._config.seed, step))
+
+        def chance(seen: np.ndarray, masks: np.ndarray) -> np.ndarray:
+            return (masks * random.random(masks.shape)).argmax(1)
+
+        with playing_pool(self._config, num_envs=GAMES, seed=int(random.integers(1 << 31))) as pool:
+            self.against_random = share = play(pool, _player(self._newest), chance, chance)
+            if self._below:
+                self._earlier.policy.load_model(self._below)
+                share = play(pool, _player(self._newest), _player(self._earlier), chance)
+        odds = (share * GAMES + 1) / ((1 - share) * GAMES + 1)  # a point is lent to each side
+        self.elo = self._elo_below + 400 * math.log10(odds)
+        if share >= BETTER:
+            self._below, self._elo_below = model, self.elo
+
+    def figures(self) -> dict[str, float | None]:
+        """Returns the entries of a line of metrics."""
+        return {"elo": None if self.elo is None else round(self.elo, 1), "points_against_random": self.against_random}
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        numbers = [math.nan if each is None else each for each in (self.elo, self.against_random)]
+        known = torch.tensor([self._elo_below, self._due, *numbers], dtype=torch.float64)
+        return {"ladder": known, **checkpoints.prefixed("ladder.below", self._below)}
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        if "ladder" in saved:  # runs of earlier versions begin anew
+            self._elo_below, self._due, *numbers = saved["ladder"].tolist()
+            self.elo, self.against_random = (None if math.isnan(each) else each for each in numbers)
+            self._below = checkpoints.group("ladder.below", saved)
+
+
+def play(pool: Pool, one: Player, other: Player, opening: Player) -> float:
+    """Returns the first player's share of points in a game of each environment, half of which it begins.
+
+    Args:
+        opening: who makes the first moves in place of both.
+    """
+    obs, info = pool.reset()
+    seat = np.arange(pool.num_envs) % 2  # of the first player
+    earned, going = np.zeros(pool.num_envs), np.ones(pool.num_envs, bool)
+    for turn in itertools.count():
+        masks = info[MASK].astype(bool)
+        actions = masks.argmax(2)  # the single one of who waits
+        decides = (masks.sum(2) > 1) & going[:, None]
+        for k, player in enumerate((one, other)):
+            envs = np.flatnonzero(decides[np.arange(pool.num_envs), seat ^ k])
+            if len(envs):
+                rows = envs, (seat ^ k)[envs]
+                actions[rows] = (opening if turn < OPENING else player)(obs[rows], masks[rows])
+        obs, reward, terminated, truncated, info = pool.step(actions)
+        earned += np.where(going, reward[np.arange(pool.num_envs), seat], 0.0)
+        going &= ~(terminated | truncated)
+        if not going.any():
+            break
+    return float((1 + np.sign(earned)).mean() / 2)
+
+
+def _player(played: PlayedPolicy) -> Player:
+    return lambda seen, masks: played.act(seen, None, masks)
