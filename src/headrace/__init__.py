@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from headrace.envs import FAMILIES
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, needs_train
 from headrace.pool.batch import Batch
 from headrace.pool.executors.threads import get_include
 from headrace.pool.pool import Pool
@@ -67,14 +67,8 @@ register_with_gymnasium(FAMILIES)
 def __getattr__(name: str) -> Any:
     # training needs torch, and time steps need dm_env; most users of a pool need neither
     if name in ("train", "load"):
-        try:
+        with needs_train(f"headrace.{name}"):
             train = importlib.import_module("headrace.train")
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("headrace"):
-                raise
-            raise ModuleNotFoundError(
-                f"headrace.{name} needs {error.name}: pip install 'headrace[train]'", name=error.name
-            ) from error
         return train if name == "train" else train.load
     if name == "wrappers":
         return importlib.import_module("headrace.wrappers")

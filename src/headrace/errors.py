@@ -5,6 +5,9 @@ Each error also derives from the built-in exception that a caller would expect
 catches those keeps working. Messages name the environment and the value.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class HeadraceError(Exception):
     """Base class of all errors that Headrace raises on purpose."""
@@ -106,3 +109,15 @@ class SimulatorError(HeadraceError, TypeError):
 
 class ConformanceError(HeadraceError, AssertionError):
     """An environment failed a conformance check; the message names the check, the expected and the actual value."""
+
+
+@contextmanager
+def needs_train(what: str) -> Iterator[None]:
+    """Inside, an import that finds no torch, or another package of the extra, says that ``what`` needs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("headrace"):
+            raise
+        words = f"{what} needs {error.name}: pip install 'headrace[train]'"
+        raise ModuleNotFoundError(words, name=error.name) from error

@@ -56,6 +56,17 @@ def test_commands_that_do_not_train_start_without_torch() -> None:
     assert "CartPole-v1" in done.stdout
 
 
+@pytest.mark.parametrize(("command", "hint"), [("play", "headrace watch"), ("train", "give each a command")])
+def test_a_second_name_is_answered_with_what_takes_several(
+    command: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "CartPole-v1", "Pong-v5"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"headrace: {command} takes one name, not Pong-v5 as well: ") and hint in said
+    assert main([command, "CartPole-v1", "--epochz", "3"]) == 2
+    assert "Unrecognized options: --epochz" in capsys.readouterr().err
+
+
 def test_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headrace.cli.main", "bench", "Pnog-v5"], capture_output=True, text=True, check=False
@@ -77,8 +88,8 @@ def test_without_torch_a_command_and_python_say_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", hidden + command], capture_output=True, text=True)
     assert done.stderr == "headrace: train needs torch, safetensors, uvicorn: pip install 'headrace[train]'\n"
     assert done.returncode == 1
-    program = "import headrace; headrace.load('runs/first')"
-    done = subprocess.run([sys.executable, "-c", hidden + program], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == (
-        "ModuleNotFoundError: headrace.load needs safetensors: pip install 'headrace[train]'"
-    )
+    for call, missing in (("load('runs/first')", "safetensors"), ("make_torch('CartPole-v1')", "torch")):
+        done = subprocess.run([sys.executable, "-c", f"{hidden}import headrace; headrace.{call}"], capture_output=True)
+        assert done.stderr.decode().splitlines()[-1] == (
+            f"ModuleNotFoundError: headrace.{call.partition('(')[0]} needs {missing}: pip install 'headrace[train]'"
+        )

@@ -10,16 +10,17 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from headrace.errors import OptionError
 
+Args = TypeVar("Args")
 SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
 
@@ -33,6 +34,20 @@ TaskOptions = Annotated[
     tyro.conf.arg(metavar="NAME=VALUE", help="an option of the task, such as frame_skip=2"),
 ]
 """type of an argument ``--option``, whose value is parsed by `parse_options`"""
+
+
+def parse_one(kind: type[Args], command: str, argv: Sequence[str], hint: str, **how: Any) -> Args:
+    """Returns the arguments of a command that takes one name, parsed by tyro with ``how``.
+
+    Raises:
+        OptionError: more names follow, which tyro calls unrecognized options; ``hint`` says what to do with several.
+    """
+    args, left = tyro.cli(kind, prog=f"headrace {command}", args=argv, return_unknown_args=True, **how)
+    if not left:
+        return args
+    if not any(word.startswith("-") for word in left):
+        raise OptionError(f"{command} takes one name, not {' '.join(left)} as well: {hint}")
+    return tyro.cli(kind, prog=f"headrace {command}", args=argv, **how)
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from headrace.cli.options import check_file, optional
+from headrace.cli.options import check_file, optional, parse_one
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
@@ -35,6 +35,7 @@ from headrace.train.runs.words import return_text
 
 DEFAULT_FOLDER = Path("runs")
 GRID, MOST_FILMS = "grid.mp4", 9
+SEVERAL_RUNS = "headrace watch RUN RUN compares runs, and headrace play FOLDER --grid films a folder's side by side"
 LINES = 10.0  # seconds between two lines of progress where there is no terminal
 
 
@@ -91,7 +92,7 @@ class PlayArgs:
 
 def run(argv: list[str]) -> int:
     """Plays, and prints one row for each episode and the video's path; returns the exit status."""
-    args = tyro.cli(PlayArgs, prog="headrace play", args=argv)
+    args = parse_one(PlayArgs, "play", argv, SEVERAL_RUNS)
     if args.episodes < 1 or args.max_steps < 1:
         raise OptionError("--episodes and --max-steps must be at least 1")
     if args.video is not None and args.video.suffix.lower() not in (".mp4", ".gif"):

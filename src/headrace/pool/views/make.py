@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, needs_train
 from headrace.machine import is_lack
 from headrace.pool.pool import Pool
 from headrace.pool.registry import TaskLike, build_task, make_pool, nearest, own_options, pool_settings
@@ -236,9 +236,11 @@ def make_torch(
     Raises:
         UnknownTaskError, KernelError: as in `make`.
         OptionError: an option is wrong, there is no such device, or the task cannot run on one.
+        ModuleNotFoundError: torch is not installed.
     """
-    from headrace.pool.executors.device.memory import check_device
-    from headrace.pool.torch.pool import TorchPool
+    with needs_train("headrace.make_torch"):
+        from headrace.pool.executors.device.memory import check_device
+        from headrace.pool.torch.pool import TorchPool
 
     settings = pool_settings(num_envs, 0, num_threads, seed, autoreset, check_device(device))
     if settings.device != "cpu":
