@@ -9,14 +9,13 @@ step, and those of new mobs from a second one: a probability is exact to 2⁻¹�
 import warp as wp
 
 from headrace.envs.craftax import state as s
-from headrace.pool.executors.kernels import Streams, integers
+from headrace.pool.executors.kernels import Streams, random_bits
 
 CHASED = wp.constant(10)  # steps away from which a zombie or skeleton knows where the player is
 TO_17_BITS = 1 << 17
 TO_21_BITS = wp.constant(float(1 << 21))
 ON_WHIM = wp.constant(int(0.85 * TO_17_BITS))  # of 2¹⁷: how often a skeleton walks at random
 REACH = wp.constant(int(s.FAR) - 1)
-MOST_PLACES = wp.constant(1000)  # more than there are where mobs may come
 
 
 @wp.func
@@ -146,61 +145,55 @@ def move_mobs(state: s.State, env: int, drawn: wp.uint64):
 
 # as the function's body below, for 32 cells of a row at once, which compilers turn into vector instructions
 FIND = """
-    const int start = column < 13 ? 0 : column > 45 ? 32 : column - 13;
-    unsigned char away[32], fits[32];
+    const int start = column < 13 ? 0 : column > 45 ? 32 : column - 13, top = row < 13 ? 0 : row - 13;
+    const int end = row > 50 ? 64 : row + 14;
+    const unsigned char least = nearest, one = block, two = other;
+    unsigned char away[32], counts[27];
     for (int k = 0; k < 32; ++k) {
         away[k] = (unsigned char)(start + k < column ? column - start - k : start + k - column);
     }
-    for (int x = row < 13 ? 0 : row - 13; x < 64 && x < row + 14; ++x) {
+    const auto fits = [&](int x, const unsigned char* line, int k) -> unsigned char {
+        const unsigned char steps = away[k] + (unsigned char)(x < row ? row - x : x - row);
+        return (steps > least) & (steps < 14) & ((line[k] == one) | (line[k] == two));
+    };
+    int all = 0;
+    for (int x = top; x < end; ++x) {
         const unsigned char* line = &wp::index(cells, env, x, start);
-        const unsigned char above = x < row ? row - x : x - row, least = nearest, one = block, two = other;
         unsigned char count = 0;
-        for (int k = 0; k < 32; ++k) {
-            const unsigned char steps = away[k] + above;
-            fits[k] = (steps > least) & (steps < 14) & ((line[k] == one) | (line[k] == two));
-            count += fits[k];
-        }
-        if (skip >= count) {
-            skip -= count;
-            continue;
-        }
-        for (int k = 0; k < 32; ++k) {
-            if (fits[k] && skip-- == 0) return x * 64 + start + k;
-        }
+        for (int k = 0; k < 32; ++k) count += fits(x, line, k);
+        all += counts[x - top] = count;
     }
-    return -1 - skip;
+    if (all == 0) return -1;
+    int x = top, skip = (int)((bits >> 32) * all >> 32), k = 0;
+    for (; skip >= counts[x - top]; ++x) skip -= counts[x - top];
+    const unsigned char* line = &wp::index(cells, env, x, start);
+    while (!fits(x, line, k) || skip-- > 0) ++k;
+    return x * 64 + start + k;
 """
 
 
 @wp.func_native(FIND)
 def find_place(
-    cells: wp.array3d[wp.uint8], env: int, row: int, column: int, block: int, other: int, nearest: int, skip: int
+    cells: wp.array3d[wp.uint8], env: int, row: int, column: int, block: int, other: int, nearest: int, bits: wp.uint64
 ) -> int:
-    """Returns the number of a place where a mob may come, after ``skip`` others, or -1 less those left to skip.
+    """Returns the number of a random one of the places where a mob may come, or -1 if there is none.
 
     Mobs come on one of two blocks where no mob is, more than ``nearest`` and less than FAR steps from a place.
     """
-    for x in range(wp.max(row - REACH, 0), wp.min(row + REACH, s.LAST) + 1):
-        for y in range(wp.max(column - REACH, 0), wp.min(column + REACH, s.LAST) + 1):
-            steps = wp.abs(x - row) + wp.abs(y - column)
-            cell = int(cells[env, x, y])
-            if (cell - block) * (cell - other) == 0 and steps > nearest and steps < s.FAR:
-                if skip == 0:
-                    return x * s.SIZE + y
-                skip -= 1
-    return -1 - skip
-
-
-@wp.func
-def place_to_come(state: s.State, env: int, streams: Streams, block: int, other: int, nearest: int) -> wp.vec2i:
-    """Returns a random one of the places where a mob may come; outside the map if there is none."""
-    player = state.player[env]
-    none = find_place(state.cells, env, player[0], player[1], block, other, nearest, MOST_PLACES)
-    if none == -1 - MOST_PLACES:
-        return wp.vec2i(-1, -1)
-    skip = integers(streams, env, 0, MOST_PLACES + none + 1)
-    number = find_place(state.cells, env, player[0], player[1], block, other, nearest, skip)
-    return wp.vec2i(number / s.SIZE, number % s.SIZE)
+    all, left = int(0), int(-1)
+    for again in range(2):
+        if again == 1:
+            left = int(((bits >> wp.uint64(32)) * wp.uint64(all)) >> wp.uint64(32))
+        for x in range(wp.max(row - REACH, 0), wp.min(row + REACH, s.LAST) + 1):
+            for y in range(wp.max(column - REACH, 0), wp.min(column + REACH, s.LAST) + 1):
+                steps = wp.abs(x - row) + wp.abs(y - column)
+                cell = int(cells[env, x, y])
+                if (cell - block) * (cell - other) == 0 and steps > nearest and steps < s.FAR:
+                    if again == 1 and left == 0:
+                        return x * s.SIZE + y
+                    all += 1 - again
+                    left -= again
+    return -1
 
 
 @wp.func
@@ -220,13 +213,16 @@ def spawn(
     dead = ~(state.alive[env] >> first) & all_of_them
     if dead == 0:
         return
-    place = place_to_come(state, env, streams, block, other, nearest)
-    if not s.inside(place):
+    player = state.player[env]
+    drawn = random_bits(streams, env)
+    number = find_place(state.cells, env, player[0], player[1], block, other, nearest, drawn)
+    if number < 0:
         return
     mob = int(first)
     while (dead & 1) == 0:
         dead = dead >> 1
         mob += 1
+    place = wp.vec2i(number / s.SIZE, number % s.SIZE)
     state.places[env, mob] = place
     state.mob_health[env, mob] = health
     state.alive[env] = state.alive[env] | (1 << mob)
