@@ -28,6 +28,7 @@ from whole_runs import SMALL, assert_same_run
 train: Any = headrace.train
 TASK = "TestDash-v0"
 PAST = {"learner": {"agents": [0], "normalise_observations": True}, "past": {"agents": [1], "copies": "learner"}}
+WHAT_IS_LEARNT = ("inputs", "actions", "log_probs", "advantages", "returns", "values", "forbidden")
 FREQUENT = SMALL | {"total_steps": 4000, "policies": PAST, "copy_every": 256, "copies_kept": 4}
 
 
@@ -237,6 +238,35 @@ def test_games_by_turns_are_learnt_from_decisions_alone():
             numbers.add(counts[0])
     assert numbers == set(range(most + 1))
     pool.close()
+
+
+@pytest.mark.parametrize("task", ["ConnectFour-v0", "KuhnPoker-v0"])  # whose inputs are copied, and are not
+def test_whoever_waits_needs_no_policy(task: str):
+    """What is learnt is the same as if the policy was evaluated for all."""
+    learnt, evaluated = [], []
+    for skipped in (True, False):
+        how = {"decisions_only": True, "random_moves": 3, "torch_threads": 1}
+        config = make_config(task, num_envs=16, num_steps=40, minibatch_size=32, seed=3, **how)
+        pool = training_pool(config)
+        policies: Any = make_policies(config, pool, torch.device("cpu"))
+        collector: Any = make_collector(config, pool, policies, torch.device("cpu"))
+        collector.experiences[0]._waiting_is_skipped = skipped
+        counted: list[int] = []
+        policies[0].network.register_forward_hook(
+            lambda module, args, result, counted=counted: counted.append(len(args[0]))
+        )
+        collector.start()
+        for seed in (1, 2):
+            collector.draw(torch.Generator().manual_seed(seed))
+            (samples,) = collector.collect()
+        learnt.append([getattr(samples, name)[samples.rows] for name in WHAT_IS_LEARNT])
+        evaluated.append(sum(counted))
+        pool.close()
+    for name, one, other in zip(WHAT_IS_LEARNT, *learnt, strict=True):
+        torch.testing.assert_close(
+            one, other, rtol=1e-5, atol=1e-6, msg=name
+        )  # products of fewer rows may round otherwise
+    assert evaluated[0] < 0.5 * evaluated[1]
 
 
 def test_random_moves_of_a_stopped_run_continue_as_if_it_was_left_alone(tmp_path: Path):

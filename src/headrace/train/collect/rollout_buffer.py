@@ -133,6 +133,8 @@ class Experience:
         if policy.heads and masks is not None:
             random_moves = getattr(config, "random_moves", 0)
             self.masks = RolloutMasks(masks, policy.heads, agent_group, device, random_moves)
+        everywhere = self.memory is not None or getattr(policy, "curiosity", None) is not None
+        self._waiting_is_skipped = getattr(config, "decisions_only", False) and not everywhere
 
     def draw(self, generator: torch.Generator) -> None:
         """Draws the noise of a whole rollout's actions, so that `act` needs no random numbers."""
@@ -156,6 +158,8 @@ class Experience:
         closed = None if self.masks is None else self.masks.forbid(t, envs)
         if self.masks is not None and self.masks.random_moves:
             closed = self.masks.make(t, envs)
+        if closed is not None and self._waiting_is_skipped and not self.static:
+            return self._decide(row, seen, closed)
         acted = self.policy.module.act(seen, inputs, row.noise, memory, closed)
         if self.memory is not None and acted.memory is not None:
             self.memory.values[t + 1, columns] = acted.memory
@@ -163,6 +167,21 @@ class Experience:
             row.params.copy_(acted.params)
         row.values.copy_(acted.values)
         row.actions.copy_(acted.actions)
+        return self.distribution.to_env(row.actions)
+
+    def _decide(self, row: Row, seen: Tensor, closed: Tensor) -> Tensor:
+        """As `act`, but runs the policy where an agent has a choice alone, and stores nothing else of the others."""
+        assert self.masks is not None
+        row.actions.copy_(self.distribution.mode((~closed).float()))
+        chosen = (~self.masks.are_closed(closed)).nonzero().squeeze(1)
+        acted = self.policy.module.act(seen[chosen], None, row.noise[chosen], None, closed[chosen])
+        stored = [(row.actions, acted.actions), (row.values, acted.values)]
+        if not self._in_place:
+            stored.append((row.inputs, acted.inputs))
+        if row.params is not None:
+            stored.append((row.params, acted.params.to(row.params.dtype)))
+        for into, values in stored:
+            into.index_copy_(0, chosen, values)
         return self.distribution.to_env(row.actions)
 
     def learnable(self, outcome: Outcome) -> Samples | Recorded | None:

@@ -75,13 +75,14 @@ class RolloutMasks:
             bool[T + 1, columns] and bool[T, columns].
         """
         closed = forbidden(self.at(len(self.forbidden), slice(None)), self._heads).unsqueeze(0)
-        waits = self._are_closed(torch.cat((self.forbidden, closed)))
+        waits = self.are_closed(torch.cat((self.forbidden, closed)))
         last = waits.roll(-1, 0)
         if finals is not None and finals.masks is not None:
-            last[finals.t, finals.columns] = self._are_closed(forbidden(finals.masks.to(self._device), self._heads))
+            last[finals.t, finals.columns] = self.are_closed(forbidden(finals.masks.to(self._device), self._heads))
         return waits, last[:-1]
 
-    def _are_closed(self, closed: Tensor) -> Tensor:
+    def are_closed(self, closed: Tensor) -> Tensor:
+        """Returns where forbidden actions, bool[…, logits], leave no choice, bool[…]."""
         return closed.sum(-1) == sum(self._heads) - len(self._heads)
 
     def after(self, finals: FinalObservations | None) -> Tensor:
