@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -68,6 +71,15 @@ def test_families_say_what_they_run_on_and_need(
     assert rows.keys() >= {*FAMILIES, "envpool:"} and RUNS.keys() == FAMILIES.keys()
     assert "104" in rows["atari"] and "C++ on threads" in rows["atari"] and "headrace[atari]" in rows["atari"]
     assert "Warp kernels, on CPUs and GPUs" in rows["tag"]
+
+
+@pytest.mark.parametrize("wanted", ["Swimmer-v5", "mujoco"])
+def test_a_family_whose_simulator_is_missing_says_what_to_install(wanted: str) -> None:
+    program = (
+        f"import sys; sys.modules['mujoco'] = None; from headrace.cli.main import main; main(['envs', '{wanted}'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "needs what is not installed here: pip install 'headrace[mujoco]'" in done.stdout
 
 
 def test_tasks_of_envpool_are_listed_by_their_prefix(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,3 +55,9 @@ def test_a_wrong_name_is_answered_by_the_environments_of_the_file(
     for name in ("two_walks.Run", "two_walks.py.Run"):
         with pytest.raises(UnknownTaskError, match=r"say two_walks\.py:Run$"):
             build_task(name)
+
+
+def test_a_file_without_environments_suggests_no_class_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "reinforce.py").write_text("class Reinforce:\n    pass\n")
+    with pytest.raises(UnknownTaskError, match=r"reinforce\.py': it registers none, nor has it a class of env"):
+        build_task(str(tmp_path / "reinforce.py"))

@@ -23,6 +23,8 @@ from headrace.pool.structure import count_text, space_text
 
 DETAILED = 12
 """largest number of tasks that are shown as a table, as it takes time to get a simulator's spaces"""
+MISSING = ("-",) * 4
+"""the cells of a task whose simulator is not installed"""
 
 
 LEAST_VERSION = ".".join(map(str, LEAST))
@@ -96,6 +98,8 @@ def _count_of_envpools() -> str:
 def _print_family(console: Console, family: str, tasks: list[str]) -> None:
     """Prints a table of a few tasks, or the names of many and the description of one."""
     console.print(f"\n[bold]{family}[/] ({len(tasks)})")
+    if _describe(tasks[0]) == MISSING and (needs := RUNS.get(family, ("", ""))[1]):
+        console.print(f"needs what is not installed here: pip install '{needs}'", markup=False)
     if len(tasks) <= DETAILED:
         console.print(_table(tasks))
         for said, those in _remarks(tasks).items():
@@ -152,7 +156,7 @@ def _describe(task: str) -> tuple[str, ...]:
     try:
         spec = headrace.make_spec(task)
     except (ImportError, OptionError):
-        return ("-",) * 4
+        return MISSING
     most = str(spec.max_episode_steps or "-")
     kinds = spec.agents
     if not kinds:

@@ -247,10 +247,11 @@ def _hint(source: str, name: str, executor: str | None) -> str:
         theirs = _sources[source]
         if name in _builders and not theirs:
             return f"{source} registers none of this name, nor has it such a class; {name} alone is Headrace's own"
-        there = [*theirs, *(_environments_in(source) or _made_in(source)), *_in_gymnasium_from(source)]
+        there = [*theirs, *(_environments_in(source) or _functions_in(source)), *_in_gymnasium_from(source)]
         meant = nearest(name, there) or there[:MOST_NAMED]
         say = f"say {', '.join(f'{source}:{each}' for each in meant)}"
-        return say if meant else f"{source} registers none of this name, nor has it such a class"
+        none = f"{source} registers none of this name, nor has it such a class"
+        return say if meant else none if name else "it registers none, nor has it a class of environments"
     stem, _, own = name.rpartition(".")
     if Path(file := stem if stem.endswith(".py") else f"{stem}.py").is_file():
         return f"say {file}:{own}"
@@ -264,8 +265,14 @@ def _environments_in(source: str) -> list[str]:
     return [n for n in _made_in(source) if isinstance(made[n], type) and {"reset", "step"} <= {*dir(made[n])}]
 
 
+def _functions_in(source: str) -> list[str]:
+    """Returns the names of the functions of a file or module, which may make environments."""
+    made = vars(module_of(source))
+    return [name for name in _made_in(source) if not isinstance(made[name], type)]
+
+
 def _made_in(source: str) -> list[str]:
-    """Returns the names of the classes and functions of a file or module, which may make environments."""
+    """Returns the names of the classes and functions of a file or module."""
     module = module_of(source)
     own = {name: each for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
     return [name for name, each in own.items() if callable(each) and not name.startswith("_")]
