@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import CHART, is_drawn, label, serving, write_run, write_sweep
+from pages import CHART, is_drawn, label, line, serving, write_run, write_sweep
 
 from headrace.studies.plots.bands import smoothed
 from programs import wait_for
@@ -46,6 +46,17 @@ def test_charts_are_read_and_zoomed_by_pointer_and_by_keys(tmp_path: Path, open_
         all_of_it.wait_for(state="hidden")
         page.get_by_role("button", name="seconds").click()
         wait_for(lambda: "against seconds" in label(page))
+
+
+def test_self_play_shows_its_elo(tmp_path: Path, open_page: Open) -> None:
+    run = write_run(tmp_path / "run")
+    rows = [line(200 * i, 0.5 * i, 0.0, elo=10.0 * i, points_against_random=0.9) for i in range(1, 51)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        wait_for(lambda: is_drawn(page, "section[aria-label=Return]"))
+        assert page.locator("section[aria-label=Return] h2").inner_text().startswith("Elo")
+        assert page.locator(".fig", has_text="Elo").inner_text().split() == ["500", "Elo"]
 
 
 @pytest.mark.nightly
