@@ -113,7 +113,11 @@ class ConformanceError(HeadraceError, AssertionError):
 
 @contextmanager
 def needs_train(what: str) -> Iterator[None]:
-    """Inside, an import that finds no torch, or another package of the extra, says that ``what`` needs it."""
+    """Inside, an import that finds no torch, or another package of the extra, says that ``what`` needs it.
+
+    Raises:
+        ModuleNotFoundError: A package of the extra is not installed; the message contains the command that installs it.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
