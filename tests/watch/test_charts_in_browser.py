@@ -54,9 +54,10 @@ def test_self_play_shows_its_elo(tmp_path: Path, open_page: Open) -> None:
     (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with serving(tmp_path) as address:
         page = open_page(address)
-        wait_for(lambda: is_drawn(page, "section[aria-label=Return]"))
-        assert page.locator("section[aria-label=Return] h2").inner_text().startswith("Elo")
+        page.locator("section[aria-label=Return] h2", has_text="Elo").wait_for()
+        page.locator(".fig", has_text="Elo").wait_for()
         assert page.locator(".fig", has_text="Elo").inner_text().split() == ["500", "Elo"]
+        assert is_drawn(page, "section[aria-label=Return]")
 
 
 @pytest.mark.nightly
