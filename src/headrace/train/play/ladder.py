@@ -37,7 +37,8 @@ class Ladder:
     """Measures the newest version of a policy.
 
     Attributes:
-        elo: 400 points are ten times the odds to win, and who moves at random has 0; None before the first games.
+        elo: 400 points are ten times the odds to win, and who moves at random has 0; None before the first games. A sum
+            of differences to versions that it learnt against, so more than it has among other players.
         against_random: share of points against who moves at random, a draw half of one.
     """
 
