@@ -131,6 +131,24 @@ def test_what_has_no_compiled_code_is_torchs() -> None:
     assert policy.update_at_once(batch, RATES, critics=True, actor=True) is None
 
 
+@pytest.mark.parametrize("algo", ["sac", "td3", "dqn"])
+def test_ctrl_c_is_not_lost_in_an_update(algo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nanobind discards what a tensor's own conversion raises, and goes on."""
+
+    def press(*_: object, **__: object) -> None:
+        pressed.append("Ctrl-C")
+        raise KeyboardInterrupt
+
+    pressed: list[str] = []
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", press)
+    policy, batch = policy_of(algo, 3, 2, hidden=(8,)), batch_of(3, 2, 8, 0)
+    if algo == "dqn":
+        batch = batch._replace(actions=torch.zeros(8, dtype=torch.int64))
+    learnt(policy, [batch, batch], compiled=True)
+    policy.move_targets()
+    assert not pressed
+
+
 def test_wrong_sizes_are_refused() -> None:
     policy, batch = policy_of("sac", 3, 2, hidden=(8,)), batch_of(3, 2, 8, 0)
     before = policy.actor_parameters.clone()

@@ -121,6 +121,22 @@ def test_an_epoch_learns_what_torch_learns(action: gym.Space, settings: dict[str
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+def test_ctrl_c_is_not_lost_in_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nanobind discards what a tensor's own conversion raises, and goes on."""
+
+    def press(*_: object, **__: object) -> None:
+        pressed.append("Ctrl-C")
+        raise KeyboardInterrupt
+
+    pressed: list[str] = []
+    policy = policy_of(CHOICE, minibatch_size=64)
+    samples = samples_of(policy, CHOICE)
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", press)
+    policy.update(samples, Rates.of(policy.config, 0), [draw_order(samples, 64, torch.Generator())])
+    policy.network(samples.inputs)[0].sum().backward()
+    assert not pressed and policy.updates == 3
+
+
 def test_an_epoch_keeps_to_masks_as_torch_does() -> None:
     results = []
     for compiled in (True, False):

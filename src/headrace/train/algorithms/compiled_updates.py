@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.modules.compiled import compiled_module, stacks_of
+from headrace.train.modules.compiled import call, compiled_module, memory, stacks_of
 from headrace.train.storage.transitions import Transitions
 
 Noise = Callable[[int], Tensor]
@@ -52,7 +52,7 @@ class CompiledForm:
         module = compiled_module()
         if module is None or target.device.type != "cpu":
             return False
-        module.approach(target, source, rate)
+        module.approach(memory(target), memory(source), rate)
         return True
 
     def make(self, module: Any, bfloat16: bool) -> Any:
@@ -69,7 +69,8 @@ class CompiledActorCritic(CompiledForm):
         if not (actor and critics and network.trunk is None and on_cpu(network)):
             return None
         inputs, joined = actor[0][0][0], critics[0][0][0]
-        return module.ActorCriticLearner(
+        return call(
+            module.ActorCriticLearner,
             inputs=inputs,
             actions=joined - inputs,
             relu=network.actor.relu,
@@ -106,7 +107,8 @@ class CompiledActorCritic(CompiledForm):
         if learner is None:
             return None
         norm = rates.max_grad_norm if policy.clips_gradients else math.inf
-        found = learner.update(
+        found = call(
+            learner.update,
             **_columns(batch),
             actions=batch.actions,
             next_noise=next_noise(rows) if critics and next_noise else None,
@@ -130,7 +132,8 @@ class CompiledQ(CompiledForm):
         stacks = stacks_of(q)
         if not stacks or not on_cpu(q):
             return None
-        return module.QLearner(
+        return call(
+            module.QLearner,
             inputs=stacks[0][0][0],
             actions=self.policy.distribution.size,
             relu=q.relu,
@@ -147,7 +150,8 @@ class CompiledQ(CompiledForm):
         learner, config = self.learner(rates), self.policy.config
         if learner is None or batch.masks is not None:
             return None
-        found = learner.update(
+        found = call(
+            learner.update,
             **_columns(batch),
             actions=batch.actions.view(-1).to(torch.int64),
             rates=(rates.learning_rate, rates.max_grad_norm),

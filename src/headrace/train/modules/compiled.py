@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -40,6 +40,22 @@ def compiled_module() -> ModuleType | None:
             warnings.warn(f"PyTorch updates small networks, which takes longer: {error}", stacklevel=2)
         return None
     return module if module.widths() else None
+
+
+def call(function: Callable[..., Any], **arguments: Any) -> Any:
+    """Returns what a function of the compiled module returns, given tensors or lists of tensors.
+
+    The module gets arrays of numpy over the tensors' memory: it would ask a tensor itself for its memory in Python
+    (`Tensor.__dlpack__`), and nanobind discards all exceptions there, such as the KeyboardInterrupt of a Ctrl-C.
+    """
+    return function(**{name: memory(value) for name, value in arguments.items()})
+
+
+def memory(value: Any) -> Any:
+    """Returns arrays of numpy over the memory of tensors in sequences; other values as they are."""
+    if isinstance(value, Tensor):
+        return value.detach().numpy()
+    return [memory(each) for each in value] if isinstance(value, list) else value
 
 
 class CompiledMLP:
@@ -88,13 +104,13 @@ class CompiledMLP:
         """Returns the distribution's parameters that the network computes, and the values, float32[B, size + 1]."""
         outputs = torch.empty(len(inputs), self.size + 1)
         self._refresh()
-        self._learner.forward(inputs, outputs)
+        self._learner.forward(memory(inputs), memory(outputs))
         return outputs
 
     def backward(self, inputs: Tensor, gradients: Tensor) -> None:
         """Overwrites ``.grad`` of all parameters but ``log_std``, given the gradient of `forward`'s result."""
         self._refresh()
-        self._learner.backward(inputs, gradients)
+        self._learner.backward(memory(inputs), memory(gradients))
 
     def _refresh(self) -> None:
         """Gives the learner the parameters, if they have changed."""
@@ -115,7 +131,8 @@ class CompiledMLP:
         """
         discrete = self._network.log_std is None
         self._refresh()
-        measured = self._learner.epoch(
+        measured = call(
+            self._learner.epoch,
             choices=actions.contiguous() if discrete else None,
             actions=None if discrete else actions.reshape(len(actions), -1).contiguous(),
             size=self.size,
