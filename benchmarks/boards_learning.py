@@ -21,7 +21,8 @@ import tyro
 
 import headrace
 from common import RESULTS, heading, tell
-from connect_four import agent, at_random, elo, score
+from connect_four import at_random, score
+from headrace.train.play.ladder import player, ratings
 
 TASKS = ("TicTacToe-v0", "ConnectFour-v0", "Othello-v0", "Hex-v0", "Go9x9-v0", "Chess-v1")
 LINES = (0b111, 0b111000, 0b111000000, 0b1001001, 0b10010010, 0b100100100, 0b100010001, 0b1010100)
@@ -57,23 +58,23 @@ def row_of(task: str, args: BoardsLearningArgs) -> dict[str, Any]:
     how: dict[str, Any] = {"video": False, "viewer": False, "evaluate_episodes": 0, "quiet": True}
     with tempfile.TemporaryDirectory() as folder:
         run = headrace.train(task, seed=args.seed, run_dir=Path(folder) / "run", callback=Until(args.seconds), **how)
-        player = agent(headrace.load(run.run_dir, which="newest"))
-    points = score(player, at_random, args.games, args.seed, task)
+        learnt = player(headrace.load(run.run_dir, which="newest"))
+    points = score(learnt, at_random, args.games, args.seed, task)
     solved = task == "TicTacToe-v0"
-    drawn = round(score(player, perfect, args.games, args.seed, task), 3) if solved else None  # of 0.5 at best
+    drawn = round(score(learnt, perfect, args.games, args.seed, task), 3) if solved else None  # of 0.5 at best
     return {
         "task": task,
         "seconds": round(run.seconds),
         "agent steps": run.steps,
         "points against random": round(points, 3),
-        "Elo": elo(["random", task], {(task, "random"): points}, args.games)[task],
+        "Elo": round(ratings(np.array([[0.5, 1 - points], [points, 0.5]]), args.games)[1]),
         "against perfect play": drawn,
     }
 
 
-def perfect(seen: np.ndarray, masks: np.ndarray, mover: np.ndarray) -> np.ndarray:
+def perfect(seen: np.ndarray, masks: np.ndarray) -> np.ndarray:
     """Moves in tic-tac-toe as well as can be, one of the best moves at random."""
-    planes = seen[np.arange(len(mover)), mover].reshape(len(mover), -1, 9)
+    planes = seen.reshape(len(seen), -1, 9)
     cells = [[sum(1 << int(i) for i in np.flatnonzero(plane)) for plane in each[:2]] for each in planes]
     return np.array([best_cell(mine, theirs) for mine, theirs in cells])
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import random
 import tempfile
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import tyro
-from scipy.optimize import minimize
 
 import headrace
 from common import RESULTS, heading, tell
+from headrace.train.play.ladder import Player, play, player, ratings
 
 TASK = "ConnectFour-v0"
 WIDTH, HEIGHT = 7, 6
@@ -53,10 +52,6 @@ class ConnectFourArgs:
     """folder for the JSON file"""
 
 
-Player = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-"""observations [N, 2, 3, 6, 7], masks [N, 2, 7] and the players to move [N] → their moves [N]"""
-
-
 def trained(args: ConnectFourArgs, run: Path) -> dict[str, Player]:
     """Trains by the plain command; returns versions by their seconds of training."""
 
@@ -71,26 +66,17 @@ def trained(args: ConnectFourArgs, run: Path) -> dict[str, Player]:
     headrace.train(TASK, seed=args.seed, run_dir=run, callback=Until(), video=False, viewer=False, **keeps)
     kept = sorted((run / "checkpoints").glob("step-*"))
     chosen = [kept[round(i)] for i in np.linspace(0, len(kept) - 1, VERSIONS + 1)[1:]]
-    return {f"step {int(each.name[5:]):,}": agent(headrace.load(run, which=each.name)) for each in chosen}
+    return {f"step {int(each.name[5:]):,}": player(headrace.load(run, which=each.name)) for each in chosen}
 
 
-def agent(loaded: Any) -> Player:
-    """A player who makes an agent's most likely moves."""
-
-    def move(seen: np.ndarray, masks: np.ndarray, mover: np.ndarray) -> np.ndarray:
-        return loaded.act(seen, action_mask=masks)[np.arange(len(mover)), mover]
-
-    return move
-
-
-def at_random(seen: np.ndarray, masks: np.ndarray, mover: np.ndarray) -> np.ndarray:
+def at_random(seen: np.ndarray, masks: np.ndarray) -> np.ndarray:
     """Moves any piece that may be moved."""
-    return np.array([random.choice(np.flatnonzero(mask)) for mask in masks[np.arange(len(mover)), mover]])
+    return np.array([random.choice(np.flatnonzero(mask)) for mask in masks])
 
 
-def minimax(depth: int, seen: np.ndarray, masks: np.ndarray, mover: np.ndarray) -> np.ndarray:
+def minimax(depth: int, seen: np.ndarray, masks: np.ndarray) -> np.ndarray:
     """Moves by alpha-beta search of so many moves, and one of the best at random."""
-    return np.array([best_move(bits(seen[i, who, 0]), bits(seen[i, who, 1]), depth) for i, who in enumerate(mover)])
+    return np.array([best_move(bits(mine), bits(theirs), depth) for mine, theirs, *_ in seen])
 
 
 def bits(plane: np.ndarray) -> int:
@@ -144,40 +130,8 @@ def value(mine: int, theirs: int, depth: int, low: float, high: float) -> float:
 
 def score(one: Player, two: Player, games: int, seed: int, task: str = TASK) -> float:
     """The first player's share of points in games, half of which it begins; a draw is half a point."""
-    with headrace.make(task, num_envs=games, seed=seed, autoreset="disabled") as pool:
-        seen, info = pool.reset()
-        points, going, rows = np.full(games, 0.5), np.ones(games, bool), np.arange(games)
-        for turn in itertools.count():
-            mover = np.full(games, turn % 2)
-            actions = np.zeros((games, 2), np.int64)
-            for k, player in enumerate((one, two)):
-                chosen = np.flatnonzero(going & ((rows + turn) % 2 == k))  # who begins alternates between games
-                if len(chosen):
-                    who = at_random if turn < OPENING else player
-                    actions[chosen, turn % 2] = who(seen[chosen], info["action_mask"][chosen], mover[chosen])
-            playing = np.flatnonzero(going)
-            result = pool.step(actions[playing], playing)
-            seen[playing], info["action_mask"][playing] = result[0], result[4]["action_mask"]
-            first = result[1][np.arange(len(playing)), playing % 2]
-            over = result[2] | result[3]
-            points[playing[over]] = (1 + first[over]) / 2
-            going[playing[over]] = False
-            if not going.any():
-                return float(points.mean())
-    raise AssertionError("unreachable")
-
-
-def elo(names: Sequence[str], table: dict[tuple[str, str], float], games: int) -> dict[str, int]:
-    """Ratings that make the results most likely (Bradley and Terry's model), with one point lent to each side."""
-    pairs = [(names.index(a), names.index(b), (share * games + 1) / (games + 2)) for (a, b), share in table.items()]
-
-    def surprise(ratings: np.ndarray) -> float:
-        apart = np.array([ratings[i] - ratings[j] for i, j, _ in pairs])
-        shares = np.array([share for _, _, share in pairs])
-        return float((shares * np.logaddexp(0, -apart) + (1 - shares) * np.logaddexp(0, apart)).sum())
-
-    found = minimize(surprise, np.zeros(len(names))).x
-    return {name: round(400 / np.log(10) * float(each - found[0])) for name, each in zip(names, found, strict=True)}
+    with headrace.make(task, num_envs=games, seed=seed) as pool:
+        return play(pool, one, two, opening=at_random)
 
 
 def main() -> None:
@@ -190,14 +144,18 @@ def main() -> None:
         table = {
             (a, b): score(players[a], players[b], args.games, args.seed) for a, b in itertools.combinations(players, 2)
         }
-    ratings = elo(list(players), table, args.games)
+    names = list(players)
+    shares = np.full((len(names), len(names)), 0.5)
+    for (a, b), share in table.items():
+        shares[names.index(a), names.index(b)], shares[names.index(b), names.index(a)] = share, 1 - share
+    elo = dict(zip(names, ratings(shares, args.games).round().astype(int).tolist(), strict=True))
     last = list(players)[-1]
     rows = [
-        {"player": name, "Elo": ratings[name], f"points against it of {last}": round(1 - table[name, last], 2)}
-        for name in sorted(players, key=lambda name: -ratings[name])
+        {"player": name, "Elo": elo[name], f"points against it of {last}": round(1 - table[name, last], 2)}
+        for name in sorted(players, key=lambda name: -elo[name])
         if name != last
     ]
-    rows.insert(0, {"player": last, "Elo": ratings[last], f"points against it of {last}": None})
+    rows.insert(0, {"player": last, "Elo": elo[last], f"points against it of {last}": None})
     title = f"Connect Four after {args.seconds:.0f} s of self-play"
     settings = {"seconds": args.seconds, "games": args.games, "seed": args.seed}
     runs = {f"{a} - {b}": share for (a, b), share in table.items()}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
 import headrace
 from headrace.cli.main import main
 from headrace.train import resume
-from headrace.train.play.ladder import play
+from headrace.train.play.ladder import play, ratings
 from headrace.train.runs.metrics import read_metrics
 from headrace.watch.library import Library
 from whole_runs import assert_same_run, stopped_half_way
@@ -33,6 +35,20 @@ def test_points_are_those_of_either_seat() -> None:
         assert play(pool, first_allowed, last_allowed, opening=first_allowed) == 1.0
         assert play(pool, last_allowed, first_allowed, opening=first_allowed) == 0.0
         assert play(pool, first_allowed, first_allowed, opening=first_allowed) == 0.5  # as often with the first move
+
+
+def test_ratings_make_all_games_likely() -> None:
+    """They are those of scipy's minimiser."""
+    table = np.array([[0.5, 0.2, 0.05, 0.0], [0.8, 0.5, 0.3, 0.25], [0.95, 0.7, 0.5, 0.1], [1.0, 0.75, 0.9, 0.5]])
+    shares = (table * 64 + 1) / 66
+
+    def surprise(elos: np.ndarray) -> float:
+        odds = np.logaddexp(0, math.log(10) / 400 * (elos - elos[:, None]))
+        return float((shares * odds)[~np.eye(4, dtype=bool)].sum())
+
+    best = minimize(surprise, np.zeros(4), tol=1e-10).x
+    np.testing.assert_allclose(ratings(table, 64), best - best[0], atol=0.1)
+    np.testing.assert_allclose(ratings(np.array([[0.5, 0.25], [0.75, 0.5]]), 64), [0, 400 * math.log10(49 / 17)])
 
 
 def test_elo_rises_and_is_shown_in_place_of_the_return(tmp_path: Path, capfd: Any) -> None:

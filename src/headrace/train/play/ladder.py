@@ -1,7 +1,7 @@
 """The Elo of a policy that plays both sides of a game by turns.
 
 The mean return of such self-play is 0 whatever is learnt. So the policy plays games now and then against a player who
-moves at random, and against the version of itself that was last clearly better than the one before.
+moves at random, and against some earlier versions of itself, each of which was clearly better than the one before.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from headrace.pool.spec import TaskSpec
 from headrace.train.algorithms.policy import Policy
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
-from headrace.train.play.agent import Agent, PlayedPolicy
+from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import playing_pool
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 
-GAMES = 64  # against either opponent
+GAMES = 64  # against each opponent
 OPENING = 2  # moves of a game at random, so that games differ
 FIRST, GROWTH, MOST_BETWEEN = 1e-3, 1.5, 0.05  # when to play: the first and largest gaps, in parts of total_steps
-BETTER = 0.75  # share of points with which a version becomes the next one's opponent
+BETTER = 0.75  # share of points, against the last of the earlier versions, with which a version becomes one of them
+VERSIONS = 4  # earlier ones at most
 
 Player = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """observations [B, …] and masks bool[B, K] of agents that decide → actions [B]"""
@@ -37,8 +38,7 @@ class Ladder:
     """Measures the newest version of a policy.
 
     Attributes:
-        elo: 400 points are ten times the odds to win, and who moves at random has 0; None before the first games. A sum
-            of differences to versions that it learnt against, so more than it has among other players.
+        elo: 400 points are ten times the odds to win, and who moves at random has 0; None before the first games.
         against_random: share of points against who moves at random, a draw half of one.
     """
 
@@ -46,9 +46,10 @@ class Ladder:
         self._config, self._policy = config, policy
         point = Checkpoint(policy.model(), {}, {}, {})
         with torch.random.fork_rng(devices=[]):
-            self._newest, self._earlier = (Agent(config, spec, point).played_policy(policy.name) for _ in range(2))
-        self._below: dict[str, Tensor] = {}  # the earlier version; empty for who moves at random
-        self._elo_below, self._due = 0.0, FIRST * config.total_steps
+            self._newest, self._opponent = (Agent(config, spec, point) for _ in range(2))
+        self._earlier: list[dict[str, Tensor]] = []  # their models
+        self._table = np.full((1, 1), 0.5)  # shares of points of who moves at random and the earlier, of each other's
+        self._due = FIRST * config.total_steps
         self.elo: float | None = None
         self.against_random: float | None = None
 
@@ -67,21 +68,32 @@ class Ladder:
         total = self._config.total_steps
         self._due = step + min(max(step * (GROWTH - 1), FIRST * total), MOST_BETWEEN * total)
         model = {name: tensor.cpu().clone() for name, tensor in self._policy.model().items()}
-        self._newest.policy.load_model(model)
+        self._newest.load(model)
         random = np.random.default_rng((self._config.seed, step))
 
         def chance(seen: np.ndarray, masks: np.ndarray) -> np.ndarray:
             return (masks * random.random(masks.shape)).argmax(1)
 
         with playing_pool(self._config, num_envs=GAMES, seed=int(random.integers(1 << 31))) as pool:
-            self.against_random = share = play(pool, _player(self._newest), chance, chance)
-            if self._below:
-                self._earlier.policy.load_model(self._below)
-                share = play(pool, _player(self._newest), _player(self._earlier), chance)
-        odds = (share * GAMES + 1) / ((1 - share) * GAMES + 1)  # a point is lent to each side
-        self.elo = self._elo_below + 400 * math.log10(odds)
-        if share >= BETTER:
-            self._below, self._elo_below = model, self.elo
+            newest, opponent = player(self._newest), player(self._opponent)
+            shares = [play(pool, newest, chance, chance)]
+            for earlier in self._earlier:
+                self._opponent.load(earlier)
+                shares.append(play(pool, newest, opponent, chance))
+        self.against_random = shares[0]
+        table = np.block([[self._table, 1 - np.array(shares)[:, None]], [np.array([*shares, 0.5])]])
+        self.elo = float(ratings(table, GAMES)[-1])
+        if shares[-1] >= BETTER:
+            self._table, self._earlier = table, [*self._earlier, model]
+            if len(self._earlier) > VERSIONS:
+                self._drop()
+
+    def _drop(self) -> None:
+        """Removes the earlier version that is closest to its neighbours in Elo, but not the last."""
+        elos = ratings(self._table, GAMES)
+        which = min(range(1, len(elos) - 1), key=lambda k: elos[k + 1] - elos[k - 1])
+        self._table = np.delete(np.delete(self._table, which, 0), which, 1)
+        del self._earlier[which - 1]
 
     def figures(self) -> dict[str, float | None]:
         """Returns the entries of a line of metrics."""
@@ -91,14 +103,38 @@ class Ladder:
 
     def state(self) -> dict[str, Tensor]:
         numbers = [math.nan if each is None else each for each in (self.elo, self.against_random)]
-        known = torch.tensor([self._elo_below, self._due, *numbers], dtype=torch.float64)
-        return {"ladder": known, **checkpoints.prefixed("ladder.below", self._below)}
+        known = torch.tensor([self._due, *numbers], dtype=torch.float64)
+        saved = {"ladder": known, "ladder.table": torch.tensor(self._table)}
+        for number, model in enumerate(self._earlier):
+            saved |= checkpoints.prefixed(f"ladder.{number}", model)
+        return saved
 
     def load_state(self, saved: Mapping[str, Tensor]) -> None:
-        if "ladder" in saved:  # runs of earlier versions begin anew
-            self._elo_below, self._due, *numbers = saved["ladder"].tolist()
+        if "ladder.table" in saved:  # runs of earlier releases begin anew
+            self._due, *numbers = saved["ladder"].tolist()
             self.elo, self.against_random = (None if math.isnan(each) else each for each in numbers)
-            self._below = checkpoints.group("ladder.below", saved)
+            self._table = saved["ladder.table"].numpy()
+            self._earlier = [checkpoints.group(f"ladder.{number}", saved) for number in range(len(self._table) - 1)]
+
+
+def ratings(table: np.ndarray, games: int) -> np.ndarray:
+    """Returns the Elo of players that makes their games most likely, with a point lent to each side of each pair.
+
+    400 points are ten times the odds to win (Bradley and Terry's model, fitted by Zermelo's iteration).
+
+    Args:
+        table: each player's share of points against each other one, float[K, K].
+        games: of each pair.
+
+    Returns:
+        float64[K], of which the first is 0.
+    """
+    others = ~np.eye(len(table), dtype=bool)
+    earned, strength = ((table * games + 1) * others).sum(1), np.ones(len(table))
+    for _ in range(1000):
+        strength = earned / ((games + 2) / (strength[:, None] + strength) * others).sum(1)
+        strength /= strength[0]
+    return 400 * np.log10(strength)
 
 
 def play(pool: Pool, one: Player, other: Player, opening: Player) -> float:
@@ -127,5 +163,7 @@ def play(pool: Pool, one: Player, other: Player, opening: Player) -> float:
     return float((1 + np.sign(earned)).mean() / 2)
 
 
-def _player(played: PlayedPolicy) -> Player:
+def player(agent: Agent) -> Player:
+    """Returns who makes the most likely moves of an agent's first policy."""
+    played = agent.played_policy(agent.policies[0].name)
     return lambda seen, masks: played.act(seen, None, masks)
