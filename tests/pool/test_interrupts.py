@@ -23,6 +23,7 @@ import pytest
 import headrace
 import multi_agent_games  # noqa: F401  (registers the tasks)
 from headrace.errors import ClosedError, SequenceError
+from headrace.pool.executors.kernels import launch
 
 N = 6
 ALARMS = 200
@@ -374,3 +375,23 @@ def test_one_thread_sends_while_another_receives(make: Any, task: tuple[str, dic
         ready.release()
     sender.join(60)
     assert not failed
+
+
+def _compile() -> None:
+    with launch.told_after("compiling"):
+        pass
+
+
+@pytest.mark.parametrize("call", [_compile, lambda: headrace.make("Acrobot-v1", executor="processes")])
+def test_no_remark_stays_due_when_its_timer_is_interrupted(call: Callable[[], object]) -> None:
+    def interrupt(frame: Any, event: str, _: object) -> None:
+        if event == "return" and frame.f_code is threading.Thread.start.__code__:
+            sys.setprofile(None)
+            raise Alarm
+
+    others = set(threading.enumerate())
+    sys.setprofile(interrupt)
+    with pytest.raises(Alarm):
+        call()
+    timers = [thread for thread in set(threading.enumerate()) - others if isinstance(thread, threading.Timer)]
+    assert all(timer.finished.is_set() for timer in timers)

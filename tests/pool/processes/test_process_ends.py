@@ -52,6 +52,15 @@ class Closeable(Stubborn):
         return "farewell"
 
 
+class Slow(Closeable):
+    """Takes as long to close as it was told."""
+
+    seconds = 0
+
+    def close(self):
+        time.sleep(self.seconds)
+
+
 class Clinging(Closeable):
     """Cannot be closed."""
 
@@ -119,6 +128,28 @@ def test_a_worker_that_does_not_end_is_ended() -> None:
     pids = workers(pool)
     pool.close()
     assert gone(pids, 1.0)
+
+
+def test_an_interrupted_close_leaves_nothing() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    signal.signal(signal.SIGALRM, interrupt)
+    headrace.make(Slow, num_envs=2, num_threads=2).close()
+    before = descriptors()
+    pool = headrace.make(Slow, num_envs=2, num_threads=2)
+    pids = workers(pool)
+    pool.set_attr("seconds", [0, 60])
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    with pytest.raises(KeyboardInterrupt):
+        pool.close()
+    pool.close()
+    assert not any(map(alive, pids))
+    del pool
+    assert descriptors() <= before
 
 
 def test_an_interrupted_step_is_finished_by_the_next_call() -> None:

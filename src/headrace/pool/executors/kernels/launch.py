@@ -43,8 +43,8 @@ def told_after(note: str) -> Iterator[None]:
     """Prints ``note`` on standard error if the body of the context takes longer than `PATIENCE` seconds."""
     told = threading.Timer(PATIENCE, print, (note,), {"file": sys.stderr})
     told.daemon = True
-    told.start()
     try:
+        told.start()  # in here, as Ctrl-C may interrupt it
         yield
     finally:
         told.cancel()

@@ -297,8 +297,11 @@ class Dispatch:
         self._control.caller.ring()
 
     def close(self) -> None:
-        self.ask({worker: [codes.STOP] for worker in self.workers})
-        for worker in self._workers.close():
+        try:
+            self.ask({worker: [codes.STOP] for worker in self.workers})
+        finally:  # an exception such as a KeyboardInterrupt leaves no processes
+            killed = self._workers.close()
+        for worker in killed:
             remark(f"{self._task}: {self._names(worker)} did not close within {PATIENCE:.0f} s; the process was ended")
         for file in (*self.mailboxes, *self._call_files):
             file.close()

@@ -255,8 +255,8 @@ def _with_masks(spec: TaskSpec, env: Any) -> TaskSpec:
     hangs = f"the first reset of {spec.task} has not ended for {PATIENCE:.0f} s; Ctrl-C ends the wait"
     told = threading.Timer(PATIENCE, remark, (hangs,))
     told.daemon = True
-    told.start()
     try:
+        told.start()  # in here, as Ctrl-C may interrupt it
         _, info = env.reset()
         dtype = mask_array(info[MASK], shape).dtype
     except Exception:  # no mask, or one that training refuses; what reset raises the pool's first reset raises again

@@ -76,19 +76,21 @@ class WorkerProcesses:
         return self._processes[number].pid
 
     def close(self, patience: float = PATIENCE) -> list[int]:
-        """Waits until all workers have ended; kills and returns those that have not after ``patience`` seconds."""
-        until, killed = time.monotonic() + patience, []
-        for number, process in enumerate(self._processes):
-            if process is None:
-                continue
-            process.join(max(0.0, until - time.monotonic()))
-            if process.is_alive():
-                process.kill()
-                process.join()
-                killed.append(number)
-            process.close()
-        self._processes.clear()
-        self._exit.cancel()
+        """Waits until all workers have ended; kills and returns those that have not after ``patience`` seconds.
+
+        If an exception such as a KeyboardInterrupt ends the wait, the others are killed at once.
+        """
+        until = time.monotonic() + patience
+        try:
+            for process in filter(None, self._processes):
+                process.join(max(0.0, until - time.monotonic()))
+        finally:
+            killed = _kill(self._processes)
+            while self._processes:
+                if process := self._processes.pop():
+                    process.join()
+                    process.close()
+            self._exit.cancel()
         return killed
 
 
@@ -104,10 +106,12 @@ def dumped(value: Any) -> bytes:
         raise OptionError(f"what is handed to worker processes must be what pickle can write down: {error}") from error
 
 
-def _kill(processes: list[Any]) -> None:
-    for process in processes:
-        if process is not None and process.is_alive():
-            process.kill()
+def _kill(processes: list[Any]) -> list[int]:
+    """Kills the processes that still run, and returns their numbers."""
+    running = [number for number, process in enumerate(processes) if process is not None and process.is_alive()]
+    for number in running:
+        processes[number].kill()
+    return running
 
 
 def _start(process: Any) -> None:
