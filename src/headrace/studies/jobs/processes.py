@@ -215,6 +215,8 @@ def _ending(job: Job) -> dict[str, Any]:
         told = json.loads(text.splitlines()[-1])
         if isinstance(told, dict):
             return told
+    if job.stopping and process.returncode == -signal.SIGINT:  # while it was importing, or ending
+        return {"reason": "interrupted", "steps": job.step, "seconds": job.seconds, "return": job.mean_return}
     return {"error": f"its process ended: {cause_of_death(process.returncode)}; see {job.log}", "wrong": False}
 
 
