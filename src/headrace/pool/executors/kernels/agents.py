@@ -210,59 +210,61 @@ def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -
     earned, finished, observe = env.reward, env.over, env.observe
     lives = env.alive or _everyone_lives(env)
 
-    def advance(state, streams, episodes, rules, requests, actions, outcome, view, final, first):
+    def advance(state, streams, episodes, rules, requests, actions, outcome, view, final, first, share):
         lanes = rules.lanes
         thread = wp.tid()
         lane = thread & (lanes - 1)
-        row = (first + thread / lanes) & NOT_NEGATIVE
-        env_id = requests.env_id[row] & NOT_NEGATIVE
-        command = requests.command[row]
-        terminated = wp.bool(False)
-        truncated = wp.bool(False)
-        elapsed = episodes.elapsed[env_id] + 1
-        starting = command != STEP or (rules.autoreset == NEXT_STEP and episodes.over[env_id])
+        begin = first + thread / lanes * share
+        for served in range(begin, begin + share):
+            row = served & NOT_NEGATIVE
+            env_id = requests.env_id[row] & NOT_NEGATIVE
+            command = requests.command[row]
+            terminated = wp.bool(False)
+            truncated = wp.bool(False)
+            elapsed = episodes.elapsed[env_id] + 1
+            starting = command != STEP or (rules.autoreset == NEXT_STEP and episodes.over[env_id])
 
-        if command == RESEED:
-            if lane == 0:
-                streams.seed[env_id] = requests.seed[row]
-            for agent in range(lane, streams.num_agents, lanes):
-                streams.drawn[env_id, agent] = wp.uint32(0)
-        barrier(lanes)
-        if starting:
-            reset_episode(state, env_id, actions, row, streams, lane, lanes)
-            elapsed = wp.int32(0)
-            for agent in range(lane, streams.num_agents, lanes):
-                outcome.reward[row, agent] = wp.float32(0.0)
-        else:
-            step_episode(state, env_id, actions, row, streams, lane, lanes)
-            terminated = finished(state, env_id)
-            truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
-            for turn in range(lane, streams.num_agents, lanes):
-                agent = whose_turn(turn)
-                outcome.reward[row, agent] = earned(state, env_id, agent)
-
-        over = terminated or truncated
-        if over and rules.autoreset == SAME_STEP:
-            for turn in range(lane, streams.num_agents, lanes):
-                agent = whose_turn(turn)
-                observe(state, env_id, agent, final, row)
-                outcome.final_alive[row, agent] = lives(state, env_id, agent)
-            if lane == 0:
-                outcome.final_elapsed_step[row] = elapsed
+            if command == RESEED:
+                if lane == 0:
+                    streams.seed[env_id] = requests.seed[row]
+                for agent in range(lane, streams.num_agents, lanes):
+                    streams.drawn[env_id, agent] = wp.uint32(0)
             barrier(lanes)
-            reset_episode(state, env_id, actions, row, streams, lane, lanes)
-            elapsed = wp.int32(0)
-        if lane == 0:
-            episodes.elapsed[env_id] = elapsed
-            episodes.over[env_id] = over
-            outcome.terminated[row] = terminated
-            outcome.truncated[row] = truncated
-            outcome.env_id[row] = env_id
-            outcome.elapsed_step[row] = elapsed
-        for turn in range(lane, streams.num_agents, lanes):
-            agent = whose_turn(turn)
-            observe(state, env_id, agent, view, row)
-            outcome.alive[row, agent] = lives(state, env_id, agent)
+            if starting:
+                reset_episode(state, env_id, actions, row, streams, lane, lanes)
+                elapsed = wp.int32(0)
+                for agent in range(lane, streams.num_agents, lanes):
+                    outcome.reward[row, agent] = wp.float32(0.0)
+            else:
+                step_episode(state, env_id, actions, row, streams, lane, lanes)
+                terminated = finished(state, env_id)
+                truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
+                for turn in range(lane, streams.num_agents, lanes):
+                    agent = whose_turn(turn)
+                    outcome.reward[row, agent] = earned(state, env_id, agent)
+
+            over = terminated or truncated
+            if over and rules.autoreset == SAME_STEP:
+                for turn in range(lane, streams.num_agents, lanes):
+                    agent = whose_turn(turn)
+                    observe(state, env_id, agent, final, row)
+                    outcome.final_alive[row, agent] = lives(state, env_id, agent)
+                if lane == 0:
+                    outcome.final_elapsed_step[row] = elapsed
+                barrier(lanes)
+                reset_episode(state, env_id, actions, row, streams, lane, lanes)
+                elapsed = wp.int32(0)
+            if lane == 0:
+                episodes.elapsed[env_id] = elapsed
+                episodes.over[env_id] = over
+                outcome.terminated[row] = terminated
+                outcome.truncated[row] = truncated
+                outcome.env_id[row] = env_id
+                outcome.elapsed_step[row] = elapsed
+            for turn in range(lane, streams.num_agents, lanes):
+                agent = whose_turn(turn)
+                observe(state, env_id, agent, view, row)
+                outcome.alive[row, agent] = lives(state, env_id, agent)
 
     advance.__annotations__ = {
         "state": env.state,
@@ -275,6 +277,7 @@ def build_agents_kernel(env: MultiAgentEnv, actions_type: Any, block_dim: int) -
         "view": env.view,
         "final": env.view,
         "first": int,
+        "share": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
     # launch bounds limit the registers of a thread, so that a large block fits on a multiprocessor and can start

@@ -128,48 +128,52 @@ def _never(state: Any, env: int) -> bool:
 
 @functools.cache
 def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
-    """Returns the kernel that serves requests: row ``first + tid`` of the requests fills that row of the result.
+    """Returns the kernel that serves requests: a row of the requests fills that row of the result.
 
+    Each thread serves ``share`` rows, from row ``first + tid · share`` on. On a CPU one thread serves all rows of a
+    launch, as the addresses of all arrays, which are read before the first row, take a third of a short step.
     ``actions_type`` is the Warp type of ``actions``: an array [rows, …], or a struct of them.
     """
     reset_episode, step_episode, observe, truncates = env.reset, env.step, env.observe, env.truncates or _never
 
-    def advance(state, streams, episodes, rules, requests, actions, outcome, view, final, first):
-        row = (first + wp.tid()) & NOT_NEGATIVE
-        env_id = requests.env_id[row] & NOT_NEGATIVE
-        command = requests.command[row]
-        reward = wp.float32(0.0)
-        terminated = wp.bool(False)
-        truncated = wp.bool(False)
-        elapsed = wp.int32(0)
-
-        if command == RESEED:
-            streams.seed[env_id] = requests.seed[row]
-            streams.drawn[env_id] = wp.uint64(0)
-        starting = command != STEP or (rules.autoreset == NEXT_STEP and episodes.over[env_id])
-        if not starting:
-            reward, terminated = step_episode(state, env_id, actions, row, streams)
-            elapsed = episodes.elapsed[env_id] + 1
-            truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
-            truncated = truncated or truncates(state, env_id)
-
-        over = terminated or truncated
-        if over and rules.autoreset == SAME_STEP:
-            observe(state, env_id, final, row)
-            outcome.final_elapsed_step[row] = elapsed
-            starting = wp.bool(True)
-        if starting:  # at one place only, as compilers copy what is called
-            reset_episode(state, env_id, streams)
+    def advance(state, streams, episodes, rules, requests, actions, outcome, view, final, first, share):
+        begin = first + wp.tid() * share
+        for served in range(begin, begin + share):
+            row = served & NOT_NEGATIVE
+            env_id = requests.env_id[row] & NOT_NEGATIVE
+            command = requests.command[row]
+            reward = wp.float32(0.0)
+            terminated = wp.bool(False)
+            truncated = wp.bool(False)
             elapsed = wp.int32(0)
-        episodes.elapsed[env_id] = elapsed
-        episodes.over[env_id] = over
 
-        observe(state, env_id, view, row)
-        outcome.reward[row] = reward
-        outcome.terminated[row] = terminated
-        outcome.truncated[row] = truncated
-        outcome.env_id[row] = env_id
-        outcome.elapsed_step[row] = elapsed
+            if command == RESEED:
+                streams.seed[env_id] = requests.seed[row]
+                streams.drawn[env_id] = wp.uint64(0)
+            starting = command != STEP or (rules.autoreset == NEXT_STEP and episodes.over[env_id])
+            if not starting:
+                reward, terminated = step_episode(state, env_id, actions, row, streams)
+                elapsed = episodes.elapsed[env_id] + 1
+                truncated = rules.max_episode_steps > 0 and elapsed >= rules.max_episode_steps
+                truncated = truncated or truncates(state, env_id)
+
+            over = terminated or truncated
+            if over and rules.autoreset == SAME_STEP:
+                observe(state, env_id, final, row)
+                outcome.final_elapsed_step[row] = elapsed
+                starting = wp.bool(True)
+            if starting:  # at one place only, as compilers copy what is called
+                reset_episode(state, env_id, streams)
+                elapsed = wp.int32(0)
+            episodes.elapsed[env_id] = elapsed
+            episodes.over[env_id] = over
+
+            observe(state, env_id, view, row)
+            outcome.reward[row] = reward
+            outcome.terminated[row] = terminated
+            outcome.truncated[row] = truncated
+            outcome.env_id[row] = env_id
+            outcome.elapsed_step[row] = elapsed
 
     advance.__annotations__ = {
         "state": env.state,
@@ -182,6 +186,7 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
         "view": env.view,
         "final": env.view,
         "first": int,
+        "share": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
     # in a separate module, so that its key in Warp's cache does not depend on other kernels of this process

@@ -102,8 +102,9 @@ class Simulation(Generic[Tb]):
         with quiet():
             results = _result_structs(self.env, self.program, arrays)
         tables = (self.state.struct, self.streams.struct, self.episodes.struct, self.rules, requests.struct)
-        program, arguments = self.program, [*tables, self._actions, *results, first]
-        return self._launch(program.kernel, rows * program.lanes, arguments, self._device, program.block_dim)
+        share = rows if self._device == "cpu" else 1  # of each thread
+        program, arguments = self.program, [*tables, self._actions, *results, first, share]
+        return self._launch(program.kernel, rows // share * program.lanes, arguments, self._device, program.block_dim)
 
     def render(self, arrays: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
         """Returns frames uint8[rows, height, width, 3] of environments whose state is in these arrays [rows, …].

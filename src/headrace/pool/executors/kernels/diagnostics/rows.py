@@ -61,28 +61,28 @@ class Rows:
         self._seen = dict(zip(names, subspaces(spec.observation).values(), strict=True))
         self.known: Mapping[str, np.ndarray] = {}
 
-    def record(self, kernel: Any, rows: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
-        """Returns a function that serves ``rows`` requests, like `launch.record`.
+    def record(self, kernel: Any, threads: int, arguments: Sequence[Any], device: str, block_dim: int) -> Run:
+        """Returns a function that serves the requests of so many threads, like `launch.record`.
 
         ``arguments`` are those of the kernel, in its order.
 
         It raises `EnvironmentFailure` for the first environment that fails, after all others have been served.
         """
         advance, turn = as_python(kernel), _Turn()
-        *names, _ = inspect.signature(kernel.func).parameters
-        *values, first = arguments
+        *names, _, _ = inspect.signature(kernel.func).parameters
+        *values, first, share = arguments
         given = {name: self._shown(name, value, turn) for name, value in zip(names, values, strict=True)}
         requests, outcome, views = given["requests"], given["outcome"], (given["view"], given["final"])
 
         def run() -> None:
             failures = []
-            for row in range(first, first + rows):
+            for row in range(first, first + threads * share):
                 turn.row, turn.env = row, int(requests.env_id.values[row])
                 for view in views:
                     _forget(view, row)
                 try:
                     with np.errstate(all="ignore"), watched(self._watch):
-                        advance(*given.values(), np.int32(row))
+                        advance(*given.values(), np.int32(row), np.int32(1))
                     self._check_results(outcome, views, row)
                 except Exception as error:
                     failures.append(self._failure(turn.env, error))
