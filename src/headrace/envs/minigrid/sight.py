@@ -11,9 +11,9 @@ from typing import Any
 
 import warp as wp
 
+from headrace.envs.minigrid.byte_vectors import SHOW_VIEW, SIDE
 from headrace.envs.minigrid.world import AGENT, COLORS, WALL, State, ahead_x, ahead_y
 
-SIDE = 7  # cells of the view, across and ahead
 BITS = 11 + COLORS + 3
 """numbers of a cell in one array: its kind, colour and state, one-hot"""
 ALL = wp.constant((1 << SIDE) - 1)
@@ -46,22 +46,37 @@ the first and last column of the view that are in the grid"""
 
 Rows = wp.types.vector(SIDE, wp.uint64)
 """the cells of each row of the view from the agent's on, a byte each from the left"""
-# as the function's body below, in plain memory: four bytes are written at once, of which the next three replace one
+# as the function's body below, in plain memory
 SHOW_ROWS = """
     unsigned char* bytes = &wp::index(image, 0, 0, 0);
     const int* look = &wp::index(looks, 0);
     for (int x = 0; x < 7; ++x) {
         for (int y = 0; y < 7; ++y, bytes += 3) {
             const int seen = look[rows.c[6 - y] >> (8 * x) & 255];
-#if !defined(__CUDA_ARCH__)
-            if (x < 6 || y < 6) {
-                __builtin_memcpy(bytes, &seen, 4);
-                continue;
-            }
-#endif
             for (int i = 0; i < 3; ++i) bytes[i] = (unsigned char)(seen >> (8 * i));
         }
     }
+"""
+ON_CPU = """
+#if defined(__CUDA_ARCH__)
+    return false;
+#else
+    return true;
+#endif
+"""
+# as the function's body below, in plain memory: eight words at once
+SHOW_MISSION = """
+    const int count = mission.shape[0];
+    unsigned char* to = &wp::index(shown, 0);
+    const unsigned char* from = &wp::index(mission, 0);
+#if !defined(__CUDA_ARCH__)
+    if (count >= 8) {
+        for (int i = 0; i < count - 8; i += 8) __builtin_memcpy(to + i, from + i, 8);
+        __builtin_memcpy(to + count - 8, from + count - 8, 8);
+        return;
+    }
+#endif
+    for (int i = 0; i < count; ++i) to[i] = from[i];
 """
 
 
@@ -138,8 +153,7 @@ def row_ahead(state: State, env: int, frame: Frame, inside: wp.uint64, ahead: in
     odd |= odd >> wp.uint64(4)
     odd |= odd >> wp.uint64(2)
     clear = int((((odd | (odd >> wp.uint64(1))) & EVERY_BYTE) * GATHER) >> wp.uint64(56))
-    through = int(state.spread[((lit << SIDE) | (clear & ALL)) & NOT_NEGATIVE])
-    further = (through | (through << 1) | (through >> 1)) & ALL
+    further = int(state.spread[(((clear & ALL) << SIDE) | lit) & NOT_NEGATIVE])
     return cells & bytes_of(lit | further), further
 
 
@@ -193,17 +207,38 @@ def show_rows(image: wp.array3d[wp.uint8], rows: Rows, looks: wp.array[wp.int32]
             put_image(image, x, y, SIDE, look_of(looks, rows, x, y))
 
 
+@wp.func_native(ON_CPU)
+def on_cpu() -> bool:
+    """Returns whether this is compiled for a CPU."""
+    return True
+
+
+@wp.func_native(SHOW_VIEW)
+def show_view(state: State, env: int, image: wp.array3d[wp.uint8]):
+    show_rows(image, in_view(state, env), state.looks)
+
+
 @wp.func
-def show_rows_as_bits(bits: wp.array[wp.uint8], rows: Rows, looks: wp.array[wp.int32]):
+def seen_as_image(state: State, env: int, image: wp.array3d[wp.uint8]):
+    """Writes the view as an image."""
+    if on_cpu():
+        show_view(state, env, image)
+    else:
+        show_rows(image, in_view(state, env), state.looks)
+
+
+@wp.func
+def seen_as_bits(state: State, env: int, bits: wp.array[wp.uint8]):
     """Writes the view as zeros and ones."""
+    rows = in_view(state, env)
     i = int(0)
     while i < SIDE * SIDE:
-        put_bits(bits, i / SIDE, i % SIDE, SIDE, look_of(looks, rows, i / SIDE, i % SIDE))
+        put_bits(bits, i / SIDE, i % SIDE, SIDE, look_of(state.looks, rows, i / SIDE, i % SIDE))
         i += 1
 
 
-def looking(full: bool, put: Callable[..., Any], show: Callable[..., Any]) -> Any:
-    """Returns a function that writes the whole grid into an array with ``put``, or what is seen with ``show``."""
+def looking(full: bool, put: Callable[..., Any], partial: Callable[..., Any]) -> Any:
+    """Returns a function that writes the whole grid into an array with ``put``; or else ``partial``, for the view."""
 
     @wp.func
     def whole(state: State, env: int, into: Any):
@@ -220,32 +255,31 @@ def looking(full: bool, put: Callable[..., Any], show: Callable[..., Any]) -> An
                 x = 0
                 y += 1
 
-    @wp.func
-    def partial(state: State, env: int, into: Any):
-        show(into, in_view(state, env), state.looks)
-
     return whole if full else partial
+
+
+@wp.func_native(SHOW_MISSION)
+def show_mission(shown: wp.array[wp.uint8], mission: wp.array[wp.uint8]):
+    for i in range(mission.shape[0]):
+        shown[i] = mission[i]
 
 
 def observing(full: bool) -> Any:
     """Returns the environment function ``observe`` of the dictionary."""
-    look = looking(full, put_image, show_rows)
+    look = looking(full, put_image, seen_as_image)
 
     @wp.func
     def observe(state: State, env: int, view: View, row: int):
         look(state, env, view.obs_image[row])
         view.obs_direction[row] = wp.int64(state.direction[env])
-        mission = state.mission[env]
-        shown = view.obs_mission[row]
-        for i in range(mission.shape[0]):
-            shown[i & NOT_NEGATIVE] = mission[i & NOT_NEGATIVE]
+        show_mission(view.obs_mission[row], state.mission[env])
 
     return observe
 
 
 def observing_flat(full: bool, words: int) -> Any:
     """Returns the function ``observe`` of one array, in which each word of the mission is one of ``words``, or 0."""
-    look = looking(full, put_bits, show_rows_as_bits)
+    look = looking(full, put_bits, seen_as_bits)
 
     @wp.func
     def observe(state: State, env: int, view: FlatView, row: int):

@@ -29,6 +29,7 @@ WALL = wp.constant(int(WALL_KIND) | GREY << 4)
 GOAL = wp.constant(int(GOAL_KIND) | GREEN << 4)
 
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, DONE = (wp.constant(action) for action in range(7))
+NOT_NEGATIVE = wp.constant(0x7FFFFFFF)  # tells the compiler so of an index
 GOES_ON, WON, LOST = (wp.constant(outcome) for outcome in range(3))
 
 PASSABLE, PORTABLE = wp.constant(1 << 24), wp.constant(1 << 25)
@@ -58,15 +59,16 @@ def looks() -> np.ndarray:
 
 
 def spread() -> np.ndarray:
-    """Returns where light spreads to in a row of seven cells, uint8[128 · 128].
+    """Returns where light falls in the next row of seven cells, uint8[128 · 128].
 
-    The index is (lit cells · 128 + transparent cells), each as bits; the value, too: transparent cells that are lit.
+    The index is (transparent cells · 128 + lit cells), each as bits; the value, too. Light spreads sideways through
+    cells that are transparent, and from there straight on and diagonally.
     """
-    lit, clear = np.divmod(np.arange(1 << 14), 1 << 7)
+    clear, lit = np.divmod(np.arange(1 << 14), 1 << 7)
     through = lit & clear
     for _ in range(6):
         through |= (through << 1 | through >> 1) & clear
-    return through.astype(np.uint8)
+    return ((through | through << 1 | through >> 1) & 127).astype(np.uint8)
 
 
 @wp.struct
@@ -129,48 +131,37 @@ def front(state: State, env: int) -> int:
 def toggled(cell: int, carrying: int) -> int:
     """Returns what a cell becomes that the agent toggles while it carries something."""
     kind = cell & 15
-    if (cell & FILLED) != 0:
-        return KEY | ((cell & 7) << 4)
-    if kind == BOX:
-        return EMPTY
-    if kind == OPEN:
-        return cell - OPEN + CLOSED
-    if kind == CLOSED or (kind == LOCKED and carrying == cell - LOCKED + KEY):
-        return cell - kind + OPEN
-    return cell
+    fits = wp.where(kind == LOCKED, carrying == cell - LOCKED + KEY, kind == CLOSED)
+    bare = wp.where(kind == BOX, EMPTY, wp.where(kind == OPEN, cell - OPEN + CLOSED, cell))
+    return wp.where((cell & FILLED) != 0, KEY | ((cell & 7) << 4), wp.where(fits, cell - kind + OPEN, bare))
 
 
 @wp.func
 def act(state: State, env: int, action: int) -> int:
-    """Does what an action says, and returns whether the agent has stepped on a goal (`WON`) or into lava (`LOST`)."""
+    """Does what an action says, and returns whether the agent has stepped on a goal (`WON`) or into lava (`LOST`).
+
+    There are no branches, as nothing predicts which action is next.
+    """
     direction = state.direction[env]
-    if action == LEFT:
-        state.direction[env] = (direction + 3) & 3
-    elif action == RIGHT:
-        state.direction[env] = (direction + 1) & 3
-    elif action < DONE:
-        at = front(state, env)
-        cell = int(state.cells[env, at])
-        carrying = state.carrying[env]
-        if action == FORWARD:
-            if (state.looks[cell] & PASSABLE) != 0:
-                state.x[env] = at % state.width
-                state.y[env] = at / state.width
-                if cell == GOAL:
-                    return WON
-                if cell == LAVA:
-                    return LOST
-        elif action == PICK_UP:
-            if carrying == EMPTY and (state.looks[cell] & PORTABLE) != 0:
-                state.carrying[env] = cell
-                state.cells[env, at] = wp.uint8(EMPTY)
-        elif action == DROP:
-            if cell == EMPTY:
-                state.cells[env, at] = wp.uint8(carrying)
-                state.carrying[env] = EMPTY
-        else:
-            state.cells[env, at] = wp.uint8(toggled(cell, carrying))
-    return GOES_ON
+    x = wp.clamp(state.x[env] + ahead_x(direction), 0, state.width - 1)
+    y = wp.clamp(state.y[env] + ahead_y(direction), 0, state.height - 1)
+    at = (y * state.width + x) & NOT_NEGATIVE
+    cell = int(state.cells[env, at])
+    carrying = state.carrying[env]
+    look = state.looks[cell & NOT_NEGATIVE]
+    walks = wp.where(action == FORWARD, look & PASSABLE, 0) != 0
+    takes = wp.where(action == PICK_UP, wp.where(carrying == EMPTY, look & PORTABLE, 0), 0) != 0
+    drops = wp.where(action == DROP, cell, -1) == EMPTY
+
+    state.direction[env] = (direction + wp.where(action == RIGHT, 1, wp.where(action == LEFT, 3, 0))) & 3
+    state.x[env] = wp.where(walks, x, state.x[env])
+    state.y[env] = wp.where(walks, y, state.y[env])
+    state.carrying[env] = wp.where(takes, cell, wp.where(drops, EMPTY, carrying))
+    left = wp.where(action == TOGGLE, toggled(cell, carrying), cell)
+    left = wp.where(takes, EMPTY, wp.where(drops, carrying, left))
+    state.cells[env, at] = wp.uint8(left)
+    entered = wp.where(walks, cell, EMPTY)
+    return wp.where(entered == GOAL, WON, wp.where(entered == LAVA, LOST, GOES_ON))
 
 
 @wp.func
