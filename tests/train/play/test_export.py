@@ -180,6 +180,29 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path):
     assert not (tmp_path / "policy.onnx").exists()
 
 
+class Interrupted(Unbatched):
+    """Is interrupted while an exception handler of torch fails, as one does while torch's modules are imported."""
+
+    pressed = False
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        try:
+            if self.pressed:
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise AttributeError("exc")  # noqa: B904
+        return super().forward(x)
+
+
+def test_an_interrupt_that_torch_replaces_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    settings: Any = SMALL | {"total_steps": 128, "network": Interrupted}
+    run = headrace.train("CartPole-v1", **settings, run_dir=tmp_path / "run", quiet=True).run_dir
+    agent = headrace.load(run, network=Interrupted)
+    monkeypatch.setattr(Interrupted, "pressed", True)
+    with pytest.raises(KeyboardInterrupt):
+        export_policy(agent, tmp_path / "policy.onnx")
+
+
 def test_the_export_command_writes_a_file_and_reports_its_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     settings = SMALL | {"total_steps": 256}
     run = headrace.train("CartPole-v1", **settings, run_dir=tmp_path / "run", quiet=True).run_dir  # type: ignore[operator]

@@ -199,6 +199,10 @@ def _write_onnx(path: Path, deployed: _Deployed, examples: tuple[Tensor, ...], f
             verbose=False,
         )
     except Exception as error:  # a user's network may raise anything
+        before: BaseException | None = error
+        while before := before.__cause__ or before.__context__:
+            if isinstance(before, KeyboardInterrupt):  # torch replaces it while its modules are being imported
+                raise before from None
         words = str(error.__cause__ or error).strip().partition("\n")[0]
         raise OptionError(f"the network cannot be exported to ONNX: {words}") from error
     assert program is not None
