@@ -56,15 +56,21 @@ def test_commands_that_do_not_train_start_without_torch() -> None:
     assert "CartPole-v1" in done.stdout
 
 
-@pytest.mark.parametrize(("command", "hint"), [("play", "headrace watch"), ("train", "give each a command")])
-def test_a_second_name_is_answered_with_what_takes_several(
-    command: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("command", ["play", "train", "bench", "tune", "check", "envs", "recipes", "sweep"])
+def test_a_second_name_is_answered_with_what_takes_several(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "CartPole-v1", "Pong-v5"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"headrace: {command} takes one name, not Pong-v5 as well: ") and hint in said
+    hint = "headrace watch" if command == "play" else "give each a command"
+    assert said.startswith(f"headrace: {command} takes one name, not Pong-v5 as well: {hint}")
     assert main([command, "CartPole-v1", "--epochz", "3"]) == 2
     assert "Unrecognized options: --epochz" in capsys.readouterr().err
+
+
+def test_a_name_too_many_is_answered_where_none_or_two_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "CartPole-v1"]) == 2
+    assert "doctor takes options alone, not CartPole-v1 as well: headrace check TASK" in capsys.readouterr().err
+    assert main(["export", "runs/mine", "policy.onnx", "policy.pt"]) == 2
+    assert "export takes a run and a file, not policy.pt as well: give each a command" in capsys.readouterr().err
 
 
 def test_runs_as_a_module() -> None:

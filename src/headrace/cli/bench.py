@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace
-from headrace.cli.options import TaskOptions, optional, parse_options
+from headrace.cli.options import TaskOptions, optional, parse_args, parse_options
 from headrace.errors import OptionError
 
 ACTION_SETS = 16
@@ -60,7 +60,7 @@ Turn = Callable[[float], float]  # seconds → steps per second
 
 def run(argv: list[str]) -> int:
     """Measures, and prints one row for each pool size; returns the exit status."""
-    args = tyro.cli(BenchArgs, prog="headrace bench", args=argv)
+    args = parse_args(BenchArgs, "bench", argv)
     if not 0 < args.seconds < math.inf or min((args.repeats, *args.num_envs)) <= 0:
         raise OptionError("--seconds, --repeats and --num-envs must be above 0, and --seconds finite")
     options = parse_options(args.option)

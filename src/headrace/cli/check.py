@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import headrace
-from headrace.cli.options import TaskOptions, optional, parse_options
+from headrace.cli.options import TaskOptions, optional, parse_args, parse_options
 from headrace.errors import OptionError
 from headrace.testing import CHECKS
 from headrace.testing.report import MARKS, Report, Result, run_checks
@@ -49,7 +49,7 @@ class CheckArgs:
 
 def run(argv: list[str]) -> int:
     """Runs the checks and prints a row for each; returns the exit status, 1 if any failed."""
-    args = tyro.cli(CheckArgs, prog="headrace check", args=argv)
+    args = parse_args(CheckArgs, "check", argv)
     checks = {check.__name__: check for check in CHECKS}
     for name in args.only:
         if name not in checks:

@@ -18,11 +18,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 import headrace
+from headrace.cli.options import parse_args
 from headrace.errors import HeadraceError
 from headrace.machine import cpu_model, free_memory, readable, sizes_in, usable_cores
 from headrace.native_modules import ATARI, BOX2D, LEARNER, MUJOCO, NativeModule
@@ -75,7 +75,7 @@ class DoctorArgs:
 
 def run(argv: list[str]) -> int:
     """Prints the report; returns the exit status."""
-    args = tyro.cli(DoctorArgs, prog="headrace doctor", args=argv)
+    args = parse_args(DoctorArgs, "doctor", argv, "headrace check TASK tests a task", "options alone")
     findings = [finding for check in CHECKS for finding in check()]
     if args.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import headrace
-from headrace.cli.options import optional
+from headrace.cli.options import optional, parse_args
 from headrace.envs import FAMILIES, RUNS
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.executors.envpool.package import LEAST, PREFIX, names
@@ -50,7 +50,7 @@ class EnvsArgs:
 
 def run(argv: list[str]) -> int:
     """Prints the matching tasks of each family; returns the exit status."""
-    args = tyro.cli(EnvsArgs, prog="headrace envs", args=argv)
+    args = parse_args(EnvsArgs, "envs", argv)
     families = _by_family()
     console = Console(highlight=False)
     if not args.filter:

@@ -10,7 +10,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headrace.cli.options import check_file, optional
+from headrace.cli.options import check_file, optional, parse_args
+from headrace.cli.play import chosen_run
 from headrace.cli.trust import agreed
 from headrace.train import load
 
@@ -29,7 +30,7 @@ class ExportArgs:
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """the run folder, whose path headrace train prints"""
+    """the run folder, whose path headrace train prints, or a folder of runs, of which it chooses as play does"""
     file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """the file to write, whose name ends in .onnx or .pt"""
     policy: Annotated[str | None, optional("NAME")] = None
@@ -42,12 +43,14 @@ class ExportArgs:
 
 def run(argv: list[str]) -> int:
     """Exports the policy and prints its inputs and outputs; returns the exit status."""
-    args = tyro.cli(ExportArgs, prog="headrace export", args=argv)
+    args = parse_args(ExportArgs, "export", argv, takes="a run and a file")
     check_file("FILE", args.file)
-    trust = agreed(args.run, args.trust)
+    console = Console(highlight=False)
+    run = chosen_run(args.run, console)
+    trust = agreed(run, args.trust)
     from headrace.train.play.export import export_policy  # imports torch
 
-    done = export_policy(load(args.run, which=args.checkpoint, trust=trust), args.file, args.policy)
+    done = export_policy(load(run, which=args.checkpoint, trust=trust), args.file, args.policy)
     table = Table()
     for column in ("", "array", "rows", "what"):
         table.add_column(column)
@@ -55,7 +58,7 @@ def run(argv: list[str]) -> int:
         for array in arrays:
             shape = ", ".join(("batch", *map(str, array.shape)))
             table.add_row(kind, array.name, rf"{array.dtype} \[{shape}]", array.meaning)
-    Console(highlight=False).print(table)
+    console.print(table)
     runtime = "TorchScript" if args.file.suffix == ".pt" else "onnxruntime"
     if done.difference is None:
         print("not checked, as onnxruntime is not installed: pip install 'headrace[export]'")

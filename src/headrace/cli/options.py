@@ -36,8 +36,15 @@ TaskOptions = Annotated[
 """type of an argument ``--option``, whose value is parsed by `parse_options`"""
 
 
-def parse_one(kind: type[Args], command: str, argv: Sequence[str], hint: str, **how: Any) -> Args:
-    """Returns the arguments of a command that takes one name, parsed by tyro with ``how``.
+def parse_args(
+    kind: type[Args],
+    command: str,
+    argv: Sequence[str],
+    hint: str = "give each a command",
+    takes: str = "one name",
+    **how: Any,
+) -> Args:
+    """Returns the arguments of a command that takes a fixed number of names, parsed by tyro with ``how``.
 
     Raises:
         OptionError: more names follow, which tyro calls unrecognized options; ``hint`` says what to do with several.
@@ -46,7 +53,7 @@ def parse_one(kind: type[Args], command: str, argv: Sequence[str], hint: str, **
     if not left:
         return args
     if not any(word.startswith("-") for word in left):
-        raise OptionError(f"{command} takes one name, not {' '.join(left)} as well: {hint}")
+        raise OptionError(f"{command} takes {takes}, not {' '.join(left)} as well: {hint}")
     return tyro.cli(kind, prog=f"headrace {command}", args=argv, **how)
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from headrace.cli.options import check_file, optional, parse_one
+from headrace.cli.options import check_file, optional, parse_args
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
@@ -92,7 +92,7 @@ class PlayArgs:
 
 def run(argv: list[str]) -> int:
     """Plays, and prints one row for each episode and the video's path; returns the exit status."""
-    args = parse_one(PlayArgs, "play", argv, SEVERAL_RUNS)
+    args = parse_args(PlayArgs, "play", argv, SEVERAL_RUNS)
     if args.episodes < 1 or args.max_steps < 1:
         raise OptionError("--episodes and --max-steps must be at least 1")
     if args.video is not None and args.video.suffix.lower() not in (".mp4", ".gif"):
@@ -102,7 +102,7 @@ def run(argv: list[str]) -> int:
     console = Console(highlight=False)
     if args.grid:
         return _film_grid(args, console)
-    args = dataclasses.replace(args, run=_chosen(args.run, console))
+    args = dataclasses.replace(args, run=chosen_run(args.run, console))
     _, config = RunFolder.read(args.run)
     trust = agreed(args.run, args.trust)
     if args.in_3d:
@@ -142,7 +142,7 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _chosen(folder: Path, console: Console) -> Path:
+def chosen_run(folder: Path, console: Console) -> Path:
     """Returns the run to play: of several seeds or trials the best, of another folder of runs the newest.
 
     Raises:

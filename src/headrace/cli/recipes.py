@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from headrace.cli.options import optional
+from headrace.cli.options import optional, parse_args
 from headrace.pool.registry import build_task
 from headrace.train.config.command import train_command
 from headrace.train.config.presets import FAMILIES, KINDS
@@ -35,7 +35,7 @@ class RecipesArgs:
 
 def run(argv: list[str]) -> int:
     """Prints the table, or a task's settings; returns the exit status."""
-    args = tyro.cli(RecipesArgs, prog="headrace recipes", args=argv)
+    args = parse_args(RecipesArgs, "recipes", argv)
     console = Console(highlight=False)
     if args.task:
         _show(console, args.task)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli import train as training
-from headrace.cli.options import optional
+from headrace.cli.options import optional, parse_args
 from headrace.errors import OptionError
 from headrace.studies.jobs.processes import side_by_side
 from headrace.studies.jobs.seeds import plain
@@ -82,7 +82,7 @@ def run(argv: list[str]) -> int:
     """Searches, and prints the best trials; returns the exit status."""
     refuse("headrace sweep")
     own, rest = _split(argv)
-    args = tyro.cli(SweepArgs, prog="headrace sweep", args=own)
+    args = parse_args(SweepArgs, "sweep", own)
     if args.trials < 1 or args.jobs < 0 or args.sampler_seed < 0:
         raise OptionError("--trials must be at least 1, --jobs and --sampler-seed at least 0")
     folder, plan, config, most = _go_on(args, own, rest) if args.resume is not None else _begin(args, rest)

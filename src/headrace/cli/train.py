@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import COUNT, JSON, TaskOptions, optional, parse_json, parse_one, parse_options
+from headrace.cli.options import COUNT, JSON, TaskOptions, optional, parse_args, parse_json, parse_options
 from headrace.cli.seeds import report
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
@@ -283,7 +283,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
     everything = dataclasses.make_dataclass("TrainArgs", parts, bases=(RunArgs,), frozen=True)
     everything.__doc__ = DESCRIPTION
     words = ["--help" if word == ALL else word for word in argv]
-    found = parse_one(everything, "train", words, "give each a command", config=(tyro.conf.OmitArgPrefixes,))
+    found = parse_args(everything, "train", words, config=(tyro.conf.OmitArgPrefixes,))
     given = {name: value for group, *_ in parts for name, value in vars(getattr(found, group)).items()}
     command = {name: getattr(found, name) for name in RunArgs.__dataclass_fields__ if name != "values"}
     return RunArgs(**command, values={**defaults, **given})

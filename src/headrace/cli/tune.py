@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from headrace.cli.options import COUNT, TaskOptions, optional, parse_options
+from headrace.cli.options import COUNT, TaskOptions, optional, parse_args, parse_options
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task
 from headrace.studies.tuning.measure import Probe
@@ -78,7 +78,7 @@ class TuneArgs:
 def run(argv: list[str]) -> int:
     """Measures, and prints a row for each size; returns the exit status."""
     refuse("headrace tune")
-    args = tyro.cli(TuneArgs, prog="headrace tune", args=argv)
+    args = parse_args(TuneArgs, "tune", argv)
     if args.forget:
         count = forget(args.task or None)
         print(f"{count} finding{'' if count == 1 else 's'} forgotten ({CACHE.file})")
