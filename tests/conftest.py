@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import headrace
+from headrace.cli.main import EXTRAS
 from headrace.pool.executors.threads import ThreadsExecutor
 from programs import Program
 
@@ -52,6 +53,18 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """A file that imports a package of an extra that is not installed, such as torch, is skipped, and says so."""
+    report = yield
+    call = getattr(report, "call", None)
+    error = call.excinfo.value.__cause__ if call is not None and call.excinfo is not None else None
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if name in EXTRAS and importlib.util.find_spec(name) is None:
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 1, f"needs {name}")
+    return report
+
+
 @pytest.fixture(scope="module", autouse=True)
 def unsearched() -> None:
     """Leaves what is there already, millions of imported objects, out of every later search for garbage.
@@ -65,6 +78,7 @@ def unsearched() -> None:
 @pytest.fixture(scope="session")
 def compiled() -> Callable[[str], ModuleType]:
     """Builds a module of ``native/CMakeLists.txt``, once for all processes that test, and imports it."""
+    pytest.importorskip("nanobind")
 
     def build(name: str) -> ModuleType:
         BUILT.mkdir(parents=True, exist_ok=True)
@@ -137,6 +151,7 @@ def make() -> Any:
 @pytest.fixture
 def make_torch() -> Any:
     """`headrace.make_torch`, closing what it made at the end of the test."""
+    pytest.importorskip("torch")
     yield from closing(headrace.make_torch)
 
 
@@ -159,8 +174,7 @@ def _full_precision() -> None:
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Networks of tests are slower on several threads, and far slower where others are busy."""
-    import torch
-
+    torch = pytest.importorskip("torch")
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

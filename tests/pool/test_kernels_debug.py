@@ -358,7 +358,7 @@ def test_debug_mode_prints_and_stops_at_breakpoints(written, capsys, monkeypatch
     assert capsys.readouterr().out.startswith("x is ")
     (frame,) = stops
     assert frame.f_code.co_filename == str(path)
-    assert {"state", "env", "x", "speed"} <= frame.f_locals.keys()
+    assert {"state", "env", "x", "speed"} <= set(frame.f_locals)
 
 
 def test_an_environment_variable_asks_for_debug_mode_everywhere(written, monkeypatch):

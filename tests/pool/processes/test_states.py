@@ -6,12 +6,12 @@ import pickle
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from headrace.pool.executors.processes import states
 from headrace.pool.state import BLOCK
 
+pd = pytest.importorskip("pandas")
 TABLE = np.random.default_rng(0).random(10_000)
 FIXED = TABLE[::2].copy()
 FIXED.flags.writeable = False
