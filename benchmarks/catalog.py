@@ -99,8 +99,8 @@ SECTIONS = {
             "--repeats 2 --seconds 0.2",
             short=(
                 "The package's Asterix and Breakout are cheap, so 15 × two processes is not reached; Seaquest goes "
-                "through lists of up to forty swimmers, and draws ten channels. Steps of 200 µs gain nothing from a second "
-                "thread, as handing over takes some 30 µs."
+                "through lists of up to forty swimmers, and draws ten channels. A second thread is of no use "
+                "in steps of 200 µs: waking it costs what it saves."
             ),
             lines=(Line("MinAtar, 1,024 environments", "minatar, 2 processes", "its Python package, 2 processes"),),
         ),
