@@ -12,7 +12,7 @@ from typing import Any
 import warp as wp
 
 from headrace.envs.minigrid.byte_vectors import SHOW_VIEW, SIDE
-from headrace.envs.minigrid.world import AGENT, COLORS, WALL, State, ahead_x, ahead_y
+from headrace.envs.minigrid.world import AGENT, COLORS, NOT_NEGATIVE, WALL, State, ahead_x, ahead_y
 
 BITS = 11 + COLORS + 3
 """numbers of a cell in one array: its kind, colour and state, one-hot"""
@@ -38,7 +38,6 @@ EVERY_BYTE, SPREAD, GATHER, OPAQUE_BYTES, OPAQUE_BITS, WALLS = (
         0x01010101010101 * int(WALL),
     )
 )
-NOT_NEGATIVE = wp.constant(0x7FFFFFFF)  # tells the compiler so of an index
 
 Frame = wp.types.vector(6, wp.int32)
 """the agent's cell, the steps to the next cell ahead and to the right, how many cells are ahead of it in the grid, and
