@@ -1,66 +1,100 @@
+import os
 import signal
 import threading
 import time
+from typing import Any
 
+import numpy as np
 import pytest
+import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels.helper_threads import HelperThreads
+from headrace.pool.executors.kernels.helper_threads import LOOKS, HelperThreads
+from headrace.pool.executors.kernels.launch import Call, load, record
 
 
-def test_each_job_runs_once_on_a_thread_of_its_own():
-    helpers, ran = HelperThreads(3), []
-    barrier = threading.Barrier(4, timeout=60)
-
-    def job():
-        barrier.wait()  # passes only if all four run at once
-        ran.append(threading.get_ident())
-
-    helpers.run([job] * 4)
-    assert len(set(ran)) == 4
-    assert threading.get_ident() in ran
-    helpers.run([lambda: ran.append(0)])
-    assert ran[-1] == 0
-    helpers.close()
-    helpers.close()
+@wp.kernel(enable_backward=False, module="unique")
+def count_up(turns: int, number: int, counts: wp.array(dtype=wp.int64)):  # type: ignore[valid-type]
+    """Adds one to a number of the array after so many turns, some nanoseconds each."""
+    turn = int(0)
+    one = wp.int64(0)
+    while turn < turns:
+        turn += 1
+        one = wp.max(one, wp.int64(turn / turn))
+    counts[number] = counts[number] + one
 
 
-def test_an_interrupt_waits_for_the_helpers():
-    helpers, finished = HelperThreads(1), []
+class Counters:
+    """Numbers that parts of a launch count up, far enough apart for threads of their own."""
 
-    def interrupted():
-        raise KeyboardInterrupt
+    def __init__(self, parts: int):
+        self._memory = np.zeros((parts, 16), np.int64)
+        self._view = wp.array(self._memory.reshape(-1), dtype=wp.int64, device="cpu", copy=False)
+        load(count_up, "cpu", 1, "a test")
 
-    def slow():
-        time.sleep(0.05)
-        finished.append(True)
+    def part(self, number: int, turns: int) -> Call:
+        call = record(count_up, 1, [turns, number * 16, self._view], "cpu", 1)
+        assert isinstance(call, Call)
+        return call
 
-    with pytest.raises(KeyboardInterrupt):
-        helpers.run([interrupted, slow])
-    assert finished
-    helpers.run([lambda: None, lambda: finished.append(True)])
-    assert len(finished) == 2
-    helpers.close()
+    @property
+    def values(self) -> list[int]:
+        return self._memory[:, 0].tolist()
 
 
-def test_what_a_helper_raises_is_raised_and_hangs_nothing():
-    helpers, ran = HelperThreads(2), []
+@pytest.mark.parametrize("helpers", [1, 3, 7])
+def test_each_part_runs_once_at_any_pace(helpers: int):
+    """Helpers that look, that sleep, and that fall asleep at this moment: pauses reach far beyond LOOKS."""
+    parts, rng, expected = helpers + 1, np.random.default_rng(0), np.zeros(helpers + 1, int)
+    counters, threads = Counters(parts), HelperThreads(helpers)
+    for _ in range(30):
+        count = int(rng.integers(1, parts + 1))
+        run = threads.sharing([counters.part(i, int(rng.integers(1, 20_000))) for i in range(count)])
+        for _ in range(20):
+            run()
+            expected[:count] += 1
+            assert counters.values == expected.tolist()
+            time.sleep(rng.choice([0, 0, 0, 1e-5, 1e-4, 1e-3]))
+    threads.close()
+    threads.close()
 
-    def fail():
-        raise ValueError("of a helper")
 
-    with pytest.raises(ValueError, match="of a helper"):
-        helpers.run([lambda: ran.append(0), fail, lambda: ran.append(2)])
-    assert sorted(ran) == [0, 2]
-    helpers.run([lambda: ran.append(0), lambda: ran.append(1)])
-    assert len(ran) == 4
-    helpers.close()
+def test_parts_run_at_the_same_time():
+    """Two parts of some 20 ms: the caller alone would use that much processor time for each."""
+    counters, threads = Counters(2), HelperThreads(1)
+    run = threads.sharing([counters.part(i, 10_000_000) for i in range(2)])
+    shares = []
+    for _ in range(20):
+        all_before, mine_before = time.process_time_ns(), time.thread_time_ns()
+        run()
+        shares.append((time.thread_time_ns() - mine_before) / (time.process_time_ns() - all_before))
+    threads.close()
+    assert min(shares) < 0.8  # of the work was the caller's
+    assert counters.values == [20, 20]
+
+
+def test_without_a_helper_that_runs_the_caller_does_all(monkeypatch: pytest.MonkeyPatch):
+    """As in a child after a fork, which has the prepared launches, but no threads."""
+    counters, threads = Counters(4), HelperThreads(3)
+    run = threads.sharing([counters.part(i, 100) for i in range(4)])
+    run()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        for _ in range(10):
+            run()
+        os._exit(0 if counters.values == [11] * 4 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    threads.close()
+    for _ in range(10):  # after the end, too
+        run()
+    assert counters.values == [11] * 4
 
 
 @pytest.mark.parametrize("raises", [KeyboardInterrupt, ZeroDivisionError])
-def test_whatever_a_signal_raises_waits_for_the_helpers(raises: type[BaseException]):
-    """Signals come all the time; each run ends only when its helper is done, and the next one works."""
-    helpers, inside, begun, ended, runs, interrupted = HelperThreads(1), False, 0, 0, 0, 0
+def test_whatever_a_signal_raises_leaves_no_part_undone(raises: type[BaseException]):
+    counters, threads, inside, interrupted = Counters(2), HelperThreads(1), False, 0
+    run = threads.sharing([counters.part(i, 200_000) for i in range(2)])
 
     def interrupt(*_: object) -> None:
         nonlocal inside
@@ -68,39 +102,40 @@ def test_whatever_a_signal_raises_waits_for_the_helpers(raises: type[BaseExcepti
             inside = False  # once a run: what handles it is not interrupted itself
             raise raises
 
-    def help_slowly() -> None:
-        nonlocal begun, ended
-        begun += 1
-        time.sleep(0.01)
-        ended += 1
-
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+    signal.setitimer(signal.ITIMER_REAL, 0.0007, 0.0007)
     try:
-        while interrupted < 20:
-            runs += 1
+        while interrupted < 50:
             try:
                 inside = True
-                helpers.run([lambda: None, help_slowly])
+                run()
                 inside = False
-                assert ended == runs
             except raises:
                 interrupted += 1
-            assert begun == ended
-            runs = ended  # a signal just before a run leaves nothing to wait for
+            mine, helpers = counters.values
+            assert mine == helpers
     finally:
         inside = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    helpers.close()
-    assert begun == ended == runs
+    threads.close()
+
+
+def test_helpers_sleep_when_there_is_nothing_to_do():
+    counters, threads = Counters(3), HelperThreads(2)
+    threads.sharing([counters.part(i, 10) for i in range(3)])()
+    time.sleep(LOOKS * 1e-4)
+    before = time.process_time_ns()
+    time.sleep(0.2)
+    assert time.process_time_ns() - before < 0.1e9  # two that look use 0.4 s
+    threads.close()
 
 
 def test_a_thread_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch):
     start, before = threading.Thread.start, threading.active_count()
 
-    def refused(thread: threading.Thread) -> None:
-        if threading.active_count() == before + 2:
+    def refused(thread: Any) -> None:
+        if thread.name == "headrace-kernels" and threading.active_count() == before + 2:
             raise RuntimeError("can't start new thread")
         start(thread)
 

@@ -1,23 +1,106 @@
 """Helper threads that share one large launch with the calling thread.
 
-Kernels release the GIL, so plain Python threads suffice. Handing work to a helper costs tens of microseconds: the
-caller decides whether that is worthwhile.
+A step of a thousand environments takes 20 to 200 µs, less than Python needs to hand work from thread to thread. So the
+handover is compiled: a helper looks at its mailbox until it has found nothing for some 100 µs, and only then waits in
+Python for a lock. The caller posts a part to each helper, runs its own, and then those that no helper has taken, so
+that it never waits for a thread that sleeps.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+import warp as wp
 
 from headrace.errors import OptionError
+from headrace.pool.executors.kernels.launch import Call, Run, load, record
 
-Job = Callable[[], object]
+LOOKS = 400  # times that a helper looks at its mailbox, giving its core away in between, before it sleeps
+
+# A mailbox is 16 words: its state, then the address of a compiled function and of its two arguments; at AWAKE, on a
+# cache line of its own, whether the helper looks at it. The caller turns EMPTY into POSTED, and what it takes back or
+# finds DONE into EMPTY; the helper turns POSTED into TAKEN, and TAKEN into DONE. A mailbox is written when it is EMPTY
+# only, and read when it is TAKEN only.
+WORDS, AWAKE = 16, 8
+_SHARED = """
+    typedef unsigned long long Word;
+    enum : Word { EMPTY, POSTED, TAKEN, DONE };
+    typedef int Yield();
+    typedef void Function(Word, Word);
+    auto give_core_away = reinterpret_cast<Yield*>(sched_yield_address);
+    auto run = [](const Word* part) { reinterpret_cast<Function*>(part[0])(part[1], part[2]); };
+    auto state = [](Word* box) { return __atomic_load_n(box, __ATOMIC_ACQUIRE); };
+    auto put = [](Word* box, Word value) { __atomic_store_n(box, value, __ATOMIC_RELEASE); };
+    auto turn = [](Word* box, Word from, Word to) {
+        return __atomic_compare_exchange_n(box, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    };
+"""
+_SERVE = f"""{_SHARED}
+    Word* box = reinterpret_cast<Word*>(mailbox);
+    put(box + {AWAKE}, 1);
+    for (int look = 0; look < looks; ++look) {{
+        if (state(box) == POSTED && turn(box, POSTED, TAKEN)) {{
+            run(box + 1);
+            put(box, DONE);
+            look = 0;
+        }}
+        give_core_away();
+    }}
+    put(box + {AWAKE}, 0);
+"""
+_LEAD = f"""{_SHARED}
+    Word* first = reinterpret_cast<Word*>(mailboxes);
+    const Word* part = reinterpret_cast<const Word*>(parts);
+    Word asleep = 0;
+    for (int i = 1; i < count; ++i) {{
+        Word* box = first + {WORDS} * (i - 1);
+        for (int word = 0; word < 3; ++word) box[1 + word] = part[3 * i + word];
+        put(box, POSTED);
+        asleep += !state(box + {AWAKE});
+    }}
+    *reinterpret_cast<Word*>(sleepers) = asleep;
+    run(part);
+    for (int i = 1; i < count; ++i)
+        if (turn(first + {WORDS} * (i - 1), POSTED, EMPTY)) run(part + 3 * i);
+    for (int i = 1; i < count; ++i) {{
+        Word* box = first + {WORDS} * (i - 1);
+        while (state(box) == TAKEN) give_core_away();
+        put(box, EMPTY);
+    }}
+"""
+
+
+@wp.func_native(_SERVE)
+def _serve(mailbox: wp.uint64, looks: int, sched_yield_address: wp.uint64) -> None: ...
+
+
+@wp.func_native(_LEAD)
+def _lead(
+    mailboxes: wp.uint64, sleepers: wp.uint64, parts: wp.uint64, count: int, sched_yield_address: wp.uint64
+) -> None: ...
+
+
+@wp.kernel(enable_backward=False, module="unique")
+def _serving(mailbox: wp.uint64, looks: int, sched_yield_address: wp.uint64) -> None:
+    _serve(mailbox, looks, sched_yield_address)
+
+
+@wp.kernel(enable_backward=False, module="unique")
+def _leading(
+    mailboxes: wp.uint64, sleepers: wp.uint64, parts: wp.uint64, count: int, sched_yield_address: wp.uint64
+) -> None:
+    _lead(mailboxes, sleepers, parts, count, sched_yield_address)
 
 
 class HelperThreads:
-    """Threads that wait for jobs; `close` ends them.
+    """Threads that wait for parts of launches; `close` ends them.
 
     Args:
         helpers: number of threads.
@@ -28,10 +111,16 @@ class HelperThreads:
     """
 
     def __init__(self, helpers: int, first_core: int = -1):
+        _load()
+        self._mailboxes = np.zeros(WORDS * helpers + 1 + WORDS, np.uint64)
+        start = -(self._mailboxes.ctypes.data // 8) % WORDS  # so that mailboxes share no cache line
+        self._first = self._mailboxes[start:]
+        self._sleepers = self._first[WORDS * helpers :]
         self._helpers: list[_Helper] = []
         try:
             for i in range(helpers):
-                self._helpers.append(_Helper(first_core + 1 + i if first_core >= 0 else None))
+                core = first_core + 1 + i if first_core >= 0 else None
+                self._helpers.append(_Helper(_address(self._first) + 8 * WORDS * i, core))
         except BaseException as error:
             started = len(self._helpers)
             self.close()
@@ -40,22 +129,21 @@ class HelperThreads:
             what = f"num_threads: the system started {started} of {helpers} threads: {error}; ask for fewer"
             raise OptionError(what) from error
 
-    def run(self, jobs: Sequence[Job]) -> None:
-        """Runs all jobs, at most one more than there are helpers, and returns when all are done.
+    def sharing(self, parts: Sequence[Call]) -> Run:
+        """Returns a function that runs all parts, at most one more than there are helpers, and then returns.
 
-        An exception of a job, or one raised by a signal handler meanwhile, is raised after all jobs are done, so that
-        all rows are complete.
+        No Python code runs in between, so that an exception of a signal handler leaves no part undone.
         """
-        helpers = self._helpers[: len(jobs) - 1]
-        try:
-            for helper, job in zip(helpers, jobs[1:], strict=True):
-                helper.begin(job)
-            jobs[0]()
-        finally:
-            _wait_for(helpers)
-        for helper in helpers:
-            if helper.raised is not None:
-                raise helper.raised
+        words = np.array([word for part in parts for word in part.addresses], np.uint64)
+        first, sleepers, wake = _address(self._first), self._sleepers, self._wake
+        lead = _run(_leading, [first, _address(sleepers), _address(words), len(parts)])
+
+        def run(kept: object = (parts, words, self._mailboxes)) -> None:
+            if sleepers[0]:
+                wake()
+            lead()
+
+        return run
 
     def close(self) -> None:
         """Ends the threads. Further calls have no effect."""
@@ -63,61 +151,53 @@ class HelperThreads:
             helper.end()
         self._helpers = []
 
+    def _wake(self) -> None:
+        for helper in self._helpers:
+            helper.wake()
+
 
 class _Helper:
-    """One thread. Both sides signal with locks, whose methods no exception of a signal handler can interrupt."""
+    """One thread, which sleeps by waiting for a lock."""
 
-    def __init__(self, core: int | None):
-        self._core = core
-        self._job: Job | None = None
-        self.busy = False
-        self._begun, self.done = threading.Lock(), threading.Lock()
-        self._begun.acquire()
-        self.raised: BaseException | None = None
+    def __init__(self, mailbox: int, core: int | None):
+        self._core, self._ending = core, False
+        self._serve = _run(_serving, [mailbox, LOOKS])
+        self._asleep = threading.Lock()
         self._thread = threading.Thread(target=self._loop, name="headrace-kernels", daemon=True)
         self._thread.start()
 
-    def begin(self, job: Job) -> None:
-        self.done.acquire(False)
-        self.busy, self._job = True, job
-        self._begun.release()
+    def wake(self) -> None:
+        with suppress(RuntimeError):  # it is awake, and will look once more before it sleeps
+            self._asleep.release()
 
     def end(self) -> None:
-        _wait_for([self])
-        self._job = None
-        self._begun.release()
+        self._ending = True
+        self.wake()
         self._thread.join()
 
     def _loop(self) -> None:
         if self._core is not None:
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[self._core % len(cores)]})
-        while True:
-            self._begun.acquire()
-            if self._job is None:
-                return
-            self.raised = _attempt(self._job)
-            self.busy = False
-            with suppress(RuntimeError):  # already released; the waiting thread tests `busy` again
-                self.done.release()
+        while not self._ending:
+            self._serve()
+            self._asleep.acquire()
 
 
-def _wait_for(helpers: Sequence[_Helper]) -> None:
-    """Waits until all helpers are idle; then raises the last exception that a signal handler raised meanwhile."""
-    raised = None
-    for helper in helpers:
-        while helper.busy:
-            try:
-                helper.done.acquire()
-            except BaseException as error:
-                raised = error
-    if raised is not None:
-        raise raised
+def _run(kernel: Any, arguments: list[int]) -> Run:
+    return record(kernel, 1, [*arguments, _sched_yield()], "cpu", 1)
 
 
-def _attempt(job: Job) -> BaseException | None:
-    try:
-        job()
-    except BaseException as error:
-        return error
-    return None
+def _address(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+@cache
+def _sched_yield() -> int:
+    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+
+
+@cache
+def _load() -> None:
+    for kernel in (_serving, _leading):
+        load(kernel, "cpu", 1, "the handover between threads")

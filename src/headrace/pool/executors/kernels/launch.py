@@ -67,15 +67,32 @@ def record(kernel: Any, threads: int, arguments: Sequence[Any], device: str, blo
     return lambda: _launch(recorded)
 
 
-def _direct_call(recorded: Any) -> Run | None:
+class Call(functools.partial[Any]):
+    """A launch on the CPU, ready for calls from Python and from native code.
+
+    Attributes:
+        addresses: the addresses of Warp's compiled function and of its two arguments.
+        module: a reference that keeps the code loaded.
+    """
+
+    addresses: tuple[int, int, int]
+    module: Any
+
+
+def _direct_call(recorded: Any) -> Call | None:
     """Returns Warp's compiled CPU function with packed arguments; None if this version of Warp lacks the interface."""
     parts = _compiled_parts(recorded)
     if parts is None:
         return None
     forward, bounds, packed = parts
-    run: Any = functools.partial(forward, ctypes.byref(bounds), ctypes.byref(packed))
-    run.module = recorded.module_exec  # keeps the code loaded
-    return run
+    call = Call(forward, ctypes.byref(bounds), ctypes.byref(packed))
+    call.addresses = (_address(forward), ctypes.addressof(bounds), ctypes.addressof(packed))
+    call.module = recorded.module_exec
+    return call
+
+
+def _address(forward: Any) -> int:
+    return ctypes.cast(forward, ctypes.c_void_p).value or 0
 
 
 def _compiled_parts(recorded: Any) -> tuple[Any, ctypes.Structure, ctypes.Structure] | None:
@@ -128,8 +145,7 @@ def compiled(kernel: Any, arguments: Sequence[Any]) -> Compiled:
     if parts is None:
         raise RuntimeError(f"headrace cannot reach the compiled kernels of warp {wp.__version__} from native code")
     forward, bounds, packed = parts
-    address = ctypes.cast(forward, ctypes.c_void_p).value or 0
-    return Compiled(address, bytes(bounds), bytes(packed), recorded.module_exec, type(packed))
+    return Compiled(_address(forward), bytes(bounds), bytes(packed), recorded.module_exec, type(packed))
 
 
 def record_over(

@@ -1,8 +1,9 @@
 """Splits large launches among helper threads if that is faster.
 
-Handing work to a helper takes tens of microseconds, and the time of a row must be measured. The first large launches of
-a pool are therefore run undivided and timed, and the next ones are split and timed if that may be faster; afterwards
-the size of a launch decides whether it is split. Rows do not share memory, so results are the same in both cases.
+Whether that is so depends on the time of a row and on the pace of the steps: a helper that slept must first be woken.
+The first large launches of a pool are therefore run undivided and timed, and the next ones are split and timed if that
+may be faster; afterwards the size of a launch decides whether it is split. Rows do not share memory, so results are the
+same in both cases.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from headrace.pool.executors.kernels.helper_threads import HelperThreads
-from headrace.pool.executors.kernels.launch import Run
+from headrace.pool.executors.kernels.launch import Call, Run
 
 NEVER = 1 << 62
 PROBE_ROWS = 512  # launches of fewer rows (or agents) are never split
-HANDOVER_NS = 30_000  # shortest time to hand work to a helper thread and to wait for it, on two busy cores
+HANDOVER_NS = 2_000  # time to hand work to a helper that looks for it, and to wait for its end
 PROBES = 5
 WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, at which launches stay split
 
@@ -53,9 +55,10 @@ class LaunchSplitter:
             return record(0, rows)
         bounds = [rows * i // self._num_threads for i in range(self._num_threads + 1)]
         parts = [record(first, end - first) for first, end in itertools.pairwise(bounds)]
-        if len(self._shared) == PROBES:
-            return partial(self._share, parts)
-        return partial(self._learn, rows, record(0, rows), parts)
+        if not all(isinstance(part, Call) for part in parts):
+            return record(0, rows)
+        shared = self._sharing(cast("list[Call]", parts))
+        return shared if len(self._shared) == PROBES else partial(self._learn, rows, record(0, rows), shared)
 
     def close(self) -> None:
         """Ends the helper threads. Further calls have no effect."""
@@ -63,7 +66,7 @@ class LaunchSplitter:
         if helpers is not None:
             helpers.close()
 
-    def _learn(self, rows: int, whole: Run, parts: list[Run]) -> None:
+    def _learn(self, rows: int, whole: Run, shared: Run) -> None:
         """Runs a launch that was prepared before the measurements were complete; times it if that is still needed."""
         if rows < self._split_from:
             whole()
@@ -72,16 +75,25 @@ class LaunchSplitter:
             if len(self._alone) == PROBES:
                 self._split_from = max(self._fewest, int(2 * HANDOVER_NS / min(self._alone)))
         elif len(self._shared) < PROBES:
-            self._shared.append(_timed(partial(self._share, parts)) / rows)
+            self._shared.append(_timed(shared) / rows)
             if len(self._shared) == PROBES and min(self._shared) > WORTH * min(self._alone):
                 self._split_from = 2 * rows  # helpers are slower than assumed: split only larger launches
         else:
-            self._share(parts)
+            shared()
 
-    def _share(self, parts: list[Run]) -> None:
-        if self._helpers is None:
-            self._helpers = HelperThreads(self._num_threads - 1, self._first_core)
-        self._helpers.run(parts)
+    def _sharing(self, parts: list[Call]) -> Run:
+        """Returns a function that runs the parts on this pool's helper threads, which it hires if there are none."""
+        hired, run = None, None
+
+        def share() -> None:
+            nonlocal hired, run
+            if self._helpers is None:
+                self._helpers = HelperThreads(self._num_threads - 1, self._first_core)
+            if run is None or hired is not self._helpers:
+                hired, run = self._helpers, self._helpers.sharing(parts)
+            run()
+
+        return share
 
 
 def _timed(run: Run) -> int:
