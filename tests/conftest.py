@@ -57,11 +57,21 @@ def pytest_collection() -> Iterator[None]:
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """A file that imports a package of an extra that is not installed, such as torch, is skipped, and says so."""
     report = yield
-    call = getattr(report, "call", None)
-    error = call.excinfo.value.__cause__ if call is not None and call.excinfo is not None else None
-    name = error.name if isinstance(error, ModuleNotFoundError) else None
-    if name in EXTRAS and importlib.util.find_spec(name) is None:
-        report.outcome, report.longrepr = "skipped", (str(collector.path), 1, f"needs {name}")
+    return _skipped_where_missing(report, getattr(report, "call", None), str(collector.path))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """So is a test that imports one, or uses what does."""
+    report = yield
+    return _skipped_where_missing(report, call, str(item.path))
+
+
+def _skipped_where_missing(report: Any, call: pytest.CallInfo[Any] | None, path: str) -> Any:
+    raised = call.excinfo.value if call is not None and call.excinfo is not None else None
+    for error in (raised, getattr(raised, "__cause__", None)):
+        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS and not importlib.util.find_spec(error.name):
+            report.outcome, report.longrepr = "skipped", (path, 1, f"needs {error.name}")
     return report
 
 

@@ -130,7 +130,8 @@ def run(kind: str, what: str, arguments: list[str]) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for programs
     for name in IMPORTED.split():
-        importlib.import_module(name)
+        with contextlib.suppress(ModuleNotFoundError):  # of an extra, such as torch: what needs it says so itself
+            importlib.import_module(name)
     gc.freeze()
     asked, files = serve(socket.socket(fileno=int(sys.argv[1])))
     become(asked, files)
