@@ -25,6 +25,7 @@ from programs import Program
 
 NATIVE = Path(__file__).parent / "native"
 BUILT = Path(__file__).parents[1] / "build" / "tests"
+LEFT_OUT = {*EXTRAS, "dm_control"}  # packages that are not to be had for every Python
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,10 +69,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _skipped_where_missing(report: Any, call: pytest.CallInfo[Any] | None, path: str) -> Any:
-    raised = call.excinfo.value if call is not None and call.excinfo is not None else None
-    for error in (raised, getattr(raised, "__cause__", None)):
-        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS and not importlib.util.find_spec(error.name):
-            report.outcome, report.longrepr = "skipped", (path, 1, f"needs {error.name}")
+    error = call.excinfo.value if call is not None and call.excinfo is not None else None
+    while error is not None:
+        name = error.name if isinstance(error, ModuleNotFoundError) else None
+        if name in LEFT_OUT and not importlib.util.find_spec(name):
+            report.outcome, report.longrepr = "skipped", (path, 1, f"needs {name}")
+        error = error.__cause__
     return report
 
 
