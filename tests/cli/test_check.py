@@ -85,6 +85,8 @@ def commanded(*argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", ["check", "bench", "train"])
 def test_every_command_names_the_line_that_would_write_over_other_memory(file: str, command: str) -> None:
+    if command == "train":
+        pytest.importorskip("torch")
     text = Path(file).read_text().replace("view.obs[row, 1]", "view.obs[row, 9]")
     Path(file).write_text(text)
     done = commanded(command, file)
@@ -97,6 +99,8 @@ def test_every_command_names_the_line_that_would_write_over_other_memory(file: s
 
 @pytest.mark.parametrize("command", ["check", "bench", "train"])
 def test_a_file_that_is_no_python_is_shown_as_python_shows_it(file: str, command: str) -> None:
+    if command == "train":
+        pytest.importorskip("torch")
     text = Path(file).read_text().replace("def observe(", "def observe((")
     Path(file).write_text(text)
     done = commanded(command, file)
@@ -123,6 +127,7 @@ def test_an_exception_in_a_file_shows_the_files_own_lines(file: str) -> None:
 
 
 def test_training_and_playing_find_the_file(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
     arguments = ["--total-steps", "4096", "--run-dir", "run", "--quiet", "--no-video", "--no-tensorboard"]
     assert main(["train", file, *arguments]) == 0
     assert main(["play", "run", "--no-film"]) == 0

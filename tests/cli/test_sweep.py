@@ -18,6 +18,8 @@ from headrace.train.config.settings import Config
 from headrace.train.runs.folder import RunFolder
 from programs import Program
 
+pytest.importorskip("torch")
+
 TINY = ["--num-envs", "4", "--minibatch-size", "64", "--hidden", "8"]
 WORDS = ["CartPole-v1", "--space", "learning_rate=1e-3..1e-2:log", "num_steps=16,32", *TINY]
 

@@ -83,6 +83,7 @@ def test_a_module_may_be_imported_before_its_task_is_named(tmp_path: Path):
 
 def test_who_compiles_names_the_task(tmp_path: Path):
     """Not a function of ours, of which a user knows nothing."""
+    pytest.importorskip("torch")
     code = (
         "import headrace.pool.executors.kernels.launch as launch, warp; launch.PATIENCE = 0.0\n"
         f"warp.config.kernel_cache_dir = {str(tmp_path)!r}\n"
