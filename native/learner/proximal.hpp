@@ -16,7 +16,9 @@ namespace {
 template <class V, class D>
 class ProximalCore final : public Learner {
   static constexpr int kRows = D::kRows;
-  static constexpr int kLarge = 1024;  // samples of a minibatch of which each half has gradients of its own
+  // samples of a minibatch, and these times the parameters, from which each half has gradients of its own: some 100 µs
+  // of work, as a thread takes 20 to begin
+  static constexpr std::ptrdiff_t kFewest = 128, kLarge = 8 << 20;
 
   // networks with a block's samples, and the sums of gradients and statistics over blocks
   struct Half {
@@ -74,10 +76,11 @@ class ProximalCore final : public Learner {
 
   Statistics epoch(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int minibatches, int size,
                    const Rates& rates, const Adam& adam, bool threads) override {
-    if (size >= kLarge) halve(adam);
+    const bool halved = size >= kFewest && size * adam.size >= kLarge;
+    if (halved) halve(adam);
     Statistics sums;
     for (int i = 0; i < minibatches; ++i, order += size) {
-      gradient_of(heads, rollout, order, size, rates, adam, threads, sums);
+      gradient_of(heads, rollout, order, size, halved ? size / 2 : 0, rates, adam, threads, sums);
       sums.gradient_norm += descend<V>(adam, rates.learning_rate, rates.max_grad_norm);
     }
     refresh();
@@ -117,12 +120,11 @@ class ProximalCore final : public Learner {
     }
   }
 
-  // of one minibatch, into the memory of the parameters' gradients
-  void gradient_of(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size, const Rates& rates, const Adam& adam,
-                   bool threads, Statistics& sums) {
+  // of one minibatch, of whose samples the last `rest` are the second half's, into the memory of the parameters' gradients
+  void gradient_of(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size, int rest, const Rates& rates,
+                   const Adam& adam, bool threads, Statistics& sums) {
     const auto centre = moments(rollout.advantages, order, size, rates.normalise_advantages);
     const float share = 1.0f / static_cast<float>(size);
-    const int rest = size >= kLarge ? size / 2 : 0;
     const auto work = [&](int k) {
       const int begin = k == 0 ? 0 : size - rest, end = k == 0 ? size - rest : size;
       gradient_of_half(halves_[static_cast<std::size_t>(k)], heads, rollout, order + begin, end - begin, rates, centre, share);

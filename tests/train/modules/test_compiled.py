@@ -156,14 +156,15 @@ def test_an_epoch_keeps_to_masks_as_torch_does() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_halves_of_a_large_minibatch_learn_what_torch_learns(threads: int) -> None:
+@pytest.mark.parametrize(("size", "hidden"), [(1500, (64, 64)), (129, (256, 256))])
+def test_halves_of_a_large_minibatch_learn_what_torch_learns(threads: int, size: int, hidden: tuple[int, ...]) -> None:
     torch.set_num_threads(threads)
     results = []
     for compiled in (True, False):
-        policy = policy_of(BOX, minibatch_size=1500)
+        policy = policy_of(BOX, minibatch_size=size, hidden=hidden)
         rates, some = Rates.of(policy.config, 0), samples_of(policy, BOX)
-        samples = pick(some, torch.arange(3000) % ROWS)
-        order = draw_order(samples, 1500, torch.Generator().manual_seed(0))
+        samples = pick(some, torch.arange(2 * size) % ROWS)
+        order = draw_order(samples, size, torch.Generator().manual_seed(0))
         if not compiled:
             policy.network.compiled = None
         assert (policy.update_at_once(samples, rates, order) is not None) == compiled

@@ -8,6 +8,7 @@ same in both cases.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import time
@@ -112,3 +113,10 @@ def _forget_helpers() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_helpers)
+
+
+@atexit.register
+def _end_helpers() -> None:
+    """Ends the helpers of pools that nobody closed, before Warp frees the code that they run."""
+    for splitter in list(_splitters):
+        splitter.close()
