@@ -28,6 +28,7 @@ def share_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 8)
     monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
     monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
+    monkeypatch.setattr(launch_splitter, "SETTLED_NS", 0)
 
 
 @pytest.mark.usefixtures("share_at_once")

@@ -13,8 +13,10 @@ import itertools
 import os
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 from typing import cast
 
 from headrace.pool.executors.kernels.helper_threads import HelperThreads
@@ -23,7 +25,8 @@ from headrace.pool.executors.kernels.launch import Call, Run
 NEVER = 1 << 62
 PROBE_ROWS = 512  # launches of fewer rows (or agents) are never split
 HANDOVER_NS = 2_000  # time to hand work to a helper that looks for it, and to wait for its end
-PROBES = 5
+PROBES = 15  # launches of either kind, of whose times the median counts
+SETTLED_NS = 30_000_000  # after its start, a thread may share its creator's core for so long
 WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, at which launches stay split
 
 
@@ -42,7 +45,9 @@ class LaunchSplitter:
         self._fewest = max(num_threads, PROBE_ROWS // num_agents)
         self._split_from = self._fewest if num_threads > 1 else NEVER
         self._alone: list[float] = []  # ns per row of undivided launches
-        self._shared: list[float] = []
+        self._shared: deque[float] = deque(maxlen=PROBES)
+        self._settled_at = 0.0  # ns
+        self._known = False
         _splitters.add(self)
 
     def launch(self, rows: int, record: Callable[[int, int], Run]) -> Run:
@@ -59,7 +64,7 @@ class LaunchSplitter:
         if not all(isinstance(part, Call) for part in parts):
             return record(0, rows)
         shared = self._sharing(cast("list[Call]", parts))
-        return shared if len(self._shared) == PROBES else partial(self._learn, rows, record(0, rows), shared)
+        return shared if self._known else partial(self._learn, rows, record(0, rows), shared)
 
     def close(self) -> None:
         """Ends the helper threads. Further calls have no effect."""
@@ -74,11 +79,13 @@ class LaunchSplitter:
         elif len(self._alone) < PROBES:
             self._alone.append(_timed(whole) / rows)
             if len(self._alone) == PROBES:
-                self._split_from = max(self._fewest, int(2 * HANDOVER_NS / min(self._alone)))
-        elif len(self._shared) < PROBES:
+                self._split_from = max(self._fewest, int(2 * HANDOVER_NS / median(self._alone)))
+        elif not self._known:
             self._shared.append(_timed(shared) / rows)
-            if len(self._shared) == PROBES and min(self._shared) > WORTH * min(self._alone):
-                self._split_from = 2 * rows  # helpers are slower than assumed: split only larger launches
+            if len(self._shared) == PROBES and time.perf_counter_ns() > self._settled_at:
+                self._known = True
+                if median(self._shared) > WORTH * median(self._alone):
+                    self._split_from = 2 * rows  # helpers are slower than assumed: split only larger launches
         else:
             shared()
 
@@ -90,6 +97,7 @@ class LaunchSplitter:
             nonlocal hired, run
             if self._helpers is None:
                 self._helpers = HelperThreads(self._num_threads - 1, self._first_core)
+                self._settled_at = time.perf_counter_ns() + SETTLED_NS
             if run is None or hired is not self._helpers:
                 hired, run = self._helpers, self._helpers.sharing(parts)
             run()
