@@ -75,56 +75,67 @@ def noise_at(gradients: wp.array2d[wp.vec2f], env: int, x: int, y: int, rows: in
 
 # as the function's body below, a row of the map at once, which compilers turn into vector instructions
 STAMP = """
+#if defined(__CUDA_ARCH__)
+    enum { KEPT = 1 };  // rows of values: all would be too much memory for each of a GPU's threads
+#else
+    enum { KEPT = 64 };
+#endif
     const int across = 64 / columns;
-    float right[64], blend[64], at[33], slope[33], value[64], least[64], most[64];
+    float right[64], blend[64], away[64], least[64], most[64], values[KEPT][64];
+    float above[2][80], below[2][80];  // gradients of the noise's corners, each for all columns up to the next corner
     for (int y = 0; y < 64; ++y) {
         const float t = (y % columns) * (1.0f / columns);
         right[y] = t;
         blend[y] = t * t * t * (t * (t * 6.0f - 15.0f) + 10.0f);
+        away[y] = y < 32 ? 32 - y : y - 32;
         least[y] = 1e9f;
         most[y] = -1e9f;
     }
-    float low = 0.0f, scale = 0.0f;
-    for (int line = 0; line < 128; ++line) {  // twice: first the range of values is found
-        const int x = line & 63;
+    const auto evaluate = [&](int x) {
         const float down = (x % rows) * (1.0f / rows);
         const float t = down * down * down * (down * (down * 6.0f - 15.0f) + 10.0f);
-        const auto* upper = &wp::index(gradients, env, x / rows * (across + 1));
-        const auto* lower = upper + across + 1;
-        for (int j = 0; j <= across; ++j) {
-            at[j] = (1.0f - t) * (upper[j].c[0] * down) + t * (lower[j].c[0] * (down - 1.0f));
-            slope[j] = (1.0f - t) * upper[j].c[1] + t * lower[j].c[1];
-        }
-        for (int j = 0; j < across; ++j) {
-            for (int k = 0; k < columns; ++k) {
-                const int y = j * columns + k;
-                value[y] = (1.0f - blend[y]) * (at[j] + slope[j] * right[y])
-                    + blend[y] * (at[j + 1] + slope[j + 1] * (right[y] - 1.0f));
+        if (x % rows == 0) {
+            const auto* corners = &wp::index(gradients, env, x / rows * (across + 1));
+            for (int y = 0; y < 64 + columns; ++corners) {
+                const auto upper = corners[0], lower = corners[across + 1];
+                for (const int end = y + columns; y < end; ++y) {
+                    above[0][y] = upper.c[0], above[1][y] = upper.c[1];
+                    below[0][y] = lower.c[0], below[1][y] = lower.c[1];
+                }
             }
         }
-        if (line < 64) {
-            for (int y = 0; y < 64; ++y) {
-                least[y] = value[y] < least[y] ? value[y] : least[y];
-                most[y] = value[y] > most[y] ? value[y] : most[y];
-            }
-            continue;
-        }
-        if (line == 64) {
-            float high = most[0];
-            low = least[0];
-            for (int y = 1; y < 64; ++y) {
-                low = least[y] < low ? least[y] : low;
-                high = most[y] > high ? most[y] : high;
-            }
-            scale = 1.0f / (high - low);
-        }
-        unsigned char* cells_of_row = &wp::index(cells, env, x, 0);
+        const auto from_corner = [&](int y, float over) {
+            const float at = (1.0f - t) * (above[0][y] * down) + t * (below[0][y] * (down - 1.0f));
+            return at + ((1.0f - t) * above[1][y] + t * below[1][y]) * over;
+        };
         for (int y = 0; y < 64; ++y) {
-            const float steps = ((x < 32 ? 32 - x : x - 32) + (y < 32 ? 32 - y : y - 32)) * 0.2f;
-            const float missing = clears && steps < 1.0f ? 1.0f - steps : 0.0f;
-            const float v = (value[y] - low) * scale + lift - missing;
-            const int above = (v > levels.c[0]) + (v > levels.c[1]) + (v > levels.c[2]);
-            cells_of_row[y] = (unsigned char)((shift > 0 ? cells_of_row[y] : 0) | above << shift);
+            values[x % KEPT][y] = (1.0f - blend[y]) * from_corner(y, right[y])
+                + blend[y] * from_corner(y + columns, right[y] - 1.0f);
+        }
+    };
+    for (int x = 0; x < 64; ++x) {
+        evaluate(x);
+        for (int y = 0; y < 64; ++y) {
+            const float value = values[x % KEPT][y];
+            least[y] = value < least[y] ? value : least[y];
+            most[y] = value > most[y] ? value : most[y];
+        }
+    }
+    float low = least[0], high = most[0];
+    for (int y = 1; y < 64; ++y) {
+        low = least[y] < low ? least[y] : low;
+        high = most[y] > high ? most[y] : high;
+    }
+    const float scale = 1.0f / (high - low), reach = clears ? 1.0f : 0.0f;
+    const unsigned char mask = shift > 0 ? 255 : 0;
+    for (int x = 0; x < 64; ++x) {
+        if (KEPT == 1) evaluate(x);
+        unsigned char* line = &wp::index(cells, env, x, 0);
+        for (int y = 0; y < 64; ++y) {
+            const float missing = reach - (away[x] + away[y]) * 0.2f;
+            const float v = (values[x % KEPT][y] - low) * scale + lift - (missing > 0.0f ? missing : 0.0f);
+            const int levels_below = (v > levels.c[0]) + (v > levels.c[1]) + (v > levels.c[2]);
+            line[y] = (unsigned char)((line[y] & mask) | levels_below << shift);
         }
     }
 """
