@@ -189,5 +189,9 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
         "share": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
+    # A function that is not inlined gets a copy of the state's struct, 1 KB of Craftax's, and reads all addresses anew.
+    flags = getattr(wp.config, "cpu_compiler_flags", None) or ""
+    inlining = {"cpu_compiler_flags": flags.replace("inline-threshold=9000", "inline-threshold=40000")} if flags else {}
     # in a separate module, so that its key in Warp's cache does not depend on other kernels of this process
-    return wp.kernel(advance, module="unique", module_options=ROUNDING, enable_backward=False)
+    options = {**ROUNDING, **inlining}
+    return wp.kernel(advance, module="unique", module_options=options, enable_backward=False)
