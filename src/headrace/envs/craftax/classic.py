@@ -45,6 +45,16 @@ SHOW_FLAGS = """
     bool* first = &wp::index(flags, row, 0);
     for (int i = 0; i < 22; ++i) first[i] = (bits >> i & 1) != 0;
 """
+FETCH_NEXT = """
+#if !defined(__CUDA_ARCH__)
+    const int next = env + 1 < (int)state.player.shape[0] ? env + 1 : 0;  // a guess, where only some make a step
+    const unsigned char* cells = &wp::index(state.cells, next, 0, 0);
+    const auto* places = &wp::index(state.places, next, 0);
+    for (int mob = 0; mob < 8; ++mob) __builtin_prefetch(cells + (places[mob].c[0] & 63) * 64);
+    const int row = wp::index(state.player, next).c[0];
+    for (int i = -3; i <= 3; ++i) __builtin_prefetch(cells + ((row + i) & 63) * 64);
+#endif
+"""
 
 
 @wp.struct
@@ -137,8 +147,18 @@ def advance(state: s.State, env: int, asked: int, moves: wp.uint64, arrivals: wp
     return reward, left == 0
 
 
+@wp.func_native(FETCH_NEXT)
+def fetch_next(state: s.State, env: int):
+    """Lets a CPU fetch what the next environment's step reads of the map, around the player and below the mobs.
+
+    A thousand maps are more than a core's cache holds, and each mob would wait for its part of one.
+    """
+    return  # for debug mode, which runs Python
+
+
 @wp.func
 def step(state: s.State, env: int, actions: wp.array[wp.int64], row: int, streams: Streams):
+    fetch_next(state, env)
     moves, arrivals = random_bits(streams, env), random_bits(streams, env)
     reward, over = advance(state, env, int(actions[row]), moves, arrivals, streams)
     return reward, over

@@ -25,23 +25,25 @@ def towards(place: wp.vec2i, player: wp.vec2i, coin: int) -> wp.vec2i:
     rows, columns = wp.abs(gap[0]), wp.abs(gap[1])
     row = wp.where(gap[0] > 0, 1, 0) - wp.where(gap[0] < 0, 1, 0)
     column = wp.where(gap[1] > 0, 1, 0) - wp.where(gap[1] < 0, 1, 0)
-    along_rows = rows > columns or (rows == columns and coin == 0)
-    return wp.where(along_rows, wp.vec2i(row, 0), wp.vec2i(0, column))
+    along_rows = 2 * rows + 1 - coin > 2 * columns
+    return wp.vec2i(wp.where(along_rows, row, 0), wp.where(along_rows, 0, column))
 
 
 @wp.func
 def walk(state: s.State, env: int, mob: int, target: wp.vec2i):
-    """Moves a mob to a place if that is free; one that was far from the player vanishes."""
+    """Moves a mob to a place if that is free; one that was far from the player vanishes.
+
+    Without branches, which a CPU could not foresee.
+    """
     place = state.places[env, mob]
-    here = place
-    if s.is_free(state, env, target):
-        here = target
-    if s.lives(state, env, mob):
-        s.set_mob(state, env, place, False)
-        if s.distance(place, state.player[env]) < s.FAR:
-            s.set_mob(state, env, here, True)
-        else:
-            state.alive[env] = state.alive[env] & ~(1 << mob)
+    free = s.is_free(state, env, target)
+    here = wp.vec2i(wp.where(free, target[0], place[0]), wp.where(free, target[1], place[1]))
+    alive = state.alive[env]
+    lives = (alive >> mob) & 1
+    stays = wp.where(s.distance(place, state.player[env]) < s.FAR, lives, 0)
+    s.mark(state, env, place, lives * s.MOB, 0)
+    s.mark(state, env, here, 0, stays * s.MOB)
+    state.alive[env] = alive & ~((lives - stays) << mob)
     state.places[env, mob] = here
 
 
@@ -51,27 +53,27 @@ def move_zombie(state: s.State, env: int, mob: int, drawn: int):
     place = state.places[env, mob]
     player = state.player[env]
     steps = s.distance(place, player)
-    if steps == 1 and state.cooldown[env, mob] <= 0 and s.lives(state, env, mob):
+    cooldown = state.cooldown[env, mob]
+    chases = steps < CHASED and (drawn >> 3) != 3
+    way, chase = s.direction(drawn & 3), towards(place, player, (drawn >> 2) & 1)
+    target = place + wp.vec2i(wp.where(chases, chase[0], way[0]), wp.where(chases, chase[1], way[1]))
+    if steps == 1 and cooldown <= 0 and s.lives(state, env, mob):
         asleep = state.asleep[env]
         state.vitals[env, s.HEALTH] = state.vitals[env, s.HEALTH] - wp.where(asleep, 7, 2)
         if asleep:
             s.achieve(state, env, s.WAKE_UP)
             state.asleep[env] = False
-        state.cooldown[env, mob] = 5
-        walk(state, env, mob, place)
-        return
-    state.cooldown[env, mob] = state.cooldown[env, mob] - 1
-    way = s.direction(drawn & 3)
-    if steps < CHASED and (drawn >> 3) != 3:
-        way = towards(place, player, (drawn >> 2) & 1)
-    walk(state, env, mob, place + way)
+        cooldown = 6
+        target = place
+    state.cooldown[env, mob] = cooldown - 1
+    walk(state, env, mob, target)
 
 
 @wp.func
 def move_cow(state: s.State, env: int, mob: int, drawn: int):
     """Lets a cow walk or, half of the time, stay."""
     place = state.places[env, mob]
-    walk(state, env, mob, wp.where(drawn < 4, place + s.direction(drawn & 3), place))
+    walk(state, env, mob, place + s.direction(drawn & 3) * wp.where(drawn < 4, 1, 0))
 
 
 @wp.func
@@ -94,19 +96,17 @@ def move_skeleton(state: s.State, env: int, mob: int, drawn: int, whim: int):
     player = state.player[env]
     steps = s.distance(place, player)
     way = towards(place, player, (drawn >> 2) & 1)
+    follows = wp.where(steps >= CHASED, 1, wp.where(steps <= 3, -1, 0))
     target = place + s.direction(drawn & 3)
-    if whim > ON_WHIM:
-        if steps >= CHASED:
-            target = place + way
-        elif steps <= 3:
-            target = place - way
+    if whim > ON_WHIM and follows != 0:
+        target = place + way * follows
+    cooldown = state.cooldown[env, mob]
     shoots = steps == 4 or steps == 5 or (steps <= 3 and not s.is_free(state, env, target))
-    if shoots and state.cooldown[env, mob] <= 0 and s.lives(state, env, mob):
+    if shoots and cooldown <= 0 and s.lives(state, env, mob):
         shoot(state, env, place, way)
-        state.cooldown[env, mob] = 4
+        cooldown = 5
         target = place
-    else:
-        state.cooldown[env, mob] = state.cooldown[env, mob] - 1
+    state.cooldown[env, mob] = cooldown - 1
     walk(state, env, mob, target)
 
 

@@ -116,25 +116,32 @@ def set_block(state: State, env: int, place: wp.vec2i, block: int):
 
 
 @wp.func
+def mark(state: State, env: int, place: wp.vec2i, cleared: int, added: int):
+    """Clears bits of the cell at a place of the map, and adds others."""
+    row, column = place[0] & LAST, place[1] & LAST
+    state.cells[env, row, column] = wp.uint8((int(state.cells[env, row, column]) & ~cleared) | added)
+
+
+@wp.func
 def set_mob(state: State, env: int, place: wp.vec2i, here: bool):
     """Notes that a mob stands at a place of the map, or none."""
-    row, column = place[0] & LAST, place[1] & LAST
-    state.cells[env, row, column] = wp.uint8((int(state.cells[env, row, column]) & BLOCK) | wp.where(here, MOB, 0))
+    mark(state, env, place, MOB, wp.where(here, MOB, 0))
 
 
 @wp.func
 def is_free(state: State, env: int, place: wp.vec2i) -> bool:
-    """Returns whether a mob or the player may step on a place."""
-    if not inside(place) or place == state.player[env]:
-        return False
-    return ((TAKEN >> wp.uint64(cell_at(state, env, place))) & wp.uint64(1)) == wp.uint64(0)
+    """Returns whether a mob or the player may step on a place; without branches, which chance decides."""
+    taken = int((TAKEN >> wp.uint64(cell_at(state, env, place))) & wp.uint64(1))
+    gap = place - state.player[env]
+    return (((place[0] | place[1]) & ~LAST) | taken | wp.where((gap[0] | gap[1]) == 0, 1, 0)) == 0
 
 
 @wp.func
 def direction(number: int) -> wp.vec2i:
     """Returns the step of a direction, 0 to 3: left, right, up, down."""
     sign = 2 * (number & 1) - 1
-    return wp.where(number < 2, wp.vec2i(0, sign), wp.vec2i(sign, 0))
+    row = sign * (number >> 1)
+    return wp.vec2i(row, sign - row)
 
 
 @wp.func
