@@ -25,7 +25,7 @@ from programs import Program
 
 NATIVE = Path(__file__).parent / "native"
 BUILT = Path(__file__).parents[1] / "build" / "tests"
-LEFT_OUT = {*EXTRAS, "dm_control"}  # packages that are not to be had for every Python
+LEFT_OUT = {*EXTRAS, "dm_control", "stable_baselines3"}  # packages that are not to be had for every Python
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -44,6 +44,8 @@ QUICK = {"task", "total_steps", "num_envs", "stop_episodes", "video", "samplers"
 
 @pytest.mark.parametrize("program", rest_nightly(PROGRAMS, *ALWAYS), ids=lambda path: path.name)
 def test_example_runs(program: Path, tmp_path: Path) -> None:
+    if program.name != "envpool_style.py":
+        pytest.importorskip("torch")
     if "jax" in program.name:
         pytest.importorskip("jax")
     command = [sys.executable, str(program), *ARGUMENTS.get(program.name, [])]
@@ -62,6 +64,7 @@ def test_example_runs(program: Path, tmp_path: Path) -> None:
     "words", ["quiet=True, total_steps=10_000", pytest.param("quiet=True", marks=pytest.mark.nightly)]
 )
 def test_the_notebook_runs_from_top_to_bottom(words: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     cells = json.loads((EXAMPLES / "first_steps.ipynb").read_text())["cells"]
     assert all(cell["outputs"] for cell in cells if cell["cell_type"] == "code"), "run it anew"
     program = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")

@@ -68,6 +68,7 @@ def test_options_are_those_of_its_scripts() -> None:
 
 def test_a_script_ends_at_the_goal(tmp_path: Path) -> None:
     """By the mean of as many episodes as the row has; its own files are in the folder."""
+    pytest.importorskip("torch")
     (tmp_path / "script.py").write_text(SCRIPT)
     status, output = _run(_request(tmp_path), tmp_path)
     assert status == 0, output
@@ -86,6 +87,7 @@ def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_relative_folder_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script runs in its own folder. One that does not reach the goal is measured to its end."""
+    pytest.importorskip("torch")
     (tmp_path / "script.py").write_text(SCRIPT)
     monkeypatch.setenv(CLEANRL, str(tmp_path))
     monkeypatch.chdir(tmp_path)

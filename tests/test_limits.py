@@ -117,6 +117,8 @@ def test_a_pool_where_no_file_can_be_opened(task: str) -> None:
     ],
 )
 def test_a_command_says_what_to_raise(command: str, tmp_path: Path) -> None:
+    if command.startswith("train"):
+        pytest.importorskip("torch")
     limited = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))"
     code = f"{limited}; from headrace.cli.main import main; raise SystemExit(main({command.split()!r}))"
     done = subprocess.run(

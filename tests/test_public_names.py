@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import headrace
 from headrace import studies
 
@@ -27,6 +29,7 @@ headrace.train(3)
 
 
 def test_a_type_checker_knows_the_call_of_train_and_what_the_module_holds(tmp_path: Path) -> None:
+    pytest.importorskip("pyright")
     (tmp_path / "program.py").write_text(PROGRAM)
     settings = f'{{"extraPaths": ["{ROOT / "src"}"]}}'
     (tmp_path / "pyrightconfig.json").write_text(settings)
