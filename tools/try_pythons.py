@@ -7,8 +7,8 @@
 Each Python has an environment in build/pythons/, which the next call uses again. The wheels come from
 `tools/wheels.py`, other packages from the package index, with this repository's pins: PyTorch is its build for GPUs,
 gigabytes, unless pip finds one for CPUs and that Python (`PIP_FIND_LINKS`, `PIP_EXTRA_INDEX_URL`). With --no-torch no
-package that needs it is installed, and tests that import it are skipped. Tests run in a copy of the repository's files,
-where they import the installed package. CONTRIBUTING.md says what has passed.
+package that needs it is installed, and tests that import it, or train, are skipped. Tests run in a copy of the
+repository's files, where they import the installed package. CONTRIBUTING.md says what has passed.
 """
 
 from __future__ import annotations
