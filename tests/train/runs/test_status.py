@@ -78,6 +78,7 @@ def test_a_solved_run_says_which_goal_it_reached(tmp_path):
 
 @pytest.mark.parametrize(("how", "kind"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "killed")])
 def test_a_run_that_was_ended_names_the_command_that_resumes_it(tmp_path, how, kind):
+    pytest.importorskip("torch")
     path = tmp_path / "a run"
     process = Program([sys.executable, "-c", ENDLESS, path], stdout=subprocess.DEVNULL)
     try:
