@@ -226,6 +226,7 @@ GAME = KernelEnv(
     shapes=s.SHAPES,
     tables={"tenths": TENTHS, "textures": np.zeros((1, 4), np.float32)},
     bounds=BOUNDS,
+    inlined=True,
 )
 TASKS = {
     "Craftax-Classic-Symbolic-v1": KernelTask(

@@ -104,6 +104,8 @@ class KernelEnv:
             one that is not finite. Arrays that are not named may hold any value.
         truncates: ``(state, env) → bool``: whether the episode is truncated after a step, as it also is by the task's
             ``max_episode_steps``; None for never.
+        inlined: whether a CPU's compiler inlines also long functions, of which each call copies the state's struct
+            and reads all its addresses anew.
     """
 
     name: str
@@ -119,6 +121,7 @@ class KernelEnv:
     actions: Any = None
     bounds: Bounds | Callable[[Mapping[str, Any]], Bounds] = field(default_factory=dict)
     truncates: Callable[..., Any] | None = None
+    inlined: bool = False
 
 
 @wp.func
@@ -189,9 +192,9 @@ def build_kernel(env: KernelEnv, actions_type: Any) -> Any:
         "share": int,
     }
     advance.__name__ = advance.__qualname__ = f"advance_{env.name}"
-    # A function that is not inlined gets a copy of the state's struct, 1 KB of Craftax's, and reads all addresses anew.
-    flags = getattr(wp.config, "cpu_compiler_flags", None) or ""
-    inlining = {"cpu_compiler_flags": flags.replace("inline-threshold=9000", "inline-threshold=40000")} if flags else {}
+    options: dict[str, Any] = dict(ROUNDING)
+    flags = getattr(wp.config, "cpu_compiler_flags", None)  # Warp's own, since 1.19
+    if env.inlined and flags:
+        options["cpu_compiler_flags"] = flags.replace("inline-threshold=9000", "inline-threshold=40000")
     # in a separate module, so that its key in Warp's cache does not depend on other kernels of this process
-    options = {**ROUNDING, **inlining}
     return wp.kernel(advance, module="unique", module_options=options, enable_backward=False)
