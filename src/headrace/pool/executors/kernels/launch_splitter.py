@@ -1,9 +1,9 @@
 """Splits large launches among helper threads if that is faster.
 
 Whether that is so depends on the time of a row and on the pace of the steps: a helper that slept must first be woken.
-The first large launches of a pool are therefore run undivided and timed, and the next ones are split and timed if that
-may be faster; afterwards the size of a launch decides whether it is split. Rows do not share memory, so results are the
-same in both cases.
+Large launches are therefore run undivided and timed, and then split and timed if that may be faster. Where it is, large
+launches stay split; where not, it is tried again later, as the helper may only have found no core of its own. Rows do
+not share memory, so results are the same in both cases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ NEVER = 1 << 62
 PROBE_ROWS = 512  # launches of fewer rows (or agents) are never split
 HANDOVER_NS = 2_000  # time to hand work to a helper that looks for it, and to wait for its end
 PROBES = 15  # launches of either kind, of whose times the median counts
-SETTLED_NS = 30_000_000  # after its start, a thread may share its creator's core for so long
+SETTLED_NS = 30_000_000  # a thread may share the core of the one that woke it for so long
+AGAIN_NS = 250_000_000  # from a trial in vain to the next one, at first; then twice as long each time
 WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, at which launches stay split
 
 
@@ -44,10 +45,10 @@ class LaunchSplitter:
         self._helpers: HelperThreads | None = None
         self._fewest = max(num_threads, PROBE_ROWS // num_agents)
         self._split_from = self._fewest if num_threads > 1 else NEVER
-        self._alone: list[float] = []  # ns per row of undivided launches
+        self._worthwhile = False
+        self._alone: deque[float] = deque(maxlen=PROBES)  # ns per row
         self._shared: deque[float] = deque(maxlen=PROBES)
-        self._settled_at = 0.0  # ns
-        self._known = False
+        self._try_at, self._settled_at, self._pause = 0, 0, AGAIN_NS  # ns
         _splitters.add(self)
 
     def launch(self, rows: int, record: Callable[[int, int], Run]) -> Run:
@@ -64,7 +65,7 @@ class LaunchSplitter:
         if not all(isinstance(part, Call) for part in parts):
             return record(0, rows)
         shared = self._sharing(cast("list[Call]", parts))
-        return shared if self._known else partial(self._learn, rows, record(0, rows), shared)
+        return shared if self._worthwhile else partial(self._try, rows, record(0, rows), shared)
 
     def close(self) -> None:
         """Ends the helper threads. Further calls have no effect."""
@@ -72,22 +73,30 @@ class LaunchSplitter:
         if helpers is not None:
             helpers.close()
 
-    def _learn(self, rows: int, whole: Run, shared: Run) -> None:
-        """Runs a launch that was prepared before the measurements were complete; times it if that is still needed."""
-        if rows < self._split_from:
+    def _try(self, rows: int, whole: Run, shared: Run) -> None:
+        """Runs a launch that was prepared before splitting was known to be worthwhile; times it during a trial."""
+        now = time.perf_counter_ns()
+        if self._worthwhile and rows >= self._split_from:
+            shared()
+        elif rows < self._split_from or now < self._try_at:
             whole()
         elif len(self._alone) < PROBES:
             self._alone.append(_timed(whole) / rows)
             if len(self._alone) == PROBES:
                 self._split_from = max(self._fewest, int(2 * HANDOVER_NS / median(self._alone)))
-        elif not self._known:
-            self._shared.append(_timed(shared) / rows)
-            if len(self._shared) == PROBES and time.perf_counter_ns() > self._settled_at:
-                self._known = True
-                if median(self._shared) > WORTH * median(self._alone):
-                    self._split_from = 2 * rows  # helpers are slower than assumed: split only larger launches
+                self._settled_at = now + SETTLED_NS
         else:
-            shared()
+            self._shared.append(_timed(shared) / rows)
+            if len(self._shared) == PROBES and now >= self._settled_at:
+                self._judge(now)
+
+    def _judge(self, now: int) -> None:
+        """Ends a trial."""
+        self._worthwhile = median(self._shared) <= WORTH * median(self._alone)
+        self._alone.clear()
+        self._shared.clear()
+        if not self._worthwhile:
+            self._try_at, self._pause = now + self._pause, 2 * self._pause
 
     def _sharing(self, parts: list[Call]) -> Run:
         """Returns a function that runs the parts on this pool's helper threads, which it hires if there are none."""
@@ -97,7 +106,6 @@ class LaunchSplitter:
             nonlocal hired, run
             if self._helpers is None:
                 self._helpers = HelperThreads(self._num_threads - 1, self._first_core)
-                self._settled_at = time.perf_counter_ns() + SETTLED_NS
             if run is None or hired is not self._helpers:
                 hired, run = self._helpers, self._helpers.sharing(parts)
             run()
