@@ -97,9 +97,7 @@ SECTIONS = {
         Benchmark(
             "minatar_pool",
             "--repeats 2 --seconds 0.2",
-            short=(
-                "Seaquest goes through lists of up to forty swimmers, and draws ten channels: 310 ns of a thread a step."
-            ),
+            short=("Seaquest goes through lists of up to forty swimmers, and draws ten channels: 310 ns of a thread."),
             lines=(Line("MinAtar, 1,024 environments", "minatar, 2 processes", "its Python package, 2 processes"),),
         ),
         Benchmark(
@@ -126,8 +124,8 @@ SECTIONS = {
             "minigrid_pool",
             "--repeats 2 --seconds 0.2",
             short=(
-                "Beside EnvPool 1.2.7, which needs Python 3.12 and is faster than 1.2.5, and whose rates vary most. New "
-                "levels, one in 56 steps of random actions, take half of GoToLocal's time."
+                "Beside EnvPool 1.2.7, which needs Python 3.12 and is faster than 1.2.5, and whose rates vary most. "
+                "New levels, one in 56 steps of random actions, take half of GoToLocal's time."
             ),
             lines=(
                 Line("MiniGrid's DoorKey and others, BabyAI's GoToLocal, 1,024 environments", "envpool", "EnvPool"),
@@ -252,7 +250,7 @@ SECTIONS = {
         Benchmark(
             "connect_four",
             "--seconds 2 --games 2 --depths 1",
-            short="After ten minutes it is level with two moves of foresight, and has 0.26 against four.",
+            short="After the recipe's 40 million moves it is level with two moves of foresight, and has 0.31 against four.",
         ),
         Benchmark("boards_learning", "--tasks TicTacToe-v0 --seconds 1 --games 4"),
         Benchmark("pixels_learning", "--seconds 5 --games 1"),
