@@ -250,7 +250,7 @@ SECTIONS = {
         Benchmark(
             "connect_four",
             "--seconds 2 --games 2 --depths 1",
-            short="After the recipe's 40 million moves it is level with two moves of foresight, and has 0.31 against four.",
+            short="After 40 million moves it is level with two moves of foresight, and has 0.31 against four.",
         ),
         Benchmark("boards_learning", "--tasks TicTacToe-v0 --seconds 1 --games 4"),
         Benchmark("pixels_learning", "--seconds 5 --games 1"),
