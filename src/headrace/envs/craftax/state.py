@@ -108,18 +108,17 @@ def block_at(state: State, env: int, place: wp.vec2i) -> int:
 
 
 @wp.func
-def set_block(state: State, env: int, place: wp.vec2i, block: int):
-    """Puts a block at a place; nothing after the last row or column."""
-    if place[0] <= LAST and place[1] <= LAST:
-        row, column = place[0] & LAST, place[1] & LAST
-        state.cells[env, row, column] = wp.uint8((int(state.cells[env, row, column]) & MOB) | block)
-
-
-@wp.func
 def mark(state: State, env: int, place: wp.vec2i, cleared: int, added: int):
     """Clears bits of the cell at a place of the map, and adds others."""
     row, column = place[0] & LAST, place[1] & LAST
     state.cells[env, row, column] = wp.uint8((int(state.cells[env, row, column]) & ~cleared) | added)
+
+
+@wp.func
+def set_block(state: State, env: int, place: wp.vec2i, block: int):
+    """Puts a block at a place; nothing after the last row or column."""
+    if place[0] <= LAST and place[1] <= LAST:
+        mark(state, env, place, BLOCK, block)
 
 
 @wp.func

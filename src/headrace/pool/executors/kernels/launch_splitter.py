@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from typing import cast
 
 from headrace.pool.executors.kernels.helper_threads import HelperThreads
 from headrace.pool.executors.kernels.launch import Call, Run
@@ -62,9 +61,10 @@ class LaunchSplitter:
             return record(0, rows)
         bounds = [rows * i // self._num_threads for i in range(self._num_threads + 1)]
         parts = [record(first, end - first) for first, end in itertools.pairwise(bounds)]
-        if not all(isinstance(part, Call) for part in parts):
+        calls = [part for part in parts if isinstance(part, Call)]
+        if len(calls) < len(parts):  # of debug mode, or of a Warp whose compiled functions are out of reach
             return record(0, rows)
-        shared = self._sharing(cast("list[Call]", parts))
+        shared = self._sharing(calls)
         return shared if self._worthwhile else partial(self._try, rows, record(0, rows), shared)
 
     def close(self) -> None:
