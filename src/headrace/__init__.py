@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.envs import FAMILIES
 from headrace.errors import HeadraceError, needs_train
 from headrace.pool.batch import Batch
+from headrace.pool.executors.batched import BatchedEnv
 from headrace.pool.executors.threads import get_include
 from headrace.pool.pool import Pool
 from headrace.pool.registry import list_all_envs, register
@@ -47,6 +48,7 @@ __all__ = [  # noqa: RUF022 (EnvPool's names, in its order, and then Headrace's 
     "DMEnvPool",
     "GymnasiumEnvPool",
     "Batch",
+    "BatchedEnv",
     "Field",
     "HeadraceError",
     "Pool",

@@ -178,10 +178,13 @@ def build_task(task: TaskLike, executor: str | None = None, **options: Any) -> T
 
 def own_options(task: TaskLike, executor: str | None = None) -> set[str]:
     """Returns the names of a task's own options; of an environment that is a Python object, those it is made with."""
+    from headrace.pool.executors.batched import batched_task, options_of
     from headrace.pool.executors.processes.task import arguments_of, callable_task, gymnasium_task, maker_of, named_task
 
     build, name = _builder(task, executor)
     kind = build.func if isinstance(build, partial) else build
+    if kind is batched_task:
+        return options_of(build.args[0])  # type: ignore[attr-defined]
     if kind is callable_task:
         return arguments_of(name)
     if kind is named_task:
@@ -204,11 +207,14 @@ def family(task: TaskLike) -> str:
 
 def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
     """Returns the function that builds a task, and its first argument; raises `UnknownTaskError`."""
+    from headrace.pool.executors.batched import batched_task, is_batched
     from headrace.pool.executors.processes.task import callable_task, gymnasium_task, in_gymnasium, named_task
 
     if not isinstance(task, str):
         if not callable(task):
             raise UnknownTaskError(f"a task is a name, or a class or function that makes an environment, not {task!r}")
+        if is_batched(task):
+            return partial(batched_task, task), getattr(task, "__qualname__", "")
         return callable_task, task
     if task in _others and task not in _builders and executor != PROCESSES:
         own, options = _others[task]
@@ -225,7 +231,9 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
         name = there[0] if len(there) == 1 else name
     if name in theirs and executor != PROCESSES:
         return _function(_builders[name]), name
-    if source and name.isidentifier() and callable(getattr(module_of(source), name, None)):
+    if source and name.isidentifier() and callable(made_by := getattr(module_of(source), name, None)):
+        if is_batched(made_by):
+            return partial(batched_task, made_by), f"{source}:{name}"
         return partial(named_task, _place(source)), name
     if in_gymnasium(name):
         return partial(gymnasium_task, source=_place(source)), name

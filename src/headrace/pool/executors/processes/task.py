@@ -222,7 +222,7 @@ def _read_spaces(
         _close(env, name)
         raise OptionError(
             f"{name} makes a {type(env).__name__}, which steps several environments together (it has {batch}): "
-            "give what makes one, and their number as num_envs"
+            "give what makes one, and their number as num_envs, or derive it from headrace.BatchedEnv"
         )
     try:
         limit = getattr(getattr(env, "spec", None), "max_episode_steps", None) or own.get("max_episode_steps") or 0
