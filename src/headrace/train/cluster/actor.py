@@ -17,6 +17,7 @@ import torch
 from headrace.errors import WorkerError
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.train.cluster.code import Code
+from headrace.train.collect.game_values import metric_names
 from headrace.train.config.settings import Config
 from headrace.train.processes.counters import PACED, WAITING, Counters, Episodes
 from headrace.train.processes.weight_buffer import WeightBuffer
@@ -113,7 +114,7 @@ class SamplerActor(RunActor):
 
     def _make(self, config: Config, restarts: int) -> ReplaySampler | RolloutSampler:
         memory, number = self._start.memory, self._start.number
-        self._counters, self._ended = Counters(config.samplers), time.perf_counter()
+        self._counters, self._ended = Counters(config.samplers, len(metric_names(config))), time.perf_counter()
         self._counters.begun[0] = self._start.begun
         if isinstance(memory, StepLayout):
             self._ring = ring_of(memory)

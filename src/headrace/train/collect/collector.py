@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,8 +20,9 @@ from headrace.pool.batch import FINAL, INFO, OBS, observation_fields
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.tensors import torch_dtype
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.game_values import metric_names, reported
 from headrace.train.collect.outcome import FinalObservations, Outcome
-from headrace.train.collect.rollout_buffer import Experience
+from headrace.train.collect.rollout_buffer import EVERYWHERE, Experience
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -34,6 +36,7 @@ class Collector(ABC):
 
     Args:
         static: whether shapes must not depend on the data, as in a CUDA graph.
+        also: names of info fields that are kept of every step, if the task declares them.
 
     Attributes:
         observations: array name → [T + 1, N, …] as the pool wrote them; the next rollout begins with row T.
@@ -42,6 +45,7 @@ class Collector(ABC):
         terminated, truncated: bool[T, N].
         present: agents in the game before the next step, bool[N, agents], or bool[N] for one agent.
         acted: agents in the game before each step of the last rollout, bool[T, N, agents]; None for one agent.
+        metrics: names of numbers that environments may report at the end of an episode.
         taken: steps of the last rollout that were taken, bool[T, N]; None if all were. With next-step autoreset, an
             environment begins its next episode in place of a step.
         seconds: time spent in ``env``, in ``inference``, and in ``learning`` (advantages, statistics). Where a whole
@@ -57,6 +61,7 @@ class Collector(ABC):
         storage: torch.device,
         device: torch.device,
         static: bool = False,
+        also: Sequence[str] = (),
     ):
         self.config, self.spec, self.device, self.storage = config, spec, device, storage
         self.steps, self.num_envs = config.num_steps, config.num_envs
@@ -69,9 +74,11 @@ class Collector(ABC):
         self.terminated, self.truncated = (self._tensor(steps, envs, dtype=torch.bool) for _ in range(2))
         infos = {f.name: f for f in spec.info}
         kept = (ALIVE, TRUNCATIONS) if spec.agents else ("reward", "terminated")
+        self.metrics = metric_names(config)
+        self._reports: list[tuple[int, np.ndarray, np.ndarray]] = []  # a step, environments that ended, what they said
         self._info = {
             name: self._tensor(2, steps, envs, *infos[name].shape, dtype=torch_dtype(infos[name].dtype))
-            for name in kept
+            for name in dict.fromkeys((*kept, *also))
             if name in infos
         }  # [now | final, T, N, …]
         self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
@@ -211,6 +218,25 @@ class Collector(ABC):
                 tensor.fill_(1)
 
     # -- for reporting ---------------------------------------------------------------------------
+
+    def _report(self, t: int, info: Mapping[str, Any], over: np.ndarray, envs: Any = EVERYWHERE) -> None:
+        """Notes what environments report of episodes that ended with step t, bool[k], in all or those of numbers."""
+        if (found := reported(self.metrics, info, over)) is not None:
+            rows = np.flatnonzero(over)
+            self._reports.append((t, rows if envs is EVERYWHERE else envs[rows], found))
+
+    def reported(self) -> Tensor | None:
+        """Returns each metric's value where episodes ended, and whether it was reported, [2 metrics, T, N].
+
+        Returns None if none was.
+        """
+        if not self._reports:
+            return None
+        every = np.zeros((2 * len(self.metrics), self.steps, self.num_envs))
+        for t, envs, found in self._reports:
+            every[:, t, envs] = found
+        self._reports.clear()
+        return torch.from_numpy(every)
 
     def scores(self, agent_group: AgentGroup) -> Tensor:
         """Returns the mean reward of an agent group's agents, float32[T, N]; for one agent, the game's own rewards."""

@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from torch import Tensor
 
 from headrace.pool.actions import ACTION, action_fields
 from headrace.pool.batch import FINAL
@@ -22,6 +23,7 @@ from headrace.pool.torch.tensors import torch_dtype
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.final_observations import FinalObservationList, FinalObservationSlots, slots_needed
+from headrace.train.collect.game_values import metric_names
 from headrace.train.collect.outcome import FinalObservations
 from headrace.train.collect.rollout_buffer import EVERYWHERE
 from headrace.train.config.settings import Config
@@ -39,7 +41,7 @@ class DeviceCollector(Collector):
     def __init__(self, config: Config, pool: TorchPool, policies: Sequence[Policy], static: bool | None = None):
         device = pool.device
         self.static = Graph.possible(device) if static is None else static
-        super().__init__(config, pool.spec, policies, device, device, self.static)
+        super().__init__(config, pool.spec, policies, device, device, self.static, metric_names(config))
         self.pool = pool
         spec, envs = pool.spec, config.num_envs
         self._actions = {
@@ -98,3 +100,13 @@ class DeviceCollector(Collector):
 
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         return self._ended.of(agent_group, observation_name(agent_group)) if self._truncations else None
+
+    def reported(self) -> Tensor | None:
+        known = [self._info.get(name) for name in self.metrics]
+        if not any(each is not None for each in known):
+            return None
+        every = torch.zeros(len(known), 2, self.steps, self.num_envs, dtype=torch.float64, device=self.storage)
+        for row, info in zip(every, known, strict=True):
+            if info is not None:
+                row[0], row[1] = info[1].double().flatten(2).mean(-1) if info.ndim > 3 else info[1], 1.0
+        return every.flatten(0, 1)

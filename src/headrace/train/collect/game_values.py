@@ -1,13 +1,19 @@
-"""Rewards and ends of whole games, for tasks that clip rewards or whose episodes are single lives."""
+"""Rewards and ends of whole games, for tasks that clip rewards or whose episodes are single lives, and other numbers
+that environments report at the end of an episode."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from headrace.errors import OptionError
 from headrace.pool.spec import TaskSpec
+from headrace.train.config.settings import Config
+
+SUCCESS = "is_success"
+"""the number that is reported wherever an environment has it, as in Gymnasium-Robotics and stable-baselines3"""
 
 
 def game_value(
@@ -37,3 +43,42 @@ def game_over(spec: TaskSpec, terminated: np.ndarray, truncated: np.ndarray, inf
         terminated, truncated: the pool's results, bool[N].
     """
     return game_value(spec, info, "terminated", terminated | truncated, terminated).astype(bool) | truncated
+
+
+def metric_names(config: Config) -> tuple[str, ...]:
+    """Returns the names of the numbers in ``info`` that a run reports of finished episodes."""
+    return tuple(dict.fromkeys((SUCCESS, *config.metrics)))
+
+
+def reported(names: Sequence[str], info: Mapping[str, Any], over: np.ndarray) -> np.ndarray | None:
+    """Returns the numbers that environments report with the last step of an episode.
+
+    Args:
+        names: keys of ``info``. Of an array for each environment, as of agents, the mean is taken.
+        info: the info of the step, whose arrays have N rows.
+        over: where an episode has ended, bool[N].
+
+    Returns:
+        For each name the number, and whether it was reported, float64[2 names, K] of the K episodes that have ended;
+        None if none of them is there.
+
+    Raises:
+        OptionError: what an environment reports by one of the names is not a number.
+    """
+    final = info.get("final_info", info)
+    if not any(name in final for name in names):
+        return None
+    found = np.zeros((len(names), 2, int(over.sum())))
+    for name, (values, given) in zip(names, found, strict=True):
+        if name not in final:
+            continue
+        given[:] = final[f"_{name}"][over] if f"_{name}" in final else 1.0
+        told = np.asarray(final[name])[over][given > 0]
+        try:
+            values[given > 0] = told.astype(np.float64).reshape(len(told), -1).mean(1)
+        except (TypeError, ValueError):
+            if name == SUCCESS:  # nobody has asked for it
+                given[:] = 0.0
+                continue
+            raise OptionError(f"metrics: info[{name!r}] must be a number, not {told[0]!r:.100}") from None
+    return found.reshape(2 * len(names), -1)

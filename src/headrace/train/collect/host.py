@@ -21,6 +21,7 @@ from headrace.pool.pool import Pool
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.final_observations import FinalObservationList
+from headrace.train.collect.game_values import game_over
 from headrace.train.collect.outcome import FinalObservations
 from headrace.train.collect.rollout_buffer import EVERYWHERE
 from headrace.train.config.settings import Config
@@ -72,6 +73,8 @@ class HostCollector(Collector):
         *_, info = self.pool.step(actions, out=self._batches[t])
         check_declared(info, self.spec, self.config.action_masks)
         self._note(t, EVERYWHERE, {name[len(FINAL) :]: array for name, array in self._final.items()})
+        if "final_info" in info:
+            self._note_reports(t, EVERYWHERE, info)
 
     def _run_groups(self) -> None:
         size = self.pool.batch_size
@@ -112,6 +115,8 @@ class HostCollector(Collector):
         if "final_info" in info:
             finals |= {name: info["final_info"][name[len(INFO) :]] for name in self.masks}
         self._note(t, ids, finals)
+        if "final_info" in info:
+            self._note_reports(t, ids, info)
         check_declared(info, self.spec, self.config.action_masks)
 
     def _note(self, t: int, envs: Any, finals: dict[str, np.ndarray]) -> None:
@@ -123,6 +128,11 @@ class HostCollector(Collector):
             kept = {name: torch.from_numpy(array[rows]) for name, array in finals.items()}
             self._ended.add(t, torch.from_numpy(ids), kept)
         self._note_ends(t, envs if envs is EVERYWHERE else torch.from_numpy(envs.astype(np.int64)))
+
+    def _note_reports(self, t: int, envs: Any, info: dict[str, Any]) -> None:
+        row = self._rows[t]
+        terminated, truncated = row["terminated"][envs], row["truncated"][envs]
+        self._report(t, info, game_over(self.spec, terminated, truncated, info), envs)
 
     def _final_observations(self, agent_group: AgentGroup) -> FinalObservations | None:
         found = self._ended.of(agent_group, observation_name(agent_group))

@@ -103,6 +103,7 @@ class StepResult(NamedTuple):
         taken: bool[N]; False where an environment only began its next episode.
         scores, ends: the game's own rewards, float[N], and whether it ended, bool[N]; they differ from the others where
             a task clips rewards, or ends episodes with a lost life.
+        info: the info of the step.
     """
 
     rewards: np.ndarray
@@ -111,6 +112,7 @@ class StepResult(NamedTuple):
     taken: np.ndarray
     scores: np.ndarray
     ends: np.ndarray
+    info: Mapping[str, Any]
 
 
 class StepRecorder:
@@ -168,7 +170,7 @@ class StepRecorder:
         self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0)
         spec, over = self.pool.spec, terminated | truncated
         scores, ends = game_value(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)
-        stepped = StepResult(reward, terminated, truncated, ~self._resets, scores, ends)
+        stepped = StepResult(reward, terminated, truncated, ~self._resets, scores, ends, info)
         self._resets = over
         return stepped
 
@@ -227,8 +229,10 @@ class StepCollector(Collector):
     def _step(self, t: int, actions: tuple[Tensor, np.ndarray]) -> None:
         step = self._recorder.step(*actions)
         rows = self.rewards, self.terminated, self.truncated, self._taken, self._scores, self._ends
-        for row, values in zip(rows, step, strict=True):
+        for row, values in zip(rows, step[: len(rows)], strict=True):
             row[t] = torch.from_numpy(values)
+        if step.ends.any():
+            self._report(t, step.info, step.ends)
         self._look(t + 1)
 
     def _look(self, t: int) -> None:

@@ -291,6 +291,12 @@ class Files(Record, group="files", shared=True):
     keep_checkpoints: int = setting(
         2, "Number of newest checkpoints that are kept, beside the best one.", low=0, continuable=True
     )
+    metrics: tuple[str, ...] = setting(
+        (),
+        "Keys of info whose numbers, with an episode's last step, are reported as means over the last stop_episodes "
+        "episodes: on the screen, on the page and by all loggers. is_success is in any case.",
+        continuable=True,
+    )
     tensorboard: bool = setting(True, "Write TensorBoard events beside metrics.jsonl, if tensorboard is installed.")
     log: tuple[str, ...] = setting(
         (),

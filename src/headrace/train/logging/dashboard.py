@@ -138,6 +138,7 @@ class Dashboard:
             run.config.task,
             f"step {run.line['step']:,} of {run.config.total_steps:,}",
             _result(run),
+            *_metrics(run),
             f"{_headline(run)} steps/s",
             *([_rate(run, "update_frames")] if "update_frames" in run.speeds else []),
             *_hardware(run),
@@ -177,6 +178,7 @@ class Dashboard:
             (_evaluated(run), "yellow"),
             ("   episodes ", "dim"),
             f"{run.line['episodes']:,}",
+            *(f"   {words}" for words in _metrics(run)),
             *(f"   {words}" for words in _hardware(run)),
         )
         curve = Text("\n").join(draw_curve(self._curve, width - 12, CURVE_HEIGHT, sorted(self._evaluations.items())))
@@ -220,6 +222,11 @@ def _elo(run: Progress) -> str:
 def _evaluated(run: Progress) -> str:
     found = run.line.get("evaluation")
     return f"   evaluated {return_text(found['return'])}" if found else ""
+
+
+def _metrics(run: Progress) -> list[str]:
+    """Returns what environments report of their episodes, as texts."""
+    return [f"{name} {return_text(value)}" for name, value in run.line.get("metrics", {}).items()]
 
 
 def _types(policy: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Returns and lengths of finished episodes, computed on the device of the rollouts.
+"""Returns, lengths and other numbers of finished episodes, computed on the device of the rollouts.
 
 A whole rollout is processed at once, by sums over its columns. On a GPU only the means are copied to the host, when
 they are read.
@@ -30,23 +30,37 @@ class EpisodeTracker:
     Args:
         window: number of episodes over which means are computed.
         types: names of agent types, for each of which means are also computed separately.
+        metrics: names of numbers that environments may report at the end of an episode.
 
     Attributes:
         everywhere: the sum of `totals` over several processes, from which means are computed; None for one process.
     """
 
-    def __init__(self, num_envs: int, window: int, device: torch.device | str = "cpu", types: Sequence[str] = ()):
-        self.window, self.types = window, tuple(types)
-        # return and length, of all agents and then of each type; an additional column receives values that are not kept
+    def __init__(
+        self,
+        num_envs: int,
+        window: int,
+        device: torch.device | str = "cpu",
+        types: Sequence[str] = (),
+        metrics: Sequence[str] = (),
+    ):
+        self.window, self.types, self.metrics = window, tuple(types), tuple(metrics)
+        # return and length, of all agents and then of each type; of each metric its value, and 1 if it was reported;
+        # an additional column receives values that are not kept
         rows = 2 * (1 + len(types))
-        self._measured = torch.zeros(rows, window + 1, dtype=torch.float64, device=device)
+        self._measured = torch.zeros(rows + 2 * len(metrics), window + 1, dtype=torch.float64, device=device)
         self._count = torch.zeros((), dtype=torch.int64, device=device)
         self._running = torch.zeros(rows, num_envs, dtype=torch.float64, device=device)  # of the unfinished episodes
         self._summary: _Summary | None = None
         self.everywhere: Tensor | None = None
 
     def update(
-        self, rewards: Tensor, ends: Tensor, by_type: Sequence[tuple[Tensor, Tensor]] = (), taken: Tensor | None = None
+        self,
+        rewards: Tensor,
+        ends: Tensor,
+        by_type: Sequence[tuple[Tensor, Tensor]] = (),
+        taken: Tensor | None = None,
+        reported: Tensor | None = None,
     ) -> None:
         """Adds a rollout, on any device.
 
@@ -55,6 +69,8 @@ class EpisodeTracker:
             ends: whether an episode ended with each step, bool[T, N].
             by_type: for each type, its rewards and the step's contribution to its episodes' lengths, [T, N] each.
             taken: whether each step was taken, and counts for the lengths, bool[T, N]; None if all steps were.
+            reported: the metrics' values and whether they were reported, [2 metrics, T, N], which are read where
+                episodes ended; None if none was.
         """
         self.forget_summary()
         lengths = torch.ones_like(rewards) if taken is None else taken.to(rewards)
@@ -73,7 +89,9 @@ class EpisodeTracker:
         number = ends.flatten().cumsum(0)  # of the episodes in this rollout
         kept = ends.flatten() & (number > number[-1] - self.window)
         place = torch.where(kept, (self._count + number - 1) % self.window, self.window)
-        self._measured[:, place] = (total - until(before)).flatten(1)
+        self._measured[: len(total), place] = (total - until(before)).flatten(1)
+        if self.metrics:
+            self._measured[len(total) :, place] = 0.0 if reported is None else reported.flatten(1).to(self._measured)
         self._count += number[-1]
         self._running.copy_(total[:, -1] - until(last[-1:])[:, 0])
 
@@ -81,13 +99,22 @@ class EpisodeTracker:
         """Has the means computed anew when they are next read, as after a replayed graph with an `update` in it."""
         self._summary = self.everywhere = None
 
-    def add(self, returns: Tensor, lengths: Tensor) -> None:
-        """Adds episodes that ended in another process: returns and lengths [K], in the order of their ends."""
+    def add(self, returns: Tensor, lengths: Tensor, reported: Tensor | None = None) -> None:
+        """Adds episodes that ended in another process, in the order of their ends.
+
+        Args:
+            returns, lengths: [K].
+            reported: the metrics' values and whether they were reported, [2 metrics, K]; None if none was.
+        """
         self.forget_summary()
-        measured = torch.stack((returns.double(), lengths.double()))[:, -self.window :].to(self._count.device)
+        measured = torch.zeros(len(self._measured), len(returns), dtype=torch.float64)
+        measured[:2] = torch.stack((returns.double(), lengths.double()))
+        if reported is not None:
+            measured[2:] = reported
+        measured = measured[:, -self.window :].to(self._count.device)
         skipped = len(returns) - measured.shape[1]
         places = (self._count + skipped + torch.arange(measured.shape[1], device=self._count.device)) % self.window
-        self._measured[:2, places] = measured
+        self._measured[:, places] = measured
         self._count += len(returns)
 
     @property
@@ -112,9 +139,15 @@ class EpisodeTracker:
         return self._read().means[1] if self.episodes else None
 
     def by_type(self) -> dict[str, tuple[float | None, float | None]]:
-        means = self._read().means
-        pairs = zip(means[2::2], means[3::2], strict=True)
+        means = self._read().means[2 : 2 + 2 * len(self.types)]
+        pairs = zip(means[::2], means[1::2], strict=True)
         return {name: pair if self.episodes else (None, None) for name, pair in zip(self.types, pairs, strict=True)}
+
+    def metric_means(self) -> dict[str, float]:
+        """Returns the mean of each metric over the episodes of the window that have reported it, if any has."""
+        means = self._read().means[2 + 2 * len(self.types) :]
+        pairs = zip(self.metrics, means[::2], means[1::2], strict=True)
+        return {name: value / share for name, value, share in pairs if share}
 
     def last(self) -> tuple[list[float], list[float]]:
         count = self.episodes
@@ -150,7 +183,11 @@ class EpisodeTracker:
     def load(self, state: Mapping[str, Tensor]) -> None:
         self.forget_summary()
         for name, tensor in self.state().items():
-            tensor.copy_(state[name])
+            saved = state[name]
+            if tensor.shape[:1] > saved.shape[:1]:  # of a run that had fewer metrics
+                tensor[len(saved) :] = 0
+                tensor = tensor[: len(saved)]
+            tensor.copy_(saved)
 
 
 def pooled(states: Sequence[Mapping[str, Tensor]], window: int) -> dict[str, Tensor]:

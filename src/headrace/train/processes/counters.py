@@ -20,14 +20,23 @@ PACED, WAITING = PARTS.index("paced"), PARTS.index("waiting")
 
 
 class Episodes(NamedTuple):
-    """Returns float64[K] and lengths int64[K] of finished episodes."""
+    """Returns float64[K] and lengths int64[K] of finished episodes, and what was reported of them.
+
+    Attributes:
+        reported: the metrics' values and whether they were reported, float64[2 metrics, K].
+    """
 
     returns: np.ndarray
     lengths: np.ndarray
+    reported: np.ndarray
 
 
 class Counters:
     """The shared numbers of a run with S samplers.
+
+    Args:
+        samplers: number of samplers, S.
+        metrics: number of metrics that environments may report.
 
     Attributes:
         steps: agent steps of each sampler, including its earlier processes, int64[S].
@@ -41,11 +50,11 @@ class Counters:
         played: episodes that the evaluator has played, int64[1].
     """
 
-    def __init__(self, samplers: int):
+    def __init__(self, samplers: int, metrics: int = 0):
         words, floats = np.dtype(np.int64), np.dtype(np.float64)
         fields = dict.fromkeys(("stop", "begun", "allowed", "updates", "actor_updates", "played"), ((1,), words))
         fields |= dict.fromkeys(("steps", "ended"), ((samplers,), words)) | {"rests": ((samplers + 1,), words)}
-        fields |= {"seconds": ((samplers, len(PARTS)), floats), "episodes": ((samplers, KEPT, 2), floats)}
+        fields |= {"seconds": ((samplers, len(PARTS)), floats), "episodes": ((samplers, KEPT, 2 + 2 * metrics), floats)}
         self._shared = SharedArrays(fields)
         self._name_arrays()
         self.allowed[0] = FREE
@@ -79,12 +88,15 @@ class Counters:
     def total_steps(self) -> int:
         return int(self.steps.sum())
 
-    def note_episodes(self, sampler: int, returns: np.ndarray, lengths: np.ndarray) -> None:
-        """Records a sampler's finished episodes: returns and lengths [K]."""
+    def note_episodes(
+        self, sampler: int, returns: np.ndarray, lengths: np.ndarray, reported: np.ndarray | None = None
+    ) -> None:
+        """Records a sampler's finished episodes, see `Episodes`; ``reported`` is None if nothing was."""
         count = int(self._ended[sampler])
         places = (count + np.arange(len(returns))) % KEPT
         self._episodes[sampler, places, 0] = returns
         self._episodes[sampler, places, 1] = lengths
+        self._episodes[sampler, places, 2:] = 0.0 if reported is None else reported.T
         self._ended[sampler] = count + len(returns)
 
     def new_episodes(self) -> Episodes:
@@ -95,7 +107,7 @@ class Counters:
             found.append(self._episodes[sampler, np.arange(first, count) % KEPT])
             self._read[sampler] = count
         rows = np.concatenate(found)
-        return Episodes(rows[:, 0].copy(), rows[:, 1].astype(np.int64))
+        return Episodes(rows[:, 0].copy(), rows[:, 1].astype(np.int64), rows[:, 2:].T.copy())
 
     def close(self) -> None:
         self._shared.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
+from headrace.train.collect.game_values import metric_names
 from headrace.train.collect.setup import check_workers, find_device, make_policies, policy_cases
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
@@ -72,7 +73,8 @@ def _in_turn(config: Config, run: RunFolder, resume: Checkpoint | None, group: P
 
 def _with_workers(config: Config, run: RunFolder, resume: Checkpoint | None) -> tuple[Source, Learner]:
     check_workers(config, *policy_cases(config, build_task(config.task, **config.env_options).spec).values())
-    policy, counters = make_policies(config, None, find_device(config.learns_on))[0], Counters(config.samplers)
+    policy = make_policies(config, None, find_device(config.learns_on))[0]
+    counters = Counters(config.samplers, len(metric_names(config)))
     exchange = None
     if isinstance(policy, OffPolicy):
         learner = ReplayLearner(config, policy, counters, run)

@@ -70,6 +70,11 @@ class Training:
         return self._trainer.tracker.mean_length()
 
     @property
+    def metrics(self) -> Mapping[str, float]:
+        """The means of what environments reported of the same episodes by name, such as ``is_success``."""
+        return self._trainer.tracker.metric_means()
+
+    @property
     def losses(self) -> Mapping[str, float]:
         """The statistics of the first policy's last updates by name; reading them waits for the device."""
         return self._trainer.policies[0].last_losses()

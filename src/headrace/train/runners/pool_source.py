@@ -22,6 +22,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector
 from headrace.train.collect.curriculum import options_at, words_of
 from headrace.train.collect.device import DeviceCollector
+from headrace.train.collect.game_values import metric_names
 from headrace.train.collect.self_play import SelfPlay
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.collect.steps import make_replay, replays_steps
@@ -66,7 +67,9 @@ class PoolSource(Source):
         self.pool: Any = training_pool(self._present)
         self.policies = make_policies(config, self.pool, device)
         self.trackers = [
-            EpisodeTracker(config.num_envs, config.stop_episodes, device, tuple(policy.agent_group.types))
+            EpisodeTracker(
+                *(config.num_envs, config.stop_episodes, device, tuple(policy.agent_group.types), metric_names(config))
+            )
             for policy in self.policies
         ]
         self.replay = make_replay(config, sum(self.policies[0].heads)) if replays_steps(config) else None
@@ -121,10 +124,11 @@ class PoolSource(Source):
 
     def _collect_and_track(self) -> list[Any]:
         rollouts, ends = self.collector.collect(), self.collector.ends
+        reported = self.collector.reported()
         for policy, tracker in zip(self.policies, self.trackers, strict=True):
             agent_group = policy.agent_group
             scores, by_type = self.collector.scores(agent_group), self.collector.scores_by_type(agent_group)
-            tracker.update(scores, ends, by_type, self.collector.taken)
+            tracker.update(scores, ends, by_type, self.collector.taken, reported)
         return rollouts
 
     def advance(self) -> None:

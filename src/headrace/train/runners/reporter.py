@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -70,6 +70,7 @@ class Reporter:
         # the processes of torchrun have no parent that trains
         self._hardware = HardwareUse(device, os.getppid() if group.watched else os.getpid())
         self._own_use = HardwareUse(device)
+        self._missed = False  # whether it was said that metrics are missing
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -130,6 +131,7 @@ class Reporter:
         self.state.logged, self.state.logged_at = self.state.step, self.state.seconds
         self._judge_first_minute()
         line = self.line()
+        self._miss_metrics(line.get("metrics", {}))
         if own:
             line["time"]["ranks"] = {str(rank): told for rank, told in enumerate(own)}
         return line
@@ -142,6 +144,7 @@ class Reporter:
             "episodes": tracker.episodes,
             "return": tracker.mean_return(),
             "length": tracker.mean_length(),
+            **({"metrics": reported} if (reported := tracker.metric_means()) else {}),
             "loss": self.source.policies[0].reported(self.state.step),
             **figures.details,
             "time": self._time(figures),
@@ -157,6 +160,13 @@ class Reporter:
             words = f"{words}; try --algo {other}, or headrace sweep {config.task}, which searches for settings"
             self.note("warning", words)
             self.say(words)
+
+    def _miss_metrics(self, known: Mapping[str, float]) -> None:
+        """Says once which metrics no episode has reported."""
+        missing = [name for name in self.config.metrics if name not in known]
+        if missing and self.source.trackers[0].full and not self._missed:
+            self._missed = True
+            self.remark(f"no episode has reported {', '.join(missing)}: metrics are keys of info in its last step")
 
     def _time(self, figures: Figures) -> dict[str, Any]:
         """Returns the entries of a line of metrics that differ between equal runs: time, speeds, memory, cores."""

@@ -19,6 +19,7 @@ from torch import Tensor
 from headrace.train.algorithms.policy import Policy
 from headrace.train.cluster import driver
 from headrace.train.cluster.driver import Cluster
+from headrace.train.collect.game_values import metric_names
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.timer import Throughput
@@ -69,7 +70,7 @@ class WorkerSource(Source):
         self.config, self.run, self.policies = config, run, [policy]
         self.memory, self.weights, self.counters, self.exchange = memory, weights, counters, exchange
         self.steps, self.news = 0, deque[News]()
-        self.trackers = [EpisodeTracker(1, config.stop_episodes)]
+        self.trackers = [EpisodeTracker(1, config.stop_episodes, metrics=metric_names(config))]
         self.policy_copy = PolicyCopy(policy)
         self.evaluations = self.policy_copy.buffer(len(evaluator.RESULTS))
         self._evaluated = torch.zeros_like(self.policy_copy.vector, device="cpu"), self.policy_copy.known()

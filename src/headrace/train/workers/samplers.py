@@ -25,7 +25,7 @@ from headrace.pool.spec import AutoresetMode
 from headrace.pool.views.make import make
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.collect.curriculum import options_at
-from headrace.train.collect.game_values import game_over, game_value
+from headrace.train.collect.game_values import game_over, game_value, metric_names, reported
 from headrace.train.collect.setup import rewarded
 from headrace.train.collect.steps import Frames, StepRecorder
 from headrace.train.config.settings import Config
@@ -68,6 +68,7 @@ class Sampler(ABC):
         self._generator = torch.Generator().manual_seed(seed)
         self._noise = torch.empty(rows, self.distribution.noise_size)
         self._returns, self._lengths = np.zeros(rows), np.zeros(rows, np.int64)
+        self._metrics = metric_names(config)
         self._policy_copy, self._version = PolicyCopy(self.policy), 0
 
     def _make_pool(self, seed: int) -> Any:
@@ -104,12 +105,13 @@ class Sampler(ABC):
         noise = self.policy.draw(self._noise, self._generator)
         return self.policy.module.act(observations, noise=noise, forbidden=closed)
 
-    def _count(self, rewards: np.ndarray, steps: np.ndarray | int, ends: np.ndarray) -> None:
+    def _count(self, rewards: np.ndarray, steps: np.ndarray | int, ends: np.ndarray, info: Mapping[str, Any]) -> None:
         """Adds a step's rewards to the episodes' returns and its steps to their lengths; reports those that ended."""
         self._returns += rewards
         self._lengths += steps
         if ends.any():
-            self.counters.note_episodes(self.number, self._returns[ends], self._lengths[ends])
+            told = reported(self._metrics, info, ends)
+            self.counters.note_episodes(self.number, self._returns[ends], self._lengths[ends], told)
             self._returns[ends], self._lengths[ends] = 0.0, 0
 
     def _rest(self, must: Callable[[], bool], part: int) -> None:
@@ -150,7 +152,7 @@ class ReplaySampler(Sampler):
         done = self._recorder.step(actions, taken, self._version)
         self.counters.steps[self.number] += np.count_nonzero(done.taken)
         stepped = clock()
-        self._count(done.scores, done.taken, done.ends)
+        self._count(done.scores, done.taken, done.ends, done.info)
         self.counters.seconds[self.number, :2] += acted - began, stepped - acted
 
     def run(self) -> None:
@@ -254,7 +256,7 @@ class RolloutSampler(Sampler):
     def _note(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict[str, Any]) -> None:
         """Tracks episodes by the game's own rewards and ends, if the task changes them (clipped rewards, lives)."""
         rewards = game_value(self.pool.spec, info, "reward", terminated | truncated, reward)
-        self._count(rewards, 1, game_over(self.pool.spec, terminated, truncated, info))
+        self._count(rewards, 1, game_over(self.pool.spec, terminated, truncated, info), info)
 
 
 def work(

@@ -13,7 +13,7 @@ const AGE = /^(staleness|age)(\/|$)/;
 /** Part of a column's name → what a title says, one after the other. */
 const TITLES = [
   [AGE, "age of the data, "],
-  [/^(loss|time)\//, ""],
+  [/^(loss|time|metrics)\//, ""],
   [/^cluster\/(\w+)_bytes$/, "cluster, $1 a second"],
   [CLUSTER, "cluster, "],
   [/^ranks\/(\w+)$/, "$1, by rank"],
@@ -53,7 +53,7 @@ export function returnsOf(names) {
 }
 
 function sectionOf(name) {
-  if (name.startsWith("loss/")) return "learning";
+  if (name.startsWith("loss/") || name.startsWith("metrics/")) return "learning";
   if (MEMORY.test(name) || HARDWARE.test(name)) return "machine";
   if (CLUSTER.test(name) || name.startsWith("ranks/")) return "machine";
   if (AGE.test(name)) return "age";
