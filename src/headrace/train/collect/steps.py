@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from math import isfinite, prod
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,19 +79,26 @@ def needing_steps(config: ReplayConfig) -> dict[str, str | None]:
     return needing
 
 
-def make_replay(config: Any, masks: int = 0) -> StepReplay:
-    """Returns the replay of a run, in memory that other processes can share: a segment for each sampler, or one."""
+def replay_layout(config: Any, masks: int = 0) -> StepLayout:
+    """Returns the layout of a run's replay of steps: a segment for each sampler, or one."""
     frames = Frames.of(config)
     spec = build_task(config.task, **frames.options).spec
     envs, segments = config.num_envs, max(1, config.samplers)
-    n_step = 1 if config.hindsight else config.n_step
-    steps = max(config.replay_size // (envs * segments), 2 * (n_step + frames.stack + 3))
-    spaces = spec.observation, spec.action
+    steps = max(config.replay_size // (envs * segments), 2 * (_n_step(config) + frames.stack + 3))
     wide = raw_dtype_of(spec.observation, config.normalise_observations) == torch.float64
-    layout = StepLayout(*spaces, segments, steps, envs, frames.stack, masks, wide)
-    needed = sum(prod(shape) * dtype.itemsize for shape, dtype in layout.fields.values())
-    with replay_named(config.replay_size, needed, torch.device("cpu")):
-        return StepReplay(*spaces, segments, steps, envs, n_step, config.gamma, frames.stack, masks, wide)
+    return StepLayout(spec.observation, spec.action, segments, steps, envs, frames.stack, masks, wide)
+
+
+def _n_step(config: Any) -> int:
+    return 1 if config.hindsight else config.n_step
+
+
+def make_replay(config: Any, masks: int = 0) -> StepReplay:
+    """Returns the replay of a run, in memory that other processes can share."""
+    form = replay_layout(config, masks)
+    spaces, sizes = (form.observation, form.action), (form.segments, form.steps, form.envs)
+    with replay_named(config.replay_size, form.nbytes, torch.device("cpu")):
+        return StepReplay(*spaces, *sizes, _n_step(config), config.gamma, form.frame_stack, masks, form.wide)
 
 
 class StepResult(NamedTuple):

@@ -152,18 +152,22 @@ def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("pictures", moves)
     if isinstance(seen, gym.spaces.Discrete) and moves == "discrete actions":
         return ("observations of a category", moves)
-    return (f"slow steps, {moves}", moves) if is_slow(task, json.dumps(options, default=repr)) else (moves,)
+    return (f"slow steps, {moves}", moves) if step_seconds(task, options) > SLOW_STEP else (moves,)
 
 
-@cache
-def is_slow(task: str, options: str) -> bool:
-    """Returns whether the fastest step of an environment that is a Python object takes longer than `SLOW_STEP`.
+def step_seconds(task: str, options: Mapping[str, Any]) -> float:
+    """Returns the seconds of the fastest step of an environment that is a Python object; 0 for others.
 
     It is measured once in a process, with random actions. Other load on the machine hardly changes the fastest of
     several.
     """
+    return _step_seconds(task, json.dumps(dict(options), default=repr))
+
+
+@cache
+def _step_seconds(task: str, options: str) -> float:
     if not is_python(task):
-        return False
+        return 0.0
     times = list[float]()
     try:
         with make_pool(task, seed=0, **json.loads(options)) as pool:
@@ -175,5 +179,5 @@ def is_slow(task: str, options: str) -> bool:
                 pool.step(action)
                 times.append(time.perf_counter() - start)
     except Exception:  # training raises it again, unless it is of a random action
-        return False
-    return min(times, default=0.0) > SLOW_STEP
+        return 0.0
+    return min(times, default=0.0)

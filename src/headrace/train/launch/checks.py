@@ -24,6 +24,7 @@ from headrace.train.config.usage import (
     learns_nothing,
     unused_presets,
 )
+from headrace.train.launch.forecast import forecast
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.place import place
 from headrace.train.processes.start import worker_context
@@ -68,6 +69,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     remarks.append(_decided_by_cores(requested, config))
     kept = ", pictures by convolutions" if flat == PICTURES else ""
     remarks.append(f"learns from the parts of an observation as one array{kept} ({FLAT}={flat})" if flat else None)
+    remarks += forecast(config)
     if "algo" not in overrides:
         remarks.insert(0, _chosen(config, overrides))
     return Request(config, cases, tuple(filter(None, remarks)))

@@ -69,6 +69,11 @@ class StepLayout:
         """Whether observations are stored as uint8[C, H, W] rather than as words of records."""
         return self.observation.dtype == np.uint8 and len(self.observation.shape or ()) == 3
 
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes that a replay of this layout takes."""
+        return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.fields.values())
+
     @cached_property
     def stride(self) -> int:
         """The distance between an environment's consecutive rows: S · N."""
