@@ -10,7 +10,8 @@ import pytest
 
 import headrace
 from headrace.errors import UnknownTaskError
-from headrace.pool.registry import build_task, nearest
+from headrace.pool.registry import build_task
+from headrace.pool.suggestions import nearest
 
 NAMES = headrace.list_all_envs()
 BUILD = "from headrace.envs.classic_control import build\nimport headrace\n"

@@ -18,8 +18,9 @@ from headrace.cli.options import optional, parse_args
 from headrace.envs import FAMILIES, RUNS
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.executors.envpool.package import LEAST, PREFIX, names
-from headrace.pool.registry import build_task, nearest
+from headrace.pool.registry import build_task
 from headrace.pool.structure import count_text, space_text
+from headrace.pool.suggestions import nearest
 
 DETAILED = 12
 """largest number of tasks that are shown as a table, as it takes time to get a simulator's spaces"""

@@ -6,7 +6,6 @@ Exit status: 0 done, 1 the command failed, 2 a wrong name or option, 130 stopped
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -18,6 +17,7 @@ import headrace
 from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 from headrace.limits import limits_named
 from headrace.pool.executors.processes.task import spaces_read_once
+from headrace.pool.suggestions import close_names
 
 COMMANDS = {
     "train": "train an agent on a task, and write a run folder",
@@ -100,7 +100,7 @@ def _at_home(word: str) -> str:
 
 
 def _nearest(word: str) -> str:
-    found = difflib.get_close_matches(word, COMMANDS, n=1)
+    found = close_names(word, COMMANDS, 1)
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +12,7 @@ import numpy as np
 
 from headrace.errors import KernelError, OptionError
 from headrace.pool.spec import POOL_OPTIONS
+from headrace.pool.suggestions import close_names
 
 Options = Mapping[str, Any]
 MOST = {int: 2**31 - 1, float: sys.float_info.max}  # kernels hold int32 and finite floats
@@ -121,5 +121,5 @@ def unknown_option(task: str, name: str, known: Iterable[str]) -> OptionError:
     """Returns an error that a task with these options has none of this name, with the most similar ones."""
     if name in POOL_OPTIONS:
         return OptionError(f"{name} is an option of pools and runs, not of {task}: give it beside the task's own")
-    close = difflib.get_close_matches(name, [*POOL_OPTIONS, *known], 3, 0.5) or sorted(known)
+    close = close_names(name, [*POOL_OPTIONS, *known], 3, 0.5) or sorted(known)
     return OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pickle
-import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -19,17 +17,15 @@ from headrace.limits import limits_named
 from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
 from headrace.pool.seeds import SeedLike, seeds_of
-from headrace.pool.sources import import_source, is_importable_main, is_loaded, module_of, split
+from headrace.pool.sources import ENVPOOL, import_source, is_file, is_importable_main, is_loaded, module_of, split
 from headrace.pool.spec import LAST_CORE, MOST_ENVS, MOST_THREADS, AutoresetMode, PoolSettings
+from headrace.pool.suggestions import nearest
 from headrace.pool.task import Task
 
 Build = Callable[..., Task]
 TaskLike = str | Callable[..., Any]
 PROCESSES = "processes"
-ENVPOOL = "envpool"  # in front of the names of tasks that run in the package of this name
 
-VERSION = re.compile(r"^ale/|(-ram)?(noframeskip|deterministic)?-v\d+$")  # the latter ends Gymnasium's names of games
-ALIKE = 0.55  # least similarity, in [0, 1], of a name that is suggested
 MOST_NAMED = 5  # greatest number of names of a file or module to suggest if none is similar
 
 _builders: dict[str, Build | str] = {}
@@ -72,12 +68,12 @@ def register_other_name(name: str, task: str, **options: Any) -> None:
 
 def is_registered(task: str) -> bool:
     """Returns whether a task of exactly this name is registered or EnvPool's; false with a file or module in front."""
-    return task in _builders or task in _others or task.startswith(f"{ENVPOOL}:")
+    return task in _builders or task in _others or task.startswith(ENVPOOL)
 
 
 def or_headraces(task: str) -> str:
     """Returns in words which faster task of the same name there is, for EnvPool's that has one; "" for others."""
-    name = task.removeprefix(f"{ENVPOOL}:")
+    name = task.removeprefix(ENVPOOL)
     return f"; Headrace's own {name} is faster" if name != task and is_registered(name) else ""
 
 
@@ -139,22 +135,6 @@ def _take_gymnasiums(task: str, spec: Any) -> None:
 def list_all_envs() -> list[str]:
     """Returns all registered task names, sorted."""
     return sorted(_builders)
-
-
-def nearest(name: str, names: Iterable[str], n: int = 5) -> list[str]:
-    """Returns up to ``n`` similar names, best first; versions (``-v1``) only break ties."""
-    asked = str(name).lower()
-
-    def likeness(candidate: str) -> tuple[float, float]:
-        whole = candidate.lower()
-        stem, theirs = (VERSION.sub("", each) for each in (asked, whole))
-        alike = difflib.SequenceMatcher(None, stem, theirs).ratio()
-        begun = stem and theirs.startswith(stem)
-        return max(alike, ALIKE) if begun else alike, difflib.SequenceMatcher(None, asked, whole).ratio()
-
-    near = {candidate: likeness(candidate) for candidate in names}
-    chosen = [candidate for candidate, (alike, _) in near.items() if alike >= ALIKE]
-    return sorted(chosen, key=lambda candidate: near[candidate], reverse=True)[:n]
 
 
 def build_task(task: TaskLike, executor: str | None = None, **options: Any) -> Task:
@@ -221,8 +201,8 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
         build, name = _builder(own, None)
         return partial(build, **options) if options else build, name
     source, name = ("", task) if task in _builders else split(task)
-    if source == ENVPOOL and executor is None:
-        return _function("headrace.pool.executors.envpool:build"), name
+    if name.startswith(ENVPOOL) and name not in _builders and executor is None:
+        return _function("headrace.pool.executors.envpool:build"), name.removeprefix(ENVPOOL)
     if source and source not in _sources:
         _sources[source] = _registered_by(source)
     theirs = _sources[source] if source else _builders
@@ -261,7 +241,7 @@ def _hint(source: str, name: str, executor: str | None) -> str:
         none = f"{source} registers none of this name, nor has it such a class"
         return say if meant else none if name else "it registers none, nor has it a class of environments"
     stem, _, own = name.rpartition(".")
-    if Path(file := stem if stem.endswith(".py") else f"{stem}.py").is_file():
+    if is_file(file := stem if stem.endswith(".py") else f"{stem}.py"):
         return f"say {file}:{own}"
     close = nearest(name, [*_builders, *(each for each in gymnasium.registry if "/" not in each)])
     return f"did you mean {', '.join(close)}?" if close else "headrace.list_all_envs() lists all."

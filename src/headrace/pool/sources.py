@@ -1,16 +1,24 @@
-"""Tasks of a user's own file or module: ``my_env.py``, ``my_env.py:MyTask-v0``, ``package.module:MyTask-v0``.
+"""The names of tasks, algorithms, networks and functions, and the files and modules that they name.
 
-Importing the file or module registers its tasks. Its path is part of the task's name, so that every command and every
-run folder finds the task again.
+This is the only place that reads such names, as whether a run folder from elsewhere may be opened depends on which code
+they name (`headrace.train.runs.trust`):
+
+- ``my_env.py``, ``my_env.py:MyTask-v0``, ``package.module:MyTask-v0`` name code, which is imported. Importing it
+  registers its tasks. Its path is part of the task's name, so that every command and every run folder finds it again.
+- ``envpool:NAME`` is a task of EnvPool, and ``<given>:NAME`` an object that a program passed. They name no code,
+  whatever follows.
+- All else is looked up: in the registry, then in Gymnasium's.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 import sysconfig
 import traceback
+from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -19,15 +27,44 @@ from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 
 MACHINERY = (Path(__file__).parents[1], Path(importlib.__file__).parent)  # folders left out of a user's tracebacks
 SITES = {"site-packages", "dist-packages"}
+ENVPOOL, GIVEN = "envpool:", "<given>:"
+MODULE = re.compile(r"[^\W\d][\w-]*(\.[^\W\d][\w-]*)*")
+LONGEST = 4096  # characters of a name, as many as a path may have
+SHOWN = 100  # characters of a wrong name that an error shows
 
 
-def split(task: str) -> tuple[str, str]:
-    """Splits a task's name into (file or module, name), either of which may be empty."""
-    task = str(Path(task).expanduser()) if task.startswith("~") else task
-    if task.endswith(".py"):
-        return task, ""
-    source, _, name = task.rpartition(":")
-    return source.rstrip(":"), name
+def split(name: str) -> tuple[str, str]:
+    """Splits a name into (file or module, name in it), either of which may be empty.
+
+    The first is empty if the name names no code, and the name is then as it was given.
+
+    Raises:
+        UnknownTaskError: it is not a name: too long, with characters that cannot be shown, or with something in front
+            of a colon that is neither a file nor a module.
+    """
+    if len(name) > LONGEST or not name.isprintable():
+        shown = ascii(name[:SHOWN]) + "…" * (len(name) > SHOWN)
+        raise UnknownTaskError(
+            f"{shown} is not a name: it has more than {LONGEST} characters, or some that are no text"
+        )
+    if name.startswith((ENVPOOL, GIVEN)):
+        return "", name
+    with suppress(RuntimeError):  # of ~ and a user who does not exist
+        name = str(Path(name).expanduser()) if name.startswith("~") else name
+    if name.endswith(".py"):
+        return name, ""
+    source, _, inside = name.rpartition(":")
+    source = source.rstrip(":")
+    if source and not source.endswith(".py") and not MODULE.fullmatch(source):
+        raise UnknownTaskError(f"{name!r} has {source!r} in front of a colon, which is neither file.py nor a module")
+    return source, inside
+
+
+def is_file(path: str | Path) -> bool:
+    """Returns whether there is such a file; false also for a name that no file can have."""
+    with suppress(OSError):
+        return Path(path).is_file()
+    return False
 
 
 def import_source(source: str) -> ModuleType:
@@ -118,7 +155,7 @@ class _SourceLoader(SourceFileLoader):
 
 
 def _import_file(path: Path) -> ModuleType:
-    if not path.is_file():
+    if not is_file(path):
         raise UnknownTaskError(f"there is no file {path} to import")
     path = path.resolve()
     name = path.stem if path.stem not in sys.modules else f"headrace_file_{path.stem}"

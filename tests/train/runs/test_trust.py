@@ -259,6 +259,50 @@ def test_nothing_that_is_installed_is_called_with_what_a_stranger_chose(asking, 
     assert not {"this", "antigravity"} & ({*sys.modules} - loaded)
 
 
+HIDDEN = [
+    {"task": "envpool:asking/evil.py"},
+    {"task": "envpool:asking/evil.py:Env"},
+    {"task": "envpool:hidden_module:Env"},
+    {"task": "gymnasium:hidden_module:Env-v0"},
+    {"algo": "<given>:asking/evil.py:Algorithm"},
+    {"policies": {"a": {"algo": "<given>:asking/evil.py:Algorithm"}}},
+    {"network": "hidden_module:x.py"},
+    {"reward": "hidden_module:x.py"},
+    {"reward": "<given>:asking/evil.py:reward"},
+    {"network": "a/../hidden_module:Net"},
+    {"task": "hidden_module :Env"},
+]
+
+
+@pytest.mark.parametrize("settings", HIDDEN, ids=str)
+def test_no_name_hides_a_file_or_a_module_behind_something_else(asking, settings, tmp_path, monkeypatch):
+    run = asking(**settings)
+    evil = "open('ran', 'w')"
+    for folder in (run, tmp_path / "envpool:asking", tmp_path / "<given>:asking"):
+        folder.mkdir(exist_ok=True)
+        (folder / "evil.py").write_text(evil)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "hidden_module.py").write_text(evil)
+    for act in (headrace.load, RunFolder.open, RunFolder.read, headrace.train.resume):
+        with suppress(HeadraceError):
+            act(run)
+    for argv in (["play", str(run), "--no-film"], ["export", str(run), "policy.pt"]):
+        main(argv)
+    assert not Path("ran").exists() and "hidden_module" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["task", "algo", "network", "reward", "preset", "load", "none of the settings"])
+def test_a_name_of_any_length_is_answered_at_once(asking, name):
+    """Similar names are looked for in a time that grows with the square of a name's length."""
+    run = asking(**{name: "CartPole-v1" * 40_000})
+    for act in (headrace.load, RunFolder.read):
+        with suppress(HeadraceError):
+            act(run)
+    for wrong in ({"schedules": {"x" * 400_000: [[0, 1.0]]}}, {"env_options": {"x" * 400_000: 1}}):
+        with pytest.raises(HeadraceError):
+            headrace.load(asking(**wrong))
+
+
 OPTIONS = [
     {"task": "HalfCheetah-v5", "env_options": {"xml_file": "asking/evil.xml"}},
     {"task": "Ant-v5", "curriculum": {"xml_file": [[0, "ant"], [10, "../evil.xml"]]}},

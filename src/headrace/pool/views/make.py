@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 from headrace.errors import OptionError, needs_train
 from headrace.machine import is_lack
 from headrace.pool.pool import Pool
-from headrace.pool.registry import TaskLike, build_task, make_pool, nearest, own_options, pool_settings
+from headrace.pool.registry import TaskLike, build_task, make_pool, own_options, pool_settings
 from headrace.pool.seeds import SeedLike
 from headrace.pool.spec import AutoresetMode
+from headrace.pool.suggestions import nearest
 from headrace.pool.views.envspec import COMMON, EnvSpec
 
 if TYPE_CHECKING:

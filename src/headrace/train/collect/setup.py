@@ -17,7 +17,7 @@ from headrace.machine import readable, usable_cores
 from headrace.pool.batch import observation_fields
 from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task, is_known_here_only
-from headrace.pool.sources import module_of
+from headrace.pool.sources import module_of, split
 from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.views.make import make, make_torch
@@ -86,8 +86,8 @@ def reward_function(name: str) -> Callable[[Step], Any]:
     if user_objects.is_given(name):
         found = user_objects.find("reward", name)
     else:
-        source, _, function = name.rpartition(":")
-        found = getattr(module_of(source), function, None)
+        source, function = split(name)
+        found = getattr(module_of(source), function, None) if source else None
     if not callable(found):
         raise OptionError(f"training option reward={name!r} is not a function of a headrace.wrappers.Step")
     return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Collection
 from typing import Any
 
 from headrace.errors import OptionError, UnknownTaskError
-from headrace.pool.registry import nearest
 from headrace.pool.sources import module_of, split
+from headrace.pool.suggestions import close_names, nearest
 from headrace.train.config.fields import IN_TURN, KINDS, ONE_AGENT, WORKERS, settings_of
 
 ALGORITHMS = {
@@ -154,5 +153,5 @@ def unknown(name: str, value: Any, algo: str, settings: Collection[str]) -> str:
         return f"training option {name!r} is called {ours!r} here{for_others(ours, algo, settings)}"
     if owners := described_owners(name):
         return f"{name}={value!r} would not be used by {algo}: it is for {owners}"
-    near = difflib.get_close_matches(name, [*settings, *ARGUMENTS], n=3, cutoff=0.4)
+    near = close_names(name, [*settings, *ARGUMENTS], 3, 0.4)
     return f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")

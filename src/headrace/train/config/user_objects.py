@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import OptionError
+from headrace.pool.sources import GIVEN as PREFIX
 
-PREFIX = "<given>:"
 NAMES = ("network", "reward")
 """settings that may be objects"""
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.pool.sources import module_of
+from headrace.pool.sources import module_of, split
 from headrace.train.config import user_objects
 from headrace.train.modules.cnn import ImageActorCritic, is_image, pictures_in, trunk_for
 from headrace.train.modules.distributions import DiagonalGaussian, Distribution
@@ -127,8 +127,8 @@ def made_by(name: str, *arguments: Any) -> nn.Module:
     if user_objects.is_given(name):
         own = user_objects.find("network", name)
         return copy.deepcopy(own) if isinstance(own, nn.Module) else _module(name, own, arguments)
-    source, _, function = name.rpartition(":")
-    make = getattr(module_of(source), function, None)
+    source, function = split(name)
+    make = getattr(module_of(source), function, None) if source else None
     if make is None:
         raise OptionError(f"{source} has no {function!r} to make a network with")
     return _module(name, make, arguments)

@@ -15,6 +15,7 @@ import hashlib
 import importlib.util
 import inspect
 import itertools
+import os
 import re
 import site
 import sys
@@ -32,8 +33,7 @@ from gymnasium.envs.registration import load_env_creator
 from headrace.errors import HeadraceError, TrustError
 from headrace.pool.executors.processes.task import OWN, in_gymnasium
 from headrace.pool.registry import is_registered, registers
-from headrace.pool.sources import is_loaded, module_of, split
-from headrace.train.config import user_objects
+from headrace.pool.sources import is_file, is_loaded, module_of, split
 
 WORD = re.compile(r"(\w[\w-]{0,99})?")  # texts in options that name neither a file nor code
 HERE = ("", "local", "auto")  # values of the setting ray that reach no other address
@@ -112,7 +112,7 @@ def _permissions(settings: Mapping[str, Any], training: bool) -> Iterator[Permis
     if isinstance(task := settings.get("task"), str):
         yield from _of_task(task, _options(settings))
     for name in _named(settings):
-        if isinstance(name, str) and not user_objects.is_given(name) and (source := split(name)[0]):
+        if isinstance(name, str) and (source := split(name)[0]):
             yield from _of_files(source)
             if _exists(source) and not _own(source):
                 yield Permission(f"calls {name}", {"name": name})
@@ -238,7 +238,7 @@ def _is_plain(value: Any) -> bool:
     """Returns whether an option's value holds only numbers, and words that name neither a file nor code."""
     try:
         if isinstance(value, str):
-            return WORD.fullmatch(value) is not None and not (value and Path(value).exists())
+            return WORD.fullmatch(value) is not None and not (value and os.access(value, os.F_OK))
         parts = [*value, *value.values()] if isinstance(value, dict) else value
         return all(map(_is_plain, parts)) if isinstance(parts, list | tuple) else True
     except RecursionError:
@@ -264,7 +264,7 @@ def _files(source: str) -> tuple[list[Path], bool]:
     The files that these import are not among them.
     """
     if source.endswith(".py"):
-        return ([Path(source).resolve()], True) if Path(source).is_file() else ([], False)
+        return ([Path(source).resolve()], True) if is_file(source) else ([], False)
     files, path = [], None
     for parts in itertools.accumulate(source.split("."), "{}.{}".format):
         spec = _spec(parts, path)

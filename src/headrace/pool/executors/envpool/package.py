@@ -20,10 +20,11 @@ from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.executors.processes import flat_observation
 from headrace.pool.infos import OURS
 from headrace.pool.options import Checked, Option
+from headrace.pool.sources import ENVPOOL as PREFIX
 from headrace.pool.spec import Field
 from headrace.pool.structure import Path, leaves
+from headrace.pool.suggestions import nearest
 
-PREFIX = "envpool:"
 LEAST = (1, 2, 5)  # the first version whose names, info and autoreset are those that this module knows
 INSTALL = f"pip install 'envpool>={'.'.join(map(str, LEAST))}'"
 LIMIT = "max_episode_steps"
@@ -77,8 +78,6 @@ def options_of(name: str) -> dict[str, Option]:
     """
     registry = package().registration.registry
     if name not in registry.specs:
-        from headrace.pool.registry import nearest
-
         close = [PREFIX + each for each in nearest(name, registry.specs)]
         hint = f"did you mean {', '.join(close)}?" if close else f"headrace envs {PREFIX} lists all"
         raise UnknownTaskError(f"EnvPool has no task {name!r}: {hint}")

@@ -6,7 +6,6 @@ environments whose agents act simultaneously are accepted as well.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import json
@@ -35,6 +34,7 @@ from headrace.pool.infos import OURS
 from headrace.pool.remarks import remark
 from headrace.pool.sources import module_of
 from headrace.pool.spec import POOL_OPTIONS, Field, PoolSettings, TaskSpec
+from headrace.pool.suggestions import close_names
 from headrace.pool.task import Task
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def _lacking(error: Exception) -> str:
 
 def _hint(option: str) -> str:
     """Returns a similar option of pools as a suggestion; the environment's error message names its own options."""
-    close = difflib.get_close_matches(option, [*POOL_OPTIONS, *OWN], 1)
+    close = close_names(option, [*POOL_OPTIONS, *OWN], 1)
     return f", did you mean {close[0]!r}?" if close else ""
 
 
