@@ -66,7 +66,16 @@ def test_each_error_is_reported_in_one_line(words: list[str], message: str, caps
 def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """One seed, then another one: what is known is kept."""
     (tmp_path / "board.toml").write_text(BOARD)
-    words = ["leaderboard", "cart", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out"), "--quiet"]
+    words = [
+        "leaderboard",
+        "cart",
+        "--board",
+        str(tmp_path / "board.toml"),
+        "--out",
+        str(tmp_path / "out"),
+        "--quiet",
+        "--trust",
+    ]
     assert main(words) == 0
     first = (tmp_path / "out" / "cart" / "seed-1.json").read_text()
     assert main([*words, "--seeds", "2"]) == 0
@@ -165,7 +174,15 @@ def test_the_page_keeps_the_rows_of_earlier_calls(tmp_path: Path, capfd: pytest.
 
 def test_a_run_that_fails_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "board.toml").write_text(BOARD)
-    words = ["leaderboard", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out"), "--quiet"]
+    words = [
+        "leaderboard",
+        "--board",
+        str(tmp_path / "board.toml"),
+        "--out",
+        str(tmp_path / "out"),
+        "--quiet",
+        "--trust",
+    ]
     assert main([*words, "broken"]) == 1
     assert "failed" in capfd.readouterr().out
     assert "gave the reward nan" in (tmp_path / "out" / "index.html").read_text()
@@ -183,7 +200,7 @@ def test_a_task_that_nobody_has_is_known_before_anything_is_trained(
 def test_a_row_that_was_changed_is_no_row_that_was_trained(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Results of one task or one goal are never shown as those of another."""
     board = tmp_path / "board.toml"
-    words = ["leaderboard", "cart", "--board", str(board), "--out", str(tmp_path / "out"), "--quiet"]
+    words = ["leaderboard", "cart", "--board", str(board), "--out", str(tmp_path / "out"), "--quiet", "--trust"]
     board.write_text(BOARD.replace("3000", "1000"))
     assert main(words) == 0
     for changed, message in (

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from headrace.cli.options import optional
+from headrace.cli.trust import asked
 from headrace.errors import OptionError
 from headrace.studies.jobs.seeds import chosen_seeds
 from headrace.studies.leaderboard import report
-from headrace.studies.leaderboard.board import DEFAULT, Row, chosen_rows, read_board
+from headrace.studies.leaderboard.board import DEFAULT, Listed, Row, chosen_rows, list_board, read_board
 from headrace.studies.leaderboard.training import check_kept, entries, train_row
 from headrace.train.runs.files import writing
 
@@ -46,6 +49,9 @@ class LeaderboardArgs:
     """the folder to write to"""
     list: bool = False
     """print the rows without training"""
+    trust: bool = False
+    """do what the rows of --board, and those in --out, ask for, such as running code, even if you have not agreed to it
+    before"""
     quiet: bool = False
     """show no progress"""
 
@@ -53,39 +59,42 @@ class LeaderboardArgs:
 def run(argv: list[str]) -> int:
     """Trains, and prints the table; returns the exit status: 0 done, 1 a run failed, 130 stopped."""
     args = tyro.cli(LeaderboardArgs, prog="headrace leaderboard", args=argv)
-    board = read_board(args.board)
-    rows = chosen_rows(board, args.rows)
     if args.list:
-        _print_rows(rows)
+        _print_rows(chosen_rows([*list_board(args.board)], args.rows))
         return 0
+    board, trust = asked(lambda trust: read_board(args.board, trust), args.trust)
+    rows = chosen_rows(board, args.rows)
     if args.jobs < 0:
         raise OptionError(f"--jobs {args.jobs} must be at least 0")
     seeds = chosen_seeds(args.seeds)
     for row in rows:
         check_kept(args.out / row.name, row.kept())
+    _, trust = asked(lambda trust: entries(args.out, board, trust), trust)
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
     done = True
     for row in rows:
         done = train_row(row, args.out / row.name, seeds, args.jobs, args.quiet)
-        report.write(args.out, entries(args.out, board))
+        report.write(args.out, entries(args.out, board, trust))
         if not done:
             break
-    asked = [entry for entry in entries(args.out, board) if entry.row in rows]
-    _print(asked)
+    trained = [entry for entry in entries(args.out, board, trust) if entry.row in rows]
+    _print(trained)
     print(f"  page  {args.out / report.PAGE}\n  data  {args.out / report.JSON}")
     if not done:
         print("go on with the same command")
         return 130
-    mine = (each for entry in asked for found in entry.all_results.values() for each in found if each.seed in seeds)
+    mine = (each for entry in trained for found in entry.all_results.values() for each in found if each.seed in seeds)
     return int(any(each.error for each in mine))
 
 
-def _print_rows(rows: list[Row]) -> None:
+def _print_rows(rows: Sequence[Row | Listed]) -> None:
     table = Table("row", "task", "algorithm", "returns", "at most")
     for row in rows:
         goals = ", ".join(f"{goal:,g}" for goal in row.goals)
-        table.add_row(row.name, row.task, row.algo, goals, f"{row.minutes:g} min, {row.total_steps:,} steps")
+        steps = f", {row.total_steps:,} steps" if row.total_steps else ""
+        algo = escape(row.algo or "its recipe's")
+        table.add_row(row.name, escape(row.task), algo, goals, f"{row.minutes:g} min{steps}")
     Console(highlight=False).print(table)
 
 
@@ -98,5 +107,5 @@ def _print(entries: list[report.Entry]) -> None:
     for entry in entries:
         for who, found in entry.all_results.items():
             for goal, seeds, took, _, steps in report.cells(entry.row, found):
-                table.add_row(entry.row.task, who, goal, seeds, took, steps)
+                table.add_row(escape(entry.row.task), escape(who), goal, seeds, took, steps)
     Console(highlight=False).print(table)

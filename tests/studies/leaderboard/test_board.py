@@ -14,6 +14,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import check_request
 
 ROW = '[[row]]\nname = "one"\ntask = "CartPole-v1"\ngoals = [100, 475]\ntotal_steps = 1000\nminutes = 1\n'
+KEPT = Path("row.json")
 PUBLISHED = '[[row.published]]\nwho = "Them"\ngoal = 475\nsource = "a page"\n'
 
 
@@ -111,7 +112,7 @@ def test_rows_are_chosen_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
 def test_a_row_is_restored_from_its_stored_values(row: board.Row) -> None:
     kept = row.kept()
-    again = board.Row.from_kept(row.name, kept)
+    again = board.Row.from_kept(row.name, kept, KEPT)
     assert again.kept() == kept
     assert again.command(2) == row.command(2)
     assert (again.goals, again.games, again.judge) == (row.goals, row.games, row.judge)
@@ -119,18 +120,18 @@ def test_a_row_is_restored_from_its_stored_values(row: board.Row) -> None:
 
 def test_a_row_from_before_recipes_has_the_preset_that_it_was_trained_with() -> None:
     kept = board.Row("one", "Ant-v5", (5.0,), 1.0, algo="ppo", settings={"preset": "default"}).kept()
-    assert board.Row.from_kept("one", {n: v for n, v in kept.items() if n != "preset"}).kept() == kept
+    assert board.Row.from_kept("one", {n: v for n, v in kept.items() if n != "preset"}, KEPT).kept() == kept
 
 
 def test_a_run_ends_above_its_last_goal_by_a_margin() -> None:
     row = board.Row("one", "CartPole-v1", (15.0, 20.0), total_steps=1000, minutes=1, judge="games", margin=2.5)
     assert row.requested_settings()["stop_at_return"] == 22.5 and "--stop-at-return 22.5" in row.command(1)
-    assert board.Row.from_kept("one", row.kept()).margin == 2.5
+    assert board.Row.from_kept("one", row.kept(), KEPT).margin == 2.5
 
 
 def test_what_judges_a_row_is_kept(tmp_path: Path) -> None:
     (row,) = board.read_board(written(tmp_path, ROW + 'judge = "games"\nsettings = { keep_checkpoints = 5 }\n'))
-    again = board.Row.from_kept(row.name, row.kept())
+    again = board.Row.from_kept(row.name, row.kept(), KEPT)
     assert (again.judge, again.settings["keep_checkpoints"]) == ("games", 5)
     assert row.requested_settings()["checkpoint_seconds"] == again.requested_settings()["checkpoint_seconds"] == 10
     (other,) = board.read_board(written(tmp_path, ROW))

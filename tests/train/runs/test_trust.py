@@ -23,6 +23,9 @@ import programs
 from headrace import studies
 from headrace.cli.main import main
 from headrace.errors import HeadraceError, TrustError
+from headrace.studies.leaderboard.board import Row, read_board
+from headrace.studies.leaderboard.scores import Measured, TimeToReturn
+from headrace.studies.leaderboard.training import entries
 from headrace.studies.sweep.plan import Plan
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.video import record
@@ -396,6 +399,51 @@ def test_plans_of_seeds_and_sweeps_are_asked_about_as_runs_are(asking, tmp_path,
     page.refresh()  # as the page does
     assert "evil.py" in page.told["problem"]
     assert main(["sweep", "--resume", str(sweep), "--space", "gamma=0.9,1.0"]) == 1
+    assert not Path("ran").exists()
+
+
+BOARD = '[[row]]\nname = "one"\ngoals = [1]\nminutes = 0.01\ntotal_steps = 64\n'
+ROWS = [
+    'task = "os:system"\nsettings = {env_options = {command = "touch ran"}}',
+    'task = "own_code.py"',
+    'task = "CartPole-v1"\nalgo = "own_code.py:Algorithm"',
+    'task = "CartPole-v1"\nsettings = {network = "own_code.py:Net"}',
+    'task = "CartPole-v1"\nsettings = {ray = "10.0.0.1:6379"}',
+]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_board_runs_no_code_that_was_not_agreed_to(asking, row, tmp_path, capsys):
+    board = tmp_path / "sent.toml"
+    board.write_text(BOARD + row)
+    (tmp_path / "own_code.py").write_text("open('ran', 'w')")
+    assert main(["leaderboard", "--board", "sent.toml", "--list"]) == 0
+    assert "one" in capsys.readouterr().out
+    with pytest.raises(TrustError, match=r"sent\.toml .*it may do whatever you may do"):
+        read_board(board)
+    assert main(["leaderboard", "--board", "sent.toml", "--quiet"]) == 1
+    assert "--trust" in capsys.readouterr().err
+    assert not Path("ran").exists()
+    with suppress(HeadraceError):
+        read_board(board, trust=True)
+    with suppress(HeadraceError):  # it is known now, and its rows are made
+        read_board(board)
+
+
+def test_results_of_a_board_run_no_code_that_was_not_agreed_to(asking, tmp_path):
+    row = Row("one", "CartPole-v1", (1.0,), total_steps=64, minutes=1)
+    kept = row.kept() | {"task": "os:system", "env_options": {"command": "touch ran"}}
+    for name, values in (("one", kept), ("other", row.kept())):
+        folder = tmp_path / "out" / name
+        folder.mkdir(parents=True)
+        (folder / "row.json").write_text(json.dumps(values))
+        Measured(1, (TimeToReturn(1.0),), 5, 1.0).write(folder / "seed-1.json")
+    for board in ([row], []):
+        with pytest.raises(TrustError, match=r"row\.json makes os:system with command='touch ran'"):
+            entries(tmp_path / "out", board)
+    assert main(["leaderboard", "acrobot", "--out", "out", "--quiet"]) == 1
+    shutil.rmtree(tmp_path / "out" / "one")
+    assert [entry.row.task for entry in entries(tmp_path / "out", [])] == ["CartPole-v1"]
     assert not Path("ran").exists()
 
 

@@ -1,6 +1,7 @@
 """The rows of a leaderboard, read from a TOML file: a task, settings, and the returns to reach.
 
-Headrace's own list is ``board.toml`` beside this module.
+Headrace's own list is ``board.toml`` beside this module. Another may come from somebody else, and its rows may name
+code; a `Row` is made only after its user has agreed to that, as it asks for the settings of a run.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 from headrace.errors import OptionError
+from headrace.pool.sources import split
 from headrace.train.config.checks import check_storable, describe, matches
 from headrace.train.config.command import train_command
 from headrace.train.config.merge import DECIDING
@@ -21,8 +23,10 @@ from headrace.train.config.presets import DEFAULT_PRESET
 from headrace.train.config.recipes import preset_of
 from headrace.train.config.settings import make_config
 from headrace.train.runs import files
+from headrace.train.runs.trust import admit
 
 T = TypeVar("T")
+R = TypeVar("R", "Row", "Row | Listed")
 DEFAULT = Path(__file__).with_name("board.toml")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 GAMES = 20  # number of episodes that a trained agent plays, unless a row has another number
@@ -59,6 +63,18 @@ class Published:
     seconds: float | None = None
     steps: int | None = None
     hardware: str = ""
+
+
+class Listed(NamedTuple):
+    """What a file says of a row, for which nothing was made; where a recipe decides, ``algo`` is "" and
+    ``total_steps`` 0."""
+
+    name: str
+    task: str
+    goals: tuple[float, ...]
+    minutes: float
+    algo: str = ""
+    total_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,12 +125,16 @@ class Row:
         return json.loads(json.dumps({**own, **{name: getattr(config, name) for name in names}}))
 
     @classmethod
-    def from_kept(cls, name: str, values: Mapping[str, Any]) -> Row:
-        """Returns the row whose `kept` values are given.
+    def from_kept(cls, name: str, values: Mapping[str, Any], file: Path, trust: bool = False) -> Row:
+        """Returns the row whose `kept` values a file holds.
 
         Args:
             values: those of `kept`, and the published results under ``"published"``.
+
+        Raises:
+            TrustError: they ask for what the user has not agreed to, and ``trust`` is false.
         """
+        admit(values, file, trust, training=True)
         values = {"preset": DEFAULT_PRESET, **values}  # of rows from before recipes
         rest = {key: value for key, value in values.items() if key not in (*OWN, *ENDS, *QUIET)}
         named = {key: values[key] for key in ("task", "total_steps", "minutes", "algo")}
@@ -146,27 +166,50 @@ class Row:
         return train_command(self.task, named | {name: getattr(config, name) for name in own})
 
 
-def read_board(file: str | Path = DEFAULT) -> list[Row]:
+def read_board(file: str | Path = DEFAULT, trust: bool = False) -> list[Row]:
     """Returns the rows in a file.
 
     Raises:
         OptionError: the file cannot be read, or a row is invalid; the message names the row.
+        TrustError: a row asks for what the user has not agreed to, such as running code, and ``trust`` is false.
     """
+    rows = []
+    for where, values in _checked_rows(file):
+        asked = {**values.get("settings", {}), "task": values["task"], "algo": values.get("algo") or "ppo"}
+        admit(asked, Path(file), trust, training=True)
+        rows.append(_made(where, Row, values))
+    return rows
+
+
+def list_board(file: str | Path = DEFAULT) -> list[Row] | list[Listed]:
+    """Returns the rows in a file, to be shown; those of a file from elsewhere as it says, so that it asks for nothing.
+
+    Raises:
+        OptionError: as `read_board`.
+    """
+    if Path(file) == DEFAULT:
+        return read_board(file)
+    found = [{name: each[name] for name in Listed._fields if name in each} for _, each in _checked_rows(file)]
+    return [Listed(**values) for values in found]
+
+
+def _checked_rows(file: str | Path) -> list[tuple[str, dict[str, Any]]]:
+    """Returns (words that say where it is, values by attribute) of each row in a file; raises as `list_board`."""
     try:
         values = tomllib.loads(Path(file).read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OptionError(f"{file} cannot be read as a board: {error}") from error
     _check_known(str(file), values, ("row",))
-    rows = [_row(file, number, each) for number, each in enumerate(_tables(file, values, "row"), 1)]
+    rows = [_checked_row(file, number, each) for number, each in enumerate(_tables(file, values, "row"), 1)]
     if not rows:
         raise OptionError(f"{file} has no rows: each begins with [[row]]")
-    names = [row.name for row in rows]
+    names = [row["name"] for _, row in rows]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise OptionError(f"{file} has two rows of the name {twice}")
     return rows
 
 
-def chosen_rows(rows: list[Row], names: tuple[str, ...]) -> list[Row]:
+def chosen_rows(rows: list[R], names: tuple[str, ...]) -> list[R]:
     """Returns the rows of these names; all rows if no name is given.
 
     Raises:
@@ -179,7 +222,7 @@ def chosen_rows(rows: list[Row], names: tuple[str, ...]) -> list[Row]:
     return [known[name] for name in names] if names else rows
 
 
-def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
+def _checked_row(file: str | Path, number: int, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     where = f"{file}, row {values.get('name', number)!r}"
     for name in NEEDED:
         if name not in values:
@@ -200,7 +243,9 @@ def _row(file: str | Path, number: int, values: dict[str, Any]) -> Row:
             raise OptionError(f"{where}: settings.{name} {NOT_SETTINGS[name]}: leave it out of settings")
     published = tuple(_made(where, Published, each) for each in _tables(where, values, "published"))
     named = {"goals": tuple(map(float, goals)), "published": published}
-    return _made(where, Row, {**values, **named})
+    _check_types(where, Row, found := {**values, **named})
+    split(found["task"])  # which is a name that can be shown
+    return where, found
 
 
 def _tables(where: str | Path, values: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
@@ -210,14 +255,18 @@ def _tables(where: str | Path, values: Mapping[str, Any], name: str) -> list[dic
     return found
 
 
-def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
+def _check_types(where: str, kind: type[Any], values: Mapping[str, Any]) -> None:
     hints = get_type_hints(kind)
     _check_known(where, values, tuple(hints))
+    for name, value in values.items():
+        if name != "published" and not matches(value, hints[name]):
+            raise OptionError(f"{where}: {name}={value!r} must be {describe(hints[name])}")
+    check_storable("settings", values.get("settings", {}))
+
+
+def _made(where: str, kind: type[T], values: Mapping[str, Any]) -> T:
+    _check_types(where, kind, values)
     try:
-        for name, value in values.items():
-            if name in hints and name != "published" and not matches(value, hints[name]):
-                raise OptionError(f"{where}: {name}={value!r} must be {describe(hints[name])}")
-        check_storable("settings", values.get("settings", {}))
         return kind(**values)
     except TypeError as error:
         raise OptionError(f"{where}: {str(error).partition('__init__() ')[2] or error}") from error

@@ -87,7 +87,7 @@ def results(folder: Path) -> list[Measured]:
     return sorted((Measured.read(file) for file in folder.glob("seed-*.json")), key=lambda each: each.seed)
 
 
-def entries(out: Path, rows: Sequence[Row]) -> list[Entry]:
+def entries(out: Path, rows: Sequence[Row], trust: bool = False) -> list[Entry]:
     """Returns the rows with scores in a folder, also those that earlier calls or other lists of rows have trained.
 
     Args:
@@ -96,12 +96,13 @@ def entries(out: Path, rows: Sequence[Row]) -> list[Entry]:
 
     Raises:
         StateError: a file is damaged.
+        TrustError: a row of the folder asks for what the user has not agreed to, and ``trust`` is false.
     """
     board = {row.name: row for row in rows}
     names = {file.parent.name for file in out.glob("*/seed-*.json")}
     found = []
     for name in (*(name for name in board if name in names), *sorted(names - {*board})):
-        folder, row = out / name, _row_of(out / name, board.get(name))
+        folder, row = out / name, _row_of(out / name, board.get(name), trust)
         others = {_name_of(file.parent): results(file.parent) for file in sorted(folder.glob(f"*/{KEPT}"))}
         if row is not None:
             found.append(Entry(row, folder, results(folder), {who: seeds for who, seeds in others.items() if seeds}))
@@ -112,13 +113,13 @@ def _name_of(folder: Path) -> str:
     return f"{folder.name} {(_kept_in(folder) or {}).get('algo', '')}".strip()
 
 
-def _row_of(folder: Path, row: Row | None) -> Row | None:
+def _row_of(folder: Path, row: Row | None, trust: bool) -> Row | None:
     """Returns the row that a folder holds: ``row``, unless the file says other settings; None if there is neither."""
     before = _kept_in(folder)
     if before is None or (row is not None and _decides(before) == row.kept()):
         return row
     try:
-        return Row.from_kept(folder.name, before)
+        return Row.from_kept(folder.name, before, folder / KEPT, trust)
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(folder, error) from error
 
