@@ -84,6 +84,32 @@ def test_a_module_older_than_its_sources_is_outdated(monkeypatch: pytest.MonkeyP
     assert ATARI.outdated()
 
 
+def test_nothing_is_built_that_another_user_may_have_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sources = tmp_path / "native" / "atari"
+    sources.mkdir(parents=True)
+    (sources / "pyproject.toml").write_text("")
+    monkeypatch.setattr(native_modules, "checkout", lambda: tmp_path)
+    monkeypatch.delenv(NEVER, raising=False)
+    assert ATARI.can_build()
+    for foreign in (sources, sources / "pyproject.toml"):
+        foreign.chmod(0o777)
+        assert not ATARI.can_build() and str(tmp_path) in ATARI.remedy()
+        foreign.chmod(0o755)
+    assert ATARI.can_build()
+    if os.getuid() == 0:
+        os.chown(sources, 65534, 65534)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: sources.stat().st_uid + 1)
+    assert not ATARI.can_build()
+    monkeypatch.setattr(ATARI.__class__, "installed", lambda self: False)
+    with pytest.raises(headrace.HeadraceError, match=r"other users can write .*; if you trust it, pip install"):
+        ATARI.prepare()
+    monkeypatch.setattr(ATARI.__class__, "installed", lambda self: True)
+    monkeypatch.setattr(ATARI.__class__, "outdated", lambda self: True)
+    with pytest.warns(UserWarning, match="headrace-atari is not built anew from its sources, which have changed"):
+        ATARI.prepare()
+
+
 def test_an_installed_copy_finds_the_checkout_that_it_came_from(tmp_path: Path) -> None:
     """A copy of the package in another folder, with what pip notes beside it."""
     site, checkout = tmp_path / "site", tmp_path / "a checkout"

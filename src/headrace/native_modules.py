@@ -13,9 +13,11 @@ import importlib
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -96,6 +98,9 @@ class NativeModule:
             self.build()
         elif not self.installed():
             raise OptionError(f"{self.distribution} is not installed: {self.remedy()}")
+        elif self._is_foreign() and NEVER not in os.environ and self.outdated():
+            words = f"{self.distribution} is not built anew from its sources, which have changed: {self.remedy()}"
+            warnings.warn(words, stacklevel=2)
 
     def load(self) -> ModuleType | Any:
         """Returns the imported module; builds it first as `prepare` does.
@@ -116,14 +121,23 @@ class NativeModule:
             raise OptionError(f"{self.package}.{self.module} cannot be loaded: {error}") from error
 
     def can_build(self) -> bool:
-        """Returns whether the sources are in a folder that can be written, and building is not disabled by `NEVER`."""
-        return self._sources.is_file() and os.access(checkout(), os.W_OK) and NEVER not in os.environ
+        """Returns whether the sources are this user's, in a folder that can be written, and `NEVER` is not set."""
+        can = self._sources.is_file() and os.access(checkout(), os.W_OK) and NEVER not in os.environ
+        return can and not self._is_foreign()
+
+    def _is_foreign(self) -> bool:
+        """Returns whether another user but root can write the sources, whose code a build runs as this user."""
+        root, me = checkout(), getattr(os, "getuid", lambda: 0)()  # systems without it have other owners of files
+        places = (root, root / "native", self._sources.parent, self._sources, root / "CMakeLists.txt", root / "cmake")
+        known = [place.stat() for place in places if place.exists()]
+        return any(each.st_uid not in (0, me) or each.st_mode & stat.S_IWOTH for each in known) and os.name == "posix"
 
     def remedy(self, again: bool = False) -> str:
         """Returns the pip command that installs the package; with ``again``, in place of the installed version."""
         force = "--force-reinstall --no-deps " if again else ""
         if self._sources.is_file():
-            return f"pip install {force}{self._sources.parent}"
+            ours = f"pip install {force}{self._sources.parent}"
+            return f"other users can write {checkout()}; if you trust it, {ours}" if self._is_foreign() else ours
         if again:
             return f"pip install {force}{self.distribution}=={__version__}"
         return f"pip install 'headrace[{self.extra}]'"
@@ -171,7 +185,8 @@ class NativeModule:
         """Returns a hash of all files that the module is compiled from."""
         root, found = checkout(), hashlib.sha256()
         folders = *(root / "native" / folder for folder in ("engine", self.folder, *self.more)), root / "cmake"
-        files = [path for folder in folders for path in folder.rglob("*") if path.suffix in COMPILED]
+        found_there = (path for folder in folders for path in folder.rglob("*") if path.suffix in COMPILED)
+        files = [path for path in found_there if path.is_file()]
         for path in sorted([*files, root / "CMakeLists.txt"]):
             found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
         return found.hexdigest()

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from headrace.cli import train as training
 from headrace.cli.options import optional, parse_args
+from headrace.cli.trust import asked
 from headrace.errors import OptionError
 from headrace.studies.jobs.processes import side_by_side
 from headrace.studies.jobs.seeds import plain
@@ -73,7 +74,8 @@ class SweepArgs:
     resume: Annotated[Path | None, optional("PATH")] = None
     """folder of a sweep to continue, instead of a task"""
     trust: bool = False
-    """with --resume: do what the sweep asks for, such as running code, even if it was not begun on this machine"""
+    """do what a sweep of --resume, or a file among the options, asks for, such as running code, even if you have not
+    agreed to it before"""
     quiet: bool = False
     """show no progress"""
 
@@ -113,12 +115,12 @@ def _begin(args: SweepArgs, rest: list[str]) -> tuple[Path, Plan, Config, int]:
     for word in rest:
         if word.startswith("--") and setting_of(word) in REFUSED:
             raise OptionError(f"{word} is for headrace train, not for a sweep")
-    asked = plain(training.overrides(training.parse([args.task, *rest])))
-    space = read_space(args.space, asked["algo"])
-    if twice := space.keys() & asked.keys():
+    given = plain(training.overrides(training.parse([args.task, *rest, *["--trust"] * args.trust])))
+    space, _ = asked(lambda trust: read_space(args.space, given["algo"], trust), args.trust)
+    if twice := space.keys() & given.keys():
         raise OptionError(f"{min(twice)} is varied by --space: leave {option_of(min(twice))} out")
     defaults = {"stop_at_return": None, "video": False}
-    settings = {name: value for name, value in defaults.items() if name not in space} | asked
+    settings = {name: value for name, value in defaults.items() if name not in space} | given
     config, most = _checked(args.task, settings, space)
     plan = Plan(
         args.task, settings, plain_space(space), config.total_steps, args.trials, args.sampler, args.pruner,

@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Literal
@@ -19,8 +20,9 @@ from rich.console import Console
 
 from headrace.cli.options import COUNT, JSON, TaskOptions, optional, parse_args, parse_json, parse_options
 from headrace.cli.seeds import report
-from headrace.cli.trust import agreed
+from headrace.cli.trust import agreed, asked
 from headrace.errors import OptionError
+from headrace.pool.sources import split
 from headrace.studies.jobs.seeds import Plan, chosen_seeds, is_several, plain, resume_seeds, train_seeds
 from headrace.train import Result, resume, train
 from headrace.train.config.command import option_of, setting_of
@@ -55,6 +57,8 @@ COMMON = {
 ALL = "--help-all"
 WRITTEN = {"env_options": "--option NAME=VALUE here", "callback": "for Python: headrace.train(…, callback=…)"}
 """what has no option of its name → how it is given"""
+IN_FILES = ("schedules", "policies", "curriculum")
+"""settings that may be in a file"""
 ELSEWHERE = {"task", "env_options", "copies"}
 """settings without an option of their name: the argument TASK, those of --option, and a setting of single policies"""
 
@@ -75,8 +79,8 @@ class RunArgs:
     resume: Annotated[Path | None, optional("PATH")] = None
     """folder of a run to continue, instead of a task"""
     trust: bool = False
-    """with --resume: do what the run asks for, such as running code or loading the environments that its checkpoint
-    holds, even if it was not started on this machine"""
+    """do what a run of --resume, or a file among the options, asks for, such as running code or loading environments
+    that its checkpoint holds, even if you have not agreed to it before"""
     quiet: bool = False
     """show no progress"""
     tune: Literal["speed", "none"] = "speed"
@@ -211,8 +215,9 @@ def parse(argv: list[str]) -> RunArgs:
 
     Raises:
         OptionError: an argument is a setting of other algorithms, or a value is invalid.
-        TrustError: the run to continue names code that is not trusted.
+        TrustError: the run to continue, or a file among the arguments, names code that is not trusted.
     """
+    _admit_files(argv)
     named = _named(argv)
     if "resume" in named:
         trust = agreed(Path(named["resume"]), "--trust" in argv, training=True)
@@ -224,6 +229,17 @@ def parse(argv: list[str]) -> RunArgs:
     # the defaults are needed before parsing, as --help shows them
     args = _parse_over(_begin_with(task, named), argv)
     return args if args.task == task else _parse_over(_begin_with(args.task, named), argv)
+
+
+def _admit_files(argv: Sequence[str]) -> None:
+    """Asks for agreement to the code that files among the arguments name; raises `TrustError` without it."""
+    task = argv[0] if argv and not argv[0].startswith("-") else ""
+    for word, following in itertools.pairwise((*argv, "")):
+        name, value = setting_of(word), word.partition("=")[2] or following
+        if word.startswith("--") and name in IN_FILES and value and not value.lstrip().startswith("{"):
+            known = {} if split(task)[0] else {"task": task}  # code of their own task is what the user has named
+            given = known | {name: parse_json(value)}
+            asked(partial(admit, given, Path(value)), "--trust" in argv)
 
 
 def _named(argv: Sequence[str]) -> dict[str, Any]:
@@ -261,7 +277,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             if name in offered or not possible.issuperset(known.needs):
                 continue
             offered.add(name)
-            hint = JSON if name in ("schedules", "policies", "curriculum") else COUNT if types[name] is int else None
+            hint = JSON if name in IN_FILES else COUNT if types[name] is int else None
             default = defaults[name]
             shown = "(default: none)" if default in ("", (), {}) else None
             marks = (

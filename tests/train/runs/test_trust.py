@@ -447,6 +447,29 @@ def test_results_of_a_board_run_no_code_that_was_not_agreed_to(asking, tmp_path)
     assert not Path("ran").exists()
 
 
+def test_files_among_options_run_no_code_that_was_not_agreed_to(asking, tmp_path, capsys):
+    (tmp_path / "own_code.py").write_text("open('ran', 'w')")
+    choices = {"network": ["mlp", "own_code.py:Net"], "reward": [None, "own_code.py:reward"]}
+    (tmp_path / "space.json").write_text(json.dumps(choices))
+    (tmp_path / "space.toml").write_text('network = ["own_code.py:Net"]')
+    own = {"cats": {"agents": ["tagger"], "algo": "own_code.py:Algorithm"}, "mice": {"agents": ["runner"]}}
+    (tmp_path / "policies.json").write_text(json.dumps(own))
+    (tmp_path / "curriculum.json").write_text(json.dumps({"xml_file": [[0, "own.xml"]]}))
+    for argv in (
+        ["sweep", "CartPole-v1", "--space", "space.json"],
+        ["sweep", "CartPole-v1", "--space", "space.toml", "gamma=0.9,0.99"],
+        ["sweep", "TagGridWorld-v0", "--policies", "policies.json", "--space", "gamma=0.9,0.99"],
+        ["train", "TagGridWorld-v0", "--policies", "policies.json"],
+        ["train", "TagGridWorld-v0", "--policies=policies.json", "--help"],
+        ["train", "HalfCheetah-v5", "--curriculum", "curriculum.json"],
+    ):
+        assert main(argv) == 1, argv
+        assert "--trust" in capsys.readouterr().err
+        assert not Path("ran").exists()
+    assert main(["train", "TagGridWorld-v0", "--policies", "policies.json", "--trust"]) == 2  # it is no algorithm
+    assert Path("ran").exists()
+
+
 @pytest.mark.nightly
 def test_what_a_user_named_is_remembered_with_its_options(asking, tmp_path):
     (tmp_path / "own_games.py").write_text(GAMES)

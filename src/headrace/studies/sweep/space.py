@@ -14,6 +14,7 @@ from headrace.errors import OptionError
 from headrace.train.config.merge import hints
 from headrace.train.config.registry import find_settings, unknown
 from headrace.train.runs.files import number
+from headrace.train.runs.trust import admit
 
 FIXED = ("task", "algo", "seed", "policies", "schedules", "env_options", "load", "device", "devices")
 """settings that no sweep varies"""
@@ -23,17 +24,18 @@ Space = dict[str, BaseDistribution]
 """name of a setting → its values, as Optuna describes them; lists of widths are words, such as ``"64x64"``"""
 
 
-def read_space(words: Sequence[str], algo: str) -> Space:
+def read_space(words: Sequence[str], algo: str, trust: bool = False) -> Space:
     """Returns the space of ``--space``: ``name=low..high``, ``name=low..high:log``, ``name=a,b,c``, or a file.
 
     Raises:
         OptionError: an argument is malformed, names a setting twice, or names a setting that the algorithm does not
             have.
+        TrustError: a file names code, or another machine, that the user has not agreed to, and ``trust`` is false.
     """
     space: Space = {}
     for word in words:
         name, equals, text = word.partition("=")
-        found = {name: _from_text(name, text, algo)} if equals else space_of(_read_file(word), algo)
+        found = {name: _from_text(name, text, algo)} if equals else space_of(_read_file(word, trust), algo)
         if again := space.keys() & found.keys():
             raise OptionError(f"--space has {min(again)} twice")
         space |= found
@@ -65,7 +67,7 @@ def space_of(values: Mapping[str, Any], algo: str) -> Space:
     return space
 
 
-def _read_file(path: str) -> dict[str, Any]:
+def _read_file(path: str, trust: bool) -> dict[str, Any]:
     try:
         text = Path(path).read_text()
         values = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
@@ -75,6 +77,9 @@ def _read_file(path: str) -> dict[str, Any]:
         raise OptionError(f"--space {path} cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise OptionError(f"--space {path} must hold an object, name → values")
+    for name, choices in values.items():
+        for each in choices if isinstance(choices, list) else ():
+            admit({name: each}, Path(path), trust, training=True)
     return values
 
 
