@@ -12,6 +12,8 @@ from typing import Any
 
 import cloudpickle
 
+from headrace.pool.sources import SCRIPT
+
 UNPICKLABLE = TypeError, AttributeError, pickle.PicklingError
 """what `dumps` raises for a value that holds something that cannot be pickled, such as a lock"""
 CACHED = type(functools.lru_cache(lambda: None))
@@ -23,6 +25,11 @@ class Pickler(cloudpickle.Pickler):
     watched: Sequence[Any] = ()
     met = False
     """whether one of the ``watched`` objects was pickled"""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        for name in SCRIPT & sys.modules.keys():
+            cloudpickle.register_pickle_by_value(sys.modules[name])
 
     def reducer_override(self, obj: Any) -> Any:
         """Returns how an object is pickled, as `pickle.Pickler.reducer_override`."""
@@ -53,7 +60,7 @@ def holds(value: Any, objects: Sequence[Any]) -> bool:
 
 
 def _is_found_by_name(function: Any) -> bool:
-    found: Any = None if function.__module__ == "__main__" else sys.modules.get(function.__module__)
+    found: Any = None if function.__module__ in SCRIPT else sys.modules.get(function.__module__)
     for name in function.__qualname__.split("."):
         found = getattr(found, name, None)
     return found is function

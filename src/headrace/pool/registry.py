@@ -17,7 +17,16 @@ from headrace.limits import limits_named
 from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
 from headrace.pool.seeds import SeedLike, seeds_of
-from headrace.pool.sources import ENVPOOL, import_source, is_file, is_importable_main, is_loaded, module_of, split
+from headrace.pool.sources import (
+    ENVPOOL,
+    SCRIPT,
+    import_source,
+    is_file,
+    is_importable_main,
+    is_loaded,
+    module_of,
+    split,
+)
 from headrace.pool.spec import LAST_CORE, MOST_ENVS, MOST_THREADS, AutoresetMode, PoolSettings
 from headrace.pool.suggestions import nearest
 from headrace.pool.task import Task
@@ -95,7 +104,7 @@ def registers(source: str, task: str) -> bool:
 
 def is_known_here_only(task: str) -> bool:
     """Returns whether a task was registered by a notebook or a script on standard input, which cannot be imported."""
-    return _registrars.get(task) == "__main__" and not is_importable_main()
+    return _registrars.get(task) in SCRIPT and not is_importable_main()
 
 
 def parcel_of(task: str) -> bytes | None:
@@ -110,7 +119,7 @@ def parcel_of(task: str) -> bytes | None:
     if (home := _registrars.get(task)) is None:
         known = in_gymnasium(task)
         return by_value.dumps(partial(_take_gymnasiums, task, portable_spec(task))) if known else None
-    if home == "__main__":
+    if home in SCRIPT:
         return by_value.dumps(partial(_take, task, _builders[task]))
     return None if _is_ours(task) else by_value.dumps(partial(importlib.import_module, home))
 

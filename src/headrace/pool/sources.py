@@ -19,6 +19,7 @@ import sys
 import sysconfig
 import traceback
 from contextlib import suppress
+from contextvars import ContextVar
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -31,6 +32,10 @@ ENVPOOL, GIVEN = "envpool:", "<given>:"
 MODULE = re.compile(r"[^\W\d][\w-]*(\.[^\W\d][\w-]*)*")
 LONGEST = 4096  # characters of a name, as many as a path may have
 SHOWN = 100  # characters of a wrong name that an error shows
+SCRIPT = frozenset(("__main__", "__mp_main__"))
+"""names of the user's script: the second is `multiprocessing`'s, in processes that import it again, as samplers do"""
+importing: ContextVar[str] = ContextVar("importing", default="")
+"""the user's file that is being imported"""
 
 
 def split(name: str) -> tuple[str, str]:
@@ -136,7 +141,9 @@ def is_loaded(source: str) -> bool:
 def _loaded(source: str) -> ModuleType | None:
     if not source.endswith(".py"):
         return sys.modules.get(source)
-    file = str(Path(source).resolve())
+    file, main = str(Path(source).resolve()), sys.modules["__main__"]
+    if str(Path(getattr(main, "__file__", None) or "").resolve()) == file:
+        return main
     return next((each for each in list(sys.modules.values()) if getattr(each, "__file__", None) == file), None)
 
 
@@ -162,6 +169,7 @@ def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    token = importing.set(str(path))
     sys.modules[name] = module  # as an import does: pickle and inspect look modules up there
     sys.path.insert(0, str(path.parent))  # as for a script: files in its folder can be imported
     try:
@@ -170,5 +178,6 @@ def _import_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     finally:
+        importing.reset(token)
         sys.path.remove(str(path.parent))
     return module

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import headrace
+from headrace.errors import ScriptError
 from nightly import rest_nightly
 
 SETTINGS = "total_steps=64, quiet=True, video=False, tensorboard=False, evaluate_episodes=0, viewer=False"
@@ -35,6 +37,7 @@ gym.register("Mine-v0", entry_point=Mine, max_episode_steps=20)
 gym.register("Mine-v1", entry_point="__main__:Mine", max_episode_steps=20)
 headrace.register("Own-v0", build)
 """
+ENV = MINE.partition("def build")[0]
 TASKS = ("Mine-v0", "Mine-v1", "Own-v0")
 SAMPLERS = 'algo="sac", samplers=1, actor_device="", learning_starts=10'
 KERNELS = Path(__file__).parents[3] / "examples" / "kernel_environment.py"
@@ -56,6 +59,64 @@ def test_a_plain_script_trains_on_its_own_tasks(tmp_path: Path, how: str) -> Non
     done = run(tmp_path / "script.py", MINE + "".join(calls))
     assert done.stdout == "reason finished\n" * len(tasks), done.stderr
     assert done.returncode == 0
+
+
+CHILD = """
+def child():
+    with headrace.make(Mine, num_envs=2) as pool:
+        pool.reset()
+        pool.step([[0.0], [0.0]])
+    print("reason", headrace.train("Own-v1", {how}).reason)
+    print("reason", headrace.train("Mine-v2", {how}).reason)
+
+
+gym.register("Mine-v2", entry_point=f"{{__name__}}:Mine", max_episode_steps=20)
+headrace.register("Own-v1", build)
+if __name__ == "__main__":
+    from multiprocessing import get_context
+
+    process = get_context("spawn").Process(target=child)
+    process.start()
+    process.join()
+"""
+
+
+def test_workers_that_import_a_script_step_its_environments(tmp_path: Path) -> None:
+    """They know it as ``__mp_main__``, and start processes for its environments, which have not imported it."""
+    call = f'headrace.train(f"{{__file__}}:Mine", {SAMPLERS}, env_options={{"max_episode_steps": 20}}, {SETTINGS})'
+    done = run(tmp_path / "script.py", f'{MINE}\nif __name__ == "__main__":\n    print("reason", {call}.reason)\n')
+    assert done.stdout == "reason finished\n", done.stderr
+
+
+@pytest.mark.nightly
+def test_a_process_of_a_script_trains_on_the_tasks_that_the_script_registers(tmp_path: Path) -> None:
+    how = f"{SAMPLERS}, {SETTINGS}"
+    done = run(tmp_path / "script.py", MINE + CHILD.format(how=how))
+    assert done.stdout == "reason finished\n" * 2, done.stderr
+
+
+def test_a_file_that_trains_when_it_is_imported_for_its_task_is_told_so(tmp_path: Path) -> None:
+    """Each run of it would begin another one."""
+    file = tmp_path / "mine_that_trains.py"
+    file.write_text(f'{ENV}\nheadrace.train(f"{{__file__}}:Mine", {SETTINGS})\n')
+    with pytest.raises(ScriptError, match=r"mine_that_trains\.py trains when it is imported.*__name__"):
+        headrace.make(f"{file}:Mine", num_envs=1)
+
+
+@pytest.mark.nightly
+def test_seeds_of_a_plain_script_fail_and_begin_no_further_runs(tmp_path: Path) -> None:
+    call = f'train_seeds(f"{{__file__}}:Mine", "ppo", seeds=[1], run_dir="here", {SETTINGS})'
+    text = f"{ENV}\nfrom headrace.studies import train_seeds\nprint({call}[0].error)\n"
+    done = run(tmp_path / "script.py", text)
+    assert "put what it does under" in done.stdout, done.stderr
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["here"]
+
+
+def test_a_script_behind_a_link_is_the_script_and_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    script = tmp_path / "link" / "script.py"
+    done = run(script, f'{MINE}\nprint(headrace.make_spec(f"{{__file__}}:Mine").observation_space.shape)\n')
+    assert done.stdout == "(2,)\n", done.stderr
 
 
 @pytest.mark.nightly

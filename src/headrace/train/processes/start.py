@@ -25,21 +25,27 @@ from headrace.pool.by_value import UNPICKLABLE
 from headrace.pool.executors.processes.fork_server import server_context
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.pool.registry import parcel_of
-from headrace.pool.sources import is_importable_main
+from headrace.pool.sources import importing, is_importable_main
 from headrace.train.config.settings import Config
 
 PRELOADED = "headrace.train.workers.samplers"
+GUARD = 'put what it does under  if __name__ == "__main__":'
 UNGUARDED = 79  # exit status of a worker whose import of the user's script started the script's training again
 
 
 def guard_main() -> None:
-    """Ends this process if it is a worker that imports the user's script, so that the script does not train again.
+    """Prevents that the user's file trains when it is imported for its task, and each of its runs imports it again.
 
-    Where workers import the script (`needs_script`), code that is not under ``if __name__ == "__main__":`` runs again.
-    The parent process recognises the exit status and explains it.
+    A worker that imports the script (`needs_script`), in which code that is not under ``if __name__ == "__main__":``
+    runs again, ends at once. The parent process recognises the exit status and explains it.
+
+    Raises:
+        ScriptError: this process imports the file.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(UNGUARDED)
+    if file := importing.get():
+        raise ScriptError(f"{file} trains when it is imported for its task: {GUARD}")
 
 
 def worker_context() -> Any:
@@ -113,10 +119,7 @@ def raise_unguarded(code: int | None) -> None:
     """Raises `ScriptError` if a process ended in `guard_main`."""
     if code == UNGUARDED:
         script = getattr(sys.modules["__main__"], "__file__", "the script")
-        raise ScriptError(
-            f"{script} trains with several processes, each of which imports it for its task: "
-            'put what it does under  if __name__ == "__main__":'
-        )
+        raise ScriptError(f"{script} trains with several processes, each of which imports it for its task: {GUARD}")
 
 
 def seed_of(config: Config, *path: int) -> int:

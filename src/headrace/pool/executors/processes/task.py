@@ -32,7 +32,7 @@ from headrace.pool.executors.processes.parallel import ParallelGame, check_new, 
 from headrace.pool.goals import Goals, goals_of
 from headrace.pool.infos import OURS
 from headrace.pool.remarks import remark
-from headrace.pool.sources import module_of
+from headrace.pool.sources import SCRIPT, module_of
 from headrace.pool.spec import POOL_OPTIONS, Field, PoolSettings, TaskSpec
 from headrace.pool.suggestions import close_names
 from headrace.pool.task import Task
@@ -111,7 +111,7 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
 def portable_spec(name: str) -> EnvSpec:
     """Returns the registration of an id, which other processes receive by value, as a script may have made it."""
     spec = gym.spec(name)
-    if isinstance(spec.entry_point, str) and spec.entry_point.startswith("__main__:"):
+    if isinstance(spec.entry_point, str) and spec.entry_point.partition(":")[0] in SCRIPT:
         spec = copy(spec)
         spec.entry_point = cast(EnvCreator, load_env_creator(str(spec.entry_point)))
     return spec
