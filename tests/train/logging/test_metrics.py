@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from typing import Any
+
 import pytest
 
 import headrace.train
+from headrace.train import resume
+from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import MARK, draw_curve, duration
 from headrace.train.logging.loggers import MetricsWriter, TensorBoard
+from headrace.train.runners.assembly import make_trainer
+from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
 
 
@@ -39,6 +46,27 @@ def test_the_offset_is_what_was_kept(tmp_path):
         assert writer.offset() == file.stat().st_size == writer_offset + 12
         writer.close()
         assert read_metrics(file)[-1] == {"step": 3}
+
+
+def test_tensorboard_drops_what_a_killed_run_wrote_after_its_last_checkpoint(tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    settings: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "log_steps": 32}
+    settings |= {"total_steps": 320, "stop_at_return": None, "video": False, "evaluate_episodes": 0, "viewer": False}
+    run = RunFolder.create(tmp_path, config := make_config("CartPole-v1", **settings))
+    with closing(make_trainer(config, run)) as killed:
+        for step in range(1, 8):
+            killed.iterate()
+            if step == 4:
+                killed.saver.save()
+        assert killed.state.logged == 224
+    before = [line["step"] for line in read_metrics(run.metrics_file)]
+    assert before == [32 * step for step in range(1, 8)]
+    resume(tmp_path, quiet=True)
+    events = accumulator.EventAccumulator(str(run.tensorboard))
+    events.Reload()
+    shown = [(each.step, each.value) for each in events.Scalars("time/seconds")]
+    lines = [(line["step"], pytest.approx(line["time"]["seconds"])) for line in read_metrics(run.metrics_file)]
+    assert shown == lines and len(lines) == 10
 
 
 def test_tensorboard_reads_what_was_noted(tmp_path):

@@ -45,7 +45,7 @@ class TensorBoard:
     """Scalars in a folder, which the first write makes.
 
     Args:
-        step: the step from which a run is resumed: TensorBoard drops values of older files from this step on.
+        step: the first step that a resumed run writes anew: TensorBoard drops values of older files from it on.
     """
 
     def __init__(self, folder: Path, step: int = 0):

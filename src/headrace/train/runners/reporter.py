@@ -39,7 +39,7 @@ class Reporter:
     """The reports of a run; of processes that train together only the first writes them.
 
     Args:
-        offset: bytes of the metrics file to keep.
+        kept: bytes of the metrics file to keep, and the step of the last of their lines; None for a new run.
 
     Attributes:
         writer: writes the metrics; None in a process that does not write them.
@@ -54,11 +54,12 @@ class Reporter:
         device: torch.device,
         group: ProcessGroup,
         parts: tuple[RunState, Source, Learner],
-        offset: int,
+        kept: tuple[int, int] | None,
     ):
         self.config, self.run, self.device, self.group = config, run, device, group
         self.state, self.source, self.learner = parts
-        loggers = make_loggers(config, run, self.state.step) if group.leads else []
+        offset, first = (0, 0) if kept is None else (kept[0], kept[1] + 1)
+        loggers = make_loggers(config, run, first) if group.leads else []
         self.writer = MetricsWriter(run.metrics_file, offset, loggers) if group.leads else None
         self.remarks: deque[str] = deque(maxlen=REMARKS)
         self.say: Callable[[str], object] = lambda words: None

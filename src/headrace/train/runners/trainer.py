@@ -72,8 +72,8 @@ class Trainer:
         self.state = RunState()
         self.callbacks = Callbacks(callbacks, self)
         parts = self.state, source, learner
-        offset = 0 if resume is None else resume.counters["metrics_bytes"]
-        self.reporter = Reporter(config, run, self.device, group, parts, offset)
+        kept = None if resume is None else (resume.counters["metrics_bytes"], resume.counters["logged"])
+        self.reporter = Reporter(config, run, self.device, group, parts, kept)
         self.saver = Saver(config, run, parts, self.reporter, self.callbacks.note_checkpoint)
         if resume is not None:
             self.saver.load(resume)
