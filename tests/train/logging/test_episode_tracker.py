@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.train.logging.episode_tracker import EpisodeTracker
+from headrace.train.logging.episode_tracker import EpisodeTracker, pooled
 
 
 @pytest.mark.parametrize("often", [0.0, 0.02, 0.3, 1.0])
@@ -60,3 +60,20 @@ def test_rollouts_may_be_on_another_device_than_the_tracker():
     tracker = EpisodeTracker(3, 5, "meta")
     tracker.update(torch.zeros(8, 3), torch.zeros(8, 3, dtype=torch.bool))
     assert tracker.state()["measured"].device.type == "meta"
+
+
+def test_forgotten_episodes_leave_the_means_once_another_has_ended() -> None:
+    tracker, other = EpisodeTracker(1, 3), EpisodeTracker(1, 3)
+    for value in (5.0, 6.0, 7.0, 8.0):
+        tracker.add(torch.tensor([value]), torch.tensor([10]))
+    tracker.forget_episodes()
+    assert (tracker.mean_return(), tracker.counted, tracker.full) == (7.0, 0, False)
+    tracker.add(torch.tensor([1.0, 2.0]), torch.tensor([3, 4]))
+    other.load(tracker.state())
+    for each in (tracker, other):
+        assert (each.mean_return(), each.mean_length()) == (1.5, 3.5)
+        assert (each.episodes, each.counted, each.full) == (6, 2, False)
+        each.add(torch.tensor([6.0, 1.0]), torch.tensor([3, 3]))
+        assert (each.mean_return(), each.full) == (3.0, True)
+    whole = pooled([tracker.state(), {name: value for name, value in other.state().items() if name != "forgotten"}], 6)
+    assert int(whole["count"]) == 16 and int(whole["forgotten"]) == 4

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import headrace
+import headrace.train
 from headrace.cli.main import main
-from headrace.train.play.evaluate import compare, describe_checkpoint
+from headrace.train.play.evaluate import compare, describe_checkpoint, evaluate
 from headrace.train.runs.folder import RunFolder
 from nightly import rest_nightly
 
@@ -51,6 +52,29 @@ class Slow(Endless):
         time.sleep(0.25)
         self.steps += 1
         return np.zeros(1, np.float32), 1.0, self.steps % 8 == 0, False, {}
+
+
+class Harder(gym.Env):
+    """Episodes of four steps, each of which earns 1 / difficulty, and a hundredth of the action."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def __init__(self, difficulty: int = 1):
+        self.difficulty = difficulty
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.steps = 0
+        return np.ones(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.ones(1, np.float32), 1 / self.difficulty + 0.01 * float(action[0]), self.steps == 4, False, {}
+
+
+HARDER = f"{__file__}:Harder"
+STAGES = {"difficulty": [(0, 1), (128, 2), (256, 4)]}
+SHORT: dict[str, Any] = TINY | {"num_envs": 4, "num_steps": 8, "hidden": (4,), "stop_episodes": 8, "quiet": True}
 
 
 def counters(run: Path, name: str = "best") -> dict[str, Any]:
@@ -109,3 +133,47 @@ def test_what_is_played_loaded_and_exported_is_named(tmp_path: Path, capsys: Any
     for command in (["play", "--no-film"], ["export", str(tmp_path / "policy.pt")]):
         assert main([command[0], str(run), *command[1:]]) == 0
         assert words in capsys.readouterr().out
+
+
+def test_a_harder_stage_is_not_beaten_by_the_returns_of_an_easier_one(tmp_path: Path) -> None:
+    settings = SHORT | {"total_steps": 384, "evaluate_episodes": 0, "curriculum": STAGES}
+    headrace.train(HARDER, "ppo", run_dir=tmp_path / "run", **settings)
+    best = counters(tmp_path / "run")
+    assert best["step"] > 256 and best["best_stage"] == 256
+    assert best["judged"]["by"] == "training" and abs(best["judged"]["return"] - 1.0) < 0.05
+
+
+def test_the_best_of_a_stage_stays_when_the_run_goes_on(tmp_path: Path) -> None:
+    settings = SHORT | {"evaluate_episodes": 0, "curriculum": STAGES}
+    headrace.train(HARDER, "ppo", run_dir=tmp_path / "run", total_steps=320, **settings)
+    before = counters(tmp_path / "run", "step-000000000320")
+    headrace.train.resume(tmp_path / "run", total_steps=352, quiet=True)
+    after = counters(tmp_path / "run", "step-000000000352")
+    assert before["best_stage"] == after["best_stage"] == 256 and after["best_return"] >= before["best_return"]
+
+
+@pytest.mark.parametrize(("named", "earned"), [({}, 1.0), ({"difficulty": 2}, 2.0)])
+def test_evaluations_are_of_the_final_task(tmp_path: Path, named: dict[str, Any], earned: float) -> None:
+    settings = SHORT | {"total_steps": 160, "evaluate_episodes": 2, "curriculum": STAGES, "env_options": named}
+    settings |= {"deterministic": True}  # evaluations take as long as they need
+    headrace.train(HARDER, "ppo", run_dir=tmp_path / "run", **settings)
+    found = counters(tmp_path / "run")["judged"]
+    assert found["by"] == "evaluation" and abs(found["return"] - earned) < 0.05
+    assert abs(evaluate(tmp_path / "run", 2).mean_return - earned) < 0.05
+
+
+def test_a_goal_that_an_easier_stage_reaches_does_not_end_the_run(tmp_path: Path) -> None:
+    settings = SHORT | {"total_steps": 2000, "curriculum": STAGES, "stop_at_return": 0.9}
+    result = headrace.train(HARDER, "ppo", run_dir=tmp_path / "run", **settings)
+    assert result.reason == "solved" and 256 < result.steps < 400 and (result.mean_return or 9) < 1.1
+
+
+def test_the_returns_of_training_say_nothing_against_an_evaluation(tmp_path: Path) -> None:
+    """The last weights of a run with an evaluator are not the best because training earned more, in an easier stage."""
+    settings = SHORT | {"algo": "sac", "samplers": 1, "learning_starts": 64, "total_steps": 300}
+    settings |= {"curriculum": {"difficulty": [(0, 1), (10**6, 4)]}, "evaluate_episodes": 2, "minibatch_size": 8}
+    settings.pop("num_steps")
+    result = headrace.train(HARDER, run_dir=tmp_path / "run", **settings)
+    assert (result.mean_return or 0) > 3.5
+    best = counters(tmp_path / "run")["judged"]
+    assert best["by"] == "evaluation" and abs(best["return"] - 1.0) < 0.05

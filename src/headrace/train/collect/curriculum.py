@@ -21,6 +21,23 @@ def options_at(config: Config, step: int) -> dict[str, Any]:
     return config.env_options | {name: value[0] for name, value in now.items() if value}
 
 
+def final_options(config: Config) -> dict[str, Any]:
+    """Returns the options of the final task, in which agents are evaluated and play.
+
+    They are those that ``env_options`` names; others of the curriculum have their last values.
+    """
+    return {name: points[-1][1] for name, points in config.curriculum.items()} | config.env_options
+
+
+def stage_at(config: Config, step: float) -> int:
+    """Returns the agent step with which the stage at ``step`` began; 0 without a curriculum."""
+    return max((since for points in config.curriculum.values() for since, _ in points if since <= step), default=0)
+
+
+def is_last_stage(config: Config, step: int) -> bool:
+    return stage_at(config, step) == stage_at(config, float("inf"))
+
+
 def words_of(config: Config, options: dict[str, Any]) -> str:
     return ", ".join(f"{name}={options[name]!r}" for name in config.curriculum if name in options)
 

@@ -82,7 +82,8 @@ class Environments(Record, group="environments", shared=True):
     curriculum: dict[str, list[tuple[int, Any]]] = setting(
         {},
         "Options of the task that change with the agent steps so far: name → [(step, value), …], each value from its "
-        "step on. A change makes new environments and begins new episodes. Evaluations and videos use env_options.",
+        "step on. A change makes new environments and begins new episodes. Evaluations and videos use env_options, and "
+        "last values of options that env_options does not name.",
     )
     reward: str | None = setting(
         None,

@@ -16,7 +16,7 @@ from headrace.pool.torch.tensors import running_sum
 
 
 class _Summary(NamedTuple):
-    """Number of episodes since the beginning and in the window, and the means over the window."""
+    """Number of episodes since the beginning, and of those in the window that are not forgotten, and their means."""
 
     episodes: int
     counted: int
@@ -50,6 +50,7 @@ class EpisodeTracker:
         rows = 2 * (1 + len(types))
         self._measured = torch.zeros(rows + 2 * len(metrics), window + 1, dtype=torch.float64, device=device)
         self._count = torch.zeros((), dtype=torch.int64, device=device)
+        self._forgotten = torch.zeros_like(self._count)
         self._running = torch.zeros(rows, num_envs, dtype=torch.float64, device=device)  # of the unfinished episodes
         self._summary: _Summary | None = None
         self.everywhere: Tensor | None = None
@@ -95,6 +96,11 @@ class EpisodeTracker:
         self._count += number[-1]
         self._running.copy_(total[:, -1] - until(last[-1:])[:, 0])
 
+    def forget_episodes(self) -> None:
+        """Leaves the episodes until now out of the means, as those of an easier stage, once another one has ended."""
+        self.forget_summary()
+        self._forgotten.copy_(self._count)
+
     def forget_summary(self) -> None:
         """Has the means computed anew when they are next read, as after a replayed graph with an `update` in it."""
         self._summary = self.everywhere = None
@@ -124,6 +130,7 @@ class EpisodeTracker:
 
     @property
     def counted(self) -> int:
+        """Episodes in the window that are not forgotten."""
         return self._read().counted
 
     @property
@@ -157,10 +164,16 @@ class EpisodeTracker:
         return [returns[i] for i in order], [lengths[i] for i in order]
 
     def totals(self) -> Tensor:
-        """Returns float64[3 + 2 (1 + types)]: number of episodes, the window's size and count, sums of its values."""
-        known = torch.arange(self.window, device=self._count.device) < self._count
-        counts = torch.stack([self._count, self._count.new_full((), self.window), known.sum()])
-        return torch.cat([counts.double(), (self._measured[:, :-1] * known).sum(1)])
+        """Returns float64[2 + 2 (1 + 2 (1 + types + metrics))].
+
+        They are the number of episodes and the window's size; then the number of episodes in the window that are not
+        forgotten, and the sums of their values; and the same of all in the window.
+        """
+        ages = (self._count - 1 - torch.arange(self.window, device=self._count.device)) % self.window
+        found = [torch.stack([self._count, self._count.new_full((), self.window)]).double()]
+        for known in (ages < self._count - self._forgotten, ages < self._count):
+            found += [known.sum().double().view(1), (self._measured[:, :-1] * known).sum(1)]
+        return torch.cat(found)
 
     def share(self, everywhere: Tensor) -> None:
         """Computes means from these totals until the next `update`."""
@@ -170,20 +183,29 @@ class EpisodeTracker:
         """Returns the summary, which is copied to the host once per update."""
         if self._summary is None:
             totals = self.totals() if self.everywhere is None else self.everywhere
-            episodes, size, known, *sums = totals.tolist()
-            self._summary = _Summary(int(episodes), int(known), known == size, [each / max(known, 1) for each in sums])
+            episodes, size, *rest = totals.tolist()
+            half = len(rest) // 2
+            counted = rest[0]
+            known, *sums = rest[:half] if counted else rest[half:]
+            means = [each / max(known, 1) for each in sums]
+            self._summary = _Summary(int(episodes), int(counted), counted == size, means)
         return self._summary
 
     def begin_anew(self) -> None:
         self._running.zero_()
 
     def state(self) -> dict[str, Tensor]:
-        return {"measured": self._measured, "count": self._count, "running": self._running}
+        return {
+            "measured": self._measured,
+            "count": self._count,
+            "running": self._running,
+            "forgotten": self._forgotten,
+        }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         self.forget_summary()
         for name, tensor in self.state().items():
-            saved = state[name]
+            saved = state.get(name, tensor)  # earlier checkpoints forgot none
             if tensor.shape[:1] > saved.shape[:1]:  # of a run that had fewer metrics
                 tensor[len(saved) :] = 0
                 tensor = tensor[: len(saved)]
@@ -200,12 +222,15 @@ def pooled(states: Sequence[Mapping[str, Tensor]], window: int) -> dict[str, Ten
     newest = []
     for state in states:
         held = state["measured"].shape[1] - 1
-        newest.append(state["measured"][:, (state["count"] - 1 - torch.arange(min(int(state["count"]), held))) % held])
+        some = min(int(state["count"] - state.get("forgotten", 0)), held)
+        newest.append(state["measured"][:, (state["count"] - 1 - torch.arange(some)) % held])
     depth = max(each.shape[1] for each in newest)
     columns = [each[:, i : i + 1] for i in range(depth) for each in newest]  # the newest of each first
     found = torch.cat(columns or newest, 1)
     count = torch.stack([state["count"] for state in states]).sum(0)
-    known = torch.arange(min(int(count), window))
+    forgotten = torch.stack([state.get("forgotten", torch.zeros_like(count)) for state in states]).sum(0)
+    known = torch.arange(min(int(count - forgotten), window))
     measured = found.new_zeros(len(found), window + 1)
     measured[:, (count - 1 - known) % window] = found[:, known % max(1, found.shape[1])]
-    return {"measured": measured, "count": count, "running": torch.zeros_like(states[0]["running"])}
+    running = torch.zeros_like(states[0]["running"])
+    return {"measured": measured, "count": count, "running": running, "forgotten": forgotten}

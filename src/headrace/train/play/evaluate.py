@@ -16,6 +16,7 @@ from headrace.envs import atari
 from headrace.errors import RecvTimeoutError, StateError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
+from headrace.train.collect.curriculum import final_options
 from headrace.train.collect.game_values import game_over
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import Config
@@ -98,7 +99,7 @@ def evaluate(
 
 
 def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> Pool:
-    """Returns a pool on the host with the game's own rewards, which for Atari are not clipped.
+    """Returns a pool of the final task on the host with the game's own rewards, which for Atari are not clipped.
 
     Args:
         lives: whether lost lives end episodes as they did in training, which `play_episodes` supports. Each life then
@@ -109,7 +110,7 @@ def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> Pool
     options = {"reward_clip": False} if config.task in atari.TASKS else {}
     if options and not lives:
         options["episodic_life"] = False
-    return make_pool(config, batch_size=0, **(options | changes))
+    return make_pool(config, batch_size=0, **(final_options(config) | options | changes))
 
 
 def play_episodes(

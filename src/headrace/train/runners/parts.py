@@ -33,11 +33,18 @@ class News(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A mean return; ``model()`` returns the networks that reached it, and ``step`` is when they were learnt."""
+    """A mean return, which only others of the same stage compare with.
+
+    Attributes:
+        model: returns the networks that reached it.
+        step: the agent step at which they were learnt.
+        stage: the step with which the curriculum's stage began in whose episodes; 0 for evaluations of the final task.
+    """
 
     judged: Judged
     model: Callable[[], Mapping[str, Tensor]]
     step: int
+    stage: int = 0
 
 
 class Figures(NamedTuple):

@@ -20,7 +20,7 @@ from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector
-from headrace.train.collect.curriculum import options_at, words_of
+from headrace.train.collect.curriculum import options_at, stage_at, words_of
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.game_values import metric_names
 from headrace.train.collect.self_play import SelfPlay
@@ -148,6 +148,8 @@ class PoolSource(Source):
         self._collect_with_pool()
         self.collector.seconds = spent
         self._begin_anew()
+        for tracker in self.trackers:
+            tracker.forget_episodes()
 
     def check_finite(self) -> None:
         check_rewards(self.collector.rewards, self.when())
@@ -161,12 +163,13 @@ class PoolSource(Source):
     def score(self) -> Scored | None:
         tracker = self.trackers[0]
         mean = tracker.mean_return()
-        if mean is None:
+        if mean is None or not tracker.counted:
             return None
         return Scored(
             judged("training" if self.ladder is None else "self-play", mean, tracker.counted),
             partial(model_of, self.policies),
             self.steps,
+            stage_at(self.config, self.steps),
         )
 
     def figures(self) -> Figures:

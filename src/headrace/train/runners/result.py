@@ -43,6 +43,7 @@ class RunState:
     Attributes:
         step: agent steps so far, in all environments together.
         best_return: the highest mean return so far for which a checkpoint was kept.
+        best_stage: the curriculum's stage of that return, as `headrace.train.runners.parts.Scored` has it.
         logged, logged_at: agent steps and seconds of training at the last line of metrics.
         resumed: whether the run continues from a checkpoint.
         trained: seconds of training up to the moment ``since``; None for that while the run does not train.
@@ -50,6 +51,7 @@ class RunState:
 
     step: int = 0
     best_return: float = float("-inf")
+    best_stage: int = 0
     logged: int = 0
     logged_at: float = 0.0
     resumed: bool = False
@@ -63,10 +65,16 @@ class RunState:
 
     def counters(self) -> dict[str, Any]:
         best = self.best_return if self.best_return > float("-inf") else None
-        return {"step": self.step, "logged": self.logged, "seconds": self.seconds, "best_return": best}
+        return {
+            "step": self.step,
+            "logged": self.logged,
+            "seconds": self.seconds,
+            "best_return": best,
+            "best_stage": self.best_stage,
+        }
 
     def load(self, counters: Mapping[str, Any]) -> None:
         self.step, self.logged, self.trained = (counters[name] for name in ("step", "logged", "seconds"))
         self.logged_at, self.resumed = self.trained, True
         if counters["best_return"] is not None:
-            self.best_return = counters["best_return"]
+            self.best_return, self.best_stage = counters["best_return"], counters.get("best_stage", 0)

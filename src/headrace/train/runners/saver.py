@@ -14,6 +14,7 @@ import torch
 
 from headrace.errors import HeadraceError, NotFiniteError, StateError, StorageError
 from headrace.pool.registry import build_task
+from headrace.train.collect.curriculum import stage_at
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import all_finite
 from headrace.train.play.agent import Agent
@@ -195,9 +196,12 @@ class Saver:
         """Copies the model of the newest mean return if that is the best so far; without workers, `save` writes it."""
         found = self.source.score()
         newest = self.source.ladder is not None  # the returns of self-play are all 0
-        if found is None or not (newest or found.judged["return"] > self.state.best_return):
+        if found is None:
             return
-        self.state.best_return = found.judged["return"]
+        reached = found.stage, found.judged["return"]  # an easier stage's return does not compare
+        if not (newest or reached > (self.state.best_stage, self.state.best_return)):
+            return
+        self.state.best_stage, self.state.best_return = reached
         counters = self._counters() | {"step": found.step, JUDGED: found.judged}
         self._best = Checkpoint({name: tensor.clone() for name, tensor in found.model().items()}, {}, {}, counters)
         if self._meanwhile:
@@ -218,11 +222,23 @@ class Saver:
         path = self.run.checkpoints / checkpoints.BEST
         best = checkpoints.load(path) if path.is_dir() else None
         last, known = self._evaluated(best, interrupted, evaluate)
-        if last is not None and (best is None or known is None or last["return"] >= known["return"]):
+        if last is not None and (best is None or known is None or self._beats(last, best, known)):
             counters = self._counters() | {"best_return": last["return"], JUDGED: last}
             self._save_point(checkpoints.BEST, Checkpoint(self.reporter.model(), {}, {}, counters))
         elif best is not None and known != best.counters.get(JUDGED):
             self._save_point(checkpoints.BEST, dataclasses.replace(best, counters=best.counters | {JUDGED: known}))
+
+    def _beats(self, last: Judged, best: Checkpoint, known: Judged) -> bool:
+        """Returns whether the last weights are the best; returns of training compare with those of their stage alone.
+
+        They say nothing against an evaluation, which has no exploration and is of the final task.
+        """
+        if last["by"] == "training":
+            if known["by"] == "evaluation":
+                return False
+            if best.counters.get("best_stage", 0) != stage_at(self.config, self.state.step):
+                return True
+        return last["return"] >= known["return"]
 
     def _evaluated(
         self, best: Checkpoint | None, interrupted: bool, evaluate: bool
@@ -276,7 +292,8 @@ class Saver:
                 raise
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
         if self._meanwhile:
-            self.state.best_return = max(self.state.best_return, best_evaluation(self.run) or -math.inf)
+            known = best_evaluation(self.run)
+            self.state.best_return = max(self.state.best_return, -math.inf if known is None else known)
 
     def close(self) -> None:
         with suppress(HeadraceError, OSError):  # an error was raised before, or follows from another one

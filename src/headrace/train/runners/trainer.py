@@ -22,6 +22,7 @@ import torch
 from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.remarks import heard_by
 from headrace.train.algorithms.policy import Policy
+from headrace.train.collect.curriculum import is_last_stage
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
@@ -192,10 +193,12 @@ class Trainer:
         return self.step >= self.config.total_steps and not self.learner.is_behind()
 
     def solved(self) -> bool:
-        """Returns whether the mean return of the last episodes has reached ``stop_at_return``."""
+        """Returns whether the mean return of the last episodes, in a curriculum's last stage, is ``stop_at_return``."""
         goal = self.config.stop_at_return
-        mean = None if goal is None else self.tracker.mean_return()
-        return goal is not None and mean is not None and self.tracker.full and mean >= goal
+        if goal is None or not is_last_stage(self.config, self.step):
+            return False
+        mean = self.tracker.mean_return()
+        return mean is not None and self.tracker.full and mean >= goal
 
     def _at_end(self) -> bool:
         """Returns whether the run is finished or solved.

@@ -19,6 +19,7 @@ from torch import Tensor
 from headrace.train.algorithms.policy import Policy
 from headrace.train.cluster import driver
 from headrace.train.cluster.driver import Cluster
+from headrace.train.collect.curriculum import stage_at
 from headrace.train.collect.game_values import metric_names
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
@@ -77,7 +78,7 @@ class WorkerSource(Source):
         self.cluster = Cluster(counters, weights, self.evaluations, memory) if config.ray else None
         patience = PATIENCE_ON_A_CLUSTER if config.ray else PATIENCE
         self.supervisor = Supervisor(self.counters.stop, patience, needs_script(config))
-        self.restarts = 0
+        self.restarts, self._stage = 0, 0
         self._throughput = Throughput()
 
     @contextmanager
@@ -137,9 +138,12 @@ class WorkerSource(Source):
     def read_counters(self) -> None:
         self.steps = self.counters.total_steps()
         self._throughput.note(self.steps)
-        ended = self.counters.new_episodes()
+        ended, stage = self.counters.new_episodes(), stage_at(self.config, self.steps)
         if len(ended.returns):
             self.trackers[0].add(*map(torch.from_numpy, ended))
+        if stage != self._stage:  # samplers change their environments by the same count
+            self._stage = stage
+            self.trackers[0].forget_episodes()
         vector, known = self._evaluated
         found = torch.zeros(len(evaluator.RESULTS) + len(known), dtype=torch.float64)
         if self.evaluations.read(vector, found) is not None:
@@ -196,6 +200,7 @@ class WorkerSource(Source):
     def load(self, point: Checkpoint, continues: bool) -> None:
         self.trackers[0].load(checkpoints.group("episodes", point.state))
         self.steps = point.counters["step"]
+        self._stage = stage_at(self.config, self.steps)
         self.counters.begin(self.steps)
 
     def close(self) -> None:
