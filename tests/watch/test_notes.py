@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pages import get, serving, write_run
@@ -40,6 +43,30 @@ def test_notes_are_kept_in_the_runs_folder(tmp_path: Path) -> None:
         (folder / FILE).unlink()
         (folder / FILE).mkdir()
         assert put(address, run.id, json.dumps(NOTES).encode()) == 409
+
+
+def test_notes_that_come_in_parts_are_bounded_while_they_are_read(tmp_path: Path) -> None:
+    """The length of a request is only what it says."""
+    folder = write_run(tmp_path / "a")
+    said = json.dumps(NOTES).encode()
+    with serving(tmp_path) as address:
+        where = urlsplit(address)
+
+        def put_in_parts(blanks: int, headers: str = "") -> str:
+            parts = [*[b" " * 10_000] * blanks, said]
+            with socket.create_connection((str(where.hostname), int(where.port or 0)), timeout=20) as server:
+                head = f"PUT /runs/{Run(folder, 'a').id}/notes HTTP/1.1\r\nHost: {where.netloc}\r\n{headers}"
+                server.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+                with suppress(OSError):  # the server may have ended the connection
+                    for part in (*parts, b""):
+                        server.sendall(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+                return server.recv(12).decode()
+
+        for headers in ("", "Content-Length: 5\r\n"):
+            assert put_in_parts(20, headers) == "HTTP/1.1 413"
+            assert not (folder / FILE).exists()
+        assert put_in_parts(1) == "HTTP/1.1 204"
+        assert read_notes(folder) == NOTES
 
 
 @pytest.mark.parametrize(
