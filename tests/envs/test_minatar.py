@@ -200,3 +200,13 @@ def test_frames_show_the_screen(task):
 def test_interpreted_as_python_it_plays_the_same_games(task):
     """Debug mode checks every index, and whose row it is."""
     assert_equal(play(task, steps=40, n=4), play(task, steps=40, n=4, debug=True))
+
+
+def test_a_changed_state_that_puts_the_ship_at_the_edge_is_drawn():
+    with headrace.make("MinAtar-Seaquest-v1", num_envs=2, seed=1) as pool:
+        pool.reset()
+        state = arrays_of(pool)
+        state["player"][:], state["rightward"][:] = [(9, 3), (0, 3)], [False, True]
+        pool.load_state(None, pool.save_state())
+        shown = pool.render([0, 1])[:, 16 + 3 * 32, 16::32].max(-1) > 60
+        assert shown.nonzero()[1].tolist() == [9, 0], "the hull is beyond the edge, and not at the other one"

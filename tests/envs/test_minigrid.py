@@ -131,12 +131,30 @@ def test_all_states_within_bounds_can_be_stepped(task):
         bounds = pool._executor._simulation.bounds
         for _ in range(40):
             for name, array in arrays_of(pool).items():
-                if name in bounds and name != "steps":
-                    low, high = bounds[name]
-                    array[:] = rng.integers(low, high + 1, array.shape)
-                elif name in ("cells", "marks", "notes", "wanted"):
+                if isinstance(valid := bounds.get(name), frozenset):
+                    array[:] = rng.choice([*valid], array.shape)
+                elif valid is not None and name != "steps":
+                    array[:] = rng.integers(valid[0], valid[1] + 1, array.shape)
+                elif name in ("marks", "notes", "wanted"):
                     array[:] = rng.integers(0, 256, array.shape)
+            pool.render()
             pool.step(rng.integers(0, 7, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("cells", 0x65), ("cells", 0x0B), ("cells", 0x87), ("carrying", 0x75), ("mission", len(WORDS))]
+)
+def test_changed_states_that_show_what_there_is_not_are_refused(name, value):
+    """A key of a seventh colour, a thing of no kind, a box with such a key, and a word beyond the last."""
+    with headrace.make(DOOR_KEY, seed=1) as pool:
+        pool.reset()
+        before = pool.save_state()
+        arrays_of(pool)[name][0] = value
+        changed = pool.save_state()
+        with pytest.raises(StateError, match=rf"environment 0 is not valid: {name}.* is {value}"):
+            pool.load_state(None, changed)
+        pool.load_state(None, before)
+        pool.render()
 
 
 def test_wrong_options_and_states_are_refused():

@@ -120,9 +120,9 @@ def unpacked(rows: Sequence[int] | np.ndarray) -> np.ndarray:
 
 
 def at(column: int, row: int) -> np.ndarray:
-    """Returns bool[10, 10] with only the cell at this column and row set."""
+    """Returns bool[10, 10] with only the cell at this column and row set; with none where there is no such cell."""
     cells = np.zeros((SIZE, SIZE), bool)
-    cells[row, column] = True
+    cells[row : row + 1, max(column, 0) : max(column + 1, 0)] = True
     return cells
 
 

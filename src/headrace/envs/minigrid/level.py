@@ -14,7 +14,7 @@ import numpy as np
 from headrace.envs.minigrid.picture import render
 from headrace.envs.minigrid.sight import BITS, DIRECTIONS, SIDE, FlatView, View, observing, observing_flat
 from headrace.envs.minigrid.words import WORDS, numbers
-from headrace.envs.minigrid.world import State, looks, spread
+from headrace.envs.minigrid.world import VALID, State, looks, spread
 from headrace.pool.executors.kernels import KernelEnv, KernelTask
 from headrace.pool.options import Options
 
@@ -138,7 +138,9 @@ class _Grids:
             "x": (0, self.width - 1),
             "y": (0, self.height - 1),
             "direction": (0, DIRECTIONS - 1),
-            "carrying": (0, 255),
+            "cells": VALID,
+            "carrying": VALID,
+            "mission": (0, len(WORDS) - 1),
             **dict.fromkeys(places, (0, cells - 1)),
             "steps": (0, MOST_STEPS),
         }

@@ -58,6 +58,18 @@ def looks() -> np.ndarray:
     return table
 
 
+def is_valid(cell: int) -> bool:
+    """Returns whether a byte is a cell: unseen, or a kind in one of the colours, or a box with a key in two of them."""
+    if cell & FILLED:
+        return (cell & 7) < COLORS and (cell >> 3 & 7) < COLORS
+    kinds = (EMPTY, FLOOR, OPEN, KEY, BALL, BOX, GOAL_KIND, LAVA, WALL_KIND, CLOSED, LOCKED)
+    return cell == 0 or ((cell & 15) in map(int, kinds) and cell >> 4 < COLORS)
+
+
+VALID = frozenset(filter(is_valid, range(256)))
+"""the bytes that cells and what is carried can have"""
+
+
 def spread() -> np.ndarray:
     """Returns where light falls in the next row of seven cells, uint8[128 · 128].
 

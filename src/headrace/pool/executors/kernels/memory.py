@@ -119,21 +119,21 @@ def pack_rows(arrays: Sequence[np.ndarray], ids: np.ndarray) -> list[bytes]:
 class SavedField(NamedTuple):
     """One array of a saved state: its name, and dtype and shape of an environment's row.
 
-    ``bounds`` are the least and the greatest valid value, numbers or arrays that broadcast to a row; None if every
-    value is valid.
+    ``bounds`` are the least and the greatest valid value, numbers or arrays that broadcast to a row, or the set of
+    valid values; None if every value is valid.
     """
 
     name: str
     dtype: np.dtype
     shape: tuple[int, ...]
-    bounds: tuple[Any, Any] | None = None
+    bounds: tuple[Any, Any] | frozenset[int] | None = None
 
     @property
     def nbytes(self) -> int:
         return self.dtype.itemsize * math.prod(self.shape)
 
 
-def saved_fields(table: AnyTable, bounds: Mapping[str, tuple[Any, Any]]) -> list[SavedField]:
+def saved_fields(table: AnyTable, bounds: Mapping[str, tuple[Any, Any] | frozenset[int]]) -> list[SavedField]:
     """Returns the fields of a table's rows in a saved state, with the bounds of those that ``bounds`` names."""
     return [
         SavedField(name, table.dtypes[name], tuple(array.shape[1:]), bounds.get(name))
@@ -164,19 +164,23 @@ def unpacked_rows(fields: Sequence[SavedField], ids: np.ndarray, blobs: Sequence
 
 def _check_values(field: SavedField, values: np.ndarray, ids: np.ndarray) -> None:
     """Raises `StateError` unless all values [k, …] of a field lie within its bounds; a bool is 0 or 1."""
+    bounds, some = field.bounds, ""
     if field.dtype == np.bool_:
-        values, (low, high) = values.view(np.uint8), (0, 1)
-    elif field.bounds is None:
+        values, bounds = values.view(np.uint8), (0, 1)
+    if bounds is None:
         return
+    if isinstance(bounds, frozenset):
+        valid, low, high, some = np.isin(values, [*bounds]), min(bounds), max(bounds), "one of those from "
     else:
         kind = field.dtype if field.dtype.kind == "f" else None  # bounds are rounded as the values are
-        low, high = (np.asarray(bound, kind) for bound in field.bounds)
-    if (valid := np.isfinite(values) & (low <= values) & (values <= high)).all():
+        low, high = (np.asarray(bound, kind) for bound in bounds)
+        valid = np.isfinite(values) & (low <= values) & (values <= high)
+    if valid.all():
         return
     at = tuple(np.argwhere(~valid)[0].tolist())
     low, high = (np.broadcast_to(bound, values.shape)[at] for bound in (low, high))
     place = "".join(f"[{i}]" for i in at[1:])
     raise StateError(
         f"the state for environment {ids[at[0]]} is not valid: {field.name}{place} is {values[at]}; "
-        f"it must be finite, and {low} to {high}"
+        f"it must be finite, and {some}{low} to {high}"
     )

@@ -18,8 +18,8 @@ import warp as wp
 
 from headrace.pool.executors.kernels.random import Streams
 
-Bounds = Mapping[str, tuple[Any, Any]]
-"""State array → (least, greatest) of its valid values."""
+Bounds = Mapping[str, tuple[Any, Any] | frozenset[int]]
+"""State array → (least, greatest) of its valid values, or all of them."""
 FINITE = (-np.inf, np.inf)
 
 STEP = wp.constant(wp.uint8(0))
@@ -100,8 +100,8 @@ class KernelEnv:
         tables: values of the state's array fields that all environments share and only read, such as maps.
         actions: a `warp.struct` with one array for each key of the action space, where that is a `Dict`.
         bounds: state array → (least, greatest) of its valid values, numbers or arrays that broadcast to one
-            environment's row; or a function scalars → that. `load_state` refuses a state with other values, or with
-            one that is not finite. Arrays that are not named may hold any value.
+            environment's row, or a frozenset of all of them; or a function scalars → that. `load_state` refuses a
+            state with other values, or with one that is not finite. Arrays that are not named may hold any value.
         truncates: ``(state, env) → bool``: whether the episode is truncated after a step, as it also is by the task's
             ``max_episode_steps``; None for never.
         inlined: whether a CPU's compiler inlines also long functions, of which each call copies the state's struct
