@@ -7,10 +7,19 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 import headrace
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.flat_observation import WORDS, Joined, flattened, picture_shape, words_of
+from headrace.pool.executors.processes.flat_observation import (
+    PICTURES,
+    WORDS,
+    Joined,
+    flattened,
+    picture_shape,
+    words_of,
+)
+from headrace.train.modules.observation_encoder import InputEncoder
 
 PARTS = gym.spaces.Dict(
     camera=gym.spaces.Box(0, 255, (2, 2, 3), np.uint8),
@@ -82,3 +91,52 @@ def test_pictures_that_are_kept_come_last_with_their_channels_first() -> None:
     alone = Joined(space["a"], keep=True)
     assert (alone.shape, alone.dtype) == ((2, 8, 9), np.uint8)
     np.testing.assert_array_equal(alone.of(seen["a"]), seen["a"].transpose(2, 0, 1))
+
+
+class Stamped(gym.Env[Any, Any]):
+    """Shows the seconds since 1970, beside a picture or a text."""
+
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, beside: str = "text", kind: str = "float64"):
+        low, high = (-np.inf, np.inf) if kind == "float64" else (0, 2**40)
+        clock = gym.spaces.Box(low, high, (1,), np.dtype(kind).type)
+        other = gym.spaces.Text(40) if beside == "text" else gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+        self.observation_space = gym.spaces.Dict(clock=clock, level=gym.spaces.Discrete(3), shown=other)
+        self._shown: Any = "go" if beside == "text" else np.full((8, 8, 3), 7, np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.seconds = 1_700_000_000
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.seconds += 1
+        return self._seen(), 0.0, False, False, {}
+
+    def _seen(self) -> dict[str, Any]:
+        clock = np.array([self.seconds], self.observation_space["clock"].dtype)
+        return {"clock": clock, "level": 1, "shown": self._shown}
+
+
+@pytest.mark.parametrize("kind", ["float64", "int64"])
+@pytest.mark.parametrize(("beside", "option"), [("text", True), ("picture", PICTURES)])
+def test_numbers_that_float32_would_round_are_normalised_first(beside: str, option: Any, kind: str) -> None:
+    space: Any = flattened(Stamped(beside, kind), option == PICTURES).observation_space
+    with headrace.make(f"{__file__}:Stamped", num_envs=1, beside=beside, kind=kind, flat_observation=option) as pool:
+        rows = [pool.reset()[0], *(pool.step(np.zeros(1, np.int64))[0] for _ in range(9))]
+    seen = torch.from_numpy(np.concatenate(rows))
+    assert seen.dtype == torch.float64 and seen[:, 0].tolist() == [1_700_000_000 + n for n in range(10)]
+    encoder = InputEncoder(space, torch.device("cpu"), normalise=True)
+    assert encoder.normaliser is not None
+    encoder.normaliser.update(seen)
+    inputs = encoder(seen)
+    assert inputs.dtype == torch.float32
+    np.testing.assert_allclose(inputs[:, 0], (np.arange(10) - 4.5) / np.std(np.arange(10)), rtol=1e-6)
+    if option == PICTURES:
+        assert (inputs[:, -192:] == 7).all(), "pixels stay as they are"
+
+
+def test_small_numbers_beside_texts_and_pictures_stay_float32() -> None:
+    small = gym.spaces.Dict(speed=gym.spaces.Box(-1, 1, (2,), np.float32), level=gym.spaces.Discrete(3))
+    for other in (gym.spaces.Text(9), gym.spaces.Box(0, 255, (8, 8, 3), np.uint8)):
+        assert Joined(gym.spaces.Dict(small.spaces | {"shown": other}), True).dtype == np.float32

@@ -26,7 +26,8 @@ class Joined(gym.spaces.Box):
 
     Its parts follow each other: numbers of a `Box` as they are, categories one-hot as by Gymnasium's ``flatten``, and
     of a text int64[WORDS], the numbers of its words by their hashes, without their order. Pictures that are kept come
-    last, channels first. An observation that is one picture alone is uint8[C, H, W] then.
+    last, channels first. An observation that is one picture alone is uint8[C, H, W] then. The dtype holds all parts; it
+    is float64 beside texts and pictures only if it must be for numbers that float32 would round.
 
     Args:
         source: the space of the environment's observations.
@@ -52,7 +53,13 @@ class Joined(gym.spaces.Box):
         boxes = [self._box(path, leaf) for path, leaf in self._parts.items()]
         low, high = (np.concatenate([getattr(box, name).ravel() for box in boxes]) for name in ("low", "high"))
         mixed = self._texts or (shown and () not in shown)
-        dtype: Any = np.float32 if mixed else np.result_type(*(box.dtype for box in boxes))
+        # words and categories are small; numbers may be too large for float32, as seconds since 1970 are
+        numbers = [
+            box.dtype
+            for (path, leaf), box in zip(self._parts.items(), boxes, strict=True)
+            if isinstance(leaf, gym.spaces.Box) and path not in shown and path not in self._texts
+        ]
+        dtype: Any = np.result_type(np.float32, *numbers) if mixed else np.result_type(*(box.dtype for box in boxes))
         shape = shown.get((), low.shape)
         super().__init__(low.astype(dtype).reshape(shape), high.astype(dtype).reshape(shape), dtype=dtype)
         self.pictures = tuple(boxes[len(boxes) - len(shown) :])
