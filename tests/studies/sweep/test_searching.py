@@ -17,7 +17,7 @@ from headrace.cli.main import main
 from headrace.errors import OptionError, StateError
 from headrace.studies.sweep.plan import JOURNAL, Plan, PrunerName, SamplerName
 from headrace.studies.sweep.search import RunningTrial, Sweep
-from headrace.studies.sweep.study import begin_study, best_of, load_study, repair, value_of
+from headrace.studies.sweep.study import begin_study, best_of, load_study, repair, return_at, value_of
 from headrace.studies.sweep.summary import importance, summary
 
 SPACE: dict[str, Any] = {"learning_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "num_steps": [16, 32, 64]}
@@ -111,6 +111,24 @@ def test_a_trial_below_the_median_of_complete_ones_ends(tmp_path: Path) -> None:
     assert not reported(sweep, 0).pruned_after, "it is too early"
     assert reported(sweep, 0, 14).pruned_after == 200 and not reported(sweep, None, 16).pruned_after
     assert not reported(sweep, None, None).pruned_after
+
+
+def test_a_trial_is_compared_by_its_return_at_the_step(tmp_path: Path) -> None:
+    """A run that writes few lines is not judged by one that is long past."""
+    sweep = begun(tmp_path, plan_of(pruner="median"))
+    for number in range(4):
+        sweep.study.tell(reported(sweep, *[10.0 * step for step in range(1, 10)]).trial, 10.0 * number)
+    rare = [{"step": 40, "return": 4.0}, {"step": 540, "return": 54.0}]
+    each = sweep._new()
+    sweep._report(each, Told(rare))  # type: ignore[arg-type]
+    assert sweep.study.trials[-1].intermediate_values == {100 * n: 10.0 * n for n in range(1, 6)}
+    assert not each.pruned_after
+
+
+@pytest.mark.parametrize(("step", "earned"), [(99, None), (100, 1.0), (250, 2.5), (300, 3.0)])
+def test_the_return_at_a_step(step: int, earned: float | None) -> None:
+    assert return_at(step, [{"step": 50, "return": None}, *lines(1.0, 2.0, 3.0)]) == earned
+    assert return_at(step, [{"step": 1000, "return": None}]) is None
 
 
 def test_halving_keeps_the_best_third(tmp_path: Path) -> None:

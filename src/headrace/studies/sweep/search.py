@@ -14,9 +14,18 @@ from headrace.studies.jobs.display import Display
 from headrace.studies.jobs.processes import DONE, Job, Processes
 from headrace.studies.sweep.plan import JOURNAL, Plan
 from headrace.studies.sweep.space import settings_of, space_of
-from headrace.studies.sweep.study import SAMPLERS, STATES, best_of, load_study, repair, run_name, rungs, value_of
+from headrace.studies.sweep.study import (
+    SAMPLERS,
+    STATES,
+    best_of,
+    load_study,
+    repair,
+    return_at,
+    run_name,
+    rungs,
+    value_of,
+)
 from headrace.train.processes.interrupt import Interrupt
-from headrace.train.runs import files
 from headrace.train.runs.files import writing
 from headrace.train.runs.lock import held
 from headrace.train.runs.words import return_text
@@ -121,11 +130,10 @@ class Sweep:
         """Reports the returns at the rungs that a run has passed, and ends it if the pruner says so."""
         while each.waiting and not each.pruned_after and job.step >= each.waiting[0]:
             rung = each.waiting.popleft()
-            earned = [files.number(line.get("return")) for line in job.metrics.lines if line["step"] <= rung]
-            known = [value for value in earned if value is not None]
-            if known:
+            earned = return_at(rung, job.metrics.lines)
+            if earned is not None:
                 with writing(self.folder / JOURNAL):
-                    each.trial.report(known[-1], rung)
+                    each.trial.report(earned, rung)
                     poor = each.trial.should_prune()
                 if poor and not job.stopping:
                     each.pruned_after = rung

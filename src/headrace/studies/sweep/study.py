@@ -104,6 +104,18 @@ def best_of(study: optuna.Study) -> FrozenTrial | None:
     return study.best_trial if study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)) else None
 
 
+def return_at(step: int, lines: list[Line]) -> float | None:
+    """Returns the return of a run at an agent step, between the lines before and after it; None before its first.
+
+    A run writes its lines at steps of its own, which may be far from those at which trials are compared.
+
+    Args:
+        lines: the lines of the run's ``metrics.jsonl``, up to one at this step or later.
+    """
+    steps, returns = _returns(lines)
+    return float(np.interp(step, steps, returns)) if len(steps) and step >= steps[0] else None
+
+
 def value_of(metric: str, lines: list[Line]) -> float | None:
     """Returns the metric of a run from its lines; None if no episode has ended.
 
@@ -111,14 +123,18 @@ def value_of(metric: str, lines: list[Line]) -> float | None:
         metric: ``"final"`` or ``"area"``, as for `Plan`.
         lines: the lines of the run's ``metrics.jsonl``.
     """
-    known = [(files.number(line["step"]), files.number(line.get("return"))) for line in lines]
-    known = [pair for pair in known if None not in pair]
-    if not known:
+    steps, returns = _returns(lines)
+    if not len(steps):
         return None
-    steps, returns = np.array(known, dtype=np.float64).T
-    if metric == "final" or len(known) == 1 or steps[-1] == steps[0]:
+    if metric == "final" or steps[-1] == steps[0]:
         return float(returns[-1])
     return float(np.trapezoid(returns, steps) / (steps[-1] - steps[0]))
+
+
+def _returns(lines: list[Line]) -> np.ndarray:
+    """Returns the steps and the returns of lines that have both, float64[2, lines]."""
+    known = [(files.number(line["step"]), files.number(line.get("return"))) for line in lines]
+    return np.array([pair for pair in known if None not in pair], dtype=np.float64).reshape(-1, 2).T
 
 
 def _storage(file: Path) -> JournalStorage:
