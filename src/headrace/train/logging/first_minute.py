@@ -1,14 +1,21 @@
-"""Whether returns have improved in the first minute of a run; if not, its user should try something else."""
+"""Whether a run's returns have improved after its first updates; if not, its user should try something else."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+import gymnasium as gym
+import numpy as np
+
+from headrace.train.config.replay import ReplayConfig
+from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 
 PATIENCE = 60.0
 """seconds of training"""
+UPDATES = 1000
+"""updates, without which a minute says nothing of the settings"""
 LEAST = 20
 """episodes at the beginning, and again at the end of that time, that are compared"""
 ERRORS = 2.0
@@ -16,31 +23,55 @@ ERRORS = 2.0
 
 
 class FirstMinute:
-    """Compares the first episodes of a run with its newest ones, once, after `PATIENCE` and enough episodes."""
+    """Compares the first episodes of a run with its newest ones, after `PATIENCE`, `UPDATES` and enough episodes."""
 
     def __init__(self) -> None:
         self._first: Sequence[float] = ()
         self._counted = 0  # episodes up to the first ones
         self.over = False
 
-    def look(self, tracker: EpisodeTracker, seconds: float) -> str | None:
+    def look(self, tracker: EpisodeTracker, seconds: float, updates: int) -> str | None:
         """Returns in words how the mean return compares, once, if it has not improved; otherwise None.
 
         Args:
             tracker: the episodes of one process.
-            seconds: seconds of training so far.
+            seconds, updates: seconds of training, and updates of the policy, so far.
         """
         episodes = 0 if self.over else tracker.episodes
         if not self._first and episodes >= LEAST:
             self._first, self._counted = tracker.last()[0], episodes
-        if not self._first or seconds < PATIENCE or episodes < self._counted + LEAST:
+        if not self._first or seconds < PATIENCE or updates < UPDATES or episodes < self._counted + LEAST:
             return None
         self.over = True
         newest = tracker.last()[0][self._counted - episodes :]
         (before, error), (now, other) = map(_mean, (self._first, newest))
         if now > before + ERRORS * math.hypot(error, other):
             return None
-        return f"episodes return no more after {seconds:.0f} s than at first: {now:.4g}, and {before:.4g} before"
+        spent = f"{seconds:.0f} s and {updates:,} updates"
+        return f"the mean return has not risen in {spent}: it was {before:.4g} at first, and is {now:.4g} now"
+
+
+def own_settings(config: Config, observation: gym.Space) -> list[str]:
+    """Returns settings of a run's own algorithm to try before another one, as options of the command.
+
+    They are at most three of those that mend most runs (``docs/not-learning.md``), without those that the run has.
+
+    Args:
+        config: the settings of the run's first policy.
+        observation: what it observes.
+    """
+    normalises = config.samplers == 0 or not isinstance(config, ReplayConfig)
+    numbers = isinstance(observation, gym.spaces.Box) and observation.dtype != np.uint8
+    noise, fraction = getattr(config, "exploration_noise", 0.0), getattr(config, "epsilon_fraction", 1.0)
+    found = {
+        "--normalise-observations": normalises and numbers and not config.normalise_observations,
+        "--normalise-rewards": normalises and not config.normalise_rewards,
+        "--entropy-coef 0.01": getattr(config, "entropy_coef", 1.0) == 0 and "entropy_coef" not in config.schedules,
+        f"--exploration-noise {2 * noise:.2g}": noise > 0,
+        f"--epsilon-fraction {2 * fraction:.2g}": fraction <= 0.5,
+        f"--learning-rate {config.learning_rate / 3:.1g}": True,
+    }
+    return [option for option, helps in found.items() if helps][:3]
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:

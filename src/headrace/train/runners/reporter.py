@@ -17,7 +17,7 @@ from headrace.train.config.recipes import another, is_proven
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Progress
 from headrace.train.logging.finite import check_statistics
-from headrace.train.logging.first_minute import FirstMinute
+from headrace.train.logging.first_minute import FirstMinute, own_settings
 from headrace.train.logging.hardware import HardwareUse
 from headrace.train.logging.loggers import MetricsWriter, make_loggers
 from headrace.train.logging.memory_use import in_use
@@ -156,10 +156,15 @@ class Reporter:
         """Says once of a new run that its returns have not improved at first, and what else to try."""
         if self._first_minute is None or self.state.resumed or self.source.ladder is not None:
             return
-        if words := self._first_minute.look(self.source.trackers[0], self.state.seconds):
-            config, group = self.config, self.source.policies[0].agent_group
+        policy = self.source.policies[0]
+        if words := self._first_minute.look(self.source.trackers[0], self.state.seconds, policy.updates):
+            config, group = self.config, policy.agent_group
+            *some, last = own_settings(policy.config, group.observation)
             other = another(config.algo, group.action)
-            words = f"{words}; try --algo {other}, or headrace sweep {config.task}, which searches for settings"
+            words += (
+                f". Try {', '.join(some)}{' or ' if some else ''}{last}; where none of them helps, try --algo {other}, "
+                f"or headrace sweep {config.task}, which searches for settings"
+            )
             self.note("warning", words)
             self.say(words)
 
