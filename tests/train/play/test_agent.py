@@ -23,6 +23,7 @@ from headrace.train.play.export import export_policy
 from headrace.train.play.observation_batches import batched
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs.events import read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.transitions import normalised
 from python_games import CLOCK, SCALAR
@@ -181,6 +182,17 @@ def test_observations_that_float32_would_round_are_normalised_first(
     assert np.allclose(distribution.to_env(likeliest).numpy(), acts, atol=1e-5)
     exported: Any = torch.jit.load(export_policy(agent, tmp_path / "policy.pt").path)
     assert np.allclose(exported(torch.from_numpy(obs))[0].numpy(), acts, atol=1e-5)
+
+
+@pytest.mark.parametrize(("algo", "settings"), [("ppo", {}), ("sac", REPLAYED)])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_observations_that_float32_rounds_are_named_unless_they_are_normalised(
+    tmp_path: Path, algo: str, settings: Any, normalised: bool
+):
+    options = {"normalise_observations": normalised, "hidden": (8,), "num_envs": 2} | settings
+    run = run_of(tmp_path, CLOCK, algo=algo, total_steps=120, **options)
+    said = [event.text for event in read_events(run / "events.jsonl") if "number 0 of the observations" in event.text]
+    assert len(said) == (not normalised) and all("normalise_observations=True" in each for each in said)
 
 
 @pytest.mark.parametrize("n_step", [1, 3])

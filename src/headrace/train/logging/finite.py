@@ -1,4 +1,6 @@
-"""Checks for NaN and infinite values, which end a run at once, since a single such reward makes all weights NaN.
+"""Checks for values from which nothing can be learnt: NaN and infinite ones, which end a run, and those rounded to few.
+
+A single reward that is not finite makes all weights NaN.
 
 Only values on the host are checked, so that nothing waits for a GPU.
 """
@@ -14,6 +16,9 @@ from torch import Tensor
 
 from headrace.errors import NotFiniteError
 from headrace.train.runs.checkpoint import newest_learnt
+
+COARSE = 0.01
+"""the error of float32, in standard deviations, from which on numbers have lost what could be learnt from them"""
 
 
 def all_finite(values: Tensor) -> bool:
@@ -45,6 +50,23 @@ def check_observations(arrays: Mapping[str, Tensor], when: str) -> None:
         if seen.dtype.is_floating_point and not all_finite(seen):
             (step, env, *place), value = _first(seen)
             raise NotFiniteError(f"environment {env} observed {value} at {place}, in step {step} {when}")
+
+
+def rounding_of(observations: Tensor) -> str | None:
+    """Returns in words which numbers of observations [B, D] float32 rounds by much of their spread; None if none."""
+    exact = observations.double()
+    wrong = (exact - exact.float().double()).abs().amax(0)
+    spread = exact.std(0, correction=0)
+    (columns,) = ((wrong > COARSE * spread) & (spread > 0)).nonzero(as_tuple=True)
+    if not len(columns):
+        return None
+    first = int(columns[0])
+    more = f" and {len(columns) - 1} more" if len(columns) > 1 else ""
+    return (
+        f"number {first}{more} of the observations, such as {exact[0, first]:.12g}, is rounded by up to "
+        f"{wrong[first]:.3g} in float32, in which networks compute: with normalise_observations=True its mean is "
+        "subtracted first"
+    )
 
 
 def check_statistics(statistics: Mapping[str, float], policy: str, when: str) -> None:

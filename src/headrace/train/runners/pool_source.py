@@ -19,7 +19,7 @@ from headrace.errors import ActionError, StateError, TrustError
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.collector import Collector
+from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.curriculum import options_at, stage_at, words_of
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.game_values import metric_names
@@ -28,9 +28,10 @@ from headrace.train.collect.setup import make_collector, make_policies, training
 from headrace.train.collect.steps import make_replay, replays_steps
 from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
-from headrace.train.logging.finite import check_observations, check_rewards
+from headrace.train.logging.finite import check_observations, check_rewards, rounding_of
 from headrace.train.logging.timer import Timer
 from headrace.train.modules.graphs import Graph
+from headrace.train.modules.observation_encoder import raw_dtype_of
 from headrace.train.play.evaluate import judged
 from headrace.train.play.ladder import Ladder
 from headrace.train.processes.process_group import ProcessGroup
@@ -102,7 +103,8 @@ class PoolSource(Source):
 
     def collect(self) -> list[Any]:
         """Collects a rollout; raises `NotFiniteError` for rewards, on the CPU, or observations that are not finite."""
-        if self._began is None:
+        first = self._began is None
+        if first:
             self._began = time.perf_counter(), self.steps
         self._timer.start()
         self.self_play.draw(self.steps, self.generator)
@@ -112,6 +114,8 @@ class PoolSource(Source):
         except ActionError:  # which may be due to an observation that is not finite
             self.check_finite()
             raise
+        if first:
+            self._note_rounding()
         for tracker in self.trackers:
             tracker.forget_summary()
         if self.collector.storage.type == "cpu":
@@ -121,6 +125,15 @@ class PoolSource(Source):
         self.taken = whole if taken is None else self.group.total(int(taken.sum()))
         self._timer.lap("rollout")
         return rollouts
+
+    def _note_rounding(self) -> None:
+        """Warns of observations whose differences are lost, as their mean is not subtracted before they are float32."""
+        for policy in self.policies:
+            space = policy.agent_group.observation
+            if policy.encoder.normaliser is None and raw_dtype_of(space, True) == torch.float64:
+                seen = self.collector.observations[observation_name(policy.agent_group)]
+                words = rounding_of(seen[:-1].reshape(-1, max(1, math.prod(space.shape or ()))))
+                self.news.extend([] if words is None else [News(words)])
 
     def _collect_and_track(self) -> list[Any]:
         rollouts, ends = self.collector.collect(), self.collector.ends
