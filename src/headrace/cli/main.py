@@ -106,6 +106,8 @@ def _nearest(word: str) -> str:
 
 def _fail(message: str, status: int = 2) -> int:
     rank = os.environ.get("RANK", "0")  # torchrun's processes share a terminal
+    # names from elsewhere may hold what a terminal obeys
+    message = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in message)
     print(f"headrace: {message}" if rank == "0" else f"headrace [rank {rank}]: {message}", file=sys.stderr)
     return status
 

@@ -118,7 +118,7 @@ def run(argv: list[str]) -> int:
             shown=show,
         )
     console.print(describe_checkpoint(RunFolder(args.run), args.checkpoint), soft_wrap=True)
-    console.print(f"{config.task}: mean return {return_text(played.mean_return)}")
+    console.print(f"{config.task}: mean return {return_text(played.mean_return)}", markup=False)
     console.print(_table(played))
     trained = None if args.sample else training_return(RunFolder(args.run), args.checkpoint)
     if trained is not None and max(played.returns) < trained:

@@ -31,6 +31,7 @@ SITES = {"site-packages", "dist-packages"}
 ENVPOOL, GIVEN = "envpool:", "<given>:"
 MODULE = re.compile(r"[^\W\d][\w-]*(\.[^\W\d][\w-]*)*")
 LONGEST = 4096  # characters of a name, as many as a path may have
+NO_TEXT = f"more than {LONGEST} characters, or some that cannot be shown"
 SHOWN = 100  # characters of a wrong name that an error shows
 SCRIPT = frozenset(("__main__", "__mp_main__"))
 """names of the user's script: the second is `multiprocessing`'s, in processes that import it again, as samplers do"""
@@ -47,11 +48,9 @@ def split(name: str) -> tuple[str, str]:
         UnknownTaskError: it is not a name: too long, with characters that cannot be shown, or with something in front
             of a colon that is neither a file nor a module.
     """
-    if len(name) > LONGEST or not name.isprintable():
+    if not is_text(name):
         shown = ascii(name[:SHOWN]) + "…" * (len(name) > SHOWN)
-        raise UnknownTaskError(
-            f"{shown} is not a name: it has more than {LONGEST} characters, or some that are no text"
-        )
+        raise UnknownTaskError(f"{shown} is not a name: it has {NO_TEXT}")
     if name.startswith((ENVPOOL, GIVEN)):
         return "", name
     with suppress(RuntimeError):  # of ~ and a user who does not exist
@@ -63,6 +62,11 @@ def split(name: str) -> tuple[str, str]:
     if source and not source.endswith(".py") and not MODULE.fullmatch(source):
         raise UnknownTaskError(f"{name!r} has {source!r} in front of a colon, which is neither file.py nor a module")
     return source, inside
+
+
+def is_text(name: str) -> bool:
+    """Returns whether a name or path is not too long, and can be shown: no control characters act on a terminal."""
+    return len(name) <= LONGEST and name.isprintable()
 
 
 def is_file(path: str | Path) -> bool:

@@ -496,6 +496,39 @@ def test_an_own_environment_that_the_program_has_imported_needs_no_agreement(ask
     assert trust.unagreed(settings | {"task": "imported_games:make"})  # no class
 
 
+SCREEN = "\x1b]0;owned\x07\x1b[2J"  # it sets a terminal's title, and clears it
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"task": SCREEN},
+        {"task": f"{SCREEN}:x"},
+        {"network": SCREEN},
+        {"algo": SCREEN},
+        {"load": SCREEN},
+        {"log": [SCREEN]},
+        {SCREEN: 1},
+        {"preset": SCREEN},
+        {"policies": {SCREEN: {}}},
+        {"env_options": {SCREEN: SCREEN}},
+        {"schedules": {SCREEN: [[0, 1.0]]}},
+        {"curriculum": {SCREEN: [[0, 1.0]]}},
+    ],
+    ids=str,
+)
+def test_nothing_that_was_sent_acts_on_a_terminal(asking, settings, capfd):
+    run = asking(**settings)
+    for argv in (
+        ["play", str(run), "--no-film"],
+        ["train", "--resume", str(run)],
+        ["plot", str(run), "--out", "x.png"],
+    ):
+        assert main(argv) >= 0
+    said = "".join(capfd.readouterr())
+    assert said and "\x1b" not in said and "\x07" not in said
+
+
 def test_what_is_asked_hides_nothing_from_a_terminal(asking):
     with pytest.raises(TrustError) as refused:
         RunFolder.open(asking(task="os:\x1b[2Ksystem"))

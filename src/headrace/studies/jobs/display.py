@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Self, TextIO
 
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from headrace.studies.jobs.processes import Job
@@ -44,7 +45,7 @@ class Display:
 
     def say(self, words: str) -> None:
         """Prints a line, above the table if there is one."""
-        self.console.print(words, soft_wrap=True)
+        self.console.print(words, soft_wrap=True, markup=False)
 
     def update(self, running: Sequence[Job], summary: str) -> None:
         """Shows the progress of runs, unless the last update was less than `INTERVAL` (or `LINES`) seconds ago.
@@ -66,14 +67,14 @@ class Display:
                 self.say(f"{job.name}  {progress}")
 
     def _table(self, running: Sequence[Job], summary: str) -> Table:
-        table = Table(title=summary, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="dim")
+        table = Table(title=escape(summary), title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="dim")
         table.add_column("run")
         for name in ("steps", "return", "steps/s", "seconds"):
             table.add_column(name, justify="right")
         for job in running:
             seconds = time.monotonic() - job.began
             table.add_row(
-                job.name + (" (stopping)" if job.stopping else ""),
+                escape(job.name) + (" (stopping)" if job.stopping else ""),
                 f"{job.step:,} / {self._total:,}",
                 return_text(job.mean_return),
                 rate(job),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from headrace.errors import OptionError
+from headrace.pool.sources import NO_TEXT, SHOWN, is_text
 
 
 def require(good: bool, name: str, value: object, what: str) -> None:
@@ -29,10 +30,18 @@ def check_finite(name: str, value: object) -> None:
 def check_task(task: object) -> None:
     """Raises `OptionError` for a task that is no name, as run folders and other processes need the name."""
     if isinstance(task, str):
-        return
+        return check_text("task", task)
     own = getattr(task, "__qualname__", "")
     named = f"file.py:{own}" if own.isidentifier() else "file.py:function"
     raise OptionError(f"a task to train in is a name, not {task!r}: put it into a file, and train in {named!r}")
+
+
+def check_text(name: str, value: object) -> None:
+    """Raises `OptionError` for a text, or a tuple with one, that is too long, or that cannot be shown."""
+    for text in value if isinstance(value, tuple) else (value,):
+        if isinstance(text, str) and not is_text(text):
+            shown = ascii(text[:SHOWN]) + "…" * (len(text) > SHOWN)
+            raise OptionError(f"training option {name}={shown} has {NO_TEXT}")
 
 
 def check_storable(name: str, value: object) -> None:

@@ -11,7 +11,7 @@ from typing import Any, get_origin, get_type_hints
 
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task, is_registered
-from headrace.train.config.checks import as_lists, check_storable, describe, matches
+from headrace.train.config.checks import as_lists, check_storable, check_text, describe, matches
 from headrace.train.config.fields import default_of, settings_of
 from headrace.train.config.presets import DEFAULT_PRESET
 from headrace.train.config.recipes import preset_of, recipe_of
@@ -137,6 +137,7 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
     value = int(value) if hint is int and isinstance(value, float) and value.is_integer() else value
     if not matches(value, hint):
         raise OptionError(f"training option {name}={value!r} must be {describe(hint)}")
+    check_text(name, value)
     if name in ("env_options", "policies"):
         check_storable(name, value)
     if name in ("schedules", "curriculum"):  # points that were read from a file are lists

@@ -24,6 +24,7 @@ from headrace.train.config.checks import (
     check_points,
     check_stages,
     check_task,
+    check_text,
     interpolated,
     require,
 )
@@ -89,6 +90,7 @@ class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
         for name, points in self.curriculum.items():
             check_stages(name, points)
         for name in self.policies:
+            check_text("policies", name)
             if name == "" or "." in name:  # a dot separates parts of tensors' names in a checkpoint
                 raise OptionError(f"policy {name!r} must have a name, without dots")
             self.of_policy(name)

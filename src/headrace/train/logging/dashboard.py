@@ -113,7 +113,7 @@ class Dashboard:
     def say(self, words: str) -> None:
         """Prints a line, above the live dashboard."""
         if not self.quiet:
-            self.console.print(words, highlight=False, soft_wrap=True)
+            self.console.print(words, highlight=False, soft_wrap=True, markup=False)
 
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
         """Shows the run's progress, unless the last update was too recent."""
@@ -131,7 +131,7 @@ class Dashboard:
         if self._live is not None:
             self._live.update(self._picture(run), refresh=True)
         else:
-            self.console.print(self._line(run), highlight=False, soft_wrap=True)
+            self.console.print(self._line(run), highlight=False, soft_wrap=True, markup=False)
 
     def _line(self, run: Progress) -> str:
         parts = [
@@ -184,12 +184,14 @@ class Dashboard:
         curve = Text("\n").join(draw_curve(self._curve, width - 12, CURVE_HEIGHT, sorted(self._evaluations.items())))
         where = " ".join(config.devices) or config.device
         each = " each" if len(config.devices) > 1 else ""
-        title = f"[bold]{config.task}[/] · {config.algo} · {config.num_envs:,} environments{each} · {where}"
+        rest = f" · {config.algo} · {config.num_envs:,} environments{each} · {where}"
+        title = Text.assemble((config.task, "bold"), rest)
         parts = [progress, headline, _more_speeds(run), _split_bar(run, width), curve]
         parts += [Text(), _policy_table(run)]
         parts += [Text(line, style="dim") for line in run.remarks]
         watch = "" if run.address is None else f"watch {run.address} · "
-        return Panel(Group(*parts), title=title, subtitle=f"[dim]{watch}{run.run.path}[/]", width=width + 4)
+        where = Text(f"{watch}{run.run.path}", style="dim")
+        return Panel(Group(*parts), title=title, subtitle=where, width=width + 4)
 
 
 def console_of(file: TextIO, *, highlight: bool = True, quiet: bool = False) -> Console:
@@ -297,7 +299,8 @@ def _policy_table(run: Progress) -> Table | Text:
         table.add_column(name.replace("_", "\n"), justify="right", vertical="bottom")
     for name, policy in policies:
         numbers = [f"{policy['loss'][each]:.3g}" if each in policy["loss"] else "" for each in names]
-        table.add_row(name, Text(return_text(policy["return"]), style="green"), return_text(policy["length"]), *numbers)
+        earned = Text(return_text(policy["return"]), style="green")
+        table.add_row(Text(name), earned, return_text(policy["length"]), *numbers)
         for kind, known in policy.get("types", {}).items():
             earned = Text(return_text(known["return"]), style="green")
             table.add_row(Text(f"  {kind}", style="dim"), earned, return_text(known["length"]))

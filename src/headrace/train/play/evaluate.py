@@ -23,6 +23,7 @@ from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, has_masks
 from headrace.train.play.agent import Agent, checkpoint_path, load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.runs import files
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.words import return_text
@@ -248,6 +249,6 @@ def best_evaluation(run: RunFolder) -> float | None:
 
 def _counters(path: Path) -> dict[str, Any]:
     try:
-        return json.loads((path / checkpoints.COUNTERS).read_text())
+        return json.loads(files.read(path / checkpoints.COUNTERS))
     except (OSError, ValueError) as error:
         raise StateError(f"checkpoint {path} cannot be read: {error}") from error
