@@ -34,7 +34,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest nightly native-build native-test sanitize-build sanitize sanitize-emulator gpu-test \
+.PHONY: help setup demo test pytest pytest-torch nightly native-build native-test sanitize-build sanitize sanitize-emulator gpu-test \
     gpu-bench lint format typecheck bench wheels pages docs clean
 
 help: ## list the targets
@@ -45,7 +45,7 @@ setup: $(DEV_ENV) ## build .venv with the package, its tools and its peers
 demo: $(RUN_ENV) ## train an agent with a live dashboard: make demo [TASK=Pong-v5] [ARGS="--seed 2"]
 	$(BIN)/headrace train $(TASK) $(ARGS)
 
-test: lint typecheck native-test gpu-test pytest ## everything CI checks; sets itself up
+test: lint typecheck native-test gpu-test pytest pytest-torch ## everything CI checks; sets itself up
 
 # each process begins with a share of the tests, and takes others' once it is done; one more than there are cores, as some
 # wait for a browser, a timeout or a process; a GPU is for one process at a time
@@ -54,8 +54,15 @@ PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --maxprocesses 4 --dist worksteal
 pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"], one by one with ARGS="-n 0"
 	$(PYTEST) --durations 10 $(ARGS)
 
+# of what learns in compiled code where that is installed; at night with all tests of training
+TORCH_TESTS = tests/train/collect $(patsubst %,tests/train/algorithms/test_%.py,ppo sac td3 ddpg dqn off_policy)
+
+pytest-torch: $(DEV_ENV) ## tests of collecting and of algorithms with the compiled learner left out
+	HEADRACE_NO_LEARNER=1 $(PYTEST) $(TORCH_TESTS) $(ARGS)
+
 nightly: $(DEV_ENV) ## long learning, soaks and wider repetitions, which the other targets leave out
 	$(PYTEST) --durations 0 --timeout 1200 -m nightly $(ARGS)
+	HEADRACE_NO_LEARNER=1 $(PYTEST) --durations 0 --timeout 1200 -m 'nightly or not nightly' tests/train $(ARGS)
 
 native-build: build/native/.configured
 	$(BIN)/cmake --build build/native -j $(JOBS)

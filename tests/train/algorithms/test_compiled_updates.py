@@ -19,7 +19,7 @@ from headrace.train.modules.compiled import compiled_module
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.storage.transitions import Transitions
 
-pytestmark = pytest.mark.skipif(compiled_module() is None, reason="this processor has no registers for it")
+pytestmark = pytest.mark.skipif(compiled_module() is None, reason="left out, or this processor has no registers for it")
 ALGORITHMS: dict[str, tuple[Any, Any]] = {"sac": (SAC, SACConfig), "td3": (TD3, TD3Config), "ddpg": (DDPG, DDPGConfig)}
 CPU = torch.device("cpu")
 RATES = UpdateRates(1e-3, 2e-3, 0.5)

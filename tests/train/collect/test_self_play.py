@@ -269,6 +269,22 @@ def test_whoever_waits_needs_no_policy(task: str):
     assert evaluated[0] < 0.5 * evaluated[1]
 
 
+def test_no_network_is_asked_for_no_rows_while_a_game_opens_at_random():
+    """A network may refuse them, as torch's layers of an `MLP` do."""
+    how = {"decisions_only": True, "random_moves": 5, "torch_threads": 1}
+    config = make_config("TicTacToe-v0", num_envs=1, num_steps=40, minibatch_size=8, **how)
+    pool = training_pool(config)
+    policies: Any = make_policies(config, pool, torch.device("cpu"))
+    collector: Any = make_collector(config, pool, policies, torch.device("cpu"))
+    seen: list[int] = []
+    policies[0].network.register_forward_pre_hook(lambda module, args: seen.append(len(args[0])))
+    collector.start()
+    collector.draw(torch.Generator().manual_seed(1))
+    collector.collect()
+    pool.close()
+    assert 0 < len(seen) < 40 and all(seen)
+
+
 def test_random_moves_of_a_stopped_run_continue_as_if_it_was_left_alone(tmp_path: Path):
     options = SMALL | {"anneal_learning_rate": False, "total_steps": 640, "log_steps": 1, "epochs": 2, "quiet": True}
     options |= {"decisions_only": True, "random_moves": 3, "num_steps": 5}

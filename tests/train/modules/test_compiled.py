@@ -20,12 +20,12 @@ from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.ppo import PPO, PPOConfig
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.action_masks import masked
-from headrace.train.modules.compiled import CompiledMLP, compiled_module
+from headrace.train.modules.compiled import LEFT_OUT, CompiledMLP, compiled_module
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.storage.samples import Samples, draw_order, pick
 
-pytestmark = pytest.mark.skipif(compiled_module() is None, reason="this processor has no registers for it")
+pytestmark = pytest.mark.skipif(compiled_module() is None, reason="left out, or this processor has no registers for it")
 ROWS = 200
 SEEN = gym.spaces.Box(-1, 1, (5,), np.float32)
 BOX, CHOICE = gym.spaces.Box(-2.0, 1.0, (2,), np.float32), gym.spaces.Discrete(3)
@@ -44,6 +44,11 @@ def test_a_build_of_another_version_is_not_used_and_named(monkeypatch: pytest.Mo
     monkeypatch.setattr(importlib.import_module("headrace_learner"), "__version__", "0.0.7")
     with pytest.warns(UserWarning, match=r"takes longer: headrace-learner 0\.0\.7 does not fit headrace .*"):
         assert compiled_module.__wrapped__() is None
+
+
+def test_it_is_left_out_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LEFT_OUT, "1")
+    assert compiled_module.__wrapped__() is None
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,8 @@ class Experience:
         assert self.masks is not None
         row.actions.copy_(self.distribution.mode((~closed).float()))
         chosen = (~self.masks.are_closed(closed)).nonzero().squeeze(1)
+        if not len(chosen):  # as in openings that are played at random; networks need not take inputs of no rows
+            return self.distribution.to_env(row.actions)
         acted = self.policy.module.act(seen[chosen], None, row.noise[chosen], None, closed[chosen])
         stored = [(row.actions, acted.actions), (row.values, acted.values)]
         if not self._in_place:

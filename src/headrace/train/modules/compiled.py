@@ -8,6 +8,7 @@ samples that stay in the processor's cache.
 from __future__ import annotations
 
 import functools
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -24,6 +25,8 @@ from headrace.train.modules.perceptron import Critic, Layers, Perceptron
 from headrace.train.modules.q_network import PerceptronQ
 from headrace.train.modules.twin_critic import TwinCritic
 
+LEFT_OUT = "HEADRACE_NO_LEARNER"
+"""an environment variable; if it is set, torch makes all updates"""
 Part = tuple[int, bool, int, int, int, int, int, int]
 """some of a layer's outputs, as the compiled module describes them"""
 Stack = list[tuple[int, list[Part]]]
@@ -32,7 +35,9 @@ Stack = list[tuple[int, list[Part]]]
 
 @functools.cache
 def compiled_module() -> ModuleType | None:
-    """Returns the compiled module; None where it is not installed, or this processor has no registers for it."""
+    """Returns the compiled module; None where it is left out, not installed, or has no registers on this processor."""
+    if LEFT_OUT in os.environ:
+        return None
     try:
         module = LEARNER.load()
     except OptionError as error:
