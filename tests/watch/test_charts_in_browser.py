@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import CHART, is_drawn, label, line, serving, write_run, write_sweep
+from pages import CHART, choose, is_drawn, label, line, serving, write_run, write_sweep
 
 from headrace.studies.plots.bands import smoothed
+from headrace.train.config.settings import make_config
 from programs import wait_for
 
 Open = Callable[..., Any]
@@ -23,6 +24,7 @@ def test_charts_are_read_and_zoomed_by_pointer_and_by_keys(tmp_path: Path, open_
     with serving(tmp_path) as address:
         page = open_page(address)
         chart = page.locator("section[aria-label=Return] .chart")
+        wait_for(lambda: "1,000,000 steps" in label(page))
         wait_for(lambda: is_drawn(page, "section[aria-label=Return]"))
         box = chart.locator(".u-over").bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 50)
@@ -46,6 +48,60 @@ def test_charts_are_read_and_zoomed_by_pointer_and_by_keys(tmp_path: Path, open_
         all_of_it.wait_for(state="hidden")
         page.get_by_role("button", name="seconds").click()
         wait_for(lambda: "against seconds" in label(page))
+
+
+def test_each_task_has_a_chart_of_its_own(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "pole")
+    config = make_config("Pendulum-v1").to_json()
+    (write_run(tmp_path / "pendulum", lines=80) / "config.json").write_text(config)
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        choose(page, "CartPole")
+        charts = page.locator(CHART)
+        wait_for(lambda: charts.count() == 2)
+        said = [lambda n=n: charts.nth(n).get_attribute("aria-label") or "" for n in range(2)]
+        wait_for(lambda: "10,000 steps" in said[0]() + said[1]() and "16,000 steps" in said[0]() + said[1]())
+        assert {each().split(" against")[0] for each in said} == {"Return of CartPole-v1", "Return of Pendulum-v1"}
+        assert all(("10,000" in each()) == ("CartPole-v1" in each()) for each in said), "each has its own runs alone"
+        losses = page.locator("section[aria-label^='Policy loss']")
+        wait_for(lambda: losses.count() == 2)
+        names = [losses.nth(n).get_attribute("aria-label") for n in range(2)]
+        assert sorted(names) == ["Policy loss, CartPole", "Policy loss, Pendulum"]
+        choose(page, "CartPole")
+        wait_for(lambda: charts.count() == 1 and "Return against steps" in said[0]())
+
+
+def test_the_marks_of_an_axis_differ(tmp_path: Path, open_page: Open) -> None:
+    write_run(tmp_path / "run", lines=3)
+    with serving(tmp_path) as address:
+        page = open_page(address)
+
+        def marks(values: list[float], write: str) -> list[str]:
+            return page.evaluate(f"import('./static/words.js').then((words) => words.marks({values}, words.{write}))")
+
+        assert marks([622.3, 622.305, 622.31], "number") == ["622.3", "622.305", "622.31"]
+        assert marks([0, 200, 400], "number") == ["0", "200", "400"]
+        assert marks([1_000_000, 1_000_500, 1_001_000], "count") == ["1 M", "1.0005 M", "1.001 M"]
+        assert marks([-3600.5, -3600.25, -3600], "number") == ["−3,600.5", "−3,600.25", "−3,600"]
+        assert marks([100.2, 100.4], "duration") == ["100.2 s", "100.4 s"]
+
+
+def test_more_lines_than_columns_are_told_and_shown(tmp_path: Path, open_page: Open) -> None:
+    for index in range(10):
+        write_run(
+            tmp_path / f"run-{index}", lines=3, learning_rate=0.001 * (1 + index), gamma=0.9 if index == 9 else 0.99
+        )
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        page.get_by_label("Group by").select_option("task")
+        page.locator("#list .group button").click()
+        page.locator("#join").uncheck()
+        settings = page.locator("section[aria-label=Settings]")
+        settings.locator("h2", has_text="8 of 10 columns").wait_for()
+        assert settings.locator("thead th").count() == 9
+        assert "gamma" in settings.inner_text(), "whatever differs is told, also in a column that is not shown"
+        settings.get_by_role("button", name="show 2 more").click()
+        wait_for(lambda: settings.locator("thead th").count() == 11)
 
 
 def test_self_play_shows_its_elo(tmp_path: Path, open_page: Open) -> None:

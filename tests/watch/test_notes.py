@@ -112,7 +112,12 @@ def test_runs_are_named_tagged_hidden_and_grouped(tmp_path: Path, open_page: Cal
         wait_for(lambda: keys.all_inner_texts() == ["task CartPole-v1 · 4 runs, mean and 95 % interval"])
         page.reload()
         wait_for(lambda: keys.all_inner_texts() == ["task CartPole-v1 · 4 runs, mean and 95 % interval"])
+        page.get_by_label("Group by").select_option("tags")  # a run of several tags is in the group of each
+        wait_for(lambda: headings.all_inner_texts() == ["tags first", "tags good", "tags none"])
+        page.get_by_role("button", name="tags good", exact=True).click()
+        wait_for(lambda: sorted(each[:11] for each in keys.all_inner_texts()) == ["tags first ", "tags good ·"])
         page.get_by_label("Group by").select_option("")
+        wait_for(lambda: items.count() == 2)
 
         page.locator("#list .item", has_text="<b>mine</b>").click()
         page.get_by_text("Name, tags, notes").click()

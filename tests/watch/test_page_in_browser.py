@@ -313,9 +313,15 @@ def test_evaluations_come_before_the_returns_of_training(tmp_path: Path, open_pa
         page = open_page(address)
         figures = page.locator(".head .fig")
         wait_for(lambda: figures.count() > 1)
-        assert figures.nth(0).inner_text().split("\n") == ["1,012", "evaluated, without exploration"]
+        assert figures.nth(0).inner_text().split("\n") == ["1,012", "evaluated at step 500, without exploration"]
         assert figures.nth(1).inner_text().startswith("−209\ntraining return")
         assert "1,012" in page.locator("#list .item").inner_text()
+        newer = json.dumps(measured | {"step": 6700, "return": 350.0})
+        with (path / "metrics.jsonl").open("a") as file:
+            file.write(newer + "\n")
+        wait_for(lambda: figures.nth(0).inner_text().startswith("350\ntraining return"))
+        assert figures.nth(1).inner_text().split("\n") == ["1,012", "evaluated at step 500, without exploration"]
+        wait_for(lambda: "350" in page.locator("#list .item").inner_text())
 
 
 @pytest.mark.nightly

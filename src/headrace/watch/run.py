@@ -30,8 +30,8 @@ KEPT = 120.0  # seconds after their last use at which metrics are freed
 FILM_STEP = re.compile(r"step-0*(\d+)\.mp4")
 UNKNOWN: dict[str, Any] = {
     "task": "", "algo": "", "seed": None, "config": {}, "began": None, "resumed": 0, "restarts": 0, "spark": [],
-    "step": None, "rate": None, "return": None, "returns": {}, "elo": False, "evaluated": None, "seconds": None,
-    "ranks": [], "has_agent": False,
+    "step": None, "rate": None, "return": None, "returns": {}, "elo": False, "evaluated": None, "evaluated_step": None,
+    "seconds": None, "ranks": [], "has_agent": False,
 }  # fmt: skip
 """the rest of the summary of a run whose folder cannot be read"""
 Stamp = tuple[tuple[int, int], ...]
@@ -124,6 +124,7 @@ class Run:
             "returns": {} if "elo" in last else _returns(last),
             "elo": "elo" in last,  # which is then the return
             "evaluated": number(_inside(last, "evaluation").get("return")),
+            "evaluated_step": number(_inside(last, "evaluation").get("step")),
             "seconds": number(_inside(last, "time").get("seconds")),
             "ranks": _ranks(last),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),

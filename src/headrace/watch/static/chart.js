@@ -5,7 +5,7 @@ import { AXES } from "./data.js";
 import { colour, faint, make } from "./dom.js";
 import { soon } from "./queue.js";
 import { thinned } from "./thin.js";
-import { count, duration, number } from "./words.js";
+import { count, duration, marks, number } from "./words.js";
 
 const KEY_STEP = 12; // pixels that an arrow key moves the read-out
 const MOST_TOLD = 12; // lines in a read-out
@@ -43,7 +43,7 @@ export class Chart {
     this.due = null;
     this.drawDue = () => this.drawNow();
     new ResizeObserver(() => this.fit()).observe(place);
-    new IntersectionObserver(([entry]) => this.seen(entry.isIntersecting), { rootMargin: "100px" }).observe(place);
+    new IntersectionObserver(([entry]) => this.seen(entry.isIntersecting), { rootMargin: "400px" }).observe(place);
   }
 
   /**
@@ -165,12 +165,12 @@ export class Chart {
   axes() {
     const font = "11px Inter, system-ui, sans-serif";
     const shared = { stroke: () => colour("soft"), font, ticks: { show: false } };
-    const along = this.axis === "seconds" ? (v) => duration(v).replace(".0", "") : (v) => count(v);
+    const along = this.axis === "seconds" ? (v, digits) => duration(v, digits).replace(".0 ", " ") : count;
     return [
-      { ...shared, grid: { show: false }, size: 24, gap: 4, space: this.small ? 60 : 80, values: (_, ticks) => ticks.map(along) },
+      { ...shared, grid: { show: false }, size: 24, gap: 4, space: this.small ? 60 : 80, values: (_, ticks) => marks(ticks, along) },
       { ...shared, grid: { stroke: () => colour("grid"), width: 1 }, gap: 4, space: this.small ? 26 : 40, incrs: this.steps,
         size: (plot, values) => Math.max(30, 12 + 6.2 * Math.max(0, ...(values ?? []).map((v) => v.length))),
-        values: (_, ticks) => ticks.map((v) => this.write(v)) },
+        values: (_, ticks) => marks(ticks, this.write) },
     ];
   }
 
@@ -256,6 +256,7 @@ export class Chart {
 
   /** Saves what is drawn as a PNG, with a title and what the lines are. */
   save(name) {
+    if (!this.plot) return;
     const from = this.plot.ctx.canvas;
     const scale = devicePixelRatio;
     const shown = this.lines.filter((line) => !line.quiet && !line.markers);

@@ -28,6 +28,9 @@ export function settingOf(run, name) {
   return run.config.env_options?.[name];
 }
 
+/** The groups of a run by a setting: its value, or each of its tags. */
+export const valuesOf = (run, name) => (name === "tags" && run.notes.tags.length ? run.notes.tags : [settingOf(run, name)]);
+
 function holds(found, sign, wanted) {
   if (found === undefined) return false;
   const number = wanted === "" ? NaN : Number(wanted);

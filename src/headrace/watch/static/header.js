@@ -2,7 +2,7 @@
 
 import { make, say } from "./dom.js";
 import { Notes } from "./notes.js";
-import { count, duration, moment, number } from "./words.js";
+import { count, duration, isOld, moment, number } from "./words.js";
 
 const CHIPS = { running: "good", solved: "good", finished: "a", interrupted: "warn", killed: "bad", failed: "bad", damaged: "bad" };
 
@@ -35,8 +35,10 @@ export class Header {
     const figures = [];
     const policies = Object.entries(run.returns);
     for (const [name, value] of policies.slice(0, MOST_POLICIES)) figures.push([number(value), `return of ${name}`]);
-    if (evaluated !== null) figures.push([number(evaluated), "evaluated, without exploration"]);
-    if (earned !== null && !policies.length) figures.push([number(earned), `${evaluated === null ? "" : "training "}${run.elo ? "Elo" : told(run.config)}`]);
+    const returns = [];
+    if (evaluated !== null) returns.push([number(evaluated), `evaluated at step ${count(run.evaluated_step)}, without exploration`]);
+    if (earned !== null && !policies.length) returns.push([number(earned), `${evaluated === null ? "" : "training "}${run.elo ? "Elo" : told(run.config)}`]);
+    figures.push(...(isOld(run) ? returns.reverse() : returns));
     if (rate) figures.push([`${number(rate)} /s`, "agent steps"]);
     if (step) figures.push([total ? `${count(step)} of ${count(total)}` : count(step), "steps"]);
     const left = status.kind === "running" && rate && total > step ? (total - step) / rate : null;

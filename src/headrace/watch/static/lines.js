@@ -1,6 +1,6 @@
 // What is drawn as one line: a run, or several that differ in their seed alone, with their mean and how sure it is.
 
-import { settingOf } from "./filter.js";
+import { valuesOf } from "./filter.js";
 import { lastPart, setting, short, shortTask } from "./words.js";
 
 export const COLOURS = 16;
@@ -14,9 +14,11 @@ const IGNORED = new Set(["seed"]);
 export function linesOf(runs, joined, slots, by) { // `slots` keeps the colour that a line once had
   const groups = new Map();
   for (const run of runs) {
-    const key = !joined ? run.id : by ? `${run.task} ${by} ${JSON.stringify(settingOf(run, by) ?? null)}` : run.group;
-    if (!groups.has(key)) groups.set(key, { key, by: joined ? by : "", runs: [] });
-    groups.get(key).runs.push(run);
+    for (const value of joined && by ? valuesOf(run, by) : [null]) { // a run of several tags is in the line of each
+      const key = !joined ? run.id : by ? `${run.task} ${by} ${JSON.stringify(value ?? null)}` : run.group;
+      if (!groups.has(key)) groups.set(key, { key, by: joined ? by : "", value, runs: [] });
+      groups.get(key).runs.push(run);
+    }
   }
   const lines = [...groups.values()];
   const keys = new Set(lines.map((line) => line.key));
@@ -69,7 +71,14 @@ export function differences(lines) {
 export const nameOf = (runs) => (runs.every((run) => run.notes.name === runs[0].notes.name) ? runs[0].notes.name : "");
 
 /** The value of a setting with the setting's name. */
-export const valueOf = (run, name) => `${name} ${setting(short(settingOf(run, name))) || "none"}`;
+export const told = (name, value) => `${name} ${setting(short(value ?? undefined)) || "none"}`;
+
+/** The lines of each task: [{task, lines}], in the order in which they come. */
+export function byTask(lines) {
+  const tasks = new Map();
+  for (const line of lines) tasks.set(line.runs[0].task, [...(tasks.get(line.runs[0].task) ?? []), line]);
+  return [...tasks].map(([task, some]) => ({ task, lines: some }));
+}
 
 /** What tells a line from the others. */
 function label(line, lines, differing) {
@@ -77,7 +86,7 @@ function label(line, lines, differing) {
   const seeds = line.runs.length > 1 ? `${line.runs.length} seeds` : `seed ${run.seed ?? "?"}`;
   if (line.by) {
     const task = line.by !== "task" && differing.includes("task") ? shortTask(run.task) : "";
-    return [task, valueOf(run, line.by), `${line.runs.length} ${line.runs.length > 1 ? "runs" : "run"}`].filter(Boolean).join(" · ");
+    return [task, told(line.by, line.value), `${line.runs.length} ${line.runs.length > 1 ? "runs" : "run"}`].filter(Boolean).join(" · ");
   }
   if (nameOf(line.runs)) return nameOf(line.runs);
   if (!run.task) return run.name;

@@ -1,9 +1,9 @@
 // The list of runs: grouped by when they trained, filtered, and chosen from.
 
 import { draw, make, say } from "./dom.js";
-import { filterOf, settingOf } from "./filter.js";
-import { SWEPT, nameOf, tellApart, valueOf } from "./lines.js";
-import { LOADING, count, duration, lastPart, moment, number, shortTask } from "./words.js";
+import { filterOf, valuesOf } from "./filter.js";
+import { SWEPT, nameOf, tellApart, told } from "./lines.js";
+import { LOADING, count, duration, lastPart, moment, number, score, shortTask } from "./words.js";
 
 const WIDTH = 60;
 const HEIGHT = 22;
@@ -37,7 +37,7 @@ export class List {
       if (words !== group) wanted.push(this.heading(group = words, entries.filter((each) => headed(each, state.by) === words)));
       wanted.push(this.row(entry, colours, false));
       if (entry.runs.length > 1 && this.opened.has(entry.key)) {
-        const inner = entry.runs.map((run) => entryOf(run.id, [run]));
+        const inner = entry.runs.map((run) => entryOf(`${run.id} in ${entry.key}`, [run]));
         this.label(entry.key, inner, true);
         for (const each of inner) wanted.push(this.row(each, colours, true));
       }
@@ -54,10 +54,14 @@ export class List {
   entries(runs, { joined, by }) {
     const groups = new Map();
     for (const run of runs) {
-      const key = !joined ? run.id : run.sweep && !by ? `sweep ${run.sweep}` : run.group;
-      groups.set(key, [...(groups.get(key) ?? []), run]);
+      const alike = !joined ? run.id : run.sweep && !by ? `sweep ${run.sweep}` : run.group;
+      for (const value of by ? valuesOf(run, by) : [null]) {
+        const key = by ? `${alike} ${JSON.stringify(value ?? null)}` : alike;
+        if (!groups.has(key)) groups.set(key, { value, members: [] });
+        groups.get(key).members.push(run);
+      }
     }
-    return [...groups].map(([key, members]) => entryOf(key, members));
+    return [...groups].map(([key, { value, members }]) => entryOf(key, members, value));
   }
 
   /** Gives entries the labels that they have in the list; they are worked out anew only where the entries are others. */
@@ -148,14 +152,14 @@ export class List {
   }
 }
 
-function entryOf(key, runs) {
+function entryOf(key, runs, value = null) {
   const when = Math.max(...runs.map((run) => run.status.when || 0));
   const kinds = [...new Set(runs.map((run) => run.status.kind))];
   const kind = kinds.includes("running") ? "running" : kinds.length === 1 ? kinds[0] : "several";
   const sweep = key.startsWith("sweep ");
   const order = (a, b) => (sweep ? better(a, b) || a.name.localeCompare(b.name, "en", { numeric: true }) : (a.seed ?? 0) - (b.seed ?? 0));
   const sorted = runs.length > 1 ? [...runs].sort(order) : runs;
-  return { key, sweep, runs: sorted, when, kind, kinds, period: kind === "running" ? "training now" : period(when) };
+  return { key, value, sweep, runs: sorted, when, kind, kinds, period: kind === "running" ? "training now" : period(when) };
 }
 
 function period(when) {
@@ -164,12 +168,11 @@ function period(when) {
   return when >= midnight - DAY ? "yesterday" : "earlier";
 }
 
-const headed = (entry, by) => (by ? valueOf(entry.runs[0], by) : entry.period);
+const headed = (entry, by) => (by ? told(by, entry.value) : entry.period);
 
 const byValue = (name) => (a, b) => {
-  const [one, other] = [a, b].map((entry) => settingOf(entry.runs[0], name) ?? "");
-  if (typeof one === "number" && typeof other === "number") return one - other;
-  return valueOf(a.runs[0], name).localeCompare(valueOf(b.runs[0], name));
+  if (typeof a.value === "number" && typeof b.value === "number") return a.value - b.value;
+  return told(name, a.value).localeCompare(told(name, b.value));
 };
 
 const rank = (entry) => ["training now", "today", "yesterday", "earlier"].indexOf(entry.period);
@@ -204,9 +207,6 @@ function about(entry) {
   }[run.status.kind] ?? [];
   return [run.status.kind, ...words].filter(Boolean).join(" · ");
 }
-
-/** The return of the last evaluation, or without one that of training. */
-const score = (run) => run.evaluated ?? run.return;
 
 /** The order of runs with the best one first, and those without a return last. */
 const better = (a, b) => (score(b) ?? -Infinity) - (score(a) ?? -Infinity) || 0; // 0 for none of both

@@ -145,7 +145,7 @@ by("by").addEventListener("change", (event) => { state.by = event.target.value; 
 by("hidden").addEventListener("change", (event) => { state.hidden = event.target.checked; redraw(true); });
 by("clear").addEventListener("click", () => { state.chosen = []; ask(); });
 by("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length]));
-addEventListener("hashchange", () => { fromAddress(); ask(); });
+addEventListener("hashchange", () => { if (known) { fromAddress(); ask(); } }); // else once the runs are there
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
 
 const theme = () => document.documentElement.dataset.theme ?? "";

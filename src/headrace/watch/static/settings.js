@@ -4,31 +4,35 @@ import { make } from "./dom.js";
 import { differences } from "./lines.js";
 import { setting, short } from "./words.js";
 
-const MOST = 8; // columns
+const MOST = 8; // columns, until all are asked for
+const VALUES = 8; // of the runs of one line
 const DIGITS = 6; // of a number that was drawn at random; the pointer shows the rest
 
 export class Settings {
   constructor(place) {
     this.place = place;
-    this.all = false;
+    this.all = this.wide = false;
     this.shown = "";
   }
 
   show(lines) {
-    const shape = JSON.stringify([this.all, lines.map((line) => [line.label, line.colour, line.runs.map((run) => run.config)])]);
+    const shape = JSON.stringify([this.all, this.wide, lines.map((line) => [line.label, line.colour, line.runs.map((run) => run.config)])]);
     if (shape === this.shown) return;
     this.shown = shape;
-    const shown = lines.slice(0, MOST);
-    const differing = differences(shown);
-    const names = [...new Set(shown.flatMap((line) => Object.keys(line.runs[0].config)))];
+    const shown = this.wide ? lines : lines.slice(0, MOST);
+    const differing = differences(lines);
+    const names = [...new Set(lines.flatMap((line) => Object.keys(line.runs[0].config)))];
     const rest = names.filter((name) => !differing.includes(name));
     const listed = this.all ? [...differing, ...rest] : differing;
-    const toggle = make("button", { type: "button", class: "plain", on: { click: () => { this.all = !this.all; this.show(lines); } } },
-      this.all ? "show what differs" : "show all");
+    const button = (words, turn) => make("button", { type: "button", class: "plain", on: { click: () => { turn(); this.show(lines); } } }, words);
+    const toggle = button(this.all ? "show what differs" : "show all", () => { this.all = !this.all; });
     const heading = lines.length > 1 ? "Settings that differ" : "Settings";
     const told = lines.length > 1 ? `${differing.length} of ${names.length} · ` : `${names.length} · `;
+    const widen = lines.length <= MOST ? [] : [
+      `${shown.length} of ${lines.length} columns · `,
+      button(this.wide ? `show the first ${MOST}` : `show ${lines.length - MOST} more`, () => { this.wide = !this.wide; }), " · "];
     this.place.replaceChildren(
-      make("h2", {}, heading, make("span", {}, told, toggle)),
+      make("h2", {}, heading, make("span", {}, ...widen, told, toggle)),
       listed.length ? this.table(shown, listed, differing) : make("p", { class: "soft" },
         lines.length > 1 ? "They have the same settings." : "Choose several runs to see in what they differ, or show all."),
     );
@@ -48,5 +52,6 @@ export class Settings {
 
 function told(line, name, digits = Infinity) {
   const shown = (value) => setting(Number.isFinite(digits) ? short(value, digits) : value);
-  return [...new Set(line.runs.map((run) => shown(run.config[name])))].slice(0, 8).join(", ");
+  const values = [...new Set(line.runs.map((run) => shown(run.config[name])))];
+  return values.slice(0, VALUES).join(", ") + (values.length > VALUES ? ` and ${values.length - VALUES} more` : "");
 }

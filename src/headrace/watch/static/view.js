@@ -6,14 +6,14 @@ import { AXES, growth } from "./data.js";
 import { make, say } from "./dom.js";
 import { figuresOf, returnsOf } from "./figures.js";
 import { Header } from "./header.js";
-import { COLOURS, mean } from "./lines.js";
+import { COLOURS, byTask, mean } from "./lines.js";
 import { Log, tunedOf } from "./log.js";
 import { Ranks } from "./ranks.js";
 import { Settings } from "./settings.js";
 import { smoothed } from "./smooth.js";
 import { splitKey, splitOf } from "./split.js";
 import { Sweep } from "./sweep.js";
-import { LOADING, bytes, number, percent, title } from "./words.js";
+import { LOADING, bytes, number, percent, shortTask, title } from "./words.js";
 
 const QUIETEST = 12; // runs of which the single curves are drawn behind their mean
 const BYTES = Array.from({ length: 50 }, (_, i) => 2 ** i); // between the marks of a chart of memory
@@ -22,7 +22,7 @@ const POLICY_DASH = [undefined, [7, 4], [2, 3], [9, 3, 2, 3]];
 export class View {
   /** `act` has what the page can do: zoom(range), axis(name), smooth(share), remember(), focus(run), agent(asked). */
   constructor(place, data, act) {
-    Object.assign(this, { data, act, charts: new Set(), share: 0 });
+    Object.assign(this, { data, act, charts: new Set(), share: 0, figures: figuresOf([]) });
     this.header = new Header();
     this.returns = make("section", { class: "card s8", "aria-label": "Return" });
     this.agentCard = make("section", { class: "card s4", "aria-label": "The agent" });
@@ -49,7 +49,7 @@ export class View {
     this.splitSaid = make("span");
     const strip = make("div");
     this.split.append(make("h2", {}, "Where the time goes", this.splitSaid), strip, this.splitKey);
-    this.strip = this.chart(strip, { label: "Where the time goes", height: 150, write: (v) => number(v) });
+    this.strip = this.chart(strip, { label: "Where the time goes", height: 150, write: number });
   }
 
   buildReturns() {
@@ -63,13 +63,35 @@ export class View {
       "smooth ", this.slider, this.sliderSaid);
     this.all = make("button", { type: "button", class: "plain", hidden: true, on: { click: () => this.act.zoom(null) } }, "show all");
     this.csv = make("a", { class: "plain", download: "metrics.csv" }, "CSV");
-    const png = make("button", { type: "button", class: "plain", on: { click: () => this.large.save("return") } }, "PNG");
-    const place = make("div");
+    const png = make("button", { type: "button", class: "plain", on: { click: () => this.savePictures() } }, "PNG");
+    this.large = make("div", { class: "tasks" });
     this.empty = make("p", { class: "soft" });
     this.key = make("div", { class: "key" });
     this.heading = document.createTextNode("Return");
-    this.returns.append(make("h2", {}, this.heading, make("span", {}, "against ", ...axes, this.all), smooth, make("span", {}, this.csv, png)), this.empty, place, this.key);
-    this.large = this.chart(place, { label: "Return", height: 300 });
+    this.returns.append(make("h2", {}, this.heading, make("span", {}, "against ", ...axes, this.all), smooth, make("span", {}, this.csv, png)), this.empty, this.large, this.key);
+  }
+
+  /** The large charts, one for each task, as returns of several tasks have nothing in common; those that are there stay. */
+  largeCharts(tasks) {
+    const shape = JSON.stringify(tasks.map(({ task }) => task));
+    if (shape !== this.tasksShape) {
+      this.tasksShape = shape;
+      for (const { chart } of this.larges ?? []) this.charts.delete(chart);
+      const several = tasks.length > 1;
+      this.larges = tasks.map(({ task }) => {
+        const place = make("div");
+        const box = make("div", {}, several ? make("h3", {}, task || "no task") : null, place);
+        const chart = this.chart(place, { label: several ? `Return of ${task}` : "Return", height: several ? 220 : 300 });
+        return { task, box, chart };
+      });
+      this.large.classList.toggle("several", several);
+      this.large.replaceChildren(...this.larges.map(({ box }) => box));
+    }
+    return this.larges.map(({ chart }) => chart);
+  }
+
+  savePictures() {
+    for (const { task, chart } of this.larges) chart.save(this.larges.length > 1 ? `return_${task.replace(/\W+/g, "_")}` : "return");
   }
 
   chart(place, options) {
@@ -83,17 +105,23 @@ export class View {
     const { data } = this;
     this.share = smooth;
     this.header.show(run, lines.find((line) => line.runs.includes(run)).runs);
-    const names = [...new Set(lines.flatMap((line) => line.runs.flatMap((each) => [...data.columns(each.id).keys()])))];
-    this.showReturns(lines, run, axis, range, names);
+    const names = this.namesOf(lines);
+    const tasks = byTask(lines);
+    const loading = lines.some((line) => line.runs.some((each) => !data.series.has(each.id)));
+    this.showReturns(lines, tasks, run, axis, range, loading);
     this.agent.show(run, data.details(run.id).episodes);
     this.showSplit(run, axis, range, lines.length > 1);
+    if (names.length || !loading) this.figures = figuresOf(names); // else those of before stay until there are others
     this.sweep.show(run, data.sweeps.get(run.sweep));
     this.ranks.show(run);
-    const figures = figuresOf(names);
+    const { figures } = this;
     const speed = { key: "speed", title: "Steps a second", columns: [{ name: "step", policy: null }], growth: true };
     const side = [speed, ...figures.age, ...figures.machine];
+    const learning = tasks.length < 2 ? figures.learning : figures.learning.flatMap((figure) => tasks.map((each) => (
+      { ...figure, key: `${figure.key} ${each.task}`, title: `${figure.title}, ${shortTask(each.task)}`, lines: each.lines })));
+    this.loading = loading;
     this.cards(this.second, side.slice(0, 2), lines, axis, range);
-    this.cards(this.learning, [...figures.learning, ...side.slice(2)], lines, axis, range);
+    this.cards(this.learning, [...learning, ...side.slice(2)], lines, axis, range);
     this.moreBox.hidden = !figures.more.length;
     if (this.moreBox.open) this.cards(this.more, figures.more, lines, axis, range);
     this.settings.show(lines);
@@ -102,18 +130,28 @@ export class View {
     this.showTuner(details);
   }
 
+  namesOf(lines) {
+    return [...new Set(lines.flatMap((line) => line.runs.flatMap((each) => [...this.data.columns(each.id).keys()])))];
+  }
+
   redraw() {
     for (const chart of this.charts) chart.redraw();
   }
 
-  showReturns(lines, run, axis, range, names) {
+  showReturns(lines, tasks, run, axis, range, loading) {
+    const names = this.namesOf(lines);
     const columns = returnsOf(names);
     this.heading.data = columns[0].name === "elo" ? "Elo" : "Return";
-    this.large.zoom(range);
-    const curves = this.curves(lines, columns, axis, true);
-    this.large.show(curves, axis);
-    const here = lines.every((line) => line.runs.every((each) => this.data.series.has(each.id)));
-    say(this.empty, curves.some((curve) => curve.y.length) ? "" : here ? "no episode has ended yet that was measured" : LOADING);
+    let nothing = true;
+    this.largeCharts(tasks).forEach((chart, index) => {
+      const some = tasks[index].lines;
+      const curves = this.curves(some, returnsOf(this.namesOf(some)), axis, true);
+      chart.zoom(range);
+      chart.show(curves, axis);
+      if (curves.some((curve) => curve.y.length)) nothing = false;
+    });
+    this.large.classList.toggle("waits", nothing && loading);
+    say(this.empty, loading ? LOADING : nothing ? "no episode has ended yet that was measured" : "");
     for (const button of this.axes) button.setAttribute("aria-pressed", String(button.dataset.axis === axis));
     this.slider.value = 100 * this.share;
     say(this.sliderSaid, percent(this.share));
@@ -164,7 +202,10 @@ export class View {
 
   showSplit(run, axis, range, several) {
     const split = splitOf(this.data, run.id, axis, AXES[axis].columns);
-    this.split.hidden = !split;
+    const loading = !this.data.series.has(run.id);
+    this.split.hidden = !split && !loading;
+    this.split.classList.toggle("waits", loading);
+    if (loading) say(this.splitSaid, LOADING);
     if (!split) return;
     this.strip.zoom(range);
     this.strip.show(split.lines, axis);
@@ -185,13 +226,17 @@ export class View {
     for (const figure of figures) {
       const card = [...row.children].find((each) => each.dataset.figure === figure.key) ?? this.card(row, figure);
       const { chart } = card;
-      const curves = this.curves(lines, figure.columns.map((each) => ({ ...each, growth: figure.growth })), axis);
+      const curves = this.curves(figure.lines ?? lines, figure.columns.map((each) => ({ ...each, growth: figure.growth })), axis);
       chart.zoom(range);
       chart.show(curves, axis);
       const last = curves.find((curve) => curve.y.length);
-      card.hidden = !last;
-      say(card.said, last ? chart.write(last.y[last.y.length - 1]) : "");
+      card.hidden = !last && !this.loading;
+      card.classList.toggle("waits", !last && this.loading);
+      say(card.said, last ? chart.write(last.y[last.y.length - 1]) : LOADING);
     }
+    const ordered = figures.map(({ key }) => [...row.children].find((each) => each.dataset.figure === key));
+    const there = [...row.querySelectorAll("[data-figure]")];
+    if (ordered.some((card, index) => card !== there[index])) row.append(...ordered);
     row.hidden = ![...row.children].some((each) => !each.hidden);
   }
 
