@@ -213,7 +213,6 @@ std::shared_ptr<const Plan> read_plan(std::shared_ptr<const mjModel> model, cons
   plan->integrator = m.opt.integrator, plan->timestep = m.opt.timestep;
   for (int i = 0; i < 3; ++i) plan->gravity[i] = m.opt.disableflags & mjDSBL_GRAVITY ? 0 : m.opt.gravity[i];
   plan->clamps_ctrl = !(m.opt.disableflags & mjDSBL_CLAMPCTRL);
-  plan->most_iterations = std::max(m.opt.iterations, 1);
   plan->scale = 1 / (m.stat.meaninertia * std::max(1, static_cast<int>(m.nv)));
   read_tree(*plan, m);
   read_forces(*plan, m);

@@ -144,7 +144,6 @@ struct Plan {
   double density, viscosity, wind[3];  // of the fluid around
   bool damped;                // velocities are damped implicitly
   bool clamps_ctrl;
-  int most_iterations;
   double scale;               // of gradients, as MuJoCo measures convergence
 
   std::vector<Joint> joints;

@@ -27,7 +27,7 @@ class Newton {
   void run(bool forces) {
     start();
     M done = ~w_.constrained | w_.bad;
-    for (int iteration = 0; iteration < plan_.most_iterations && any(~done); ++iteration) {
+    for (int iteration = 0; iteration < kMostIterations && any(~done); ++iteration) {
       keep_pending(done);
       find_pattern();
       copy_matrix(plan_.mass, w_.mass, *pattern_, w_.hessian);
@@ -40,6 +40,7 @@ class Newton {
       move(select(done, V(0), alpha));
       done = done | same | ~(V(kTolerance) < V(-plan_.scale) * slope);  // also where it is not a number
     }
+    if constexpr (!is_single<V>) w_.bad = w_.bad | ~done;  // goes in circles
     for (int i = 0; i < nv_; ++i) w_.qacc[i] = select(w_.constrained, w_.qacc[i], w_.qacc_smooth[i]);
     if (!forces) return;
     all_pending();
@@ -48,7 +49,8 @@ class Newton {
 
  private:
   static constexpr double kTolerance = by_kind<V>(1e-20, 1e-10);  // of what one more step would gain, in MuJoCo's measure
-  static constexpr int kMostSearches = 20;
+  // Those that need any need 15, and floats 25: rounding may hide from them that they are there.
+  static constexpr int kMostIterations = is_single<V> ? 30 : 100, kMostSearches = 20;
   // A coarse search serves as well as an exact one; where it goes in circles, exactness ends it.
   static constexpr double kCoarse = 0.5, kExact = by_kind<V>(1e-6, 1e-3);
   static constexpr int kCoarseIterations = 10;

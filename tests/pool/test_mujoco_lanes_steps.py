@@ -1,0 +1,100 @@
+"""One step of small models in lanes beside `mj_step`, each with what once was computed otherwise, or not at all."""
+
+# pyright: reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco")  # its library must be there first
+pytest.importorskip("headrace_mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing")
+
+from mujoco_generic import GENERIC
+
+import headrace
+from headrace.errors import OptionError
+from headrace.mujoco import MujocoTask
+from headrace.pool.executors.mujoco.fields import native_module
+
+mujoco: Any = pytest.importorskip("mujoco")
+pytestmark = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
+
+N = 12  # states; the first is at rest in the model's own pose
+NEAR = 1e-12  # of velocities, by the largest
+TO_THE_END = {"tolerance": 0, "iterations": 1000, "ls_iterations": 300, "ls_tolerance": 1e-10}
+"""options with which MuJoCo's solver goes on to the minimum"""
+
+
+@dataclass
+class Steps:
+    """Velocities [N, nv] after one step from equal states, warnings [N], and how many steps have libmujoco's bits."""
+
+    ours: np.ndarray
+    theirs: np.ndarray
+    we_warn: np.ndarray
+    they_warn: np.ndarray
+    equal: int
+
+    @property
+    def apart(self) -> float:
+        return float(np.abs(self.ours - self.theirs).max() / max(1.0, np.abs(self.theirs).max()))
+
+
+def model_of(world: str, *, option: str = "", more: str = "") -> Any:
+    return mujoco.MjModel.from_xml_string(
+        f'<mujoco><compiler angle="radian"/><option {option}/><worldbody>{world}</worldbody>{more}</mujoco>'
+    )
+
+
+def stepped(
+    model: Any, *, physics: str = "lanes", spread: float = 1.0, options: dict[str, Any] | None = None, seed: int = 0
+) -> Steps:
+    """One step in lanes, and one of `mj_step`, where MuJoCo may have other ``options``."""
+    rng = np.random.default_rng(seed)
+    space = gym.spaces.Box(-np.inf, np.inf, (model.nq + model.nv,), np.float64)
+    task = MujocoTask(GENERIC, lambda options: model, space, frame_skip=1, max_episode_steps=0)
+    headrace.register("Stepped-v0", task, replace=True)
+    qpos, qvel = np.tile(model.qpos0, (N, 1)), np.zeros((N, model.nv))
+    actions = rng.normal(size=(N, model.nu))
+    for row in range(1, N):
+        mujoco.mj_integratePos(model, qpos[row], rng.normal(size=model.nv) * 0.3 * spread, 1.0)
+        qvel[row] = rng.normal(size=model.nv) * 3 * spread
+    with headrace.make("Stepped-v0", num_envs=N, num_threads=1, physics=physics, autoreset="disabled") as pool:
+        pool.reset()
+        state: Any = pool._executor.state_arrays()
+        state["qpos"][:], state["qvel"][:] = qpos, qvel
+        we_warn = pool.step(actions)[4]["physics_warning"].copy()
+        ours = state["qvel"].copy()
+    theirs, they_warn = np.empty_like(ours), np.zeros_like(we_warn)
+    for name, value in (options or {}).items():
+        setattr(model.opt, name, value)
+    data = mujoco.MjData(model)
+    for row in range(N):
+        mujoco.mj_resetData(model, data)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = qpos[row], qvel[row], actions[row]
+        mujoco.mj_step(model, data)
+        theirs[row] = data.qvel
+        they_warn[row] = next((kind + 1 for kind, warning in enumerate(data.warning) if warning.number), 0)
+    return Steps(ours, theirs, we_warn, they_warn, int((ours == theirs).all(axis=1).sum()))
+
+
+# -- the solver's iterations ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("solver", ["Newton", "CG", "PGS"])
+@pytest.mark.parametrize("ends", ['iterations="1" ls_iterations="1"', 'iterations="3"', 'tolerance="1" iterations="1"'])
+def test_the_minimum_is_reached_whatever_the_models_iterations(ends: str, solver: str, cone: str) -> None:
+    world = """<geom type="plane" size="2 2 1"/>
+      <body pos="0 0 .28"><freejoint/><geom type="box" size=".2 .1 .05"/>
+        <body pos=".2 0 0"><joint name="a" axis="0 1 0" range="-.1 .1" limited="true" frictionloss=".3"/>
+          <geom type="capsule" size=".04" fromto="0 0 0 .2 0 -.25"/></body></body>"""
+    model = model_of(world, option=f'cone="{cone}" solver="{solver}" {ends}')
+    steps = stepped(model, options=TO_THE_END | {"solver": mujoco.mjtSolver.mjSOL_NEWTON})
+    assert steps.apart < 1e-8
+    assert steps.equal <= N // 2  # they are not libmujoco's own
