@@ -25,18 +25,13 @@ bool any(const mjtNum* values, mjtSize n) {
   return std::any_of(values, values + n, [](mjtNum x) { return x != 0; });
 }
 
-// does it carry no other body?
-bool is_alone(const mjModel& m, int body) { return std::count(m.body_parentid + 1, m.body_parentid + m.nbody, body) == 0; }
-
 void check_options(const mjModel& m) {
   refuse_if(m.nv == 0, "the model has no degree of freedom");
   refuse_if(m.nv > Pattern::kMost, std::to_string(m.nv) + " degrees of freedom, of at most " + std::to_string(Pattern::kMost));
   const bool fast = m.opt.integrator == mjINT_IMPLICITFAST, fluid = m.opt.density != 0 || m.opt.viscosity != 0;
   refuse_if(m.opt.integrator == mjINT_IMPLICIT, "the integrator is implicit");
+  refuse_if(m.opt.integrator > mjINT_IMPLICITFAST, "the integrator is discrete");
   refuse_if(fast && fluid, "a fluid under implicitfast");
-  for (int j = 0; j < m.njnt && fast; ++j)
-    refuse_if(m.jnt_type[j] == mjJNT_FREE && is_alone(m, m.jnt_bodyid[j]),
-              named(m, mjOBJ_JOINT, "joint", j) + ": a free body by itself under implicitfast");
   refuse_if(m.opt.enableflags & ~(mjENBL_ENERGY | mjENBL_FWDINV), "flags that change physics are enabled");
   refuse_if(m.opt.noslip_iterations > 0, "noslip iterations");
   for (int g = 0; g < m.ngeom && fluid; ++g)

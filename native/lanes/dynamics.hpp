@@ -111,18 +111,26 @@ V next_activation(const Plan& plan, const Actuator& a, V act, V act_dot) {
 }
 
 template <class V>
+V control(const Plan& plan, const Actuator& a, const Work<V>& w) {
+  const V ctrl = w.ctrl[a.ctrl];
+  return plan.clamps_ctrl && a.ctrl_limited ? clipped(ctrl, a.ctrl_range) : ctrl;
+}
+
+// what the gain multiplies; of an actuator with a state its derivative is known
+template <class V>
+V input_of(const Plan& plan, const Actuator& a, const Work<V>& w) {
+  if (a.act < 0) return control(plan, a, w);
+  return a.act_early ? next_activation(plan, a, w.act[a.act], w.act_dot[a.act]) : w.act[a.act];
+}
+
+template <class V>
 void actuator_forces(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < plan.mass.size; ++i) w.qfrc_actuator[i] = V(0);
   int number = 0;
   for (const Actuator& a : plan.actuators) {
-    V ctrl = w.ctrl[a.ctrl];
-    if (plan.clamps_ctrl && a.ctrl_limited) ctrl = clipped(ctrl, a.ctrl_range);
-    V input = ctrl;
     if (a.act >= 0) {
-      V& act_dot = w.act_dot[a.act];
-      const V act = w.act[a.act];
-      act_dot = a.dynamics == mjDYN_INTEGRATOR ? ctrl : (ctrl - act) / V(a.tau);
-      input = a.act_early ? next_activation(plan, a, act, act_dot) : act;
+      const V ctrl = control(plan, a, w);
+      w.act_dot[a.act] = a.dynamics == mjDYN_INTEGRATOR ? ctrl : (ctrl - w.act[a.act]) / V(a.tau);
     }
     V gain(a.gain[0]), bias(a.bias[0]);
     if (a.gain[1] != 0 || a.gain[2] != 0 || a.bias[1] != 0 || a.bias[2] != 0) {
@@ -130,13 +138,12 @@ void actuator_forces(const Plan& plan, Work<V>& w) {
       gain = fma(V(a.gain[2]), velocity, fma(V(a.gain[1]), length, gain));
       bias = fma(V(a.bias[2]), velocity, fma(V(a.bias[1]), length, bias));
     }
-    V force = fma(gain, input, bias);
+    V force = fma(gain, input_of(plan, a, w), bias);
     if (a.force_limited) force = clipped(force, a.force_range);
     w.actuator_force[number++] = force;
     push(a.transmission, plan, w, force, w.qfrc_actuator);
   }
-  for (const auto& limit : plan.force_limits)
-    w.qfrc_actuator[limit.dof] = min(max(w.qfrc_actuator[limit.dof], V(limit.low)), V(limit.high));
+  for (const auto& limit : plan.force_limits) w.qfrc_actuator[limit.dof] = clipped(w.qfrc_actuator[limit.dof], limit.range);
 }
 
 // what would happen without constraints

@@ -67,12 +67,70 @@ void add_damping(const Plan& plan, Work<V>& w) {
   for (const Actuator& a : plan.actuators) {
     const V force = w.actuator_force[number++];
     if (a.gain[2] == 0 && a.bias[2] == 0) continue;
-    V input = a.act < 0 ? w.ctrl[a.ctrl] : w.act[a.act];  // MuJoCo's derivative does not clamp controls
-    if (a.act >= 0 && a.act_early) input = next_activation(plan, a, input, w.act_dot[a.act]);
-    V damping = -fma(V(a.gain[2]), input, V(a.bias[2]));
-    if (a.force_limited)
-      damping = select((force <= V(a.force_range[0])) | (force >= V(a.force_range[1])), V(0), damping);
+    V damping = -fma(V(a.gain[2]), input_of(plan, a, w), V(a.bias[2]));
+    // what is clipped changes with nothing; that a joint's limit clips a tendon's force does not count
+    const auto unless_clipped = [&](V x, const double (&range)[2]) {
+      damping = select((x <= V(range[0])) | (x >= V(range[1])), V(0), damping);
+    };
+    if (a.force_limited) unless_clipped(force, a.force_range);
+    if (a.joint_limit >= 0) {
+      const auto& limit = plan.force_limits[a.joint_limit];
+      unless_clipped(w.qfrc_actuator[limit.dof], limit.range);
+    }
     add(a.transmission, damping);
+  }
+}
+
+// A x = b beside A, by elimination; the largest number of a column is its pivot
+template <class V, int n>
+void solve_densely(V (&A)[n][n + 1]) {
+  for (int k = 0; k < n; ++k) {
+    for (int r = k + 1; r < n; ++r) {
+      const auto swaps = abs(A[k][k]) < abs(A[r][k]);
+      for (int c = k; c <= n; ++c) {
+        const V upper = A[k][c], lower = A[r][c];
+        A[k][c] = select(swaps, lower, upper), A[r][c] = select(swaps, upper, lower);
+      }
+    }
+    const V inverse = V(1) / A[k][k];
+    for (int c = k + 1; c <= n; ++c) A[k][c] = A[k][c] * inverse;
+    for (int r = k + 1; r < n; ++r)
+      for (int c = k + 1; c <= n; ++c) A[r][c] = fnma(A[r][k], A[k][c], A[r][c]);
+  }
+  for (int k = n - 1; k > 0; --k)
+    for (int r = 0; r < k; ++r) A[r][n] = fnma(A[r][k], A[k][n], A[r][n]);
+}
+
+// The acceleration of a body that floats by itself: to its rows belongs what centrifugal and gyroscopic forces change by
+// with its spin, which is not symmetric (MuJoCo's documentation, "Computation", "Gyroscopic derivatives for free bodies").
+// Its rows then say that the acceleration is what it is.
+template <class V>
+void damp_spin(const Plan& plan, const Body& body, Work<V>& w) {
+  const V h(plan.timestep), none(0);
+  const int first = body.first_dof;
+  const auto element = [&](int r, int c) -> V& { return w.factor[plan.mass.at(first + std::max(r, c), first + std::min(r, c))]; };
+  V A[6][7];
+  for (int r = 0; r < 6; ++r) {
+    for (int c = 0; c < 6; ++c) A[r][c] = element(r, c);
+    A[r][6] = w.change[first + r];
+  }
+  const auto mat = load9(w.xmat + 9 * body.id);
+  const auto spin = mat * load3(w.qvel + first + 3), arm = load3(w.subtree_com + 3 * body.id) - load3(w.xpos + 3 * body.id);
+  const V* inertia = w.crb + 10 * body.id;
+  const auto turn = [&](const V3<V>& by) { return inertia_times(inertia, Spatial<V>{by, {none, none, none}}).r; };
+  const auto moves = cross(spin, arm), momentum = turn(spin);
+  for (int c = 0; c < 3; ++c) {
+    const auto by = column(mat, c);
+    const auto force = inertia[9] * (cross(by, moves) + cross(spin, cross(by, arm)));
+    const auto torque = cross(arm, force) + (cross(by, momentum) + cross(spin, turn(by)));
+    V rows[6];
+    store3(rows, force), store3(rows + 3, transposed(mat, torque));
+    for (int r = 0; r < 6; ++r) A[r][3 + c] = fma(h, rows[r], A[r][3 + c]);
+  }
+  solve_densely(A);
+  for (int r = 0; r < 6; ++r) {
+    for (int c = 0; c <= r; ++c) element(r, c) = V(r == c);
+    w.change[first + r] = A[r][6];
   }
 }
 
@@ -86,8 +144,9 @@ void euler(const Plan& plan, Work<V>& w) {
     diagonal = fma(V(plan.timestep), V(plan.damping[i]), diagonal);
   }
   if (plan.integrator == mjINT_IMPLICITFAST) add_damping(plan, w);
-  factorize(plan.mass, w.factor, w.inverse_diagonal);
   for (int i = 0; i < nv; ++i) w.change[i] = w.qfrc_smooth[i] + w.qfrc_constraint[i];
+  for (const Body& body : plan.spinning) damp_spin(plan, body, w);
+  factorize(plan.mass, w.factor, w.inverse_diagonal);
   solve(plan.mass, w.factor, w.inverse_diagonal, w.change);
   advance(plan, w, w.change, w.qvel, w.act_dot);
 }

@@ -25,6 +25,11 @@ bool moves(const mjModel& m, int body) {
   return m.body_weldid[body] != 0;  // mocap bodies are their own
 }
 
+// does it float, and is all that it carries fixed to it?
+bool spins_freely(const mjModel& m, int body) {
+  return m.body_jntnum[body] == 1 && m.jnt_type[m.body_jntadr[body]] == mjJNT_FREE && m.tree_dofnum[m.body_treeid[body]] == 6;
+}
+
 Joint joint_of(const mjModel& m, int j) {
   Joint joint{};
   joint.type = m.jnt_type[j], joint.qpos = m.jnt_qposadr[j], joint.dof = m.jnt_dofadr[j];
@@ -60,6 +65,7 @@ void read_tree(Plan& plan, const mjModel& m) {
     if (moves(m, b)) {
       plan.bodies.push_back(body_of(m, b));
       if (m.body_rootid[b] == b || !moves(m, m.body_parentid[b])) plan.trees.push_back(b);
+      if (m.opt.integrator == mjINT_IMPLICITFAST && spins_freely(m, b)) plan.spinning.push_back(plan.bodies.back());
       continue;
     }
     plan.fixed.push_back(b);
@@ -129,6 +135,7 @@ void read_path(Plan& plan, const mjModel& m, int t) {
 
 Actuator actuator_of(const mjModel& m, const Plan& plan, int i) {
   Actuator a{};
+  a.joint_limit = -1;
   const int out = m.actuator_outadr[i], target = m.actuator_trnid[2 * i];
   const double gear = m.actuator_gear[6 * out];
   if (m.actuator_trntype[i] == mjTRN_TENDON) {
@@ -137,6 +144,8 @@ Actuator actuator_of(const mjModel& m, const Plan& plan, int i) {
     for (auto& term : a.transmission.terms) term.coefficient *= gear, term.gear = gear;
   } else {
     a.transmission.terms = {{m.jnt_qposadr[target], m.jnt_dofadr[target], gear}};
+    const auto limit = std::ranges::find(plan.force_limits, m.jnt_dofadr[target], &Plan::Limit::dof);
+    if (limit != plan.force_limits.end()) a.joint_limit = static_cast<int>(limit - plan.force_limits.begin());
   }
   if (m.actuator_gaintype[i] == mjGAIN_FIXED) a.gain[0] = m.actuator_gainprm[mjNGAIN * i];
   else copy(a.gain, m.actuator_gainprm + mjNGAIN * i);
@@ -157,11 +166,10 @@ void read_forces(Plan& plan, const mjModel& m) {
     plan.tendons.push_back(tendon_of(m, t));
     if (plan.tendons.back().spatial >= 0) read_path(plan, m, t);
   }
-  if (!(m.opt.disableflags & mjDSBL_ACTUATION))
-    for (int i = 0; i < m.nactuator; ++i) plan.actuators.push_back(actuator_of(m, plan, i));
+  if (m.nactuator == 0 || m.opt.disableflags & mjDSBL_ACTUATION) return;
   for (int j = 0; j < m.njnt; ++j)
-    if (m.jnt_actfrclimited[j] && !plan.actuators.empty())
-      plan.force_limits.push_back({m.jnt_dofadr[j], m.jnt_actfrcrange[2 * j], m.jnt_actfrcrange[2 * j + 1]});
+    if (m.jnt_actfrclimited[j]) plan.force_limits.push_back({m.jnt_dofadr[j], {m.jnt_actfrcrange[2 * j], m.jnt_actfrcrange[2 * j + 1]}});
+  for (int i = 0; i < m.nactuator; ++i) plan.actuators.push_back(actuator_of(m, plan, i));
 }
 
 // can lanes compute all that is wanted of the new state?

@@ -70,6 +70,7 @@ struct Actuator {
   Combination transmission;
   double gain[3], bias[3];    // constant, length, velocity
   int ctrl, act;              // addresses; act -1: without a state
+  int joint_limit;            // the limit in Plan::force_limits of the joint that it drives, or -1
   int dynamics;               // mjtDyn
   double tau;                 // time constant of a filter
   double decay;               // 1 - exp(-timestep / tau)
@@ -153,6 +154,7 @@ struct Plan {
   bool own_coefficients = false;  // so do tendons' coefficients
   bool own_stiffness = false;     // and the stiffness of hinges and slides
   std::vector<int> trees;     // numbers of the bodies that are roots, among those that can move
+  std::vector<Body> spinning; // those that float, and carry none that moves against them, where their spin is damped
   std::vector<double> armature, damping;
   Pattern mass;               // of the inertia matrix
 
@@ -166,7 +168,7 @@ struct Plan {
   std::vector<Segment> segments;    // of spatial tendons
   bool wraps = false;               // some tendons wrap around geoms: MuJoCo's function finds them
   std::vector<Actuator> actuators;
-  struct Limit { int dof; double low, high; };
+  struct Limit { int dof; double range[2]; };
   std::vector<Limit> force_limits;  // of qfrc_actuator
 
   std::vector<double> fixed_pose;   // xpos[3], xquat[4], xmat[9] of each of the fixed

@@ -117,6 +117,7 @@ class Generator {
       if (chance(0.5)) j += attribute("range", text(real(-1, -0.1)) + " " + text(real(0.1, 1))) + attribute("limited", "true");
       if (chance(0.3)) j += attribute("stiffness", text(real(0, 20))) + attribute("springref", text(real(-0.5, 0.5)));
       if (chance(0.3)) j += attribute("ref", text(real(-0.5, 0.5)));
+      if (chance(0.3)) j += attribute("actuatorfrcrange", text(real(-3, 0)) + " " + text(real(0, 3))) + attribute("actuatorfrclimited", "true");
       scalars_.push_back("j" + std::to_string(joints_));
     }
     ++joints_;
@@ -131,7 +132,7 @@ class Generator {
     ++bodies_;
     const std::string place = depth == 0 ? text(tree * 0.4) + " 0 " + text(real(0.05, 0.5)) : reals(3, -0.2, 0.2);
     std::string b = "<body " + attribute("name", "b" + std::to_string(bodies_)) + attribute("pos", place) + (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
-    if (depth == 0 && !fast_ && chance(0.6)) b += "<freejoint/>";
+    if (depth == 0 && chance(0.6)) b += "<freejoint/>";
     else if (chance(0.15)) b += joint(true);
     else for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false, depth == 0);
     for (int i = integer(1, 2); i > 0; --i) b += geom();
@@ -156,13 +157,14 @@ class Generator {
   std::string some_joint() { return scalars_[static_cast<std::size_t>(integer(0, static_cast<int>(scalars_.size()) - 1))]; }
 
   std::string actuator() {
-    const int kind = integer(0, 3);
+    const int kind = integer(0, 4);
     std::string a = attribute("joint", some_joint()) + attribute("gear", text(real(-5, 5)));
     if (chance(0.5)) a += attribute("ctrlrange", "-0.7 0.7") + attribute("ctrllimited", "true");
     if (chance(0.3)) a += attribute("forcerange", "-3 3") + attribute("forcelimited", "true");
     if (kind == 0) return "<motor " + a + "/>";
     if (kind == 1) return "<position " + a + attribute("kp", text(real(1, 20))) + attribute("kv", text(real(0, 2))) + "/>";
     if (kind == 2) return "<velocity " + a + attribute("kv", text(real(0.1, 2))) + "/>";
+    if (kind == 4) return "<general " + a + "gaintype='affine' biastype='affine' gainprm='" + reals(3, -1, 1) + "' biasprm='" + reals(2, -1, 1) + text(real(-2, 0)) + "'/>";
     const char* kinds[] = {"integrator", "filter", "filterexact"};
     a += attribute("dyntype", kinds[integer(0, 2)]) + attribute("dynprm", text(real(0.01, 0.2))) + attribute("gainprm", text(real(0.5, 3)));
     if (chance(0.5)) a += attribute("actrange", "-0.5 0.5") + attribute("actlimited", "true");

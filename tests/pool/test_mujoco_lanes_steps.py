@@ -83,6 +83,67 @@ def stepped(
     return Steps(ours, theirs, we_warn, they_warn, int((ours == theirs).all(axis=1).sum()))
 
 
+# -- servos at limits ----------------------------------------------------------------------------
+
+ARM = """
+  <body><joint name="a" axis="0 1 0" actuatorfrclimited="true" actuatorfrcrange="{range}"/>
+    <geom type="capsule" size=".03" fromto="0 0 0 .3 0 0" contype="0"/>
+    <body pos=".3 0 0"><joint name="b" axis="0 1 0" actuatorfrclimited="true" actuatorfrcrange="{range}"/>
+      <geom type="capsule" size=".03" fromto="0 0 0 .3 0 0" contype="0"/></body></body>"""
+SERVOS = {
+    "position": '<position joint="a" kp="20" kv="3"/><position joint="b" kp="20" dampratio="1"/>',
+    "several on a joint": '<position joint="a" kp="2" kv="3"/><velocity joint="a" kv="2"/><motor joint="b"/>',
+    "geared": '<position joint="a" kp="2" kv="3" gear="-3"/>',
+    "by a tendon": '<position tendon="t" kp="5" kv="3"/>',
+    "by a tendon and a joint": '<position tendon="t" kp="5" kv="3"/><velocity joint="a" kv="1"/>',
+    "with a state": '<intvelocity joint="a" kp="20" kv="3" actrange="-3 3"/>',
+    "limited itself": '<position joint="a" kp="20" kv="3" forcerange="-.9 .9"/>',
+    "gain by velocity": """<general joint="a" gaintype="affine" gainprm="1 0 2" biastype="affine" biasprm="0 0 -1"
+        ctrlrange="-.3 .3"/>""",
+}
+TENDON = """<tendon><fixed name="t"><joint joint="a" coef="1"/><joint joint="b" coef="-.5"/></fixed></tendon>"""
+
+
+@pytest.mark.parametrize("integrator", ["implicitfast", "Euler"])
+@pytest.mark.parametrize("limit", ["-.8 .8", "0 2", "-50 50"])
+@pytest.mark.parametrize("servo", SERVOS)
+def test_servos_at_limited_joints(servo: str, limit: str, integrator: str) -> None:
+    """Where a joint's limit clips its actuators' force, their damping is none; a tendon's stays."""
+    more = f"{TENDON}<actuator>{SERVOS[servo]}</actuator>"
+    steps = stepped(model_of(ARM.format(range=limit), option=f'integrator="{integrator}"', more=more))
+    assert steps.apart < NEAR
+
+
+# -- free bodies under implicitfast --------------------------------------------------------------
+
+BOX = '<geom type="box" size=".1 .05 .02" pos=".1 .02 .03" contype="0" conaffinity="0"/>'
+BALL = '<geom size=".05" contype="0" conaffinity="0"/>'
+FREE = {
+    "alone": f"<freejoint/>{BOX}",
+    "damped": f'<joint type="free" damping=".5" armature=".1"/>{BOX}',
+    "with a handle": f'<freejoint/>{BOX}<body pos=".2 0 .1">{BALL}</body>',
+    "with a camera": f'<freejoint/>{BOX}<body pos=".2 0 .1"><camera/></body>',
+    "with a hinge": f'<freejoint/>{BOX}<body pos=".2 0 .1"><joint/>{BALL}</body>',
+    "on a string": f'<freejoint/>{BOX}<site name="s" pos=".1 0 0"/>',
+}
+
+
+@pytest.mark.parametrize("body", FREE)
+def test_free_bodies(body: str) -> None:
+    """Those that carry none that moves against them have the derivative of gyroscopic forces."""
+    string = '<tendon><spatial damping="3"><site site="w"/><site site="s"/></spatial></tendon>'
+    world = f'<site name="w"/><body pos="0 0 1">{FREE[body]}</body>'
+    model = model_of(world, option='integrator="implicitfast"', more=string if "string" in body else "")
+    assert stepped(model, spread=3).apart < NEAR
+
+
+def test_a_free_body_in_contact() -> None:
+    world = f"""<geom type="plane" size="2 2 1"/>
+      <body pos="0 0 .09"><freejoint/><geom type="box" size=".1 .1 .1"/><body pos="0 0 .2">{BALL}</body></body>"""
+    steps = stepped(model_of(world, option='integrator="implicitfast"'), options=TO_THE_END)
+    assert steps.apart < 1e-9
+
+
 # -- the solver's iterations ---------------------------------------------------------------------
 
 
@@ -98,3 +159,13 @@ def test_the_minimum_is_reached_whatever_the_models_iterations(ends: str, solver
     steps = stepped(model, options=TO_THE_END | {"solver": mujoco.mjtSolver.mjSOL_NEWTON})
     assert steps.apart < 1e-8
     assert steps.equal <= N // 2  # they are not libmujoco's own
+
+
+# -- what is refused ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("integrator", ["implicit", "discrete"])
+def test_other_integrators_are_refused(integrator: str) -> None:
+    model = model_of(f"<body><joint damping='1'/>{BOX}</body>", option=f'integrator="{integrator}"')
+    with pytest.raises(OptionError, match=f"the integrator is {integrator}"):
+        stepped(model)
