@@ -28,6 +28,15 @@ Mat3<V> frame_of(const Touch<V>& t) {
   return {t.normal, first, cross(t.normal, first)};
 }
 
+// How far rounding may move a distance, in metres. Whether a constraint holds that is no farther from its margin only
+// MuJoCo's own rounding can tell, and so its step does.
+constexpr double kTie = 1e-13;
+
+template <class V>
+typename V::M ties(V dist, double margin) {
+  return is_single<V> ? V(0) < V(0) : abs(dist - V(margin)) <= V(kTie);
+}
+
 template <class V>
 class Collider {
  public:
@@ -68,6 +77,7 @@ class Collider {
   // a contact of a pair, in the lanes where it is
   void touch(const Pair& p, int slot, const Touch<V>& t, M where) {
     const int block = p.first_block + slot;
+    w_.bad = w_.bad | (where & ties(t.dist, p.margin));
     where = where & (t.dist < V(p.margin));
     if (!any(where)) return;
     w_.dist[block] = select(where, t.dist, V(p.margin));
@@ -105,7 +115,7 @@ class Collider {
                         i & 4 ? size(p, 1, 2) : -size(p, 1, 2)};
       const auto corner = mat * local;
       const V height = dot(normal, corner), depth = dist + height;
-      M left = (height <= V(0)) & (depth <= V(p.margin));
+      M left = (height <= V(0)) & (depth <= V(p.margin + kTie));
       if (!any(left)) continue;
       const Touch<V> t{depth, fma(-(V(0.5) * depth), normal, corner + centre), normal, {V(0), V(0), V(0)}};
       for (int slot = 0; slot < 4; ++slot) {  // the first that is free in each lane
@@ -138,7 +148,7 @@ class Collider {
     rim = select<V>(level, radius * column(mat, 0), (radius / sqrt(select(level, V(1), square))) * rim);
     const V rim_height = dot(rim, normal), end_height = down * half;
     const auto end = half * along;
-    const M first = (dist + end_height) + rim_height <= V(p.margin);
+    const M first = (dist + end_height) + rim_height <= V(p.margin + kTie);
     const auto at = [&](int slot, V depth, const V3<V>& point) {
       touch(p, slot, {depth, fma(-(V(0.5) * depth), normal, centre + point), normal, {V(0), V(0), V(0)}}, first);
     };
@@ -167,7 +177,7 @@ class Collider {
     const V radius1 = size(p, 0, 0), radius2 = size(p, 1, 0);
     Touch<V> t;
     t.normal = normalized(centre2 - centre1, &distance);
-    w_.bad = w_.bad | (close & (distance < V(kMinValue)));  // the normal is then some other's
+    w_.bad = w_.bad | (close & (distance < V(by_kind<V>(kTie, 1e-6))));  // the normal is then MuJoCo's choice, or rounding
     t.dist = (distance - radius1) - radius2;
     t.pos = fma(fma(V(0.5), t.dist, radius1), t.normal, centre1);
     t.tangent = {V(0), V(0), V(0)};
@@ -192,7 +202,7 @@ class Collider {
     const mjModel& m = *plan_.model;
     const auto collide = mjCOLLISIONFUNC[m.geom_type[p.names[0]]][m.geom_type[p.names[1]]];
     V contacts[Pair::kMostSlots][10];
-    for (int i = 0; i < 10 * p.slots; ++i) contacts[i / 10][i % 10] = i % 10 == 0 ? V(p.margin) : V(i % 10 == 4);
+    for (int i = 0; i < 10 * p.slots; ++i) contacts[i / 10][i % 10] = i % 10 == 0 ? V(p.margin + 1) : V(i % 10 == 4);
     std::uint32_t too_many = 0;
     int most = 0;
     for (int l = 0; l < V::width; ++l) {
@@ -221,7 +231,7 @@ class Collider {
     else if (other.half == 0) point[0] = nearest_to(point[1], point[0], arm(p, 0));
     else parallel = nearest(p, arm(p, 0), arm(p, 1), point);
     const auto between = point[1] - point[0];
-    const V bound(one.radius + other.radius + p.margin);
+    const V bound(one.radius + other.radius + p.margin + Pair::kSlack);
     return parallel | (dot(between, between) < bound * bound);
   }
 

@@ -178,6 +178,7 @@ void find_constraints(const Plan& plan, Work<V>& w) {
     const Block& b = plan.blocks[i];
     if (b.moves) write_moment_arms(plan, b, w);
     w.dist[i] = is_friction(b) ? V(0) : joins_bodies(b) ? body_error(plan, b, w) : is_equality(b) ? equality_error(plan, b, w) : limit_distance(plan, b, w);
+    if (b.kind == Block::kBallLimit || b.kind == Block::kTendonLimit) w.bad = w.bad | ties(w.dist[i], b.margin);
     if (any(holds(b, w.dist[i]))) w.active[w.actives++] = i;
   }
   Collider<V>(plan, w).run();

@@ -263,7 +263,7 @@ class Reader {
       pair.body[i] = m_.geom_bodyid[pair.names[i]], pair.root[i] = m_.body_rootid[pair.body[i]];
     }
     pair.margin = surface.margin, pair.reach = surface.margin + surface.gap;
-    pair.bound = m_.geom_rbound[g1] + m_.geom_rbound[g2] + surface.margin;
+    pair.bound = m_.geom_rbound[g1] + m_.geom_rbound[g2] + surface.margin + Pair::kSlack;
     pair.first_block = static_cast<int>(plan_.blocks.size());
     const auto columns = contact_columns(pair.body[0], pair.body[1]);
     if (columns.empty()) return;

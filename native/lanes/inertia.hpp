@@ -26,10 +26,16 @@ void inertia_matrix(const Plan& plan, Work<V>& w) {
     }
 }
 
+// Factors a matrix of inertia, perhaps with damping. Of one that is singular MuJoCo warns (mj_factorI); where a pivot is
+// lost in rounding, only its own rounding can tell whether.
 template <class V>
 void factorize_inertia(const Plan& plan, Work<V>& w) {
-  copy_matrix(plan.mass, w.mass, plan.mass, w.factor);
+  constexpr double kLost = by_kind<V>(1e-12, 1e-6);
   factorize(plan.mass, w.factor, w.inverse_diagonal);
+  for (int i = 0; i < plan.mass.size; ++i) {
+    const int at = plan.mass.at(i, i);
+    w.bad = w.bad | ~(max(V(kLost) * w.mass[at], V(kMinValue)) < w.factor[at]);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dynamics.hpp"
+#include "inertia.hpp"
 #include "solver.hpp"
 
 namespace headrace::lanes {
@@ -146,7 +147,7 @@ void euler(const Plan& plan, Work<V>& w) {
   if (plan.integrator == mjINT_IMPLICITFAST) add_damping(plan, w);
   for (int i = 0; i < nv; ++i) w.change[i] = w.qfrc_smooth[i] + w.qfrc_constraint[i];
   for (const Body& body : plan.spinning) damp_spin(plan, body, w);
-  factorize(plan.mass, w.factor, w.inverse_diagonal);
+  factorize_inertia(plan, w);
   solve(plan.mass, w.factor, w.inverse_diagonal, w.change);
   advance(plan, w, w.change, w.qvel, w.act_dot);
 }

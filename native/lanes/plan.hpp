@@ -113,11 +113,12 @@ struct Pair {
   enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kPlaneCylinder, kPlaneEllipsoid, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kByMujoco };
 
   static constexpr int kMostSlots = 8;  // a height field could make more contacts: such a step is libmujoco's
+  static constexpr double kSlack = 1e-6;  // of what tells geoms that are far apart, so that none is lost in rounding
 
   Kind kind;
   int geom[2];                // in Plan::geoms
   int body[2], root[2];
-  double margin, bound;       // contacts count where they are nearer than margin; bounding spheres' radii and margin
+  double margin, bound;       // contacts count where they are nearer than margin; bounding spheres' radii, margin and slack
   double reach;               // MuJoCo looks for contacts as far as this
   bool plane;                 // geom[0] is one
   int first_block, slots;     // one block a contact that it can make

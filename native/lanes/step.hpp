@@ -18,6 +18,7 @@ void forward(const Plan& plan, Work<V>& w, bool forces) {
   com_pos(plan, w);
   tendons(plan, w);
   inertia_matrix(plan, w);
+  copy_matrix(plan.mass, w.mass, plan.mass, w.factor);
   factorize_inertia(plan, w);
   bias_forces(plan, w);  // with velocities
   make_constraints(plan, w);

@@ -161,6 +161,60 @@ def test_the_minimum_is_reached_whatever_the_models_iterations(ends: str, solver
     assert steps.equal <= N // 2  # they are not libmujoco's own
 
 
+# -- what only MuJoCo's own rounding can tell ----------------------------------------------------
+
+TOUCHING = {
+    "a sphere above the floor": '<geom {} size=".5"/>',
+    "a capsule on end": '<geom {} type="capsule" size=".25 .25"/>',
+    "a box": '<geom {} type="box" size=".5 .5 .5"/>',
+    "a cylinder": '<geom {} type="cylinder" size=".5 .5"/>',
+    "an ellipsoid": '<geom {} type="ellipsoid" size=".5 .4 .5"/>',
+}
+
+
+@pytest.mark.parametrize("margin", [0, 0.1, 0.3])
+@pytest.mark.parametrize("height", [0, 0.7])
+@pytest.mark.parametrize("what", TOUCHING)
+def test_contacts_exactly_at_their_margin(what: str, height: float, margin: float) -> None:
+    geom = TOUCHING[what].format(f'margin="{margin}"')
+    world = f"""<geom type="plane" size="5 5 1" pos="0 0 {height}"/>
+        <body pos="0 0 {height + 0.5 + margin}"><freejoint/>{geom}</body>"""
+    assert stepped(model_of(world), spread=0).apart < NEAR
+
+
+def test_a_body_that_slides_along_the_floor() -> None:
+    """As Gymnasium's point does: whether it touches, its quaternion's rounding decides."""
+    world = """<geom type="plane" size="5 5 1"/><body><joint type="slide" axis="1 0 0"/>
+        <joint type="slide" axis="0 1 0"/><joint type="hinge"/><geom pos="0 0 .5" size=".5" density="100"/>
+        <geom pos=".6 0 .5" type="box" size=".5 .1 .1"/></body>"""
+    assert stepped(model_of(world, option='integrator="RK4" timestep="0.02"'), spread=10).apart < NEAR
+
+
+def test_a_sphere_in_the_middle_of_another() -> None:
+    """Then MuJoCo has a normal of its own, and not the direction that rounding gives."""
+    slides = '<joint type="slide" axis="1 2 3"/><joint type="slide" axis="3 2 -1"/>'
+    body = f"""<body pos="-13.2 -6.6 9.4" euler="1 -.6 1.8">
+        <body name="b" pos=".5 20 1.9">{slides}<geom size=".2"/></body></body>"""
+    model = model_of(body)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    middle = " ".join(repr(float(x)) for x in data.body("b").xpos)
+    model = model_of(f'{body}<geom size=".1" pos="{middle}"/>')
+    assert stepped(model, spread=0).apart < NEAR
+
+
+@pytest.mark.parametrize("physics", ["lanes", "lanes32"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("armature", [0, 0.1])
+def test_a_singular_inertia_is_warned_of(armature: float, integrator: str, physics: str) -> None:
+    """Two slides along one axis: nothing says which of them moves. With armature each has its own inertia."""
+    slide = f'<joint type="slide" axis="1 .3 .2" armature="{armature}"/>'
+    world = f'<body><joint axis="1 2 3"/>{BOX}<body pos=".3 .2 .1">{slide}{slide}{BOX}</body></body>'
+    steps = stepped(model_of(world, option=f'integrator="{integrator}"'), physics=physics)
+    assert steps.we_warn.tolist() == steps.they_warn.tolist()
+    assert steps.they_warn.any() == (armature == 0)
+
+
 # -- what is refused ----------------------------------------------------------------------------
 
 
