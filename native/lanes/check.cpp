@@ -98,12 +98,20 @@ const std::unordered_set<std::string_view>& model_fields() {
 }  // namespace
 
 bool is_read(const mjModel& m, const Wanted& wanted, int sensor) {
+  if (m.opt.disableflags & mjDSBL_SENSOR) return false;  // none is computed
   if (!std::ranges::count(wanted.fields, "sensordata")) return false;
   const char* name = mj_id2name(&m, mjOBJ_SENSOR, sensor);
   return wanted.sensors.empty() || (name && std::ranges::count(wanted.sensors, name));
 }
 
 namespace {
+
+// are all sensors that are read those of accelerations and forces?
+bool reads_forces_alone(const mjModel& m, const Wanted& wanted) {
+  for (int i = 0; i < m.nsensor; ++i)
+    if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC) return false;
+  return true;
+}
 
 bool has_spatial_tendons(const mjModel& m) {
   return std::any_of(m.wrap_type, m.wrap_type + m.nwrap, [](int type) { return type != mjWRAP_JOINT; });
@@ -135,12 +143,53 @@ const char* callback() {
   return mjcb_act_bias ? "mjcb_act_bias" : nullptr;
 }
 
-bool is_kinematic(const std::string& field) {
+bool is_renewed(const std::string& field) {
   static const std::unordered_set<std::string_view> names = {
-      "xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat",
-      "cam_xpos", "cam_xmat", "light_xpos", "light_xdir", "subtree_com", "cdof", "cinert", "ten_length", "cvel", "cdof_dot",
+      "xpos", "xquat", "xmat", "xipos", "xiquat", "ximat", "xanchor", "xaxis", "geom_xpos", "geom_xquat", "geom_xmat",
+      "site_xpos", "site_xquat", "site_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light_xdir", "subtree_com", "cdof", "cinert",
+      "ten_length", "ten_J", "ten_wrapadr", "ten_wrapnum", "wrap_obj", "wrap_xpos", "ten_velocity", "cvel", "cdof_dot",
       "subtree_linvel", "subtree_angmom", "sensordata"};
+  return names.contains(field) || takes_all(field);
+}
+
+bool takes_all(const std::string& field) {
+  static const std::unordered_set<std::string_view> names = {
+      "actuator_length", "actuator_velocity", "actuator_moment", "moment_rownnz", "moment_rowadr", "moment_colind", "crb", "M", "qLD",
+      "qLDiagInv", "qfrc_bias", "qfrc_spring", "qfrc_damper", "qfrc_gravcomp", "qfrc_fluid", "qfrc_passive"};
   return names.contains(field);
+}
+
+bool takes_all(const mjModel& m, int sensor) {
+  switch (m.sensor_type[sensor]) {
+    case mjSENS_ACTUATORPOS:
+    case mjSENS_ACTUATORVEL:
+    case mjSENS_JOINTLIMITPOS:
+    case mjSENS_JOINTLIMITVEL:
+    case mjSENS_TENDONLIMITPOS:
+    case mjSENS_TENDONLIMITVEL:
+    case mjSENS_CONTACT:
+    case mjSENS_E_POTENTIAL:
+    case mjSENS_E_KINETIC: return m.sensor_needstage[sensor] != mjSTAGE_ACC;
+    default: return false;
+  }
+}
+
+bool wants_all(const mjModel& m, const Wanted& wanted) {
+  if (!wanted.kinematics) return false;
+  for (int i = 0; i < m.nsensor; ++i)
+    if (is_read(m, wanted, i) && takes_all(m, i)) return true;
+  return std::ranges::any_of(wanted.fields, [](const auto& field) { return takes_all(field); });
+}
+
+std::vector<std::string> left_to_mujoco(const mjModel& m, const Wanted& wanted) {
+  std::vector<std::string> names;
+  if (!wanted.kinematics) return names;
+  for (const auto& field : wanted.fields)
+    if (is_renewed(field) && field != "sensordata" && !is_new_field(field)) names.push_back(field);
+  for (int i = 0; i < m.nsensor; ++i)
+    if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC && !is_new_sensor(m, i))
+      names.push_back(named(m, mjOBJ_SENSOR, "sensor", i));
+  return names;
 }
 
 bool is_new_sensor(const mjModel& m, int sensor) {
@@ -172,8 +221,12 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
     refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)), "ncon is read, and contacts have a gap");
     refuse_if(field == "cfrc_ext" && wanted.forces && has_spatial_tendons(m), "cfrc_ext is read, and there are spatial tendons");
     if (model_fields().contains(field) || known.contains(field)) continue;
-    if (field == "sensordata") check_sensors(m, wanted);
-    refuse_if(!(wanted.kinematics && is_kinematic(field)), field + " is read");
+    if (field == "sensordata") {
+      check_sensors(m, wanted);
+      if (reads_forces_alone(m, wanted)) continue;
+    }
+    refuse_if(!is_renewed(field), field + " is read");
+    refuse_if(!wanted.kinematics, field + " is read of a substep's beginning: with fresh=True it is the new state's");
   }
 }
 

@@ -57,7 +57,7 @@ Spatial<V> fluid_force(const Plan& plan, const Body& b, const Work<V>& w) {
 template <class V>
 void com_vels(const Plan& plan, Work<V>& w) {
   const V3<V> none{V(0), V(0), V(0)};
-  for (const int b : plan.fixed) store6(w.bias_acc + 6 * b, Spatial<V>{none, -constant3<V>(plan.gravity)});
+  for (const Body& b : plan.fixed) store6(w.bias_acc + 6 * b.id, Spatial<V>{none, -constant3<V>(plan.gravity)});
   for (const Body& b : plan.bodies) com_vel(plan, b, w);
 }
 

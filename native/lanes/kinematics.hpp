@@ -1,26 +1,30 @@
 // Where everything is: mj_kinematics, mj_comPos and mj_tendon.
 #pragma once
 
+#include <algorithm>
+
 #include "work.hpp"
 
 namespace headrace::lanes {
 namespace {
 
+// where a body's centre of mass is, and how its inertia is turned
+template <class V>
+void place_inertia(const Body& body, const V3<V>& pos, const Mat3<V>& mat, Work<V>& w) {
+  store3(w.xipos + 3 * body.id, fma(V(1), pos, mat * constant3<V>(body.ipos)));
+  store9(w.ximat + 9 * body.id, body.tilted ? mat * constant9<V>(body.imat) : mat);
+}
+
 // those that cannot move: once
 template <class V>
 void place_fixed(const Plan& plan, Work<V>& w) {
   const double* pose = plan.fixed_pose.data();
-  for (const int b : plan.fixed) {
-    for (int i = 0; i < 3; ++i) w.xpos[3 * b + i] = V(*pose++);
-    for (int i = 0; i < 4; ++i) w.xquat[4 * b + i] = V(*pose++);
-    for (int i = 0; i < 9; ++i) w.xmat[9 * b + i] = V(*pose++);
-    const mjModel& m = *plan.model;
-    double turn[9];
-    mju_quat2Mat(turn, m.body_iquat + 4 * b);
-    const auto mat = load9(w.xmat + 9 * b);
-    store9(w.ximat + 9 * b, mat * constant9<V>(turn));
-    store3(w.xipos + 3 * b, load3(w.xpos + 3 * b) + mat * constant3<V>(m.body_ipos + 3 * b));
-    store3(w.subtree_com + 3 * b, load3(w.xipos + 3 * b));
+  for (const Body& b : plan.fixed) {
+    for (int i = 0; i < 3; ++i) w.xpos[3 * b.id + i] = V(*pose++);
+    for (int i = 0; i < 4; ++i) w.xquat[4 * b.id + i] = V(*pose++);
+    for (int i = 0; i < 9; ++i) w.xmat[9 * b.id + i] = V(*pose++);
+    place_inertia(b, load3(w.xpos + 3 * b.id), load9(w.xmat + 9 * b.id), w);
+    store3(w.subtree_com + 3 * b.id, load3(w.xipos + 3 * b.id));
   }
 }
 
@@ -70,13 +74,11 @@ Pose<V> pose_before_joints(const Body& body, const Work<V>& w, bool own) {
 // bodies that cannot move, but stand elsewhere in each lane
 template <class V>
 void place_own(const Plan& plan, Work<V>& w) {
-  const mjModel& m = *plan.model;
-  for (const int b : plan.fixed) {
-    if (b == 0) continue;
-    Body body{};
-    body.id = b, body.parent = m.body_parentid[b], body.mocap = -1;
-    const auto pose = pose_before_joints(body, w, true);
-    store3(w.xpos + 3 * b, pose.pos), store4(w.xquat + 4 * b, pose.quat), store9(w.xmat + 9 * b, pose.mat);
+  for (const Body& b : plan.fixed) {
+    if (b.id == 0) continue;
+    const auto pose = pose_before_joints(b, w, true);
+    store3(w.xpos + 3 * b.id, pose.pos), store4(w.xquat + 4 * b.id, pose.quat), store9(w.xmat + 9 * b.id, pose.mat);
+    place_inertia(b, pose.pos, pose.mat, w);
   }
   place_fixed_geoms(plan, w);
 }
@@ -120,8 +122,7 @@ void kinematics(const Plan& plan, Work<V>& w) {
       for (int j = body.first_joint; j < body.first_joint + body.joints; ++j) move_by(plan.joints[j], j, pose, w);
     }
     store3(w.xpos + 3 * body.id, pose.pos), store4(w.xquat + 4 * body.id, pose.quat), store9(w.xmat + 9 * body.id, pose.mat);
-    store3(w.xipos + 3 * body.id, fma(V(1), pose.pos, pose.mat * constant3<V>(body.ipos)));
-    store9(w.ximat + 9 * body.id, body.tilted ? pose.mat * constant9<V>(body.imat) : pose.mat);
+    place_inertia(body, pose.pos, pose.mat, w);
   }
   for (std::size_t i = 0; i < plan.geoms.size(); ++i)
     if (!plan.geoms[i].is_static) place_geom(plan.geoms[i], static_cast<int>(i), w);
@@ -150,17 +151,26 @@ V velocity_of(const Combination& c, const Plan& plan, const Work<V>& w) {
 
 template <class V>
 void centres_of_mass(const Plan& plan, Work<V>& w) {
-  for (const Body& b : plan.bodies) store3(w.subtree_com + 3 * b.id, V(b.mass) * load3(w.xipos + 3 * b.id));
-  for (auto b = plan.bodies.rbegin(); b != plan.bodies.rend(); ++b)
-    if (b->parent != 0) {
-      V* com = w.subtree_com + 3 * b->parent;
-      store3(com, load3(com) + load3(w.subtree_com + 3 * b->id));
-    }
-  for (const Body& b : plan.bodies) {
+  const auto begin = [&](const Body& b) { store3(w.subtree_com + 3 * b.id, V(b.mass) * load3(w.xipos + 3 * b.id)); };
+  const auto add_to_parent = [&](const Body& b) {
+    V* com = w.subtree_com + 3 * b.parent;
+    store3(com, load3(com) + load3(w.subtree_com + 3 * b.id));
+  };
+  const auto finish = [&](const Body& b) {
     V* com = w.subtree_com + 3 * b.id;
     if (b.subtree_mass < kMinValue) store3(com, load3(w.xipos + 3 * b.id));
     else store3(com, V(1 / b.subtree_mass) * load3(com));
+  };
+  if (plan.fixed_centres) std::for_each(plan.fixed.begin(), plan.fixed.end(), begin);
+  std::for_each(plan.bodies.begin(), plan.bodies.end(), begin);
+  for (auto b = plan.bodies.rbegin(); b != plan.bodies.rend(); ++b)
+    if (plan.fixed_centres || b->parent != 0) add_to_parent(*b);
+  if (plan.fixed_centres) {  // nothing that moves carries them
+    for (auto b = plan.fixed.rbegin(); b != plan.fixed.rend(); ++b)
+      if (b->id != 0) add_to_parent(*b);
+    std::for_each(plan.fixed.begin(), plan.fixed.end(), finish);
   }
+  std::for_each(plan.bodies.begin(), plan.bodies.end(), finish);
 }
 
 // a body's inertia about its tree's centre of mass (mju_inertCom)
@@ -207,6 +217,7 @@ template <class V>
 void com_pos(const Plan& plan, Work<V>& w) {
   centres_of_mass(plan, w);
   for (const Body& body : plan.bodies) inertia_about_centre(body, w), motions(plan, body, w);
+  for (std::size_t i = 1; plan.fixed_inertias && i < plan.fixed.size(); ++i) inertia_about_centre(plan.fixed[i], w);
 }
 
 // lengths and moment arms of spatial tendons between sites

@@ -52,6 +52,14 @@ class Stepper {
   virtual std::uint32_t step(std::span<mjData* const> data, int steps, std::span<const mjModel* const> models = {}) = 0;
 };
 
+// Is something read of the new state that follows from all of `mj_fwdPosition` and `mj_fwdVelocity`: contacts, limits,
+// actuators' lengths, energies? Else from where everything is and moves.
+bool wants_all(const mjModel& model, const Wanted& wanted);
+
+// what is read of the new state and libmujoco computes, for one simulation after the other, by name; see
+// `Stepper::kinematics`
+std::vector<std::string> left_to_mujoco(const mjModel& model, const Wanted& wanted);
+
 // widths that this processor can run, the best first; empty: none
 std::vector<int> widths(Number number = Number::kDouble);
 

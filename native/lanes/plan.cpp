@@ -68,7 +68,7 @@ void read_tree(Plan& plan, const mjModel& m) {
       if (m.opt.integrator == mjINT_IMPLICITFAST && spins_freely(m, b)) plan.spinning.push_back(plan.bodies.back());
       continue;
     }
-    plan.fixed.push_back(b);
+    plan.fixed.push_back(body_of(m, b));
     for (auto [field, n] : {std::pair{data->xpos, 3}, {data->xquat, 4}, {data->xmat, 9}})
       plan.fixed_pose.insert(plan.fixed_pose.end(), field + n * b, field + n * (b + 1));
   }
@@ -172,17 +172,7 @@ void read_forces(Plan& plan, const mjModel& m) {
   for (int i = 0; i < m.nactuator; ++i) plan.actuators.push_back(actuator_of(m, plan, i));
 }
 
-// can lanes compute all that is wanted of the new state?
-bool can_refresh(const mjModel& m, const Wanted& wanted, const std::vector<std::pair<std::string, Shown>>& known) {
-  const auto all = [](const auto& values, auto holds) { return std::ranges::all_of(values, holds); };
-  for (int i = 0; i < m.nsensor; ++i)
-    if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC && !is_new_sensor(m, i)) return false;
-  return wanted.kinematics && all(wanted.fields, [&](const auto& field) {
-           return !is_kinematic(field) || field == "sensordata" || std::ranges::count(known, field, &std::pair<std::string, Shown>::first);
-         });
-}
-
-void read_shown(Plan& plan, const Wanted& wanted) {
+const std::vector<std::pair<std::string, Shown>>& shown_fields() {
   static const std::vector<std::pair<std::string, Shown>> known = {
       {"qacc", Shown::qacc}, {"xpos", Shown::xpos}, {"xquat", Shown::xquat}, {"xmat", Shown::xmat},
       {"xipos", Shown::xipos}, {"ximat", Shown::ximat}, {"site_xpos", Shown::site_xpos}, {"site_xmat", Shown::site_xmat},
@@ -191,13 +181,30 @@ void read_shown(Plan& plan, const Wanted& wanted) {
       {"cvel", Shown::cvel}, {"cdof", Shown::cdof}, {"qfrc_actuator", Shown::qfrc_actuator},
       {"actuator_force", Shown::actuator_force}, {"qfrc_constraint", Shown::qfrc_constraint}, {"cfrc_ext", Shown::cfrc_ext},
       {"ncon", Shown::ncon}, {"act_dot", Shown::act_dot}};
+  return known;
+}
+
+// which centres of mass and inertias of bodies that cannot move does somebody see?
+void read_fixed(Plan& plan, const mjModel& m) {
+  const auto shows = [&](Shown field) { return std::ranges::count(plan.shown, field) + std::ranges::count(plan.shown_new, field) > 0; };
+  const bool carries = std::ranges::any_of(plan.bodies, [&](const Body& b) { return b.parent != 0 && !moves(m, b.parent); });
+  plan.fixed_inertias = shows(Shown::cinert) || std::ranges::any_of(plan.sensors, [&](int i) {
+    return m.sensor_type[i] == mjSENS_FORCE || m.sensor_type[i] == mjSENS_TORQUE;
+  });
+  plan.fixed_inertias = plan.fixed_inertias && plan.fixed.size() > 1;
+  const bool about_them = (shows(Shown::cfrc_ext) || !plan.sensors.empty()) && plan.fixed.size() > 1;
+  plan.fixed_centres = carries || plan.fixed_inertias || about_them || shows(Shown::subtree_com) ||
+                       std::ranges::any_of(plan.new_sensors, [&](int i) { return m.sensor_type[i] == mjSENS_SUBTREECOM; });
+}
+
+void read_shown(Plan& plan, const Wanted& wanted) {
   const mjModel& m = *plan.model;
-  plan.kinematics = can_refresh(m, wanted, known);
+  plan.kinematics = wanted.kinematics && left_to_mujoco(m, wanted).empty();
   for (const auto& field : wanted.fields)
-    for (const auto& [name, shown] : known) {
-      if (field != name || (wanted.kinematics && !plan.kinematics && is_kinematic(field))) continue;
+    for (const auto& [name, shown] : shown_fields()) {
+      if (field != name || (wanted.kinematics && !plan.kinematics && is_renewed(field))) continue;
       if (shown == Shown::cfrc_ext && !wanted.forces) continue;  // it stays zero
-      (plan.kinematics && is_kinematic(field) ? plan.shown_new : plan.shown).push_back(shown);
+      (plan.kinematics && is_renewed(field) ? plan.shown_new : plan.shown).push_back(shown);
       plan.shows_forces |= shown == Shown::cfrc_ext || shown == Shown::qfrc_constraint;
     }
   for (int i = 0; i < m.nsensor; ++i) {
@@ -206,9 +213,14 @@ void read_shown(Plan& plan, const Wanted& wanted) {
     else if (plan.kinematics) plan.new_sensors.push_back(i);
   }
   plan.shows_forces |= !plan.sensors.empty();
+  read_fixed(plan, m);
 }
 
 }  // namespace
+
+bool is_new_field(std::string_view field) {
+  return std::ranges::any_of(shown_fields(), [&](const auto& known) { return known.first == field; });
+}
 
 std::shared_ptr<const Plan> read_plan(std::shared_ptr<const mjModel> model, const Wanted& wanted) {
   const mjModel& m = *model;

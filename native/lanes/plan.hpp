@@ -150,7 +150,8 @@ struct Plan {
 
   std::vector<Joint> joints;
   std::vector<Body> bodies;   // those that can move, parents first
-  std::vector<int> fixed;     // numbers of the others
+  std::vector<Body> fixed;    // the others: the world, and what is welded to it
+  bool fixed_centres = false, fixed_inertias = false;  // their subtrees' centres of mass are needed, their inertias
   bool own_poses = false;     // bodies' positions and orientations differ between simulations
   bool own_coefficients = false;  // so do tendons' coefficients
   bool own_stiffness = false;     // and the stiffness of hinges and slides

@@ -51,19 +51,24 @@ void post_constraint(const Plan& plan, Work<V>& w) {
   contact_forces(plan, w);
   if (plan.sensors.empty()) return;
   const Spatial<V> none{{V(0), V(0), V(0)}, {V(0), V(0), V(0)}};
-  for (const int b : plan.fixed) store6(w.cacc + 6 * b, none);  // beside bias_acc
+  for (const Body& b : plan.fixed) store6(w.cacc + 6 * b.id, none);  // beside bias_acc
   for (const Body& b : plan.bodies) {
     auto acc = load6(w.cacc + 6 * b.parent);
     for (int i = b.first_dof; i < b.first_dof + b.dofs; ++i) acc = fma(w.qacc[i], load6(w.cdof + 6 * i), acc);
     store6(w.cacc + 6 * b.id, acc);
   }
-  for (const Body& b : plan.bodies) {
+  const auto begin = [&](const Body& b) {
     V* acc = w.cacc + 6 * b.id;
     store6(acc, load6(acc) + load6(w.bias_acc + 6 * b.id));
-    store6(w.cfrc_int + 6 * b.id, force_on(b, load6(acc), w) - load6(w.cfrc_ext + 6 * b.id));
-  }
-  for (auto b = plan.bodies.rbegin(); b != plan.bodies.rend(); ++b)
-    if (b->parent != 0) store6(w.cfrc_int + 6 * b->parent, load6(w.cfrc_int + 6 * b->parent) + load6(w.cfrc_int + 6 * b->id));
+    store6(w.cfrc_int + 6 * b.id, b.id == 0 ? none : force_on(b, load6(acc), w) - load6(w.cfrc_ext + 6 * b.id));
+  };
+  const auto add_to_parent = [&](const Body& b) {
+    if (b.id != 0) store6(w.cfrc_int + 6 * b.parent, load6(w.cfrc_int + 6 * b.parent) + load6(w.cfrc_int + 6 * b.id));
+  };
+  std::for_each(plan.fixed.begin(), plan.fixed.end(), begin);
+  std::for_each(plan.bodies.begin(), plan.bodies.end(), begin);
+  std::for_each(plan.bodies.rbegin(), plan.bodies.rend(), add_to_parent);
+  std::for_each(plan.fixed.rbegin(), plan.fixed.rend(), add_to_parent);
 }
 
 // the normal forces of contacts of a site's body, whose lines of action meet the site
@@ -85,17 +90,21 @@ mjtNum touch(const Plan& plan, const Work<V>& w, int site, int l, const mjtNum p
   return sum;
 }
 
+// Is something where its body's frame is, or its inertia's? Then MuJoCo reads no position of its own, which may differ.
+inline bool is_at_frame(int sameframe) { return sameframe == mjSAMEFRAME_BODY || sameframe == mjSAMEFRAME_INERTIA; }
+
 // where a site is in one lane, whose model may place it otherwise than another's
 struct SitePose {
   mjtNum pos[3], mat[9], com[3];  // and its tree's centre of mass
 
   template <class V>
-  SitePose(const mjModel& m, const Work<V>& w, int site, int l) {
+  SitePose(const Plan& plan, const mjModel& m, const Work<V>& w, int site, int l) {
     const int body = m.site_bodyid[site];
     mjtNum body_pos[3], body_mat[9], local[9];
     take(w.xpos + 3 * body, 3, l, body_pos), take(w.xmat + 9 * body, 9, l, body_mat);
     take(w.subtree_com + 3 * m.body_rootid[body], 3, l, com);
-    mju_mulMatVec3(pos, body_mat, m.site_pos + 3 * site), mju_addTo3(pos, body_pos);
+    const mjModel& from = is_at_frame(m.site_sameframe[site]) ? *plan.model : m;
+    mju_mulMatVec3(pos, body_mat, from.site_pos + 3 * site), mju_addTo3(pos, body_pos);
     mju_quat2Mat(local, m.site_quat + 4 * site), mju_mulMatMat(mat, body_mat, local, 3, 3, 3);
   }
 };
@@ -113,7 +122,7 @@ template <class V>
 void sense(const Plan& plan, const Work<V>& w, int sensor, int l, mjtNum* out) {
   const mjModel& m = *plan.model;
   const int id = m.sensor_objid[sensor], body = m.site_bodyid[id], type = m.sensor_type[sensor];
-  const SitePose site(m, w, id, l);
+  const SitePose site(plan, m, w, id, l);
   if (type == mjSENS_TOUCH) return void(out[0] = touch(plan, w, id, l, site.pos, site.mat));
   mjtNum value[6];
   if (type != mjSENS_ACCELEROMETER) {
@@ -155,9 +164,9 @@ void sense_new(const Plan& plan, const mjModel& own, const Work<V>& w, int senso
     case mjSENS_JOINTVEL: return take(w.qvel + m.jnt_dofadr[id], 1, l, out);
     case mjSENS_SUBTREECOM: return take(w.subtree_com + 3 * id, 3, l, out);
     case mjSENS_SUBTREELINVEL: return subtree_velocity(plan, w, id, l, out);
-    case mjSENS_FRAMEPOS: return mju_copy3(out, SitePose(own, w, id, l).pos);
+    case mjSENS_FRAMEPOS: return mju_copy3(out, SitePose(plan, own, w, id, l).pos);
     default:  // velocimeters and gyroscopes
-      at_site(SitePose(own, w, id, l), w.cvel + 6 * m.site_bodyid[id], l, false, velocity);
+      at_site(SitePose(plan, own, w, id, l), w.cvel + 6 * m.site_bodyid[id], l, false, velocity);
       return mju_copy3(out, velocity + (m.sensor_type[sensor] == mjSENS_VELOCIMETER ? 3 : 0));
   }
 }

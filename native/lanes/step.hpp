@@ -180,20 +180,19 @@ class Lanes final : public Core {
   void show(Shown shown, mjData& d, const mjModel& own, int l, Write write) {
     const mjModel& m = *plan_.model;
     const auto bodies = [&](const V* from, mjtNum* to, int n) {
-      for (const Body& b : plan_.bodies) write(from + n * b.id, to + n * b.id, n);
-      for (std::size_t i = 0; plan_.own_poses && i < plan_.fixed.size(); ++i)
-        if (const int b = plan_.fixed[i]; b > 0) write(from + n * b, to + n * b, n);
+      for (const auto* each : {&plan_.bodies, &plan_.fixed})
+        for (const Body& b : *each) write(from + n * b.id, to + n * b.id, n);
     };
     switch (shown) {
-      case Shown::qacc: return write(w_.qacc, d.qacc, m.nv);
+      case Shown::qacc: return write(plan_.integrator == mjINT_RK4 ? w_.sum_qacc : w_.qacc, d.qacc, m.nv);
       case Shown::xpos: return bodies(w_.xpos, d.xpos, 3);
       case Shown::xquat: return bodies(w_.xquat, d.xquat, 4);
       case Shown::xmat: return bodies(w_.xmat, d.xmat, 9);
       case Shown::xipos: return bodies(w_.xipos, d.xipos, 3);
       case Shown::ximat: return bodies(w_.ximat, d.ximat, 9);
-      case Shown::site_xpos: return show_places(l, m.nsite, m.site_bodyid, own.site_pos, d.site_xpos);
+      case Shown::site_xpos: return show_places(l, m.nsite, m.site_bodyid, m.site_sameframe, m.site_pos, own.site_pos, d.site_xpos);
       case Shown::site_xmat: return show_turns(l, m.nsite, m.site_bodyid, own.site_quat, d.site_xmat);
-      case Shown::geom_xpos: return show_places(l, m.ngeom, m.geom_bodyid, own.geom_pos, d.geom_xpos);
+      case Shown::geom_xpos: return show_places(l, m.ngeom, m.geom_bodyid, m.geom_sameframe, m.geom_pos, own.geom_pos, d.geom_xpos);
       case Shown::geom_xmat: return show_turns(l, m.ngeom, m.geom_bodyid, own.geom_quat, d.geom_xmat);
       case Shown::ten_length: return write(w_.ten_length, d.ten_length, m.ntendon);
       case Shown::ten_velocity: return write(w_.ten_velocity, d.ten_velocity, m.ntendon);
@@ -211,11 +210,11 @@ class Lanes final : public Core {
   }
 
   // where things that are fixed to bodies are, and how they are turned
-  void show_places(int l, mjtSize n, const int* bodies, const mjtNum* local, mjtNum* out) const {
+  void show_places(int l, mjtSize n, const int* bodies, const mjtByte* frames, const mjtNum* all, const mjtNum* own, mjtNum* out) const {
     mjtNum mat[9], pos[3];
     for (mjtSize i = 0; i < n; ++i) {
       take(w_.xmat + 9 * bodies[i], 9, l, mat), take(w_.xpos + 3 * bodies[i], 3, l, pos);
-      mju_mulMatVec3(out + 3 * i, mat, local + 3 * i), mju_addTo3(out + 3 * i, pos);
+      mju_mulMatVec3(out + 3 * i, mat, (is_at_frame(frames[i]) ? all : own) + 3 * i), mju_addTo3(out + 3 * i, pos);
     }
   }
 

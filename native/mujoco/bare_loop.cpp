@@ -37,7 +37,7 @@ class Bare {
         for (int k = 0; k < replay_.frame_skip; ++k) mj_step(&model_, data_[i]);
         compute_after(model_, *data_[i], replay_.after);
       } else if (replay_.after.kinematics && !stepper_->kinematics()) {
-        update_kinematics(model_, *data_[i]);
+        update_kinematics(model_, *data_[i], replay_.after.all);
       }
     }
   }

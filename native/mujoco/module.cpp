@@ -4,7 +4,9 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <tuple>
@@ -83,6 +85,47 @@ std::string why_not_in_lanes(const mjModel& model, const lanes::Wanted& wanted) 
 // made from what Python holds: the address of a mujoco.MjModel
 const mjModel& model_at(std::uintptr_t address) { return *reinterpret_cast<const mjModel*>(address); }
 
+After after_of(const mjModel& model, const lanes::Wanted& wanted) {
+  return {wanted.kinematics, wanted.forces, lanes::wants_all(model, wanted)};
+}
+
+// Steps simulations that Python holds, in lanes and by libmujoco, as a pool of a task does, so that both can be compared.
+class Trial {
+ public:
+  Trial(const mjModel& model, lanes::Wanted wanted)
+      : model_(model), after_(after_of(model, wanted)), stepper_(lanes::make_stepper(borrowed(model), wanted)) {}
+
+  int width() const { return stepper_->width(); }
+
+  std::uint32_t in_lanes(const std::vector<std::uintptr_t>& addresses, int steps, const std::vector<std::uintptr_t>& own) {
+    std::vector<mjData*> data;
+    std::vector<const mjModel*> models;
+    for (const auto address : addresses) data.push_back(reinterpret_cast<mjData*>(address));
+    for (const auto address : own) models.push_back(&model_at(address));
+    if (data.empty() || data.size() > static_cast<std::size_t>(width())) throw BadSpec("there are as many simulations as lanes, or fewer");
+    std::uint32_t left = 0;
+    guarded([&] {
+      left = stepper_->step(data, steps, models);
+      for (std::size_t i = 0; after_.kinematics && !stepper_->kinematics() && i < data.size(); ++i)
+        if (!(left >> i & 1)) update_kinematics(models.empty() ? model_ : *models[i], *data[i], after_.all);
+    });
+    return left;
+  }
+
+  void by_mujoco(std::uintptr_t model, std::uintptr_t address, int steps) const {
+    mjData& data = *reinterpret_cast<mjData*>(address);
+    guarded([&] {
+      for (int i = 0; i < steps; ++i) mj_step(&model_at(model), &data);
+      compute_after(model_at(model), data, after_);
+    });
+  }
+
+ private:
+  const mjModel& model_;
+  After after_;
+  std::unique_ptr<lanes::Stepper> stepper_;
+};
+
 }  // namespace
 }  // namespace headrace::mujoco
 
@@ -157,20 +200,21 @@ NB_MODULE(_mujoco, m) {
          const Array& seed, const Array& drawn, const std::vector<Array>& kept,
          const std::optional<Array>& pixels,
          const std::vector<std::tuple<std::string, std::vector<int>, Array, std::optional<Array>, int>>& reports,
-         int frame_skip, bool kinematics, bool forces, bool acts, bool may_refuse, int settling_steps,
-         bool starts_unactuated) {
+         int frame_skip, bool kinematics, bool forces, std::vector<std::string> sensors, bool acts, bool may_refuse,
+         int settling_steps, bool starts_unactuated) {
+        const After after = after_of(*physics->model(), {physics->reads(), kinematics, forces, {}, std::move(sensors)});
         Memory memory{rows_of(state),   rows_of(actions), rows_of(reward), rows_of(terminated), rows_of(accepted),
                       rows_of(warning), rows_of(seed),    rows_of(drawn),  {}, pixels ? rows_of(*pixels) : Rows{}};
         Task task(std::move(physics), std::move(studio), std::move(memory));
         for (const auto& array : kept) task.memory.kept.emplace_back(rows_of(array), rows_of(array).stride);
-        task.rules = {frame_skip, {kinematics, forces}, acts, may_refuse, settling_steps, starts_unactuated};
+        task.rules = {frame_skip, after, acts, may_refuse, settling_steps, starts_unactuated};
         for (const auto& [name, shape, newest, stack, depth] : reports)
           task.report(name, dtype_name(newest), shape, rows_of(newest), stack ? rows_of(*stack) : Rows{}, depth);
         return simulator(std::move(task));
       },
       nb::kw_only(), "physics"_a, "studio"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a, "warning"_a,
-      "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "reports"_a, "frame_skip"_a, "kinematics"_a, "forces"_a, "acts"_a,
-      "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
+      "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "reports"_a, "frame_skip"_a, "kinematics"_a, "forces"_a, "sensors"_a,
+      "acts"_a, "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
       "The simulator of one task, over arrays [N, …] that the caller keeps.");
 
   m.def("lane_widths", [](const std::string& physics) { return lanes::widths(number_of(physics)); }, "physics"_a = "lanes",
@@ -183,6 +227,28 @@ NB_MODULE(_mujoco, m) {
       },
       nb::kw_only(), "model"_a, "reads"_a, "varies"_a, "kinematics"_a, "forces"_a, "sensors"_a,
       "What of a model is not stepped in lanes, or of fields that are read or vary; empty for nothing.");
+  m.def(
+      "left_to_mujoco",
+      [](std::uintptr_t model, std::vector<std::string> reads, bool kinematics, bool forces, std::vector<std::string> sensors) {
+        return lanes::left_to_mujoco(model_at(model), {std::move(reads), kinematics, forces, {}, std::move(sensors)});
+      },
+      nb::kw_only(), "model"_a, "reads"_a, "kinematics"_a, "forces"_a, "sensors"_a,
+      "What a task in lanes reads and libmujoco computes after each step, for one simulation after the other, by name.");
+
+  nb::class_<Trial>(m, "Trial", "Steps simulations of a model, mujoco.MjData, in lanes and by libmujoco.")
+      .def("__init__",
+           [](Trial* self, std::uintptr_t model, std::vector<std::string> reads, std::vector<std::string> varies,
+              bool kinematics, bool forces, std::vector<std::string> sensors) {
+             new (self) Trial(model_at(model), {std::move(reads), kinematics, forces, std::move(varies), std::move(sensors)});
+           },
+           nb::kw_only(), "model"_a, "reads"_a, "varies"_a, "kinematics"_a, "forces"_a, "sensors"_a,
+           "The model must outlive it. Raises OptionError where lanes cannot step it.")
+      .def_prop_ro("width", &Trial::width, "The most simulations that lanes step at once.")
+      .def("in_lanes", &Trial::in_lanes, "data"_a, "steps"_a, "models"_a = std::vector<std::uintptr_t>(), nb::call_guard<nb::gil_scoped_release>(),
+           "Advance simulations, given as addresses, and compute what is read of them; models: theirs, where they differ.\n"
+           "Returns a bit for each that was left as it was.")
+      .def("by_mujoco", &Trial::by_mujoco, "model"_a, "data"_a, "steps"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "The same by mj_step, for one simulation of a model that may have other options.");
 
   m.def(
       "bare_loop",
@@ -192,9 +258,10 @@ NB_MODULE(_mujoco, m) {
          const std::vector<std::string>& sensors, int width) {
         nb::gil_scoped_release unlocked;
         const auto steps = static_cast<int>(states.shape(0)), num_envs = static_cast<int>(states.shape(1));
-        const Replay replay{states.data(), controls.data(), steps,                num_envs,
-                            signature,     frame_skip,      {kinematics, forces}, num_threads};
-        return bare_loop(model_at(model), replay, stepping(physics, {reads, kinematics, forces, {}, sensors}, width));
+        const lanes::Wanted wanted{reads, kinematics, forces, {}, sensors};
+        const Replay replay{states.data(), controls.data(), steps, num_envs, signature, frame_skip,
+                            after_of(model_at(model), wanted), num_threads};
+        return bare_loop(model_at(model), replay, stepping(physics, wanted, width));
       },
       nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,
       "num_threads"_a = 1, "physics"_a = "mujoco", "reads"_a = std::vector<std::string>(),

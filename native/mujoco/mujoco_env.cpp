@@ -152,7 +152,7 @@ void MujocoEnv::advance(Lane& lane) const {
 
 // what a stepper leaves to be computed
 void MujocoEnv::complete(Lane& lane) const {
-  if (task_->rules.after.kinematics) guarded([&] { update_kinematics(lane.model(), lane.data()); });
+  if (task_->rules.after.kinematics) guarded([&] { update_kinematics(lane.model(), lane.data(), task_->rules.after.all); });
 }
 
 // what the task makes of the new state

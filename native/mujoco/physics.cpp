@@ -250,6 +250,12 @@ Physics::Physics(const mjModel& model, Program program, std::vector<Varying> var
   check_may_share(model);
 }
 
+std::vector<std::string> Physics::reads() const {
+  std::vector<std::string> names;
+  for (const auto& [offset, name] : program_.arrays) names.push_back(name);
+  return names;
+}
+
 bool Physics::varies(const std::string& name) const {
   return std::ranges::any_of(varying_, [&](const Varying& field) { return field.name == name; });
 }

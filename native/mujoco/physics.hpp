@@ -169,6 +169,9 @@ class Physics {
   std::shared_ptr<const mjModel> model() const { return model_; }
   bool varies(const std::string& name) const;
 
+  // the fields of mjData and mjModel that the program reads, but for those that vary
+  std::vector<std::string> reads() const;
+
   // does the program read nothing of mjData but the state itself?
   bool reads_state_alone() const { return reads_state_alone_; }
   int signature() const { return signature_; }

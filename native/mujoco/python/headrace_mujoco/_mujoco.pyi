@@ -186,6 +186,7 @@ def simulator(
     frame_skip: int,
     kinematics: bool,
     forces: bool,
+    sensors: Sequence[str],
     acts: bool,
     may_refuse: bool,
     settling_steps: int,
@@ -204,6 +205,47 @@ def why_not_in_lanes(
     """
     What of a model is not stepped in lanes, or of fields that are read or vary; empty for nothing.
     """
+
+def left_to_mujoco(
+    *, model: int, reads: Sequence[str], kinematics: bool, forces: bool, sensors: Sequence[str]
+) -> list[str]:
+    """
+    What a task in lanes reads and libmujoco computes after each step, for one simulation after the other, by name.
+    """
+
+class Trial:
+    """
+    Steps simulations of a model, mujoco.MjData, in lanes and by libmujoco.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: int,
+        reads: Sequence[str],
+        varies: Sequence[str],
+        kinematics: bool,
+        forces: bool,
+        sensors: Sequence[str],
+    ) -> None:
+        """
+        The model must outlive it. Raises OptionError where lanes cannot step it.
+        """
+
+    @property
+    def width(self) -> int:
+        """The most simulations that lanes step at once."""
+
+    def in_lanes(self, data: Sequence[int], steps: int, models: Sequence[int] = []) -> int:
+        """
+        Advance simulations, given as addresses, and compute what is read of them; models: theirs, where they differ.
+        Returns a bit for each that was left as it was.
+        """
+
+    def by_mujoco(self, model: int, data: int, steps: int) -> None:
+        """
+        The same by mj_step, for one simulation of a model that may have other options.
+        """
 
 def bare_loop(
     *,

@@ -25,7 +25,7 @@ from headrace.pool.executors.mujoco.fields import (
 from headrace.pool.executors.mujoco.first_steps import load_and_try
 from headrace.pool.executors.mujoco.lanes import MUJOCO, PHYSICS
 from headrace.pool.executors.mujoco.memory import Memory, state_components
-from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel, computed_after, wanted
+from headrace.pool.executors.mujoco.program import MujocoEnv, build_kernel, wanted
 from headrace.pool.executors.threads import ThreadsExecutor
 from headrace.pool.spec import PoolSettings, TaskSpec
 
@@ -80,7 +80,7 @@ class MujocoExecutor(ThreadsExecutor):
             pixels=memory.seen.pixels,
             reports=memory.seen.reports(),
             frame_skip=spec.frame_skip,
-            **computed_after(env),
+            **wanted(env),
             acts=env.act is not None,
             may_refuse=env.accept is not None,
             settling_steps=env.settling_steps,

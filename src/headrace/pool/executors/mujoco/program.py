@@ -61,7 +61,8 @@ class MujocoEnv:
         names: info name → field of the view, for info fields whose names differ.
         varies: fields of ``mjModel`` among `reads` with different values for each environment; `reset` may write them.
         fresh: whether positions, velocities and their sensors are those of the new state after a step, as in
-            dm_control; otherwise they are those of the beginning of the last substep, as `mj_step` leaves them.
+            dm_control; otherwise they are those of the beginning of the last substep, as `mj_step` leaves them. Forces
+            and accelerations always are.
         settling_steps: physics steps before an episode begins.
         starts_unactuated: whether the first observation is computed without actuator forces, as in dm_control.
         sensors: the names of those sensors that are read of ``sensordata``, if they are not all.
@@ -104,14 +105,10 @@ def act_directly(physics: Any, state: Any, env: int, actions: wp.array2d[wp.floa
     """Does nothing: native code copies actions to controls."""
 
 
-def computed_after(env: MujocoEnv) -> dict[str, bool]:
-    """Returns which computations follow the last `mj_step` of an agent step, by the names of native code."""
-    return {"kinematics": env.fresh, "forces": env.forces and any(name in env.reads for name in FORCES)}
-
-
 def wanted(env: MujocoEnv) -> dict[str, Any]:
-    """Returns what a step in lanes is to leave beside the state, by the names of native code."""
-    return {**computed_after(env), "sensors": list(env.sensors)}
+    """Returns what a step is to leave beside the state, by the names of native code."""
+    forces = env.forces and any(name in env.reads for name in FORCES)
+    return {"kinematics": env.fresh, "forces": forces, "sensors": list(env.sensors)}
 
 
 def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:

@@ -127,13 +127,13 @@ class WarpPhysics:
         self._place()
         for _ in range(steps):
             mjw.step(model, data)
+        if self._reads_forces:
+            mjw.rne_postconstraint(model, data)
         if self._env.fresh:
             mjw.fwd_kinematics(model, data)
             mjw.sensor_pos(model, data)
             mjw.com_vel(model, data)
             mjw.sensor_vel(model, data)
-        if self._reads_forces:
-            mjw.rne_postconstraint(model, data)
 
     def begin(self, steps: int = 0) -> None:
         """Computes all fields that follow from the worlds' state, after ``steps`` settling steps."""

@@ -1,0 +1,313 @@
+"""What a task may read is in lanes what libmujoco leaves of it: every field of mjData, every kind of sensor."""
+
+# ruff: noqa: E501
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import warp as wp
+
+import headrace
+from headrace.mujoco import MujocoEnv, MujocoTask, Streams, uniform
+from headrace.pool.executors.mujoco.fields import library, native_module
+
+needs_lanes = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
+
+# a base that stands still and carries an arm, a body that falls on another, one that a mocap body leads, and all kinds of
+# sensors that a model of theirs may have
+BODIES = """
+<worldbody>
+  <light name="lamp" pos="0 0 3"/> <camera name="eye" pos="1 -2 1" xyaxes="1 0 0 0 0 1"/>
+  <geom name="floor" type="plane" size="3 3 .1"/> <site name="origin" pos=".1 .2 .3"/>
+  <body name="base" pos=".4 .3 .2" euler="0 0 30">
+    <geom name="base" type="box" size=".1 .08 .06" pos=".01 0 0" mass="3"/> <site name="foot" pos="0 .02 -.05"/>
+    <body name="post" pos="0 0 .1"> <geom type="cylinder" size=".03 .05" mass="1"/> <site name="post" pos=".01 0 0"/>
+      <body name="upper" pos="0 0 .1">
+        <joint name="shoulder" axis="0 1 0" damping=".3" range="-40 40" limited="true"/>
+        <geom type="capsule" size=".03" fromto="0 0 0 .3 0 0" mass=".7"/> <site name="elbow" pos=".3 0 0" size=".05"/>
+        <body name="lower" pos=".3 0 0" euler="10 0 0">
+          <joint name="elbow" axis="0 1 0" damping=".2" range="-60 60" limited="true" actuatorfrclimited="true" actuatorfrcrange="-2 2"/>
+          <geom name="lower" type="capsule" size=".025" fromto="0 0 0 .25 0 0" mass=".4"/>
+          <camera name="hand" pos=".25 0 0"/> <site name="hand" pos=".25 0 .01" size=".05"/>
+          <body name="tool" pos=".25 0 0"> <joint name="slide" type="slide" axis="1 0 0" range="-.05 .05" limited="true" damping="1"/>
+            <geom size=".03" mass=".1"/> </body>
+        </body>
+      </body>
+    </body>
+  </body>
+  <body name="table" pos="-.5 0 .1"> <geom name="table" type="box" size=".3 .3 .1" mass="8"/> </body>
+  <body name="cube" pos="-.5 .02 .249"> <freejoint name="cube"/> <geom name="cube" type="box" size=".05 .05 .05" mass=".3"/>
+    <site name="pad" type="box" size=".06 .06 .07"/>
+    <body name="handle" pos="0 0 .06"> <geom name="handle" size=".01" mass=".02"/> <site name="handle" pos="0 0 .01"/> </body> </body>
+  <body name="ball" pos="-.4 .05 .5"> <joint name="ball" type="ball" pos="0 0 .1" range="0 50" limited="true" damping=".05"/>
+    <geom name="ball" size=".06" mass=".2"/> <site name="bob" pos="0 .02 0"/> </body>
+  <body name="lead" mocap="true" pos="1 1 1"> <site name="lead"/> <geom size=".02" contype="0" conaffinity="0"/> </body>
+  <body name="led" pos="1 1 .9"> <freejoint/> <geom name="led" size=".04" mass=".1"/> </body>
+</worldbody>
+<equality> <weld body1="lead" body2="led"/> </equality>
+<tendon> <fixed name="both" limited="true" range="-.3 .3" stiffness="2"> <joint joint="shoulder" coef="1"/> <joint joint="elbow" coef=".5"/> </fixed> </tendon>
+<actuator>
+  <motor name="turn" joint="shoulder" gear="3" ctrlrange="-1 1"/> <position name="hold" joint="elbow" kp="20" kv="1"/>
+  <motor name="pull" tendon="both" gear="2" ctrlrange="-1 1"/>
+  <general name="slow" joint="slide" dyntype="filter" dynprm=".05" gainprm="4"/>
+</actuator>"""
+STEADY = BODIES.replace("<freejoint", '<joint type="slide"').replace('"-2 2"', '"-99 99"')
+SENSORS = {
+    "new": """<jointpos joint="elbow"/> <jointvel joint="elbow"/> <ballquat joint="ball"/> <ballangvel joint="ball"/> <tendonpos tendon="both"/>
+        <tendonvel tendon="both"/> <clock/> <magnetometer site="hand"/> <camprojection site="hand" camera="eye"/> <rangefinder site="handle"/>
+        <velocimeter site="hand"/> <gyro site="hand"/> <subtreecom body="world"/> <subtreecom body="base"/> <subtreecom body="cube"/>
+        <subtreelinvel body="world"/> <subtreelinvel body="base"/> <subtreeangmom body="world"/> <subtreeangmom body="lower"/>
+        <insidesite objtype="geom" objname="handle" site="pad"/>
+        <distance geom1="lower" geom2="table" cutoff="2"/> <normal geom1="lower" geom2="table" cutoff="2"/> <fromto geom1="lower" geom2="cube" cutoff="2"/>
+        <velocimeter site="origin"/> <gyro site="lead"/> <user name="own" dim="2" needstage="pos"/>
+        """
+    + " ".join(
+        f'<{kind} objtype="{what}" objname="{name}"/>'
+        for kind in ("framepos", "framequat", "framexaxis", "framezaxis", "framelinvel", "frameangvel")
+        for what, name in (("site", "hand"), ("body", "lower"), ("xbody", "base"), ("geom", "cube"), ("camera", "hand"), ("site", "origin"))
+    )
+    + '<framepos objtype="site" objname="hand" reftype="body" refname="cube"/> <framelinvel objtype="site" objname="hand" reftype="site" refname="bob"/>',
+    "all": """<actuatorpos actuator="hold"/> <actuatorvel actuator="pull"/> <e_potential/> <e_kinetic/> <jointlimitpos joint="elbow"/>
+        <jointlimitvel joint="shoulder"/> <tendonlimitpos tendon="both"/> <tendonlimitvel tendon="both"/>
+        <contact geom1="cube" data="found" num="4"/> <contact body1="cube" data="found dist pos normal" num="3" reduce="mindist"/>""",
+    "force": """<touch site="pad"/> <touch site="hand"/> <accelerometer site="hand"/> <accelerometer site="foot"/> <accelerometer site="origin"/>
+        <accelerometer site="lead"/> <force site="elbow"/> <torque site="elbow"/> <force site="post"/> <torque site="foot"/> <force site="pad"/>
+        <torque site="handle"/> <force site="origin"/>""",
+    "refused": """<actuatorfrc actuator="hold"/> <jointactuatorfrc joint="elbow"/> <jointlimitfrc joint="elbow"/> <tendonlimitfrc tendon="both"/>
+        <tendonactuatorfrc tendon="both"/> <framelinacc objtype="site" objname="hand"/> <frameangacc objtype="site" objname="hand"/>
+        <contact geom1="cube" data="force" num="2"/>""",
+}  # fmt: skip
+N = 4  # simulations, of which each but the first has a lane that never was reset
+KINDS = ("new", "all", "force")
+
+
+def model_of(*kinds: str, option: str = "", bodies: str = BODIES) -> Any:
+    sensors = " ".join(SENSORS[kind] for kind in kinds)
+    return library().MjModel.from_xml_string(f"<mujoco>{option}{bodies}<sensor>{sensors}</sensor></mujoco>")
+
+
+def data_fields() -> list[str]:
+    """Names of all arrays of mjData, and of what a task may read beside them."""
+    data = library().MjData(model_of())
+    names = [n for n in dir(data) if not n.startswith(("_", "efc_")) and isinstance(getattr(data, n), np.ndarray)]
+    return [*names, "time", "ncon"]
+
+
+def starts(model: Any, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """States of simulations, [n, …], some of which touch something, are at limits and move; and their controls."""
+    mujoco, rng = library(), np.random.default_rng(seed)
+    data, rows = mujoco.MjData(model), []
+    for _ in range(n):
+        mujoco.mj_resetData(model, data)
+        data.qvel[:] = rng.normal(0, 0.5, model.nv)
+        for _ in range(int(rng.integers(0, 60))):
+            data.ctrl[:] = rng.uniform(-1, 1, model.nu)
+            mujoco.mj_step(model, data)
+        data.mocap_pos[:] += rng.normal(0, 0.02, data.mocap_pos.shape)
+        rows.append(state_of(model, data))
+    return np.stack(rows), rng.uniform(-1, 1, (n, model.nu))
+
+
+def state_of(model: Any, data: Any) -> np.ndarray:
+    mujoco = library()
+    row = np.empty(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION))
+    mujoco.mj_getState(model, data, row, mujoco.mjtState.mjSTATE_INTEGRATION)
+    return row
+
+
+def to_the_end(model: Any) -> Any:
+    """The same model, whose constraint solver is let run to its end."""
+    model = copy.copy(model)
+    model.opt.solver, model.opt.tolerance, model.opt.iterations = library().mjtSolver.mjSOL_NEWTON, 0, 100
+    model.opt.ls_iterations, model.opt.ls_tolerance = 50, 1e-10
+    return model
+
+
+def check(model: Any, reads: tuple[str, ...], fresh: bool, steps: int = 3, begin: Any = None, **varies: Any) -> None:
+    """Compares what is read of simulations in lanes with libmujoco's, after one agent step and several.
+
+    Args:
+        model: the model.
+        reads, fresh: as a task has them.
+        steps: agent steps.
+        begin: `starts` of N simulations.
+        varies: name → [N, …], the values of fields of the model that differ between simulations.
+    """
+    mujoco, kind = library(), library().mjtState.mjSTATE_INTEGRATION
+    wanted = {"kinematics": fresh, "forces": "cfrc_ext" in reads, "sensors": []}
+    trial = native_module().Trial(model=model._address, reads=[*reads, *varies], varies=list(varies), **wanted)
+    n = min(trial.width, N)
+    states, controls = begin or starts(model, n)
+    models = [copy.copy(model) for _ in range(n)]
+    for name, values in varies.items():
+        for own, value in zip(models, values, strict=True):
+            getattr(own, name)[:] = value
+    exact, datas = [to_the_end(own) for own in models], [mujoco.MjData(own) for own in models]
+    for data, state in zip(datas, states, strict=True):
+        mujoco.mj_setState(model, data, state, kind)
+    for _ in range(steps):
+        states = [state_of(model, data) for data in datas]
+        for data, control in zip(datas, controls, strict=True):
+            data.ctrl[:] = control
+        own = [each._address for each in models] if varies else []
+        assert trial.in_lanes([data._address for data in datas], 2, own) == 0
+        for i, ours in enumerate(datas):
+            theirs = mujoco.MjData(exact[i])
+            mujoco.mj_setState(exact[i], theirs, states[i], kind)
+            theirs.ctrl[:] = controls[i]
+            trial.by_mujoco(exact[i]._address, theirs._address, 2)
+            for name in ("qpos", "qvel", "act", *reads):
+                one, other = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
+                near = 1e-7 * (1 + np.abs(other).max(initial=0))
+                np.testing.assert_allclose(one, other, rtol=0, atol=near, err_msg=f"{name} of simulation {i}")
+
+
+def why_not(model: Any, reads: tuple[str, ...], fresh: bool) -> str:
+    return native_module().why_not_in_lanes(
+        model=model._address, reads=list(reads), varies=[], kinematics=fresh, forces=True, sensors=[]
+    )
+
+
+@needs_lanes
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_every_field_of_mjdata(fresh: bool, integrator: str) -> None:
+    bodies = STEADY if integrator == "implicitfast" else BODIES
+    model = model_of("new", option=f'<option integrator="{integrator}"/>', bodies=bodies)
+    accepted = [name for name in data_fields() if not why_not(model, (name,), fresh)]
+    assert {"xquat", "ximat", "subtree_com", "cfrc_ext", "ten_velocity", "cinert", "ncon"} <= set(accepted)
+    assert ({"xanchor", "M", "actuator_length", "sensordata"} <= set(accepted)) == fresh
+    refused = set(data_fields()) - set(accepted)
+    assert all(f"{name} is read" in why_not(model, (name,), fresh) for name in refused)
+    begin = starts(model, N)
+    for name in accepted:
+        check(model, (name,), fresh, 1, begin)
+    check(model, tuple(accepted), fresh, 3, begin)
+
+
+@needs_lanes
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("more", ["", "xpos ncon ten_velocity cfrc_ext"])
+def test_every_kind_of_sensor(kind: str, more: str) -> None:
+    check(model_of(kind), ("sensordata", *more.split()), True)
+
+
+@needs_lanes
+def test_sensors_of_all_kinds_together() -> None:
+    check(model_of(*KINDS), ("sensordata", "cfrc_ext", "ten_velocity", "ncon", "qfrc_passive"), True)
+    check(model_of("force"), ("sensordata",), False)
+    disabled = '<option><flag sensor="disable"/></option>'
+    check(model_of(*KINDS, "refused", option=disabled), ("sensordata", "xpos"), True)
+
+
+SHELF = """
+<mujoco>
+  <worldbody>
+    <body pos=".2 0 .1"><geom type="box" size=".2 .2 .1"/><body pos=".3 0 .3"><geom size=".1"/></body></body>
+    <body pos=".2 .1 .245"><freejoint/><geom size=".05"/></body>
+  </worldbody>
+</mujoco>"""
+
+
+@needs_lanes
+def test_forces_on_bodies_that_stand_still() -> None:
+    """They are about the centre of mass of all that is welded together."""
+    check(library().MjModel.from_xml_string(SHELF), ("cfrc_ext",), False)
+
+
+@needs_lanes
+@pytest.mark.parametrize("fresh", [False, True])
+def test_what_differs_between_models(fresh: bool) -> None:
+    """Sites that are where their bodies are stay there, as MuJoCo has it; bodies that stand elsewhere carry all of theirs."""
+    model, rng = model_of("new"), np.random.default_rng(3)
+    reads = ("xpos", "xipos", "xquat", "ximat", "subtree_com", "cinert", "site_xpos", "geom_xpos", "cvel")
+    moved = {
+        name: getattr(model, name) + rng.normal(0, 0.03, (N, *getattr(model, name).shape))
+        for name in ("site_pos", "body_pos")
+    }
+    untouched = model.geom_contype == 0
+    moved["geom_pos"] = model.geom_pos + rng.normal(0, 0.03, (N, *model.geom_pos.shape)) * untouched[:, None]
+    for varies in ({}, *({name: values} for name, values in moved.items()), moved):
+        check(model, (*reads, "sensordata") if fresh else reads, fresh, **varies)
+
+
+XML = """
+<mujoco>
+  <worldbody>
+    <geom type="plane" size="3 3 1"/>
+    <body name="table" pos="1 0 .1" euler="0 0 20"><geom type="box" size=".2 .2 .1" mass="5"/></body>
+    <body name="base" pos="0 0 .3"><geom size=".1" mass="2"/>
+      <body pos="0 0 .1"><joint axis="0 1 0" damping=".1"/><geom type="capsule" size=".03" fromto="0 0 0 .3 0 0" mass="1"/></body></body>
+    <body name="ball" pos="1 0 .26"><freejoint/><geom name="ball" size=".05" mass=".2"/></body>
+  </worldbody>
+  <sensor><contact geom1="ball" data="found" num="1"/><subtreecom body="world"/><e_kinetic/></sensor>
+</mujoco>"""
+ROWS = ("xpos", "xipos", "subtree_com", "xmat", "ximat", "xquat")
+ROW = 5 * 3 * 3 + 5 * 2 * 9 + 5 * 4  # numbers of these fields, of five bodies
+
+
+@wp.struct
+class State:
+    nbody: int
+    nsensordata: int
+
+
+@wp.struct
+class View:
+    obs: wp.array2d[wp.float64]
+
+
+@wp.func
+def reset(physics: Any, state: State, env: int, streams: Streams):
+    physics.qvel[env, 0] = uniform(streams, env, wp.float64(-1.0), wp.float64(1.0))
+
+
+@wp.func
+def step(physics: Any, state: State, env: int, actions: wp.array2d[wp.float64], view: View):
+    return wp.float32(0.0), wp.bool(False)
+
+
+@wp.func
+def observe(physics: Any, state: State, env: int, view: View):
+    at = int(0)
+    for b in range(state.nbody):
+        pos, ipos, com = physics.xpos[env, b], physics.xipos[env, b], physics.subtree_com[env, b]
+        mat, imat, quat = physics.xmat[env, b], physics.ximat[env, b], physics.xquat[env, b]
+        for i in range(3):
+            view.obs[env, at + i] = pos[i]
+            view.obs[env, at + 3 + i] = ipos[i]
+            view.obs[env, at + 6 + i] = com[i]
+            for j in range(3):
+                view.obs[env, at + 9 + 3 * i + j] = mat[i, j]
+                view.obs[env, at + 18 + 3 * i + j] = imat[i, j]
+        for i in range(4):
+            view.obs[env, at + 27 + i] = quat[i]
+        at += 31
+    for i in range(state.nsensordata):
+        view.obs[env, at + i] = physics.sensordata[env, i]
+
+
+@needs_lanes
+@pytest.mark.parametrize("fresh", [False, True])
+def test_every_environment_of_a_pool(fresh: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    model = XML if fresh else XML.replace("<sensor>", "<!--").replace("</sensor>", "-->")
+    env = MujocoEnv("Rows", ("qvel", "sensordata", *ROWS), State, View, reset, step, observe, fresh=fresh)
+    space = gym.spaces.Box(-np.inf, np.inf, (ROW + 5 * fresh,), np.float64)
+    headrace.register("Rows-v0", MujocoTask(env, model, space, frame_skip=3), replace=True)
+    pools = [headrace.make("Rows-v0", num_envs=5, num_threads=1, seed=1, physics=each) for each in ("lanes", "mujoco")]
+    with pools[0] as ours, pools[1] as theirs:
+        assert np.array_equal(ours.reset()[0], theirs.reset()[0])
+        touching = np.zeros(5)
+        for _ in range(30):
+            one, other = (pool.step(np.zeros((5, 0)))[0] for pool in pools)
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+            touching = one[:, ROW] if fresh else np.ones(5)
+        assert touching.tolist() == [1] * 5  # the ball lies on the table
