@@ -18,7 +18,8 @@ from headrace.cli.options import optional, parse_args
 from headrace.envs import FAMILIES, RUNS
 from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.executors.envpool.package import LEAST, PREFIX, names
-from headrace.pool.registry import build_task
+from headrace.pool.registry import build_task, tasks_in
+from headrace.pool.sources import split
 from headrace.pool.structure import count_text, space_text
 from headrace.pool.suggestions import nearest
 
@@ -43,17 +44,24 @@ class EnvsArgs:
       headrace envs atari         a whole family
       headrace envs '*'           all tasks
       headrace envs envpool:      the tasks of EnvPool, where it is installed
+      headrace envs arm.py        the tasks of a file of yours; arm.py:NAME for one of them
     """
 
     filter: Annotated[str, tyro.conf.Positional, optional("[FILTER]")] = ""
-    """part of a name, a pattern with * and ?, or the name of a family"""
+    """part of a name, a pattern with * and ?, the name of a family, or a file or module of yours"""
 
 
 def run(argv: list[str]) -> int:
     """Prints the matching tasks of each family; returns the exit status."""
     args = parse_args(EnvsArgs, "envs", argv)
-    families = _by_family()
     console = Console(highlight=False)
+    if _is_source(args.filter):
+        tasks = tasks_in(args.filter)
+        for task in tasks:
+            build_task(task)  # raises for what is wrong with it
+        _print_family(console, args.filter, tasks)
+        return 0
+    families = _by_family()
     if not args.filter:
         console.print(_overview(families))
         console.print("headrace envs FAMILY lists its tasks, headrace envs NAME says more of one", markup=False)
@@ -69,6 +77,12 @@ def run(argv: list[str]) -> int:
         if tasks:
             _print_family(console, family, tasks)
     return 0
+
+
+def _is_source(asked: str) -> bool:
+    """Returns whether this is a user's file or module, perhaps with the name of one of its tasks."""
+    source, _ = split(asked)
+    return bool(source) and f"{source}:" != PREFIX
 
 
 def _overview(families: dict[str, list[str]]) -> Table:

@@ -194,6 +194,25 @@ def family(task: TaskLike) -> str:
     return getattr(_builder(task, None)[0], "__module__", "")
 
 
+def tasks_in(source: str) -> list[str]:
+    """Returns the names of the tasks of a file or module, with it in front; imports it.
+
+    Args:
+        source: ``FILE.py`` or a module's name for all of its tasks, or either with ``:NAME`` for one of them.
+
+    Raises:
+        UnknownTaskError: there is no such file, module or task.
+    """
+    place, name = split(source)
+    if not name:
+        if place not in _sources:
+            _sources[place] = _registered_by(place)
+        if names := _sources[place] or _environments_in(place):
+            return [f"{place}:{each}" for each in names]
+    _builder(source, None)  # raises for a name that is unknown
+    return [source]
+
+
 def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
     """Returns the function that builds a task, and its first argument; raises `UnknownTaskError`."""
     from headrace.pool.executors.batched import batched_task, is_batched

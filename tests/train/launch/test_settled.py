@@ -12,6 +12,7 @@ import headrace
 from headrace import machine
 from headrace.errors import OptionError
 from headrace.pool.executors.mujoco import lanes
+from headrace.pool.executors.mujoco.fields import native_module
 from headrace.train import make_config, resume, train
 from headrace.train.launch.checks import check_request, resolved
 
@@ -178,3 +179,13 @@ def test_pictures_whose_channels_are_last_have_a_cnn(tmp_path: Path, how: dict[s
     assert request.config.env_options.get("flat_observation") == flat
     assert request.cases[""].network == ("mlp" if flat is None else "cnn")
     assert any("pictures by convolutions" in words for words in request.remarks) == (flat is not None)
+
+
+@pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({}, "Hopper-v5: physics lanes"), ({"physics": "mujoco"}, "Hopper-v5: physics mujoco; lanes can step it, too")],
+)
+def test_a_run_says_first_what_steps_a_robot(options: dict[str, str], said: str) -> None:
+    assert check_request("Hopper-v5", {"env_options": options}).remarks[0] == said
+    assert "physics" not in check_request("CartPole-v1", {}).remarks[0]

@@ -72,7 +72,16 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     remarks += forecast(config)
     if "algo" not in overrides:
         remarks.insert(0, _chosen(config, overrides))
+    remarks.insert(0, _how_it_runs(config))
     return Request(config, cases, tuple(filter(None, remarks)))
+
+
+def _how_it_runs(config: Config) -> str | None:
+    """Returns in words what the task says of how it runs, such as its physics; None for nothing, and on a device."""
+    task = build_task(config.task, **config.env_options)
+    on_device = config.device != "cpu" and not config.samplers and not config.batch_size
+    words = task.remark() if task.remark is not None and not on_device else ""
+    return f"{config.task}: {words}" if words else None
 
 
 def _chosen(config: Config, given: Mapping[str, Any]) -> str:

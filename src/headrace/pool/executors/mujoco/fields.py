@@ -7,7 +7,8 @@ MuJoCo Warp's layout. On the CPU the arrays' memory is a thread's single mjData:
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,26 @@ def native_module() -> ModuleType | Any:
     """Returns the compiled module; raises `OptionError` if it cannot be loaded."""
     library()  # MuJoCo's library must be loaded first
     return MUJOCO.load()
+
+
+@contextmanager
+def speechless() -> Iterator[None]:
+    """Returns a context in which MuJoCo's warnings, which random actions may cause, are discarded."""
+    mujoco = library()
+    spoken = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(spoken)
+
+
+def saved(model: MjModel) -> bytes:
+    """Returns a model as MuJoCo saves it, which identifies it."""
+    mujoco = library()
+    buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, buffer)
+    return buffer.tobytes()
 
 
 def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,16 @@ from headrace.pool.executors.kernels.diagnostics.rows import (
 from headrace.pool.executors.kernels.launch import load
 from headrace.pool.executors.kernels.memory import array_fields, row_shape, scalar_fields
 from headrace.pool.executors.kernels.random import Streams
-from headrace.pool.executors.mujoco.fields import SINGLE, MjData, MjModel, field_array, field_dtype, library
+from headrace.pool.executors.mujoco.fields import (
+    SINGLE,
+    MjData,
+    MjModel,
+    field_array,
+    field_dtype,
+    library,
+    saved,
+    speechless,
+)
 from headrace.pool.executors.mujoco.memory import hidden_fields, scalars_of, written_info
 from headrace.pool.executors.mujoco.program import MujocoEnv, called
 from headrace.pool.spec import TaskSpec, subspaces
@@ -63,14 +72,7 @@ def load_and_try(
         load(kernel, device, block_dim, spec.task)
     functions = [function for function, _ in called(env)]
     play = lambda: _Play(env, model, observation, spec).run()  # noqa: E731
-    play_new(env, spec, functions, (kernel, block_dim), play, lambda: _saved(model))
-
-
-def _saved(model: MjModel) -> bytes:
-    mujoco = library()
-    buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
-    mujoco.mj_saveModel(model, None, buffer)
-    return buffer.tobytes()
+    play_new(env, spec, functions, (kernel, block_dim), play, lambda: saved(model))
 
 
 class _Play:
@@ -102,7 +104,7 @@ class _Play:
     def run(self) -> None:
         """Steps all environments in turn, with occasional resets; raises `EnvironmentFailure`."""
         began = time.perf_counter()
-        with _speechless(), np.errstate(all="ignore"):
+        with speechless(), np.errstate(all="ignore"):
             for step in range(-1, STEPS):
                 for i in range(NUM_ENVS):
                     self._turn = i
@@ -230,15 +232,3 @@ def _field(model: MjModel, data: MjData, name: str, owner: Any) -> Array:
         array = array.reshape(len(array), *dtype._shape_)
     rows = as_strided(array, (NUM_ENVS, *array.shape), (0, *array.strides))
     return Array(f"physics.{name}", rows, dtype, owner)
-
-
-@contextlib.contextmanager
-def _speechless() -> Iterator[None]:
-    """Returns a context in which MuJoCo's warnings, which random actions may cause, are discarded."""
-    mujoco = library()
-    spoken = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda message: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(spoken)

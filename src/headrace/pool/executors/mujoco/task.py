@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.limits import limits_named
+from headrace.pool.executors.mujoco.comparison import comes_with_headrace
 from headrace.pool.executors.mujoco.fields import MjModel, library
 from headrace.pool.executors.mujoco.lanes import OPTION, PHYSICS, physics_of, remark
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
@@ -21,6 +22,9 @@ from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.options import Option, Options, complete
 from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
 from headrace.pool.task import Task
+
+XML_FILE = "xml_file"
+"""the option of some tasks that is a model's file"""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class MujocoTask:
         given = complete(task, {**known, **picture_options(options), **self.options}, {**own, **options})
         model = _compiled(task, self.model, given)
         env = self.env(given, model) if callable(self.env) else self.env
-        given[PHYSICS] = physics_of(task, given[PHYSICS], env, model)
+        ours = comes_with_headrace(env, self.model) and not self._has_own_file(given)
+        given[PHYSICS] = physics_of(task, given[PHYSICS], env, model, ours)
         observation = self.observation(given, model) if callable(self.observation) else self.observation
         info = self.info(given, model) if callable(self.info) else self.info
         shown = flattened(observation) if given.get("flat_observation") else observation
@@ -102,8 +107,13 @@ class MujocoTask:
             partial(MujocoExecutor, *parts, camera),
             make_on_device=partial(_on_device, *parts),
             stack=stack,
-            remark=partial(remark, given[PHYSICS], env, model),
+            remark=partial(remark, task, given[PHYSICS], env, model, ours),
         )
+
+    def _has_own_file(self, given: Options) -> bool:
+        """Returns whether the model is of another file than the task's own."""
+        default = self.options.get(XML_FILE)
+        return isinstance(default, Option) and given[XML_FILE] != default.default
 
 
 def _on_device(*parts: Any) -> Any:

@@ -73,7 +73,7 @@ def play_new(
         play: a function that runs the steps; raises `EnvironmentFailure` for a mistake.
         more: a function that returns further bytes that identify the version.
     """
-    if all(_is_ours(function) for function in functions):
+    if all(is_ours(function) for function in functions):
         return
     from headrace.pool.executors.kernels.diagnostics.rows import SILENT  # imports debug mode, only if needed
 
@@ -103,8 +103,12 @@ def _constants(env: Any) -> list[bytes]:
     return [described, *(table.tobytes() for table in tables.values())]
 
 
-def _is_ours(function: Any) -> bool:
-    return Path(function.func.__code__.co_filename).is_relative_to(PACKAGE)
+def is_ours(function: Any) -> bool:
+    """Returns whether something is a function, a Warp function or a `functools.partial` of one, of Headrace's own."""
+    while (inner := getattr(function, "func", None)) is not None:
+        function = inner
+    code = getattr(function, "__code__", None)
+    return code is not None and Path(code.co_filename).is_relative_to(PACKAGE)
 
 
 def _mark(*parts: bytes) -> Path:
