@@ -35,6 +35,15 @@ TINY = [
 ]
 
 
+@pytest.mark.parametrize("word", ["--sutton-barto-reward", "--env.sutton_barto_reward", "--no-sutton-barto-reward=1"])
+def test_an_option_of_the_task_is_answered_with_the_way_to_give_it(word: str, capsys: Any) -> None:
+    assert main(["train", "CartPole-v1", word, "3"]) == 2
+    told = capsys.readouterr().err
+    assert "is an option of CartPole-v1: give --option sutton_barto_reward=…" in told
+    assert main(["train", "CartPole-v1", "--env-options", "sutton_barto_reward=True"]) == 2
+    assert "--env-options is --option NAME=VALUE here" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 640 steps, made by the command."""

@@ -27,7 +27,7 @@ from headrace.studies.jobs.seeds import Plan, chosen_seeds, is_several, plain, r
 from headrace.train import Result, resume, train
 from headrace.train.config.command import option_of, setting_of
 from headrace.train.config.fields import settings_of
-from headrace.train.config.merge import DECIDING, algorithms_of, hints
+from headrace.train.config.merge import DECIDING, algorithms_of, hints, options_to_give
 from headrace.train.config.registry import conditions, described_owners, find_settings, for_others, other_name
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import make_config
@@ -288,7 +288,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
             type_ = Literal[tuple(record.presets)] if name == "preset" else types[name]
             kind = Annotated[(Any if hint is JSON else type_, *marks)]
             groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
-    _check_offered(argv, offered, str(defaults["algo"]))
+    _check_offered(argv, offered, str(defaults["algo"]), str(defaults["task"]))
     order = list(GROUPS)
     ranks = {name: order.index(name) if name in GROUPS else order.index("learning") + 0.5 for name in groups}
     parts = []
@@ -305,15 +305,17 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
     return RunArgs(**command, values={**defaults, **given})
 
 
-def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
-    """Checks that the algorithm uses all settings that the arguments name.
+def _check_offered(argv: Sequence[str], offered: set[str], algo: str, task: str) -> None:
+    """Checks that the arguments name settings, and those that the algorithm uses.
 
     Raises:
-        OptionError: an option is a setting of other algorithms only.
+        OptionError: an argument is a setting of other algorithms only, or an option of the task.
     """
     for word in argv:
         name = setting_of(word)
         for each in (name, name.removeprefix("no_")):
+            if word.startswith("--") and each in WRITTEN:
+                raise OptionError(f"{word.partition('=')[0]} is {WRITTEN[each]}")
             if not word.startswith("--") or each in offered:
                 continue
             if owners := described_owners(each):
@@ -321,6 +323,8 @@ def _check_offered(argv: Sequence[str], offered: set[str], algo: str) -> None:
             if ours := other_name(each, offered):
                 words = WRITTEN.get(ours, f"called {option_of(ours)} here{for_others(ours, algo, offered)}")
                 raise OptionError(f"{word.partition('=')[0]} is {words}")
+            if (option := each.rpartition(".")[2]) in options_to_give(task):
+                raise OptionError(f"{word.partition('=')[0]} is an option of {task}: give --option {option}=…")
 
 
 def _changes(args: RunArgs, defaults: Mapping[str, Any]) -> dict[str, Any]:

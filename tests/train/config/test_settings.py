@@ -6,10 +6,12 @@ import dataclasses
 import json
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from headrace.errors import OptionError
 from headrace.train import resume, train
@@ -62,7 +64,7 @@ def test_a_run_begins_with_the_preset_that_is_named():
     [
         ({"preset": "quick"}, "preset='quick' must be one that ppo has: default, fast"),
         ({"preset": "fast", "algo": "a2c"}, "preset='fast' must be one that a2c has: default"),
-        ({"preset": 3}, "preset=3 must be str"),
+        ({"preset": 3}, "preset=3 must be a string"),
     ],
 )
 def test_an_unknown_preset_is_named(given, message):
@@ -204,7 +206,7 @@ def test_what_other_libraries_call_a_setting_is_answered_by_our_name() -> None:
 def test_a_whole_number_may_be_a_float() -> None:
     config = make_config("CartPole-v1", total_steps=1e5)
     assert config.total_steps == 100_000 and isinstance(config.total_steps, int)
-    with pytest.raises(OptionError, match=r"total_steps=1\.5 must be int"):
+    with pytest.raises(OptionError, match=r"total_steps=1\.5 must be an integer"):
         make_config("CartPole-v1", total_steps=1.5)
 
 
@@ -215,6 +217,86 @@ def test_an_unknown_option_is_answered_with_the_nearest():
         make_config("CartPole-v1", callbak=[])
     with pytest.raises(OptionError, match=r"give env_options=\{'frame_skip': 2\}"):
         make_config("Pong-v5", frame_skip=2)
+
+
+def test_one_value_for_several_is_taken_where_it_can_mean_one_thing_only() -> None:
+    assert make_config("CartPole-v1", log="wandb").log == ("wandb",)
+    assert make_config("CartPole-v1", devices="cpu").devices == ("cpu",)
+    with pytest.raises(OptionError, match=r"hidden=64 must be a tuple of integers: \(64,\) for one, \(64, 64\) "):
+        make_config("CartPole-v1", hidden=64)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"hidden='64' must be a tuple of integers$"):
+        make_config("CartPole-v1", hidden="64")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ({"hidden": np.array([8, 4])}, (8, 4)),
+        ({"total_steps": np.int64(7)}, 7),
+        ({"learning_rate": np.float32(0.5)}, 0.5),
+        ({"load": Path("runs/x")}, "runs/x"),
+        ({"device": torch.device("cpu")}, "cpu"),
+    ],
+)
+def test_values_of_numpy_torch_and_paths_are_those_of_python(given: dict[str, Any], value: Any) -> None:
+    found = getattr(make_config("CartPole-v1", **given), next(iter(given)))
+    assert found == value and type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("algo", "name", "value"),
+    [
+        ("ppo", "value_clip_range", -0.5),
+        ("ppo", "value_clip_range", 0.0),
+        ("ppo", "target_kl", 0.0),
+        ("ppo", "value_coef", -1.0),
+        ("ppo", "entropy_coef", -0.1),
+        ("ppo", "log_std_init", 1e9),
+        ("ppo", "evaluate_share", 2.0),
+        ("crossq", "adam_beta", 1.0),
+    ],
+)
+def test_every_number_that_has_bounds_keeps_to_them(algo: str, name: str, value: float) -> None:
+    given: dict[str, Any] = {"algo": algo, name: value}
+    with pytest.raises(OptionError, match=f"{name}={value} must be (above|at least|at most|between)"):
+        make_config("Pendulum-v1", **given)
+
+
+OWN_FILE = """
+import gymnasium as gym
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Long(CartPoleEnv):
+    def __init__(self, half_length: float = 0.5, **more):
+        super().__init__(**more)
+"""
+
+
+def test_an_option_of_the_task_is_answered_with_the_way_to_give_it(tmp_path: Path) -> None:
+    file = tmp_path / "long.py"
+    file.write_text(OWN_FILE)
+    for task, name in (
+        ("CartPole-v1", "sutton_barto_reward"),
+        ("CartPole-v1", "max_episode_steps"),
+        (f"{file}:Long", "half_length"),
+        (f"{file}:Long", "sutton_barto_reward"),
+        (f"{file}:Long", "flat_observation"),
+    ):
+        given: dict[str, Any] = {name: 3}
+        with pytest.raises(OptionError, match=rf"{name} is an option of .*give env_options=\{{'{name}': 3\}}"):
+            make_config(task, **given)
+    with pytest.raises(OptionError, match=r"'frame_skip'.*env_options; CartPole-v1 has max_episode_steps, sutton_"):
+        make_config("CartPole-v1", frame_skip=3)  # type: ignore[arg-type]
+    text = json.dumps(json.loads(make_config("CartPole-v1").to_json()) | {"task": f"{file}:Other", "frame_skip": 3})
+    file.write_text("raise SystemExit('a file of settings ran it')")
+    with pytest.raises(OptionError, match=r"unknown training option 'frame_skip'$"):
+        Config.from_json(text)
+
+
+def test_what_a_record_says_of_its_algorithm_is_no_setting() -> None:
+    given: dict[str, Any] = {"several_agents": True}
+    with pytest.raises(OptionError, match="unknown training option 'several_agents'"):
+        make_config("CartPole-v1", **given)
 
 
 def test_schedules_are_linear_between_their_points():

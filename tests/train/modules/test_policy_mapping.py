@@ -71,3 +71,9 @@ def test_wrong_mappings_are_named(policies: dict[str, Any], told: str):
 def test_one_agent_has_no_policies_to_map():
     with pytest.raises(OptionError, match="one agent"):
         policy_mapping(headrace.make_spec("CartPole-v1"), {"a": {"agents": [0]}})
+
+
+@pytest.mark.parametrize("agents", [None, "tagger", 0])
+def test_agents_must_be_a_list(agents: Any) -> None:
+    with pytest.raises(OptionError, match=f"has agents={agents!r}, which must be a list: .* has tagger, runner"):
+        policy_mapping(TAG, {"all": {"agents": agents}})

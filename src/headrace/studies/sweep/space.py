@@ -11,6 +11,7 @@ from typing import Any, get_args
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from headrace.errors import OptionError
+from headrace.train.config import fields
 from headrace.train.config.merge import hints
 from headrace.train.config.registry import find_settings, unknown
 from headrace.train.runs.files import number
@@ -86,8 +87,8 @@ def _read_file(path: str, trust: bool) -> dict[str, Any]:
 def _type_of(name: str, algo: str) -> Any:
     """Returns the type of a setting; raises `OptionError` if the setting cannot be varied."""
     settings = find_settings(algo)
-    if name not in settings.__dataclass_fields__:
-        raise OptionError(f"--space: {unknown(name, '…', algo, settings.__dataclass_fields__)}")
+    if name not in fields.settings_of(settings):
+        raise OptionError(f"--space: {unknown(name, '…', algo, fields.settings_of(settings))}")
     if name in FIXED:
         raise OptionError(f"--space cannot vary {name}: name it as an option")
     return hints(settings)[name]

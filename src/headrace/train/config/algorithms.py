@@ -28,12 +28,13 @@ class PPOConfig(RolloutConfig):
     epochs: int = setting(4, "Passes over a rollout.", low=1, speed=True)
     clip_range: float = setting(0.2, "The probability ratio is clipped to 1 ± this.", above=0, scheduled=True)
     value_clip_range: float | None = setting(
-        None, "Clip the change of the value in the value loss to ± this; None does not."
+        None, "Clip the change of the value in the value loss to ± this; None does not.", above=0
     )
     target_kl: float | None = setting(
         None,
         "End the epochs of an iteration once the approximate KL divergence from the policy that acted is above this; "
         "None never does.",
+        above=0,
         speed=True,
     )
     rollout_slots: int = setting(
@@ -210,7 +211,7 @@ class CrossQConfig(SACConfig):
     critic_hidden: tuple[int, ...] = setting(
         (), "Widths of the critics' hidden layers; none for those of hidden.", low=1, speed=True
     )
-    adam_beta: float = setting(0.5, "Adam's decay of the mean gradient, β₁.", low=0, high=1)
+    adam_beta: float = setting(0.5, "Adam's decay of the mean gradient, β₁.", low=0, high=0.9999)
     batch_momentum: float = setting(
         0.99, "Share of its running statistics that batch normalisation keeps at each update.", low=0, high=1
     )

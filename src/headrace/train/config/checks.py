@@ -5,12 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
+import numpy as np
+
 from headrace.errors import OptionError
 from headrace.pool.sources import NO_TEXT, SHOWN, is_text
+
+NOUNS = {
+    int: ("an integer", "integers"), float: ("a number", "numbers"), str: ("a string", "strings"),
+    bool: ("True or False", "booleans"), dict: ("a dict", "dicts"), type(None): ("None", "None"),
+}  # fmt: skip
+"""type → one value of it, and several, in words"""
 
 
 def require(good: bool, name: str, value: object, what: str) -> None:
@@ -33,7 +42,9 @@ def check_task(task: object) -> None:
         return check_text("task", task)
     own = getattr(task, "__qualname__", "")
     named = f"file.py:{own}" if own.isidentifier() else "file.py:function"
-    raise OptionError(f"a task to train in is a name, not {task!r}: put it into a file, and train in {named!r}")
+    made = getattr(getattr(task, "spec", None), "id", None)  # of an environment of Gymnasium's
+    ways = f"give {made!r}, or put what makes it" if made else "put it"
+    raise OptionError(f"a task to train in is a name, not {task!r}: {ways} into a file, and train in {named!r}")
 
 
 def check_text(name: str, value: object) -> None:
@@ -119,7 +130,31 @@ def matches(value: object, hint: Any) -> bool:
     return isinstance(value, hint)
 
 
-def describe(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(repr, get_args(hint)))
-    return getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)
+def converted(value: Any, hint: Any) -> Any:
+    """Returns a value in the type of a setting, where it is one of NumPy, a path or torch's device.
+
+    A whole number may be a float, and a list or an array a tuple. A single word is a tuple of one; a single number is
+    not, as ``hidden=64`` may mean one layer or several.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if get_origin(hint) is tuple:
+        one = isinstance(value, str) and value and matches(value, get_args(hint)[0])
+        return tuple(value) if isinstance(value, list) else (value,) if one else value
+    if isinstance(value, os.PathLike) or type(value).__module__ == "torch":  # a torch.device
+        return str(value) if matches("", hint) else value
+    return int(value) if hint is int and isinstance(value, float) and value.is_integer() else value
+
+
+def describe(hint: Any, value: object = None) -> str:
+    """Returns in words which values a type has; for one value in place of a tuple, the tuples that it may mean."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(arg) for arg in args)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, args))
+    if origin is tuple:
+        several = f"a tuple of {NOUNS[args[0]][1]}"
+        one = matches(value, args[0]) and value != ""
+        return f"{several}: ({value!r},) for one, ({value!r}, {value!r}) for two" if one else several
+    return NOUNS[origin or hint][0]

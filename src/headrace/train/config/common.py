@@ -231,6 +231,7 @@ class Workers(Record, group="workers", shared=True):
         "Largest share of all cores' time that evaluations may take, five times as much in the first ten minutes; long "
         "ones are then made less often. 1 sets no limit.",
         above=0,
+        high=1,
         needs=(WORKERS,),
     )
 

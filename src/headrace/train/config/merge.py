@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cache
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from headrace.errors import OptionError
-from headrace.pool.registry import build_task, is_registered
-from headrace.train.config.checks import as_lists, check_storable, check_text, describe, matches
+from headrace.pool.executors.processes.task import OWN
+from headrace.pool.registry import is_python, own_options
+from headrace.train.config.checks import as_lists, check_storable, check_text, converted, describe, matches
 from headrace.train.config.fields import default_of, settings_of
 from headrace.train.config.presets import DEFAULT_PRESET
 from headrace.train.config.recipes import preset_of, recipe_of
@@ -44,15 +45,13 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
             values["schedules"] = {name: points for name, points in values["schedules"].items() if name not in given}
     theirs: dict[str, Any] = {}  # of policies with other algorithms
     for name, value in given.items():
-        if name in settings.__dataclass_fields__ and name != "task":
+        if name in settings_of(settings) and name != "task":
             value = checked(settings, name, value)
             values[name] = values.get(name, {}) | value if name == "env_options" else value
         elif name in _of_policies(given):
             theirs[name] = value
-        elif is_registered(task) and name in build_task(task).spec.options:
-            raise OptionError(f"{name} is an option of {task}: give env_options={{{name!r}: {value!r}}}")
         else:
-            raise OptionError(unknown(name, value, algo, settings.__dataclass_fields__))
+            raise OptionError(_stranger(name, value, algo, settings, task if defaults else ""))
     if "policies" in values:
         values["policies"] = {
             name: (policy_preset_values(task, options, algo, network, preset, own, given) if defaults else {})
@@ -63,6 +62,25 @@ def settings_and_values(task: str, defaults: bool, given: dict[str, Any]) -> tup
             for name, own in values["policies"].items()
         }
     return settings, values
+
+
+def _stranger(name: str, value: Any, algo: str, settings: type[Any], task: str) -> str:
+    """Returns a message that there is no such setting, and which options the task has; without a task, none."""
+    options = options_to_give(task)
+    if name in options:
+        return f"{name} is an option of {task}: give env_options={{{name!r}: {value!r}}}"
+    words = unknown(name, value, algo, settings_of(settings))
+    if not options or not words.startswith("unknown"):
+        return words
+    return f"{words}. The task's own options go into env_options; {task} has {', '.join(options)}"
+
+
+def options_to_give(task: str) -> list[str]:
+    """Returns the names of a task's own options; none of a task that is not known, or whose file cannot be read."""
+    try:
+        return sorted({"max_episode_steps", *own_options(task), *(OWN if is_python(task) else ())}) if task else []
+    except Exception:  # of a user's own code, too: what builds the task raises it again
+        return []
 
 
 def policy_preset_values(
@@ -84,7 +102,7 @@ def policy_preset_values(
     values = {}
     for name in sorted(only(theirs, before | after).keys() - shared(theirs) - set(given)):
         value = after.get(name, default_of(theirs, name))
-        if name not in ours.__dataclass_fields__ or value != before.get(name, default_of(ours, name)):
+        if name not in settings_of(ours) or value != before.get(name, default_of(ours, name)):
             values[name] = list(value) if isinstance(value, tuple) else value
     return values
 
@@ -92,10 +110,10 @@ def policy_preset_values(
 def of_these_algorithms(values: dict[str, Any]) -> dict[str, Any]:
     """Returns the values, name → value, without `REMOVED` settings and those of other registered algorithms."""
     values = {name: value for name, value in values.items() if name not in REMOVED}
-    used = _of_policies(values).union(find_settings(values.get("algo", "ppo")).__dataclass_fields__)
+    used = _of_policies(values).union(settings_of(find_settings(values.get("algo", "ppo"))))
     if used.issuperset(values):
         return values
-    known = set().union(*(find_settings(name).__dataclass_fields__ for name in ALGORITHMS))
+    known = set().union(*(settings_of(find_settings(name)) for name in ALGORITHMS))
     return {name: value for name, value in values.items() if name in used or name not in known}
 
 
@@ -117,7 +135,7 @@ def algorithms_of(values: Mapping[str, Any]) -> list[str]:
 
 def only(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values, name → value, whose names are settings of this type."""
-    return {name: value for name, value in values.items() if name in settings.__dataclass_fields__}
+    return {name: value for name, value in values.items() if name in settings_of(settings)}
 
 
 def shared(settings: type[Any]) -> set[str]:
@@ -130,13 +148,12 @@ def checked(settings: type[Any], name: str, value: Any) -> Any:
     Raises:
         OptionError: the value is of another type, or there is no such setting.
     """
-    if name not in settings.__dataclass_fields__:
+    if name not in settings_of(settings):
         raise OptionError(f"{settings.__name__} has no setting {name!r}")
     hint = hints(settings)[name]
-    value = tuple(value) if get_origin(hint) is tuple and isinstance(value, list) else value
-    value = int(value) if hint is int and isinstance(value, float) and value.is_integer() else value
+    value = converted(value, hint)
     if not matches(value, hint):
-        raise OptionError(f"training option {name}={value!r} must be {describe(hint)}")
+        raise OptionError(f"training option {name}={value!r} must be {describe(hint, value)}")
     check_text(name, value)
     if name in ("env_options", "policies"):
         check_storable(name, value)

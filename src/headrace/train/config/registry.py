@@ -153,5 +153,5 @@ def unknown(name: str, value: Any, algo: str, settings: Collection[str]) -> str:
         return f"training option {name!r} is called {ours!r} here{for_others(ours, algo, settings)}"
     if owners := described_owners(name):
         return f"{name}={value!r} would not be used by {algo}: it is for {owners}"
-    near = close_names(name, [*settings, *ARGUMENTS], 3, 0.4)
+    near = close_names(name, [*settings, *ARGUMENTS], 3, 0.65)
     return f"unknown training option {name!r}" + (f"; nearest: {', '.join(near)}" if near else "")

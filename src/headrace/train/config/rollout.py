@@ -66,6 +66,8 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig, group="learning"):
     log_std_init: float = setting(
         0.0,
         "Initial logarithm of a Gaussian policy's standard deviation, in units of half the action range.",
+        low=-20,
+        high=10,
         group="network",
         needs=(CONTINUOUS,),
     )
@@ -86,13 +88,13 @@ class RolloutConfig(GradientClipConfig, ConvolutionConfig, group="learning"):
         needs=(IN_TURN,),
         given=("decisions_only", True),
     )
-    value_coef: float = setting(1.0, "Weight of the value loss, half the mean squared error.", scheduled=True)
+    value_coef: float = setting(1.0, "Weight of the value loss, half the mean squared error.", low=0, scheduled=True)
     normalise_values: bool = setting(
         False,
         "Let the critic predict values of mean 0 and standard deviation 1, by running statistics of the returns, so "
         "that its errors do not depend on the scale of the rewards.",
     )
-    entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", scheduled=True)
+    entropy_coef: float = setting(0.0, "Weight of the entropy bonus.", low=0, scheduled=True)
     curiosity: float = setting(
         0.0,
         "Weight of an exploration bonus (random network distillation): the error of a network that learns to predict a "

@@ -156,8 +156,8 @@ class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
         if not isinstance(own, dict):
             raise OptionError(f"policy {name!r} must be a dict of settings, such as agents, not {own!r}")
         settings = find_settings(own.get("algo", self.algo))
-        for key in sorted(own.keys() - settings.__dataclass_fields__.keys() - {"agents"}):
-            words = unknown(key, own[key], own.get("algo", self.algo), settings.__dataclass_fields__)
+        for key in sorted(own.keys() - settings_of(settings).keys() - {"agents"}):
+            words = unknown(key, own[key], own.get("algo", self.algo), settings_of(settings))
             raise OptionError(f"policy {name!r}: {words}")
         if wrong := own.keys() & merge.shared(settings):
             raise OptionError(f"policy {name!r} cannot have a {min(wrong)} of its own")

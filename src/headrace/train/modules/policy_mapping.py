@@ -142,13 +142,15 @@ def _numbers(spec: TaskSpec, policy: str, agents: Sequence[str | int]) -> np.nda
     starts = np.cumsum([0, *(kind.count for kind in spec.agents)])
     ranges = {kind.name: np.arange(a, a + kind.count) for kind, a in zip(spec.agents, starts, strict=False)}
     numbers: list[int] = []
+    known = f"{', '.join(ranges)}, or a number below {spec.num_agents}"
+    if not isinstance(agents, list | tuple):
+        raise OptionError(f"policy {policy!r} has agents={agents!r}, which must be a list: {spec.task} has {known}")
     for agent in agents:
         if isinstance(agent, str) and agent in ranges:
             numbers += ranges[agent].tolist()
         elif isinstance(agent, int) and 0 <= agent < spec.num_agents:
             numbers.append(agent)
         else:
-            known = f"{', '.join(ranges)}, or a number below {spec.num_agents}"
             raise OptionError(f"policy {policy!r} has an agent {agent!r}; {spec.task} has {known}")
     if not numbers:
         raise OptionError(f"policy {policy!r} has no agents")
