@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 import headrace
 from headrace.errors import (
@@ -304,6 +305,42 @@ def test_a_batch_of_another_pool(make: Any, task: str) -> None:
     ours.reset()
     with pytest.raises(OptionError, match="another pool"):
         ours.step([0] * N, out=theirs.make_batch())
+
+
+@pytest.mark.parametrize("out", [5, [], "x", np.zeros(3), {"obs": 5}, {"reward": np.zeros(N)}])
+def test_what_no_step_can_write_to(make: Any, task: str, out: Any) -> None:
+    pool = make(task, num_envs=N)
+    pool.reset()
+    before = pool.save_state()
+    for call in (lambda: pool.step([0] * N, out=out), lambda: pool.make_batch(out)):
+        with pytest.raises(OptionError, match=r"must be a dict, name of a|must be an array with a row|must be float32"):
+            call()
+    assert pool.save_state() == before
+
+
+@pytest.mark.parametrize("make", [headrace.make, headrace.make_vec, headrace.make_spec])
+def test_an_environment_itself_is_answered_with_what_to_give(make: Any) -> None:
+    env = gym.make("CartPole-v1")
+    with pytest.raises(UnknownTaskError, match=r"the name 'CartPole-v1', or .*lambda: gymnasium.make\('CartPole-v1'\)"):
+        make(env)
+    with pytest.raises(UnknownTaskError, match="the class CartPoleEnv, or a function"):
+        make(CartPoleEnv())
+    with pytest.raises(OptionError, match=r"is a name, not .*: give 'CartPole-v1', or put what makes it into a file"):
+        headrace.train(env)  # type: ignore[arg-type]
+
+
+def test_one_number_is_a_seed_by_envpools_name_too() -> None:
+    with headrace.make("CartPole-v1", num_envs=2, env_seed=5) as pool:
+        assert pool.config["seed"] == [5, 6]
+    with pytest.raises(OptionError, match="seed must be an integer"):
+        headrace.make("CartPole-v1", env_seed=0.5)
+
+
+def test_an_option_like_none_is_answered_with_all() -> None:
+    with pytest.raises(OptionError, match=r"it has debug, max_episode_steps, sutton_barto_reward$"):
+        headrace.make("CartPole-v1", zzzz=3)
+    with pytest.raises(OptionError, match=r"no option 'zzzz', it has flat_observation, max_episode_steps, .*, sutton_"):
+        headrace.make("gymnasium:CartPole-v1", zzzz=3)
 
 
 def test_unknown_names() -> None:

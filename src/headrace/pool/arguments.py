@@ -62,6 +62,19 @@ def reset_arguments(
     return ids, seeds, own
 
 
+def given_arrays(arrays: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arrays of `Pool.make_batch`'s arguments by name; raises `OptionError` for what is no dict of them."""
+    if not isinstance(arrays, Mapping | None):
+        what = "a dict, name of a batch's field → array, or a batch from make_batch"
+        raise OptionError(f"what a step writes to must be {what}, not {describe(arrays)}")
+    return {**(arrays or {}), **more}
+
+
+def describe(value: object) -> str:
+    """Returns a value in words for a message, an array by its type alone."""
+    return repr(value) if isinstance(value, str | int | float) else f"an object of type {type(value).__name__}"
+
+
 def bound_arrays(
     arrays: Mapping[str, Any], fields: Sequence[Field], num_envs: int
 ) -> tuple[int, dict[str, np.ndarray]]:

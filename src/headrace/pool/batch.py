@@ -67,12 +67,14 @@ def rows_of(given: Mapping[str, Any], fields: Mapping[str, Field], num_envs: int
     Raises:
         OptionError: their numbers of rows differ or exceed ``num_envs``, or the batch has no such field.
     """
-    rows = {array.shape[0] if getattr(array, "ndim", 0) else -1 for array in given.values()} or {num_envs}
-    if len(rows) != 1 or not 1 <= min(rows) <= num_envs:
-        raise OptionError(f"the arrays of a batch need the same number of rows, 1 to {num_envs}")
-    for name in given:
+    for name, array in given.items():
         if name not in fields:
             raise OptionError(f"a batch has no field {name!r}; it has {', '.join(fields)}")
+        if not getattr(array, "ndim", 0):
+            raise OptionError(f"{name} must be an array with a row for each environment, not a single value")
+    rows = {array.shape[0] for array in given.values()} or {num_envs}
+    if len(rows) != 1 or not 1 <= min(rows) <= num_envs:
+        raise OptionError(f"the arrays of a batch need the same number of rows, 1 to {num_envs}")
     return rows.pop()
 
 

@@ -121,5 +121,6 @@ def unknown_option(task: str, name: str, known: Iterable[str]) -> OptionError:
     """Returns an error that a task with these options has none of this name, with the most similar ones."""
     if name in POOL_OPTIONS:
         return OptionError(f"{name} is an option of pools and runs, not of {task}: give it beside the task's own")
-    close = close_names(name, [*POOL_OPTIONS, *known], 3, 0.5) or sorted(known)
-    return OptionError(f"{task} has no option {name!r}: did you mean {', '.join(close)}?")
+    close = close_names(name, [*POOL_OPTIONS, *known], 3, 0.5)
+    there = f"did you mean {', '.join(close)}?" if close else f"it has {', '.join(sorted(known))}"
+    return OptionError(f"{task} has no option {name!r}: {there}")

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.errors import EnvironmentFailure, OptionError, UnsupportedError
 from headrace.pool import lifetime
 from headrace.pool.actions import action_check, check_env_ids, unpacked
-from headrace.pool.arguments import bound_arrays, patience_of, reset_arguments
+from headrace.pool.arguments import bound_arrays, given_arrays, patience_of, reset_arguments
 from headrace.pool.batch import Batch
 from headrace.pool.flights import Flights
 from headrace.pool.pickles import Recipe
@@ -188,7 +188,7 @@ class Pool(Flights):
         Raises:
             OptionError: an array has the wrong name, shape, dtype or memory layout.
         """
-        rows, given = bound_arrays({**(arrays or {}), **more}, self._ring.fields, self.num_envs)
+        rows, given = bound_arrays(given_arrays(arrays, more), self._ring.fields, self.num_envs)
         self._check_open()
         return self._ring.make(rows, given)
 

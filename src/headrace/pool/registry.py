@@ -220,7 +220,7 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
 
     if not isinstance(task, str):
         if not callable(task):
-            raise UnknownTaskError(f"a task is a name, or a class or function that makes an environment, not {task!r}")
+            raise UnknownTaskError(f"a task is a name, or what makes an environment, not {_told(task)}")
         if is_batched(task):
             return partial(batched_task, task), getattr(task, "__qualname__", "")
         return callable_task, task
@@ -246,6 +246,18 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
     if in_gymnasium(name):
         return partial(gymnasium_task, source=_place(source)), name
     raise UnknownTaskError(f"there is no task {task!r}: {_hint(source, name, executor)}")
+
+
+def _told(task: object) -> str:
+    """Returns in words what is no task; for an environment, also what to give in its place."""
+    if not (hasattr(task, "step") and hasattr(task, "reset")):
+        return repr(task)
+    kind, made = type(getattr(task, "unwrapped", task)).__name__, getattr(getattr(task, "spec", None), "id", None)
+    again = f"the name {made!r}" if made else f"the class {kind}"
+    return (
+        f"the environment {task} itself, as a pool makes its own: give {again}, or a function that makes one, such as "
+        f"lambda: {f'gymnasium.make({made!r})' if made else f'{kind}(…)'}"
+    )
 
 
 def _place(source: str) -> str:

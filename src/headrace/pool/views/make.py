@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, overload
 
+import numpy as np
+
 from headrace.errors import OptionError, needs_train
 from headrace.machine import is_lack
 from headrace.pool.pool import Pool
@@ -31,18 +33,38 @@ VIEWED = {"reward_threshold", "render_mode", "render_env_id", *SIZES}
 SETTLED = {"gym_reset_return_info", "base_path", "env_seed"}
 
 
+# fmt: off
 @overload
-def make(task_id: TaskLike, env_type: Literal["vec"], **options: Any) -> GymnasiumPool: ...
+def make(
+    task_id: TaskLike, env_type: Literal["vec"], *,
+    num_envs: int = 1, batch_size: int = 0, num_threads: int = 0,
+    seed: SeedLike = None, autoreset: Any = "next_step", device: Any = "cpu", **options: Any,
+) -> GymnasiumPool: ...
 @overload
-def make(task_id: TaskLike, env_type: Literal["dm"], **options: Any) -> DmPool: ...
+def make(
+    task_id: TaskLike, env_type: Literal["dm"], *,
+    num_envs: int = 1, batch_size: int = 0, num_threads: int = 0,
+    seed: SeedLike = None, autoreset: Any = "next_step", device: Any = "cpu", **options: Any,
+) -> DmPool: ...
 @overload
 def make(  # pyright: ignore[reportOverlappingOverload]
-    task_id: TaskLike, env_type: Literal["gym", "gymnasium"] | None = None, *, max_num_players: int, **options: Any
+    task_id: TaskLike, env_type: Literal["gym", "gymnasium"] | None = None, *, max_num_players: int,
+    num_envs: int = 1, batch_size: int = 0, num_threads: int = 0,
+    seed: SeedLike = None, autoreset: Any = "next_step", device: Any = "cpu", **options: Any,
 ) -> PlayersPool: ...
 @overload
-def make(task_id: TaskLike, env_type: Literal["gym", "gymnasium"], **options: Any) -> GymPool: ...
+def make(
+    task_id: TaskLike, env_type: Literal["gym", "gymnasium"], *,
+    num_envs: int = 1, batch_size: int = 0, num_threads: int = 0,
+    seed: SeedLike = None, autoreset: Any = "next_step", device: Any = "cpu", **options: Any,
+) -> GymPool: ...
 @overload
-def make(task_id: TaskLike, env_type: None = None, **options: Any) -> Pool: ...
+def make(
+    task_id: TaskLike, env_type: None = None, *,
+    num_envs: int = 1, batch_size: int = 0, num_threads: int = 0,
+    seed: SeedLike = None, autoreset: Any = "next_step", device: Any = "cpu", **options: Any,
+) -> Pool: ...
+# fmt: on
 
 
 def make(
@@ -119,7 +141,7 @@ def _settle(options: dict[str, Any], own: set[str]) -> None:
     if given.get("gym_reset_return_info", True) is not True:
         raise OptionError("gym_reset_return_info must be True: reset returns (obs, info)")
     seeds = given.get("env_seed")
-    if seeds is not None and len(seeds):
+    if seeds is not None and (np.ndim(seeds) == 0 or len(seeds)):
         if options.get("seed") is not None:
             raise OptionError("give seed or env_seed, not both: each decides what environments start from")
         options["seed"] = seeds

@@ -13,7 +13,7 @@ import math
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -105,7 +105,8 @@ def gymnasium_task(name: str, /, source: str = "", **options: Any) -> Task:
         found = spec or gym.spec(name)
         return gym.make(replace(found, kwargs=found.kwargs | shared) if shared else found, **rest)
 
-    return _task(label, make, own, {k: v for k, v in rest.items() if k != "max_episode_steps"})
+    passed = {k: v for k, v in rest.items() if k != "max_episode_steps"}
+    return _task(label, make, lambda: maker_of(name), own, passed)
 
 
 def portable_spec(name: str) -> EnvSpec:
@@ -142,7 +143,7 @@ def _made_by(find: Callable[[], Callable[..., Any]], name: str, options: Mapping
             env = ParallelGame(env, name)
         return gym.wrappers.TimeLimit(env, limit) if limit else env
 
-    return _task(name, make, own, {k: v for k, v in rest.items() if k not in own}, named)
+    return _task(name, make, find, own, {k: v for k, v in rest.items() if k not in own}, named)
 
 
 def _shared(own: Mapping[str, Any], find: Callable[[], Callable[..., Any]], name: str) -> dict[str, Any]:
@@ -176,9 +177,14 @@ def spaces_read_once() -> Iterator[None]:
 
 
 def _task(
-    name: str, make: Callable[[int], Any], own: Mapping[str, Any], options: Mapping[str, Any], named: bool = True
+    name: str,
+    make: Callable[[int], Any],
+    find: Callable[[], Callable[..., Any]],
+    own: Mapping[str, Any],
+    options: Mapping[str, Any],
+    named: bool = True,
 ) -> Task:
-    """Returns the task of the environments that ``make`` makes, whose spaces are read from one of them."""
+    """Returns the task of the environments that ``make`` makes, by what ``find`` returns; reads the spaces of one."""
     _checked(own)
     plain = make
     if flat := own.get("flat_observation"):
@@ -190,7 +196,7 @@ def _task(
     except (TypeError, ValueError):  # an option is an object: there may be others that look like it
         read, key = {}, ""
     if key not in read:
-        read[key] = _read_spaces(name, make, plain, own, options)
+        read[key] = _read_spaces(name, make, plain, find, own, options)
     spec, goals = read[key]
     return replace(process_task(spec, make, own), goals=goals)
 
@@ -199,6 +205,7 @@ def _read_spaces(
     name: str,
     make: Callable[[int], Any],
     plain: Callable[[int], Any],
+    find: Callable[[], Callable[..., Any]],
     own: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> tuple[TaskSpec, Goals | None]:
@@ -209,7 +216,9 @@ def _read_spaces(
         raise OptionError(f"{name} {_lacking(error)}") from error
     except TypeError as error:
         if unknown := [option for option in options if f"unexpected keyword argument {option!r}" in str(error)]:
-            raise OptionError(f"{name} has no option {unknown[0]!r}{_hint(unknown[0])}: {error}") from error
+            told = str(error).partition(" was raised from ")[0]  # what gymnasium.make adds
+            hint = _hint(unknown[0], {*arguments_of(find()), *OWN})
+            raise OptionError(f"{name} has no option {unknown[0]!r}, {hint}: {told}") from error
         raise
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise OptionError(f"{name} makes a {type(env).__name__}, which is no gymnasium.Env: it has no spaces")
@@ -330,10 +339,10 @@ def _lacking(error: Exception) -> str:
     return "needs Box2D: pip install 'gymnasium[box2d]'" if "gymnasium[box2d]" in words else f"cannot be made: {words}"
 
 
-def _hint(option: str) -> str:
-    """Returns a similar option of pools as a suggestion; the environment's error message names its own options."""
-    close = close_names(option, [*POOL_OPTIONS, *OWN], 1)
-    return f", did you mean {close[0]!r}?" if close else ""
+def _hint(option: str, known: Iterable[str]) -> str:
+    """Returns a similar option of a task or of pools as a suggestion; where there is none, the task's options."""
+    close = close_names(option, [*POOL_OPTIONS, *known], 1)
+    return f"did you mean {close[0]!r}?" if close else f"it has {', '.join(sorted(known))}"
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
