@@ -111,3 +111,26 @@ def test_wrong_env_ids_are_told_later(make_torch: Any, ids: list[int], match: st
     with pytest.raises(EnvIdError, match="integers"):
         pool.step(torch.ones(2, dtype=torch.int64), torch.ones(2))
     pool.reset()
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "wanted"),
+    [
+        ("Pendulum-v1", torch.float64, torch.float32),
+        ("Pendulum-v1", torch.bfloat16, torch.float32),
+        ("CartPole-v1", torch.int32, torch.int64),
+        ("CartPole-v1", torch.bool, torch.int64),
+    ],
+)
+def test_numbers_of_another_dtype_are_converted(make_torch: Any, task: str, given: Any, wanted: Any) -> None:
+    """As `Pool.step` converts arrays; what would round, such as a float to a choice, is still an error."""
+    pools = [make_torch(task, N, seed=1) for _ in range(3)]
+    bound = torch.zeros(N, *pools[0].action_space.shape, dtype=given)
+    step = pools[2].bind(bound, pools[2].make_batch())
+    for pool in pools:
+        pool.reset()
+    for value in (0, 1):
+        action = torch.full_like(bound, value)
+        bound.copy_(action)
+        results = [pools[0].step(action.to(wanted))[0], pools[1].step(action)[0], step()[0]]
+        assert all(torch.equal(results[0], each) for each in results[1:])

@@ -15,7 +15,7 @@ import torch
 
 from headrace.errors import ActionError, EnvIdError, OptionError, SequenceError
 from headrace.pool.actions import check_env_ids
-from headrace.pool.arguments import reset_arguments
+from headrace.pool.arguments import given_arrays, reset_arguments
 from headrace.pool.base import BasePool
 from headrace.pool.batch import batch_fields, rows_of
 from headrace.pool.executors.device.executor import DeviceExecutor
@@ -95,7 +95,7 @@ class TorchPool(BasePool[DeviceExecutor]):
 
         Args:
             action: tensor [k, *action_space.shape] on the pool's device, contiguous, of the action space's
-                dtype; a dict of them for a `Dict` space.
+                dtype or one that is converted to it, such as float32 for float64; a dict of them for a `Dict` space.
             env_id: the environments to step, k distinct integers; all by default. On a GPU, a tensor on the device
                 needs no copy.
             out: the batch to write to, from `make_batch`.
@@ -149,7 +149,7 @@ class TorchPool(BasePool[DeviceExecutor]):
             OptionError: a tensor has the wrong name, shape, dtype, device or memory layout.
         """
         self._check_open()
-        given = {**(tensors or {}), **more}
+        given = given_arrays(tensors, more)
         rows = rows_of(given, self._fields, self.num_envs)
         for name, tensor in given.items():
             f = self._fields[name]

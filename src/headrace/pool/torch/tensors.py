@@ -14,6 +14,12 @@ def torch_dtype(dtype: Any) -> torch.dtype:
     return torch.from_numpy(np.zeros(0, dtype)).dtype
 
 
+def convertible(dtype: torch.dtype, wanted: torch.dtype) -> bool:
+    """Returns whether numbers of a dtype, another than ``wanted``, are converted to it: floats, and what it holds."""
+    both_float = dtype.is_floating_point and wanted.is_floating_point
+    return dtype != wanted and (both_float or torch.promote_types(dtype, wanted) == wanted)
+
+
 def mismatch(tensor: Any, dtype: torch.dtype, shape: tuple[int, ...], device: torch.device) -> str:
     """Returns a description of how a tensor's dtype, shape, device or layout is wrong; empty if it is right."""
     if not isinstance(tensor, torch.Tensor):

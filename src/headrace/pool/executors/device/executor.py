@@ -101,7 +101,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         Raises:
             ActionError: shape, dtype or device of the actions is wrong; no environment was stepped.
         """
-        self.guards.taking(actions, batch.rows)()
+        self.guards.take(actions, batch.rows)
         if env_ids is None:
             self.advance(batch)
             return
@@ -115,7 +115,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         binding.some()
 
     def advance(self, batch: TorchBatch) -> None:
-        """Steps all environments, in order, with the actions copied by `Guards.taking`."""
+        """Steps all environments, in order, with the actions that `Guards` copied."""
         batch.check_place()
         if self.guards.manual:
             self.guards.refuse_finished(self.everyone.arrays["env_id"], batch.rows)

@@ -20,7 +20,7 @@ from headrace.pool.actions import ACTION, action_check, action_fields, farthest
 from headrace.pool.executors.device import guard_kernels as guards
 from headrace.pool.executors.kernels.launch import Run, load, quiet, record, record_over, view_of
 from headrace.pool.spec import TaskSpec, bounds, subspaces
-from headrace.pool.torch.tensors import mismatch, torch_dtype
+from headrace.pool.torch.tensors import convertible, mismatch, torch_dtype
 
 BLOCK = 256
 
@@ -65,6 +65,14 @@ class Guards:
         for name, tensor in actions.items():  # compiled here, since it could not be during a CUDA graph's capture
             self._recorded[name, len(tensor)] = self._record_actions(name, tensor)
 
+    def take(self, action: Any, rows: int) -> None:
+        """Copies tensors to the first rows; numbers of another dtype are converted where `convertible` allows it.
+
+        Raises:
+            ActionError: a shape, dtype or device is wrong; or, if `now` is set, a value is invalid.
+        """
+        self._taking(self._columns(action, rows)[0], rows)()
+
     def taking(self, action: Any, rows: int) -> Run:
         """Returns a function that copies the tensors' contents, as they are when it is called, to the first rows.
 
@@ -74,21 +82,31 @@ class Guards:
         Raises:
             ActionError: a shape, dtype or device is wrong.
         """
-        given = self._columns(action, rows)
+        given, converted = self._columns(action, rows)
+        return partial(self.take, action, rows) if converted else self._taking(given, rows)
+
+    def _taking(self, given: Mapping[str, torch.Tensor], rows: int) -> Run:
         if self.now:
             return partial(self._take_now, {name: tensor.detach().numpy() for name, tensor in given.items()}, rows)
         return partial(self._take_later, dict(given))
 
-    def _columns(self, action: Any, rows: int) -> Mapping[str, torch.Tensor]:
-        """Returns actions by the names of `action_fields`; raises `ActionError` for a wrong type, shape or device."""
+    def _columns(self, action: Any, rows: int) -> tuple[Mapping[str, torch.Tensor], bool]:
+        """Returns actions by the names of `action_fields`, and whether any was converted to another dtype.
+
+        Raises:
+            ActionError: a type, shape, dtype or device is wrong.
+        """
         plain, device = ACTION in self._wanted, self._place
         given = {ACTION: action} if plain else action
         if not isinstance(given, dict) or given.keys() != self._wanted.keys():
             raise ActionError(f"actions must be a dict with a tensor for each of {sorted(self._wanted)}")
+        converted = False
         for name, (dtype, shape) in self._wanted.items():
+            if isinstance(tensor := given[name], torch.Tensor) and convertible(tensor.dtype, dtype):
+                given, converted = {**given, name: tensor.to(dtype)}, True
             if problem := mismatch(given[name], dtype, (rows, *shape), device):
                 raise ActionError(f"{'actions' if plain else name} {problem}")
-        return given
+        return given, converted
 
     def _take_now(self, given: Mapping[str, np.ndarray], rows: int) -> None:
         self._check(given.get(ACTION, given), rows)
