@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import ActionError, EnvIdError, OptionError
-from headrace.pool.structure import Path, check_names, leaves
+from headrace.pool.structure import Path, check_names, is_array, leaves
 
 Actions = np.ndarray | dict[str, np.ndarray]
 ActionCheck = Callable[[Any, int], Actions]
@@ -25,9 +25,19 @@ UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def action_fields(space: gym.Space) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
-    """Returns name → (dtype, row shape) of the arrays that hold actions: ``action``, or one for each leaf space."""
+    """Returns name → (dtype, row shape) of the arrays that hold actions: ``action``, or one for each leaf space.
+
+    Raises:
+        OptionError: two leaves have one name, or the values of one are no arrays of one shape.
+    """
     check_names(space)
     named = {action_name(path): leaf for path, leaf in leaves(space).items()}
+    for leaf in named.values():
+        if not is_array(leaf):
+            raise OptionError(
+                f"a pool's actions are Discrete, MultiDiscrete, MultiBinary, Box, or dicts and tuples of those, not "
+                f"{leaf}: wrap the environment in a gymnasium.ActionWrapper that has such actions"
+            )
     return {name: (np.dtype(leaf.dtype), tuple(leaf.shape or ())) for name, leaf in named.items()}
 
 
@@ -88,11 +98,8 @@ def _array_check(space: gym.Space) -> ArrayCheck:
         return _multi_discrete(space)
     if isinstance(space, gym.spaces.Box):
         return _box(space)
-    if isinstance(space, gym.spaces.MultiBinary):
-        return _multi_binary(space)
-    raise OptionError(
-        f"a pool's actions are Discrete, MultiDiscrete, MultiBinary, Box, or dicts and tuples of those, not {space}"
-    )
+    assert isinstance(space, gym.spaces.MultiBinary)
+    return _multi_binary(space)
 
 
 def _array(action: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
@@ -170,11 +177,12 @@ def _multi_discrete(space: gym.spaces.MultiDiscrete) -> ArrayCheck:
     dtype, shape, low = np.dtype(space.dtype), tuple(space.nvec.shape), space.start
     high = low + space.nvec
     unsigned, highest = UNSIGNED[dtype.itemsize], np.maximum.reduce
-    limit = int(space.nvec.flat[0]) if not low.any() and (space.nvec == space.nvec.flat[0]).all() else 0
+    alike = shape != (0,) and not low.any() and (space.nvec == space.nvec.flat[0]).all()
+    limit = int(space.nvec.flat[0]) if alike else 0
 
     def check(action: Any, rows: int) -> np.ndarray:
         array = _array(action, dtype, (rows, *shape))
-        if highest(array.view(unsigned), None) < limit:
+        if limit and highest(array.view(unsigned), None) < limit:
             return array
         wrong = np.argwhere((array < low) | (array >= high))
         if wrong.size:

@@ -19,6 +19,7 @@ from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task, is_known_here_only
 from headrace.pool.sources import module_of, split
 from headrace.pool.spec import TaskSpec
+from headrace.pool.structure import is_array, leaves
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.views.make import make, make_torch
 from headrace.pool.wrappers import Step, TransformReward, unwrapped
@@ -146,6 +147,8 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
         OptionError: the algorithm cannot play them; the message names algorithms that can.
     """
     algo = config.algo
+    for what in ("observation", "action"):
+        check_space(config.task, what, getattr(agent_group, what))
     kind = "continuous" if isinstance(agent_group.action, gym.spaces.Box) else "discrete"
     if kind not in config.action_kinds:
         raise OptionError(
@@ -163,6 +166,20 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
     if spec.agents and isinstance(config, ReplayConfig) and uses_images(config.network, agent_group.observation):
         raise OptionError(f"the replay of algo={algo!r} holds images of tasks with one agent, not of {config.task}")
     _check_network(config, agent_group.observation, kind)
+
+
+def check_space(task: str, what: str, space: gym.Space) -> None:
+    """Raises `OptionError` for a space of observations or actions that holds no array of at least one number."""
+    arrays = [leaf for leaf in leaves(space).values() if is_array(leaf)]
+    if others := [leaf for leaf in leaves(space).values() if not is_array(leaf)]:
+        kind = "ObservationWrapper" if what == "observation" else "ActionWrapper"
+        raise OptionError(
+            f"{task} has {what}s of {others[0]}, whose values have no fixed shape, as networks need: wrap the "
+            f"environment in a gymnasium.{kind} whose {what}s have one"
+        )
+    if not any(math.prod(leaf.shape or ()) for leaf in arrays):
+        rest = "let it observe a constant, such as 0" if what == "observation" else "there is nothing to learn"
+        raise OptionError(f"{task} has {what}s without a number, {space}: {rest}")
 
 
 def _check_network(config: Config, space: gym.Space, actions: str) -> None:

@@ -219,4 +219,7 @@ def distribution_for(space: gym.Space, device: torch.device | str = "cpu") -> Di
         return MultiCategorical(tuple(map(int, space.nvec)), tuple(map(int, space.start)), device)
     if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
         return DiagonalGaussian(space.low, space.high, np.dtype(space.dtype), device)
-    raise OptionError(f"PPO has no policy for the action space {space}")
+    raise OptionError(
+        f"no policy can choose actions in {space}: they are Discrete, MultiDiscrete of one row, or a Box of floats; "
+        "wrap the environment in a gymnasium.ActionWrapper that has such actions"
+    )

@@ -177,4 +177,4 @@ def input_size(space: gym.Space) -> int:
         return int(np.prod(space.shape))
     if isinstance(space, gym.spaces.Discrete):
         return int(space.n)
-    raise OptionError(f"there is no network for the observation space {space}")
+    raise OptionError(f"no network can learn from the observation space {space}, which is neither a Box nor Discrete")

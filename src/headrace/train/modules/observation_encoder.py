@@ -34,8 +34,8 @@ class InputEncoder(nn.Module):
         super().__init__()
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
             raise OptionError(
-                f"there is no network for the observation space {space}: the option flat_observation=True makes one "
-                "array of arrays, categories and texts, a gymnasium.ObservationWrapper one of anything"
+                f"no network can learn from the observation space {space}: env_options={{'flat_observation': True}} "
+                "makes one array of its arrays, categories and texts, and a gymnasium.ObservationWrapper of anything"
             )
         self.image = is_image(space) and uses_images(network, space)
         self.categories = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
