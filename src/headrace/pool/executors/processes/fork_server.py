@@ -61,6 +61,22 @@ def heed_parent() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
+def allow_children() -> None:
+    """Lets this worker process start processes by `multiprocessing`, as its environments do in a program of their own.
+
+    `multiprocessing` refuses that to daemonic processes, which end with their parent; `heed_parent` sees to that. It
+    would also start them in the way in which this process was started, instead of the system's.
+    """
+    multiprocessing.set_start_method(None, force=True)
+    multiprocessing.current_process()._config["daemon"] = False  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def end_children() -> None:
+    """Kills the processes that this one has started by `multiprocessing`, which nothing waits for any more."""
+    for child in multiprocessing.active_children():
+        child.kill()
+
+
 def _ignore(*_: object) -> None:
     pass
 
@@ -75,6 +91,7 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
+    end_children()
     os._exit(1)
 
 

@@ -40,7 +40,7 @@ from headrace.pool.executors.processes.control import (
     Share,
     WaitStrategy,
 )
-from headrace.pool.executors.processes.fork_server import heed_parent
+from headrace.pool.executors.processes.fork_server import allow_children, end_children, heed_parent
 from headrace.pool.executors.processes.mailbox import InfoMessage, Mailbox
 from headrace.pool.executors.processes.parallel import check_new
 from headrace.pool.executors.processes.slots import Slot
@@ -407,9 +407,11 @@ def _sendable(error: BaseException) -> BaseException | None:
 def work(orders: Orders) -> None:
     """Runs one worker process until it receives STOP or its parent ends."""
     heed_parent()
+    allow_children()
     worker = Worker(orders)
     try:
         worker.run()
     finally:
         worker.close()
+        end_children()
         sys.stdout.flush()
