@@ -265,3 +265,37 @@ def test_training_keeps_to_pettingzoos_masks(tmp_path: Path, in_infos: bool) -> 
     options = {"in_infos": in_infos}
     result = train(task, total_steps=600, num_envs=4, env_options=options, run_dir=tmp_path, quiet=True)
     assert result.mean_return is not None and result.mean_return > 0
+
+
+class Silent(Race):
+    """Has nothing to say of agents, and nothing to show to those that left."""
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        obs, infos = super().reset(seed=seed, options=options)
+        return obs, dict.fromkeys(infos)
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, ended, cut, infos = super().step(actions)
+        self.agents = self.agents or None  # type: ignore[assignment]
+        return {**dict.fromkeys(self.possible_agents), **obs}, rewards, ended, cut, dict.fromkeys(infos)
+
+
+def test_what_is_none_is_as_what_is_missing() -> None:
+    with headrace.make(Race, num_envs=N, seed=3) as pool, headrace.make(Silent, num_envs=N, seed=3) as silent:
+        pool.reset(), silent.reset()
+        for _ in range(30):
+            action = {"hare": np.full((N, 2), 2), "tortoise": np.full((N, 1, 1), 0.7, np.float32)}
+            (obs, *rest, info), (ours, *others, told) = pool.step(action), silent.step(action)
+            pairs = zip((*obs.values(), *rest, info["alive"]), (*ours.values(), *others, told["alive"]), strict=True)
+            for one, other in pairs:
+                np.testing.assert_array_equal(one, other)
+
+
+def test_a_game_that_names_no_agents_is_refused() -> None:
+    class Nobody(Race):
+        def __init__(self) -> None:
+            super().__init__()
+            self.possible_agents = None  # type: ignore[assignment]
+
+    with pytest.raises(OptionError, match="Nobody has possible_agents=None: list the names of all its agents"):
+        headrace.make(Nobody)

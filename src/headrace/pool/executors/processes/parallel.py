@@ -42,6 +42,10 @@ class ParallelGame(gym.Env):
 
     def __init__(self, env: Any, task: str):
         self.env, self.metadata = env, getattr(env, "metadata", {})
+        if not env.possible_agents:
+            raise OptionError(
+                f"{task} has possible_agents={env.possible_agents!r}: list the names of all its agents there"
+            )
         types = _agent_types(env)
         self.players = [agent for agents in types.values() for agent in agents]
         masked = {name for name, some in types.items() if _has_mask(env, some[0])}
@@ -75,7 +79,7 @@ class ParallelGame(gym.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begins an episode; returns ``(obs, info)``, with each agent's observation in its own row."""
         obs, infos = self.env.reset(seed=seed, options=options)
-        return self._observed(obs), self._told(obs, infos, self.env.agents, ())
+        return self._observed(obs), self._told(obs, infos, self.env.agents or (), ())
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps all agents in the game; the episode ends when no agent is left.
@@ -86,14 +90,14 @@ class ParallelGame(gym.Env):
         Returns:
             ``(obs, reward float32[agents], terminated, truncated, info)``.
         """
-        acted = list(self.env.agents)
+        acted = list(self.env.agents or ())
         obs, rewards, ended, cut, infos = self.env.step({agent: self._action(agent, action) for agent in acted})
         reward = np.zeros(len(self.players), np.float32)
         for agent, earned in rewards.items():
             reward[self._number[agent]] = reward_of(earned, f"rewards[{agent!r}]")
         ended = {agent: flag_of(over, f"terminations[{agent!r}]") for agent, over in ended.items()}
         cut = {agent: flag_of(over, f"truncations[{agent!r}]") for agent, over in cut.items()}
-        alive = [agent for agent in self.env.agents if not (ended.get(agent) or cut.get(agent))]
+        alive = [agent for agent in self.env.agents or () if not (ended.get(agent) or cut.get(agent))]
         terminated = truncated = False
         if not alive:
             truncated = any(cut.get(agent) for agent in acted)
@@ -137,7 +141,7 @@ class ParallelGame(gym.Env):
         for column, nothing in self._seen:
             rows = dense[column.name] = nothing.copy()
             for i, agent in enumerate(self.players[column.first : column.first + column.count]):
-                if agent in obs:
+                if obs.get(agent) is not None:
                     rows[i] = self._fitting(obs[agent], agent, column)
         return dense.get(None, dense)
 
@@ -157,6 +161,7 @@ class ParallelGame(gym.Env):
     def _told(
         self, obs: Mapping[Any, Any], infos: Mapping[Any, Any], alive: Sequence[Any], cut_off: Sequence[Any]
     ) -> dict[str, Any]:
+        infos = {agent: info for agent, info in (infos or {}).items() if info is not None}
         told: dict[str, Any] = {str(agent): info for agent, info in infos.items() if info}
         if taken := told.keys() & {"alive", TRUNCATIONS, MASK}:
             raise ValueError(f"infos[{min(taken)!r}] is an info field of all agents: call that agent otherwise")
@@ -175,7 +180,7 @@ class ParallelGame(gym.Env):
         allowed = np.ones((len(self.players), max(self._choices)), np.int8)
         for i, (agent, choices) in enumerate(zip(self.players, self._choices, strict=True)):
             told = obs if agent in self._masked else infos
-            if not choices or agent not in told:
+            if not choices or told.get(agent) is None:
                 continue
             try:
                 allowed[i, :choices] = mask_array(told[agent].get(MASK), (choices,))
