@@ -14,6 +14,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from headrace.errors import OptionError
+
 KEYS = ("observation", "achieved_goal", "desired_goal")
 
 Judge = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
@@ -63,14 +65,24 @@ def _judge(env: Any, shape: tuple[int, ...]) -> Judge:
 
 
 def _over_rows(compute: Callable[..., Any], shape: tuple[int, ...], dtype: type) -> Callable[..., np.ndarray]:
-    """Returns a function over rows of goals from one of a pair of goals, called once for all rows if it allows that."""
+    """Returns a function over rows of goals from one of a pair of goals, called once for all rows if it allows that.
+
+    What it returns may be a number, or a list or an array of one; the function raises `OptionError` for all else.
+    """
+
+    def values(result: Any, count: int) -> np.ndarray:
+        found = np.asarray(result)
+        if found.size != count or found.dtype.kind not in "biuf":
+            name = getattr(compute, "__name__", "compute_reward")
+            raise OptionError(f"{name}(achieved_goal, desired_goal, info) must return one number, not {result!r}")
+        return found.reshape(count).astype(dtype)
 
     def each(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         rows = zip(achieved.reshape(-1, *shape), desired.reshape(-1, *shape), strict=True)
-        return np.array([compute(one, other, {}) for one, other in rows], dtype)
+        return np.array([values(compute(one, other, {}), 1)[0] for one, other in rows], dtype)
 
     def together(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        return np.asarray(compute(achieved.reshape(-1, *shape), desired.reshape(-1, *shape), {})).astype(dtype)
+        return values(compute(achieved.reshape(-1, *shape), desired.reshape(-1, *shape), {}), len(achieved))
 
     sample = np.random.default_rng(0).normal(size=(2, 3, int(np.prod(shape))))
     sample[1, 0] = sample[0, 0]  # one pair in which the goal is reached

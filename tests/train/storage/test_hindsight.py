@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import headrace
+from goal_games import BitFlip
 from headrace.errors import OptionError
-from headrace.pool.goals import Goals
+from headrace.pool.goals import Goals, goals_of
 from headrace.pool.registry import build_task
 from headrace.train import resume
 from headrace.train.play.evaluate import evaluate
@@ -234,3 +235,46 @@ def test_a_maze_of_gymnasium_robotics_has_goals():
     earned, ends = task.goals.judge()(here, there)
     assert earned.tolist() == [1, 0, 1]
     assert ends is not None and not ends.any()
+
+
+class Listed(BitFlip):
+    """Returns lists: of one number for a pair of goals, and of several for several."""
+
+    def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+        return np.atleast_1d(super().compute_reward(achieved, desired, info)).tolist()
+
+    def step(self, action: int) -> Any:
+        self.state[action] = 1 - self.state[action]
+        self.steps += 1
+        over = bool(self.compute_terminated(self.state, self.goal, {}))
+        return self._seen(), self.compute_reward(self.state, self.goal, {})[0], over, self.steps >= self.bits, {}
+
+
+class OneByOne(Listed):
+    """Takes a single pair of goals, and returns a list of one number."""
+
+    def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+        assert achieved.ndim == 1
+        return super().compute_reward(achieved, desired, info)
+
+
+class Untold(BitFlip):
+    """Forgets to return what it computes."""
+
+    def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+        return None
+
+
+def test_rewards_of_goals_may_be_lists() -> None:
+    achieved, desired = np.random.default_rng(1).integers(0, 2, (2, 6, 8)).astype(np.float32)
+    desired[2] = achieved[2]
+    plain = goals_of(BitFlip(), BitFlip)
+    for kind in (Listed, OneByOne):
+        goals = goals_of(kind(), kind)
+        assert goals is not None and plain is not None
+        for one, other in zip(goals.judge()(achieved, desired), plain.judge()(achieved, desired), strict=True):
+            np.testing.assert_array_equal(one, other)
+    untold = goals_of(Untold(), Untold)
+    assert untold is not None
+    with pytest.raises(OptionError, match=r"compute_reward\(.*\) must return one number, not None"):
+        untold.judge()(achieved, desired)
