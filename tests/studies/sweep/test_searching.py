@@ -70,11 +70,13 @@ def test_tpe_finds_the_better_half(tmp_path: Path) -> None:
 
 
 def test_without_optuna_it_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in [name for name in sys.modules if name.startswith(("headrace.studies.sweep", "headrace.cli.sweep"))]:
+    for name in [name for name in sys.modules if name.startswith(("headrace.studies.sweep", "headrace.cli.s"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert main(["sweep", "CartPole-v1"]) == 1
     assert "pip install 'headrace[sweep]'" in capsys.readouterr().err
+    assert main(["sweep", "--help"]) == 0
+    assert "--space" in capsys.readouterr().out
 
 
 def lines(*returns: float | None) -> list[dict[str, Any]]:
