@@ -11,7 +11,7 @@ The commands know its task by the file's name: ``headrace train examples/doorkey
 
 from __future__ import annotations
 
-import sys
+import argparse
 from typing import Any
 
 import gymnasium as gym
@@ -53,7 +53,9 @@ SETTINGS: dict[str, Any] = {
 
 
 def main() -> None:
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 500_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("total_steps", nargs="?", type=int, default=500_000, help="agent steps (500,000)")
+    steps = parser.parse_args().total_steps
     result = headrace.train(f"{__file__}:doorkey", "ppo", total_steps=steps, **SETTINGS)
     print(f"mean return {result.mean_return} after {result.steps:,} steps in {result.seconds:.0f} s")
 

@@ -6,6 +6,7 @@ other, and asynchronously, where each batch is whoever was done first.
     python examples/envpool_style.py
 """
 
+import argparse
 import time
 
 import numpy as np
@@ -45,5 +46,6 @@ def asynchronous(task: str, num_envs: int, batch_size: int, steps: int) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # answers --help
     synchronous("Pong-v5", num_envs=8, steps=100)
     asynchronous("Pong-v5", num_envs=8, batch_size=4, steps=200)

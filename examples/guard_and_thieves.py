@@ -17,7 +17,7 @@ or, the same from the command line:
 How such a game is written is in docs/multi-agent.md.
 """
 
-import sys
+import argparse
 
 import gymnasium as gym
 import numpy as np
@@ -192,7 +192,9 @@ THIEF = AgentType("thief", 3, gym.spaces.Box(-np.inf, np.inf, (6,), np.float32),
 headrace.register("Heist-v0", KernelTask(HEIST, agents=(GUARD, THIEF), max_episode_steps=100))
 
 if __name__ == "__main__":
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("total_steps", nargs="?", type=int, default=1_000_000, help="agent steps (1,000,000)")
+    steps = parser.parse_args().total_steps
     headrace.train(
         "Heist-v0",
         total_steps=steps,

@@ -11,7 +11,7 @@ The commands know its task by the file's name: ``headrace check examples/kernel_
 ``headrace train examples/kernel_environment.py``. In docs/kernel-environment.md it is built step by step.
 """
 
-import sys
+import argparse
 
 import gymnasium as gym
 import numpy as np
@@ -66,6 +66,8 @@ SEEN = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
 headrace.register("TargetCart-v0", KernelTask(CART, SEEN, gym.spaces.Discrete(3), max_episode_steps=100))
 
 if __name__ == "__main__":
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("total_steps", nargs="?", type=int, default=300_000, help="agent steps (300,000)")
+    steps = parser.parse_args().total_steps
     result = headrace.train("TargetCart-v0", total_steps=steps, video=False)
     print(f"mean return {result.mean_return:.1f} (standing still earns about -67); run folder {result.run_dir}")

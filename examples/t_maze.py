@@ -11,7 +11,7 @@ The commands know its task by the file's name: ``headrace train examples/t_maze.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from typing import Any
 
 import gymnasium as gym
@@ -76,6 +76,8 @@ SETTINGS: dict[str, Any] = {
 }
 
 if __name__ == "__main__":
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("total_steps", nargs="?", type=int, default=100_000, help="agent steps (100,000)")
+    steps = parser.parse_args().total_steps
     result = headrace.train("TMaze-v0", network="gru", total_steps=steps, video=False, **SETTINGS)
     print(f"mean return {result.mean_return:.2f}, of 0.89 at best; run folder {result.run_dir}")

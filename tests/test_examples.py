@@ -60,6 +60,19 @@ def test_example_runs(program: Path, tmp_path: Path) -> None:
             assert {k: v for k, v in asked.items() if k not in QUICK} == {k: config[k] for k in config.keys() - QUICK}
 
 
+@pytest.mark.parametrize("program", sorted(EXAMPLES.glob("**/*.py")), ids=lambda path: path.name)
+def test_every_example_answers_help(program: Path, tmp_path: Path) -> None:
+    """It says what it is, and does not begin."""
+    pytest.importorskip("torch")
+    if "jax" in program.name:
+        pytest.importorskip("jax")
+    command = [sys.executable, str(program), "--help"]
+    done = programs.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert ("headrace train" if program.parent.name == "algorithms" else "usage: ") in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "words", ["quiet=True, total_steps=10_000", pytest.param("quiet=True", marks=pytest.mark.nightly)]
 )

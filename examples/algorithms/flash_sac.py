@@ -438,3 +438,7 @@ class RepeatedNoise:
     def _lengths(self, count: int, generator: torch.Generator) -> Tensor:
         chance = torch.rand(count, generator=generator, device=generator.device)
         return 1 + torch.bucketize(chance, self._cumulative.to(chance.device), right=True)
+
+
+if __name__ == "__main__":
+    print(__doc__)

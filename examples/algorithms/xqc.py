@@ -222,3 +222,7 @@ class ReturnScaler(RewardScaler):
 
     def known(self) -> dict[str, Tensor]:
         return super().known() | {"largest": self.largest}
+
+
+if __name__ == "__main__":
+    print(__doc__)
