@@ -7,6 +7,8 @@ The numbers of moves after so many are those that chessprogramming.org lists ("P
 
 import collections
 import functools
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -319,3 +321,18 @@ def test_frames_have_pieces():
         cells = frame.reshape(8, 48, 8, 48, 3)[:, 4:44, :, 4:44]
         pieces = [(y, x) for y, x in np.ndindex(8, 8) if cells[y, :, x].std((0, 1)).any()]
         assert pieces == [(0, 4), (7, 0), (7, 4)]
+
+
+COMPILED = """
+import warp, sys
+warp.config.kernel_cache_dir = sys.argv[1]
+import headrace
+headrace.make("Chess-v1").reset()
+"""
+
+
+@pytest.mark.nightly
+def test_it_compiles_without_a_warning(tmp_path):
+    command = [sys.executable, "-c", COMPILED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "warning" not in done.stdout + done.stderr, done.stderr

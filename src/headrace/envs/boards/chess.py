@@ -36,8 +36,8 @@ PLANES = wp.constant(13)  # of one position
 RULES = 7  # planes of what is true of the game
 NO_PROGRESS = wp.constant(100)  # moves of either player that make a draw
 DARK = wp.constant(wp.uint64(0xAA55AA55AA55AA55))
-HOMES = wp.constant(Board(1 << 4 | 1 << 7, 1 << 4 | 1, 1 << 60 | 1 << 63, 1 << 60 | 1 << 56))
-"""a right to castle → cells of king and rook"""
+SHORT_HOMES, LONG_HOMES = wp.constant(wp.uint64(1 << 4 | 1 << 7)), wp.constant(wp.uint64(1 << 4 | 1))
+"""cells of king and rook, of one's own first row, for castling on either side"""
 CHECKMATE, DEAD, STALEMATE, UNPROGRESSIVE, THREEFOLD = (wp.constant(ending) for ending in range(1, 6))
 """why a game has ended; `DEAD` is one that neither can win"""
 
@@ -249,7 +249,8 @@ def move(state: State, env: int, player: int, way: int, origin: int):
         touched = m.upside_down(touched)
         board = from_other_side(board)
     for right in range(4):
-        if (touched & HOMES[right]) != NOTHING:
+        homes = wp.where(right % 2 == 0, SHORT_HOMES, LONG_HOMES) << wp.uint64(56 * (right // 2))
+        if (touched & homes) != NOTHING:
             state.castling[env] = state.castling[env] & ~(1 << right)
     state.idle[env] = wp.where(kind == PAWN or captures, 0, wp.min(state.idle[env] + 1, NO_PROGRESS))
     state.number[env] = state.number[env] + player
