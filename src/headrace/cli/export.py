@@ -14,6 +14,7 @@ from headrace.cli.options import check_file, optional, parse_args
 from headrace.cli.play import chosen_run
 from headrace.cli.trust import agreed
 from headrace.train import load
+from headrace.train.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ def run(argv: list[str]) -> int:
     console = Console(highlight=False)
     run = chosen_run(args.run, console)
     trust = agreed(run, args.trust)
-    from headrace.train.play.export import export_policy  # imports torch
+    from headrace.train.play.evaluate import describe_checkpoint  # imports torch
+    from headrace.train.play.export import export_policy
 
+    console.print(describe_checkpoint(RunFolder(run), args.checkpoint), soft_wrap=True)
     done = export_policy(load(run, which=args.checkpoint, trust=trust), args.file, args.policy)
     table = Table()
     for column in ("", "array", "rows", "what"):

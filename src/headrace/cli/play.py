@@ -23,17 +23,16 @@ from headrace.cli.options import check_file, optional, parse_args
 from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
-from headrace.studies.plots.curves import find_runs
 from headrace.train import log_episode
 from headrace.train.play.convert import write_gif, write_grid
 from headrace.train.play.evaluate import MOST_STEPS, Evaluation, describe_checkpoint, evaluate, training_return
 from headrace.train.play.video import record
+from headrace.train.runs import choice
 from headrace.train.runs.events import one_line
 from headrace.train.runs.files import replacing, writing
-from headrace.train.runs.folder import SEVERAL, RunFolder, ranked_runs
+from headrace.train.runs.folder import RunFolder, ranked_runs
 from headrace.train.runs.words import return_text
 
-DEFAULT_FOLDER = Path("runs")
 GRID, MOST_FILMS = "grid.mp4", 9
 SEVERAL_RUNS = "headrace watch RUN RUN compares runs, and headrace play FOLDER --grid films a folder's side by side"
 LINES = 10.0  # seconds between two lines of progress where there is no terminal
@@ -56,7 +55,7 @@ class PlayArgs:
       headrace play runs/cheetah --3d --checkpoint newest
     """
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = DEFAULT_FOLDER
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = choice.DEFAULT_FOLDER
     """the run folder, whose path headrace train prints, or a folder of runs"""
     episodes: int = 1
     """number of episodes to play"""
@@ -143,24 +142,10 @@ def run(argv: list[str]) -> int:
 
 
 def chosen_run(folder: Path, console: Console) -> Path:
-    """Returns the run to play: of several seeds or trials the best, of another folder of runs the newest.
-
-    Raises:
-        OptionError: there is no run with a checkpoint in the folder.
-    """
-    if (folder / "config.json").exists():
-        return folder
-    if folder == DEFAULT_FOLDER and not folder.is_dir():
-        raise OptionError(f"there is no folder {folder} here: name a run, or train one with headrace train TASK")
-    runs = [run for run in find_runs([folder]) if any((run / "checkpoints").glob("step-*"))]
-    if not runs:
-        raise OptionError(f"no run in {folder} has a checkpoint yet")
-    several = any((folder / name).is_file() for name in SEVERAL)
-    best = [run for _, run in ranked_runs(folder) if run in runs]
-    newest = max(runs, key=lambda run: (run / "checkpoints").stat().st_mtime)
-    run = best[0] if several and best else newest
-    words = f"the best of {len(best)}" if several and best else "the newest run"
-    console.print(f"{run}, {words} in {folder}", soft_wrap=True, markup=False)
+    """Returns the run that a folder stands for, and prints which of several it is; raises as `choice.chosen_run`."""
+    run, words = choice.chosen_run(folder)
+    if words:
+        console.print(f"{run}, {words} in {folder}", soft_wrap=True, markup=False)
     return run
 
 

@@ -12,9 +12,10 @@ from headrace.cli.options import check_file, optional
 from headrace.errors import OptionError
 from headrace.studies.plots.bands import Mean
 from headrace.studies.plots.baselines import read_baselines
-from headrace.studies.plots.curves import find_runs, grouped, read_curves
+from headrace.studies.plots.curves import grouped, read_curves
 from headrace.studies.plots.figures import PlotOptions, check_format, plot_groups
 from headrace.train.logging.plot import Axis, Source
+from headrace.train.runs.choice import find_runs
 
 
 @dataclass(frozen=True)

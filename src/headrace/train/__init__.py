@@ -25,6 +25,7 @@ from headrace.train.launch.run import RunOptions, begin, launch, resume_or_begin
 from headrace.train.processes.start import guard_main
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
 from headrace.train.runners.result import Result
+from headrace.train.runs.choice import DEFAULT_FOLDER, chosen_run
 from headrace.train.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def log_episode(
     """Plays one episode with the agent of a run, and returns the states, actions and rewards of all steps.
 
     Args:
-        run_dir: the run folder.
+        run_dir: the run folder, or a folder of several, as in `load`.
         names: arrays of the environment's state, as in `Pool.state_arrays`; all by default.
         env_id: number of the environment in a pool of this seed; each environment has its own random numbers.
         seed: seed of that pool.
@@ -168,17 +169,22 @@ def log_episode(
     from headrace.train.play.agent import load_checkpoint
     from headrace.train.play.episode_log import played_episode
 
-    run, config = RunFolder.open(run_dir, trust=trust)
+    run, config = RunFolder.open(chosen_run(run_dir)[0], trust=trust)
     return played_episode(config, load_checkpoint(run, which), names, env_id, seed, deterministic)
 
 
 def load(
-    run_dir: str | Path, *, which: Literal["newest", "best"] = "best", trust: bool = False, network: Any = None
+    run_dir: str | Path = DEFAULT_FOLDER,
+    *,
+    which: Literal["newest", "best"] = "best",
+    trust: bool = False,
+    network: Any = None,
 ) -> Agent:
-    """Returns the trained agent of a run, on the CPU, and prints which checkpoint it is and how that was judged.
+    """Returns the trained agent of a run, on the CPU.
 
     Args:
-        run_dir: the run folder.
+        run_dir: the run folder; or a folder of several seeds or trials, for the best of them, or of other runs, for the
+            newest. ``agent.run_dir`` says which it was.
         which: the ``"newest"`` or the ``"best"`` checkpoint.
         trust: as in `resume`.
         network: the object that the run began with, if it was ``train(…, network=object)``: a module of the same
@@ -197,15 +203,13 @@ def load(
     """
     from headrace.pool.registry import build_task
     from headrace.train.play.agent import Agent, load_checkpoint
-    from headrace.train.play.evaluate import describe_checkpoint
 
-    run, config = RunFolder.open(run_dir, trust=trust)
+    run, config = RunFolder.open(chosen_run(run_dir)[0], trust=trust)
     objects = {"network": network}
     user_objects.check_wanted({"network": config.network}, objects)
     with user_objects.holding(objects):
-        agent = Agent(config, build_task(config.task, **config.env_options).spec, load_checkpoint(run, which))
-    print(describe_checkpoint(run, which))
-    return agent
+        spec = build_task(config.task, **config.env_options).spec
+        return Agent(config, spec, load_checkpoint(run, which), run.path)
 
 
 class CallableModule(ModuleType):

@@ -11,9 +11,10 @@ import pytest
 
 from headrace.errors import OptionError
 from headrace.studies.plots.baselines import read_baselines
-from headrace.studies.plots.curves import find_runs, grouped, labels_of, read_curves
+from headrace.studies.plots.curves import grouped, labels_of, read_curves
 from headrace.train.config.settings import make_config
 from headrace.train.logging.plot import Curve
+from headrace.train.runs.choice import find_runs
 from headrace.train.runs.folder import RunFolder
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 import torch
 
 from headrace.errors import OptionError
-from headrace.train import train
+from headrace.train import load, train
 from headrace.train.config.settings import make_config
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.runners.assembly import make_trainer
@@ -124,3 +125,23 @@ def test_a_run_that_never_began_leaves_its_folder_free(tmp_path):
     with pytest.raises(OptionError, match="load"):
         train("CartPole-v1", load=str(tmp_path / "wide"), hidden=(16, 16), **settings)
     train("CartPole-v1", load=str(tmp_path / "wide"), hidden=(8, 8), **settings)
+
+
+def test_a_folder_of_runs_stands_for_one_of_them(tmp_path, capsys):
+    for name in ("old", "new"):
+        trained(tmp_path / "runs" / name, "ppo")
+    capsys.readouterr()
+    assert load(tmp_path / "runs").run_dir == tmp_path / "runs" / "new"
+    best = {"old": 5.0, "new": 1.0}
+    for name, earned in best.items():
+        file = tmp_path / "runs" / name / "checkpoints" / "best" / "state.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"best_return": earned}))
+    (tmp_path / "runs" / "seeds.json").write_text("{}")
+    agent = load(str(tmp_path / "runs"))
+    assert agent.run_dir == tmp_path / "runs" / "old" and "old" in repr(agent)
+    assert load(tmp_path / "runs" / "new").run_dir == tmp_path / "runs" / "new"
+    assert capsys.readouterr() == ("", "")
+    (tmp_path / "empty").mkdir()
+    for wrong, words in (("empty", "there is no run in"), ("nowhere", "is not a folder")):
+        with pytest.raises(OptionError, match=words):
+            load(tmp_path / wrong)

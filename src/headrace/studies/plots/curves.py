@@ -17,7 +17,6 @@ from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config
 from headrace.train.logging.plot import Curve, Source, read_curve
 
-DEPTH = 3  # levels of folders below a given one that are searched for runs
 MOST_NAMED = 3  # maximum number of settings in a label
 SWEEP = "sweep.json"  # the plan of a sweep, beside its trials
 
@@ -37,31 +36,6 @@ class Group:
     @property
     def task(self) -> str:
         return self.curves[0].config.task
-
-
-def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """Returns the run folders among some paths and in them, each once, in the order of their names.
-
-    Raises:
-        OptionError: a path is not a folder, or there is no run in it.
-    """
-    found: dict[Path, None] = {}
-    for path in map(Path, paths):
-        if not path.is_dir():
-            raise OptionError(f"{path} is not a folder: name run folders, or folders that hold some")
-        levels = ["/".join(["*"] * depth + ["config.json"]) for depth in range(1, DEPTH + 1)]
-        inside = sorted({file.parent for level in levels for file in path.glob(level)}, key=_by_number)
-        runs = [path] if (path / "config.json").is_file() else inside
-        if not runs:
-            raise OptionError(f"there is no run in {path}: a run is a folder with a config.json")
-        found |= dict.fromkeys(runs)
-    return list(found)
-
-
-def _by_number(path: Path) -> list[tuple[bool, int, str]]:
-    """Returns a sort key with which ``seed-10`` comes after ``seed-9``."""
-    words = "".join(each if each.isdigit() else f" {each} " for each in str(path)).split()
-    return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words]
 
 
 def read_curves(

@@ -73,13 +73,16 @@ def insight(policy: Policy, acted: Acted, rows: slice) -> Insight:
 class Agent:
     """The policies of a checkpoint, on the CPU, which choose the actions of all agents of environments.
 
+    Attributes:
+        run_dir: the folder of its run; None where it was not loaded by `headrace.load`.
+
     Example:
         >>> agent = headrace.load("runs/mine")
         >>> action = agent.act(obs)
     """
 
-    def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint):
-        self.config, self.spec = config, spec
+    def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint, run_dir: Path | None = None):
+        self.config, self.spec, self.run_dir = config, spec, run_dir
         self._played = [
             PlayedPolicy(config.of_policy(name), name, agent_group, point)
             for name, agent_group in policy_mapping(spec, config.policies).items()
@@ -89,7 +92,8 @@ class Agent:
 
     def __repr__(self) -> str:
         names = ", ".join(played.policy.name for played in self._played if played.policy.name)
-        parts = {"algo": self.config.algo, "step": self._step, "policies": names}
+        run = None if self.run_dir is None else str(self.run_dir)
+        parts = {"algo": self.config.algo, "step": self._step, "policies": names, "run_dir": run}
         told = [f"{name}={value!r}" for name, value in parts.items() if value not in (None, "")]
         return f"Agent({', '.join((repr(self.config.task), *told))})"
 
