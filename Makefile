@@ -114,6 +114,7 @@ wheels: $(DEV_ENV) ## the wheels of this system, in dist/: headrace and its comp
 pages: $(DEV_ENV) ## what the documentation says of tasks, settings and results, written anew
 	$(BIN)/python docs/families.py
 	$(BIN)/python docs/settings.py
+	$(BIN)/python docs/typed.py
 	$(BIN)/python docs/leaderboard.py
 	$(BIN)/python docs/llms.py
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.train.config.registry import ALGORITHMS
+from headrace.train.config import typed
+from headrace.train.config.registry import ALGORITHMS, find_settings
+from headrace.train.launch.run import CONTINUABLE
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -60,6 +62,14 @@ def test_tables_of_settings_are_what_the_settings_say() -> None:
         assert found == script["with_tables"](found), f"run docs/settings.py: {name}"
     assert set(re.findall(r"settings.py: own (\w+)", "".join(text.values()))) == ALGORITHMS.keys()
     assert set(re.findall(r"settings.py: group (\w+)", text["settings.md"])) == set(script["groups"]())
+
+
+def test_type_checkers_know_the_settings_that_there_are() -> None:
+    script = runpy.run_path(str(DOCS / "typed.py"))
+    assert script["OUT"].read_text() == script["content"](), "run docs/typed.py"
+    known = set().union(*(find_settings(algo).__dataclass_fields__.keys() for algo in ALGORITHMS))
+    assert typed.SettingsOfSeeds.__annotations__.keys() <= known
+    assert set(CONTINUABLE) == {*typed.Changes.__annotations__}
 
 
 def test_mistakes_in_learning_are_those_that_the_script_trains() -> None:

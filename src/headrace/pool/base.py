@@ -41,8 +41,10 @@ class BasePool(Turns, Generic[E]):
         super().__init__(spec.task, settings.is_async, executor.wake, executor.close)
         self.spec, self.settings = spec, settings
         self.num_envs = settings.num_envs
-        self.observation_space = self.single_observation_space = spec.observation
-        self.action_space = self.single_action_space = spec.action
+        # of type Any, as what a space has, such as the `n` of a `Discrete`, depends on the task
+        self.observation_space: Any = spec.observation
+        self.action_space: Any = spec.action
+        self.single_observation_space, self.single_action_space = self.observation_space, self.action_space
         self.all_env_ids = np.arange(settings.num_envs, dtype=np.int32)
         self.all_env_ids.flags.writeable = False
         self._executor, self._recipe = executor, recipe

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from headrace.limits import limits_named
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.train.config import user_objects
 from headrace.train.config.settings import Config, make_config
+from headrace.train.config.typed import Changes, Settings
 from headrace.train.launch.run import RunOptions, begin, launch, resume_or_begin, resume_run
 from headrace.train.processes.start import guard_main
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
@@ -30,6 +31,7 @@ from headrace.train.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
     from headrace.train.play.agent import Agent
 
@@ -51,14 +53,14 @@ def train(
     *,
     total_steps: int | None = None,
     seed: int | None = None,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     run_dir: str | Path | None = None,
     resume: bool = False,
     quiet: bool = False,
     trust: bool = False,
     callback: CallbackLike | Sequence[CallbackLike] | None = None,
     tuned: Mapping[str, Any] | None = None,
-    **overrides: Any,
+    **overrides: Unpack[Settings],
 ) -> Result:
     """Trains an agent, by default with the algorithm and the settings that are the best known for the task.
 
@@ -75,7 +77,8 @@ def train(
         callback: a `Callback`, or a function ``(training, line)`` that is called before each line of metrics is
             written; or a sequence of them.
         tuned: the tuner's result, from `headrace.studies.tuning.tune.Tuning.record`, for the run's log of events.
-        overrides: any other setting, of `Config` or of the algorithm. ``network`` may also be a `torch.nn.Module`, of
+        overrides: any other setting, of `Config` or of the algorithm (of an algorithm of your own, type checkers take
+            one as ``**{"name": value}``). ``network`` may also be a `torch.nn.Module`, of
             which the run learns a copy, or a function or class that makes one; and ``reward`` a function of a
             `headrace.wrappers.Step`.
 
@@ -90,9 +93,9 @@ def train(
         UnknownTaskError: no task has this name.
     """
     named = {"algo": algo, "total_steps": total_steps, "seed": seed, "device": device}
-    overrides |= {name: value for name, value in named.items() if value is not None}
+    given = {**overrides, **{name: value for name, value in named.items() if value is not None}}
     guard_main()
-    settings, objects = user_objects.split_off(overrides)
+    settings, objects = user_objects.split_off(given)
     with user_objects.holding(objects):
         options = RunOptions(quiet, trust, objects, callbacks_of(callback), tuned)
         start = resume_or_begin if resume else begin
@@ -109,7 +112,7 @@ def resume(
     callback: CallbackLike | Sequence[CallbackLike] | None = None,
     network: Any = None,
     reward: Any = None,
-    **changes: Any,
+    **changes: Unpack[Changes],
 ) -> Result:
     """Continues a run from its newest checkpoint: exactly without samplers, in new episodes with samplers.
 
@@ -133,7 +136,7 @@ def resume(
     objects = {"network": network, "reward": reward}
     with user_objects.holding(objects):
         options = RunOptions(quiet, trust, objects, callbacks_of(callback))
-        return launch(lambda chosen: resume_run(run_dir, changes, chosen), options)
+        return launch(lambda chosen: resume_run(run_dir, dict(changes), chosen), options)
 
 
 def log_episode(

@@ -76,7 +76,7 @@ def test_samplers_change_their_environments(tmp_path: Path, algo: str):
     lines = read_metrics(run / "metrics.jsonl")
     assert 3 < lines[-1]["length"] <= 12
     with pytest.raises(OptionError, match="curriculum cannot change"):
-        resume(run, curriculum={}, quiet=True)
+        resume(run, curriculum={}, quiet=True)  # type: ignore[call-arg]
 
 
 def test_a_resumed_run_is_the_same(tmp_path: Path):

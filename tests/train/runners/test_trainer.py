@@ -157,7 +157,7 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(OptionError, match="already holds a run"):
         train("CartPole-v1", run_dir=tmp_path / "run", quiet=True)
     with pytest.raises(OptionError, match="num_envs"):
-        resume(tmp_path / "run", quiet=True, num_envs=4)
+        resume(tmp_path / "run", quiet=True, num_envs=4)  # type: ignore[call-arg]
     with pytest.raises(OptionError, match="is not a run folder"):
         resume(tmp_path / "nothing", quiet=True)
     with pytest.raises(OptionError, match="cnn"):

@@ -47,7 +47,8 @@ def make():
 
 
 def train(path: Path, **changes: Any) -> None:
-    headrace.train.train("CartPole-v1", run_dir=path, quiet=True, **{"total_steps": 256, **TINY, **changes})
+    settings: dict[str, Any] = {"total_steps": 256, **TINY, **changes}
+    headrace.train.train("CartPole-v1", run_dir=path, quiet=True, **settings)
 
 
 def kinds(path: Path) -> list[str]:

@@ -171,6 +171,12 @@ class GymPool(EnvPool, gym.vector.VectorEnv, gym.Env):  # type: ignore[misc]
     a vector environment's batched spaces is made with ``env_type="vec"``.
     """
 
+    # of type Any, as in `BasePool`
+    observation_space: Any
+    action_space: Any
+    single_observation_space: Any
+    single_action_space: Any
+
     def __init__(self, pool: Pool, *rest: Any):
         super().__init__(pool, *rest)
         self.metadata = {

@@ -68,11 +68,11 @@ class EnvSpec(TaskSpec):
         return described("EnvSpec", self)
 
     @property
-    def observation_space(self) -> gym.Space:
+    def observation_space(self) -> Any:
         return self.observation
 
     @property
-    def action_space(self) -> gym.Space:
+    def action_space(self) -> Any:
         return self.action
 
     gymnasium_observation_space, gymnasium_action_space = observation_space, action_space

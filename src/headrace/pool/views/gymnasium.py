@@ -33,6 +33,12 @@ class GymnasiumPool(EnvPool, gym.vector.VectorEnv):
         pool, rest: as in `EnvPool`; with ``render_mode="rgb_array"``, `render` returns one frame per environment.
     """
 
+    # of type Any, as in `BasePool`
+    observation_space: Any
+    action_space: Any
+    single_observation_space: Any
+    single_action_space: Any
+
     def __init__(self, pool: Pool, *rest: Any):
         super().__init__(pool, *rest)
         self.metadata = metadata(pool) | {"autoreset_mode": MODES[pool.autoreset]}

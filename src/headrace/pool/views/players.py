@@ -59,8 +59,9 @@ class PlayersPool:
         self.all_env_ids, self.autoreset, self.device = pool.all_env_ids, pool.autoreset, pool.device
         self.async_reset, self.render = pool.async_reset, pool.render
         self._seen, self._acted = columns(pool.spec, "observation"), columns(pool.spec, "action")
-        self.observation_space = self.single_observation_space = _single(self._seen)
-        self.action_space = self.single_action_space = _single(self._acted)
+        self.observation_space: Any = _single(self._seen)
+        self.action_space: Any = _single(self._acted)
+        self.single_observation_space, self.single_action_space = self.observation_space, self.action_space
         self._per_agent = [f.name for f in pool.spec.info if f.per_agent]
         self._numbers = np.arange(agents, dtype=np.int32)
         self._key = task_key(pool.spec, f"{pool.autoreset}, {PLAYERS}")

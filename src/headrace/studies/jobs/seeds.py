@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from headrace.errors import OptionError, StateError
 from headrace.pool.executors.processes.task import spaces_read_once
@@ -18,6 +18,7 @@ from headrace.studies.jobs.display import Display, ending_words
 from headrace.studies.jobs.processes import DONE, Job, Processes, side_by_side
 from headrace.train.config.presets import DEFAULT_PRESET
 from headrace.train.config.settings import Config
+from headrace.train.config.typed import Changes, SettingsOfSeeds
 from headrace.train.launch.run import CONTINUABLE
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.place import refuse
@@ -103,7 +104,7 @@ def train_seeds(
     jobs: int = 0,
     run_dir: str | Path | None = None,
     quiet: bool = False,
-    **overrides: Any,
+    **overrides: Unpack[SettingsOfSeeds],
 ) -> list[SeedResult]:
     """Trains with several seeds, each a run in a process of its own.
 
@@ -126,13 +127,13 @@ def train_seeds(
     """
     numbers = chosen_seeds(str(seeds) if isinstance(seeds, int) else ",".join(map(str, (*seeds, ""))))
     refuse("training with several seeds")
-    overrides |= {} if algo is None else {"algo": algo}
+    given = {**overrides, **({} if algo is None else {"algo": algo})}
     guard_main()
-    config, most = side_by_side(task, overrides)
+    config, most = side_by_side(task, given)
     decided = {
         name: getattr(config, name) for name in ("algo", "preset", "samplers", "actor_device") if hasattr(config, name)
     }
-    plan = Plan(task, plain(overrides | decided), numbers)
+    plan = Plan(task, plain(given | decided), numbers)
     folder = make_folder(run_dir, task)
     remember({**plan.settings, "task": task})
     plan.write(folder)
@@ -147,7 +148,7 @@ def resume_seeds(
     jobs: int = 0,
     quiet: bool = False,
     trust: bool = False,
-    **changes: Any,
+    **changes: Unpack[Changes],
 ) -> list[SeedResult]:
     """Continues the runs of the seeds in a folder that are not done, as `train_seeds` does.
 

@@ -1,0 +1,140 @@
+"""The settings of all algorithms as keyword arguments, so that type checkers and editors know them.
+
+``docs/typed.py`` writes this file; docs/settings.md says what each means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Settings(TypedDict, total=False):
+    """Settings of `headrace.train.train` beside its own arguments."""
+
+    preset: str
+    stop_at_return: float | None
+    stop_episodes: int
+    deterministic: bool
+    devices: str | Sequence[str]
+    num_envs: int
+    batch_size: int
+    num_threads: int
+    env_options: Mapping[str, Any]
+    curriculum: Mapping[str, Sequence[Sequence[Any]]]
+    reward: Any
+    action_masks: bool
+    network: Any
+    hidden: Sequence[int]
+    activation: Literal["tanh", "relu"]
+    torch_threads: int
+    matmul_precision: Literal["highest", "high", "medium"]
+    compile: bool
+    graphs: bool
+    host_random: bool
+    num_steps: int
+    learning_rate: float
+    anneal_learning_rate: bool
+    gamma: float
+    adam_epsilon: float
+    normalise_observations: bool
+    deviation_floor: float
+    normalise_rewards: bool
+    schedules: Mapping[str, Sequence[Sequence[float]]]
+    samplers: int
+    ray: str
+    evaluate_episodes: int
+    evaluate_seconds: float
+    evaluate_share: float
+    policies: Mapping[str, Mapping[str, Any]]
+    frozen: bool
+    load: str | PathLike[str] | None
+    copies: str | None
+    copy_every: int
+    copies_kept: int
+    log_steps: int
+    checkpoint_seconds: float
+    keep_checkpoints: int
+    tensorboard: bool
+    log: str | Sequence[str]
+    video: bool
+    viewer: bool
+    bf16: bool
+    trunk: Literal["nature", "strided"]
+    max_grad_norm: float
+    shared: bool
+    log_std_init: float
+    gae_lambda: float
+    decisions_only: bool
+    random_moves: int
+    value_coef: float
+    normalise_values: bool
+    entropy_coef: float
+    curiosity: float
+    normalise_advantages: bool
+    minibatch_size: int
+    epochs: int
+    clip_range: float
+    value_clip_range: float | None
+    target_kl: float | None
+    rollout_slots: int
+    rho_clip: float
+    trace_clip: float
+    epsilon_start: float
+    epsilon_end: float
+    epsilon_fraction: float
+    q_lambda: float
+    target_rate: float
+    n_step: int
+    replay_size: int
+    replay_ratio: float | None
+    learning_starts: int
+    hindsight: float
+    save_replay: bool
+    publish_every: int
+    critic_learning_rate: float
+    random_shift: int
+    actor_device: str
+    critic_device: str
+    exploration_noise: float
+    policy_delay: int
+    target_noise: float
+    target_noise_clip: float
+    initial_temperature: float
+    target_entropy: float | None
+    double: bool
+    dueling: bool
+    standardise_pixels: bool
+    loss: Literal["huber", "squared"]
+    target_update: int
+    prioritised: bool
+    priority_exponent: float
+    importance_exponent: float
+    critic_hidden: Sequence[int]
+    adam_beta: float
+    batch_momentum: float
+    renorm_after: int
+
+
+class SettingsOfSeeds(Settings, total=False):
+    """Settings of `headrace.studies.train_seeds`."""
+
+    total_steps: int
+    device: str | torch.device
+
+
+class Changes(TypedDict, total=False):
+    """Settings that may change in the middle of a run."""
+
+    total_steps: int
+    stop_at_return: float | None
+    ray: str
+    checkpoint_seconds: float
+    keep_checkpoints: int
+    log: str | Sequence[str]
+    video: bool
+    viewer: bool
