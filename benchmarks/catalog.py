@@ -132,6 +132,7 @@ SECTIONS = {
                 Line("", "gymnasium async", "Gymnasium's `AsyncVectorEnv`"),
             ),
         ),
+        Benchmark("kept_results", "--repeats 2 --seconds 0.05 --most-bytes 10000000"),
         Benchmark(
             "box2d_pool",
             "--repeats 2 --seconds 0.2",

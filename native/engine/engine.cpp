@@ -249,6 +249,15 @@ Slot Engine::bind(std::span<const std::span<std::byte>> arrays, std::size_t rows
   return slot;
 }
 
+Slot Slot::over(std::span<const std::uintptr_t> addresses) const {
+  if (addresses.size() != arrays.size())
+    throw BadBatch("it has " + std::to_string(addresses.size()) + " arrays, not " + std::to_string(arrays.size()));
+  Slot other{rows, {}};
+  other.arrays.reserve(arrays.size());
+  for (const auto address : addresses) other.arrays.push_back(reinterpret_cast<std::byte*>(address));
+  return other;
+}
+
 bool Engine::steps(const Request& request) const {
   const auto& member = members_[static_cast<std::size_t>(request.env_id)];
   const bool begins = member.over && settings_.autoreset == Autoreset::next_step;

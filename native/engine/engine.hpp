@@ -37,6 +37,9 @@ struct Settings {
 struct Slot {
   int rows = 0;
   std::vector<std::byte*> arrays;  // in the order of batch_fields in pool/batch.py
+
+  // the same over another batch's arrays, of the same sizes; throws BadBatch where their number is another
+  Slot over(std::span<const std::uintptr_t> addresses) const;
 };
 
 // an environment threw; what it said, and which one

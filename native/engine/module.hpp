@@ -245,7 +245,10 @@ inline void bind_engine(nb::module_& m) {
       .def_prop_ro("fields", [](const Simulator& s) { return s.spec.fields(); }, "What environments write, in order.")
       .def_prop_ro("action", [](const Simulator& s) { return s.spec.actions(); }, "One row of actions; None: it takes none.")
       .def_prop_ro("frame_shape", [](const Simulator& s) { return nb::make_tuple(s.frame_height, s.frame_width, 3); });
-  nb::class_<Slot>(m, "Slot", "The arrays of one batch, as the engine writes to them.");
+  nb::class_<Slot>(m, "Slot", "The arrays of one batch, as the engine writes to them.")
+      .def(
+          "over", [](const Slot& slot, const std::vector<std::uintptr_t>& addresses) { return slot.over(addresses); },
+          "addresses"_a, "The same over the arrays of another batch of as many rows.");
   nb::class_<BoundEngine>(m, "Engine", "Runs environments on threads; used through ThreadsExecutor, which checks arguments.")
       .def("__init__",
            [](BoundEngine* self, const Simulator& simulator, int num_envs, int batch_size, int num_threads,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -36,6 +36,45 @@ def test_results_of_a_simulator_in_cpp(counter: str) -> None:
 def test_results_with_many_observations_by_name() -> None:
     pytest.importorskip("dm_control")
     kept_results("WalkerWalk-v1", num_envs=3)
+
+
+WAYS: dict[str, Callable[[np.ndarray], Any]] = {
+    "a slice": lambda array: array[1:],
+    "a slice of a slice": lambda array: array[1:][:1],
+    "transposed": lambda array: array.T,
+    "reshaped": lambda array: array.reshape(-1),
+    "a subclass": lambda array: array.view(np.recarray),
+    "bytes": lambda array: array.view(np.uint8),
+    "a memoryview": lambda array: array.data,
+    "from a memoryview": lambda array: np.frombuffer(array.data.cast("B"), np.uint8),
+    "strides": lambda array: np.lib.stride_tricks.as_strided(array, (1,), (1,)),
+    "an iterator": lambda array: array.flat,
+    "dlpack": np.from_dlpack,
+    "torch": lambda array: pytest.importorskip("torch").from_numpy(array),
+    "a row in torch": lambda array: pytest.importorskip("torch").from_numpy(array)[0],
+}
+"""how a caller keeps a part of an array, or its memory, and not the array itself"""
+
+
+def content(part: Any) -> np.ndarray:
+    return np.asarray(part[:] if isinstance(part, np.flatiter) else part)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("task", ["CartPole-v1", "counter", COUNT])
+def test_any_reference_to_a_part_of_a_result_keeps_it(task: str, way: str, request: pytest.FixtureRequest) -> None:
+    name = request.getfixturevalue("counter") if task == "counter" else task
+    with headrace.make(name, num_envs=2, seed=0, max_episode_steps=5) as pool:
+        pool.reset()
+        kept = []
+        for step in range(40):
+            obs, reward, terminated, _, info = pool.step(np.full(2, step % 2))
+            for array in (obs, reward, terminated, info["elapsed_step"]):
+                part = WAYS[way](array)
+                kept.append((part, content(part).copy()))
+            del obs, reward, terminated, info, array, part
+        for part, before in kept:
+            assert np.array_equal(content(part), before)
 
 
 def test_a_dict_of_observations_is_the_callers_own(make: Any) -> None:

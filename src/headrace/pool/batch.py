@@ -8,18 +8,18 @@ results makes the ring allocate new batches.
 
 from __future__ import annotations
 
-import ctypes
-import math
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.batch_memory import Layout
 from headrace.pool.infos import gathered
 from headrace.pool.spec import AutoresetMode, Field, TaskSpec
 from headrace.pool.structure import assembled, leaf_fields, renewed
@@ -27,8 +27,10 @@ from headrace.pool.structure import assembled, leaf_fields, renewed
 FINAL = "final:"
 INFO = "info:"
 OBS = "obs"
-ALIGNMENT = 64  # bytes: a cache line, and the alignment that JAX needs to use memory without a copy
-LOOK_AT = 4  # number of batches that are tested before a new one is made
+LOOK_AT = 4  # number of recent batches, and of kept ones, that are tested before a new one is made
+RETAINED = 64 << 20  # bytes of batches in use that a ring refers to, so as to use them again
+OVERHEAD = 24 << 10  # bytes by which each of them counts beside its arrays
+SIZES = 64  # numbers of rows whose layouts are remembered
 PARTIAL = 4  # as many times the rows of a whole batch are held in batches of other sizes
 
 
@@ -89,6 +91,7 @@ class Batch:
     """
 
     __slots__ = (
+        "_addresses",
         "_counts",
         "_earned",
         "_final",
@@ -105,20 +108,33 @@ class Batch:
         "rows",
     )
 
-    def __init__(self, rows: int, arrays: dict[str, np.ndarray], ring: BatchRing):
+    def __init__(
+        self, rows: int, arrays: dict[str, np.ndarray], ring: BatchRing, addresses: Sequence[int] | None = None
+    ):
         self.rows = rows
         self.arrays = arrays
-        self.ring = weakref.ref(ring)  # weak: the ring refers to its batches
+        self.ring = ring.reference  # weak: the ring refers to its batches
         self.binding: Any = None
         self.infos: dict[int, dict[str, Any]] = {}
         self.final_infos: dict[int, dict[str, Any]] = {}
-        self._obs, self._final = (observation_of(ring.space, arrays, prefix) for prefix in ("", FINAL))
+        self._obs = arrays[OBS] if OBS in arrays else assembled(OBS, ring.space, arrays)
+        self._final = assembled(FINAL + OBS, ring.space, arrays) if ring.has_final else None
         self._nested = not isinstance(self._obs, np.ndarray)
         self._earned = (arrays["reward"], arrays["terminated"], arrays["truncated"])
-        self._info = info_of(arrays)
+        self._info: dict[str, Any] = {key: arrays[name] for key, name in ring.info_names}
         self._owned = tuple(arrays.values())
-        self._held = [reference for array in self._owned for reference in unresizable(array)]
+        self._held: Sequence[Any] = ()
+        if addresses is None:  # NumPy never resizes those of a `Layout`, as they do not own their memory
+            self._held = [reference for array in self._owned for reference in unresizable(array)]
+        self._addresses = addresses
         self._counts: tuple[int, ...] = ()
+
+    @property
+    def addresses(self) -> Sequence[int]:
+        """The addresses of the arrays, in their order."""
+        if self._addresses is None:
+            self._addresses = [array.ctypes.data for array in self._owned]
+        return self._addresses
 
     def result(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Returns ``(obs, reward, terminated, truncated, info)``, whose arrays [rows, …] are this batch's.
@@ -145,54 +161,120 @@ class Batch:
 
     def is_free(self) -> bool:
         """Returns whether only this batch refers to its arrays (a view counts as a reference)."""
-        return tuple(map(sys.getrefcount, self._owned)) == self._counts
+        counts, refcount = self._counts, sys.getrefcount
+        # a caller that keeps anything keeps the first array, nearly always
+        return refcount(self._owned[0]) == counts[0] and tuple(map(refcount, self._owned)) == counts
 
 
-Bind = Callable[[Batch], None]
-Allocate = Callable[[int], "dict[str, np.ndarray] | None"]
+class Preparing(Protocol):
+    """The part of a `HostExecutor` that new batches need."""
+
+    def bind(self, batch: Batch) -> None: ...
+
+    def allocate(self, rows: int) -> dict[str, np.ndarray] | None: ...
+
+
+class _Batches:
+    """The batches of one size that a ring refers to, each deque in the order of their last use, oldest first.
+
+    Attributes:
+        recent: the latest few; one of them is nearly always free unless the caller keeps results.
+        kept: older ones: a caller that keeps some results at a time, such as a rollout, frees them before long.
+        missed: whether none was found free the last time, so that few are looked at.
+    """
+
+    __slots__ = ("kept", "missed", "recent")
+
+    def __init__(self, capacity: int, most_kept: int):
+        self.recent: deque[Batch] = deque(maxlen=capacity)
+        self.kept: deque[Batch] = deque(maxlen=most_kept)
+        self.missed = False
+
+    def free(self) -> Batch | None:
+        """Returns one of the oldest if it is free; None if they are all in use."""
+        most = 2 if self.missed else LOOK_AT
+        self.missed = False
+        for looks, batch in enumerate(self.recent, 1):
+            if batch.is_free():
+                self.recent.rotate(-looks)
+                return batch
+            if looks == most:
+                break
+        for _ in range(min(len(self.kept), most)):
+            batch = self.kept.popleft()
+            if batch.is_free():
+                self.add(batch)
+                return batch
+            self.kept.append(batch)  # it may be kept for ever, and others not
+        self.missed = True
+        return None
+
+    def add(self, batch: Batch) -> None:
+        """Adds a batch that is used now."""
+        if len(self.recent) == self.recent.maxlen:
+            self.kept.append(self.recent[0])
+        self.recent.append(batch)
+
+    def __iter__(self) -> Iterator[Batch]:
+        yield from self.recent
+        yield from self.kept
+
+    def __len__(self) -> int:
+        return len(self.recent) + len(self.kept)
 
 
 class BatchRing:
-    """A source of free batches, which allocates a new one if the oldest few are all in use.
+    """A source of free batches, which makes a new one if the oldest few are all in use.
 
-    Batches that a caller keeps for long drop out of the ring, so that neither the search nor the ring's memory grows
-    with the number of results kept; nor does its memory grow with the number of sizes that are asked for.
+    Batches that a caller keeps return to the ring when it drops them, up to `RETAINED` bytes; what is kept beyond that
+    drops out. So neither the search nor the ring's memory grows with the number of results kept; nor does its memory
+    grow with the number of sizes that are asked for.
 
     Args:
         spec, autoreset: determine the fields of a batch.
         whole: number of rows of most batches.
-        capacity: number of batches of each size that the ring refers to.
+        capacity: number of batches of each size that the ring refers to, beside those that the caller keeps.
+
+    Attributes:
+        space: the space of one observation.
+        fields: those of a batch.
+        has_final: whether a batch has final observations.
+        info_names: (key, field) of each array in a batch's info.
+        reference: a weak reference to the ring.
     """
 
     def __init__(self, spec: TaskSpec, autoreset: AutoresetMode, whole: int, capacity: int = 8):
         self.space = spec.observation
         self.fields = batch_fields(spec, autoreset)
-        self._bind: Callable[[], Bind | None] = lambda: None
-        self._allocate: Callable[[], Allocate | None] = lambda: None
+        self.has_final = autoreset == "same_step"
+        self.info_names = tuple(info_of({f.name: f.name for f in self.fields}).items())
+        self._names = [f.name for f in self.fields]
+        self._objects = [f for f in self.fields if f.dtype.hasobject]
+        self._layout = lru_cache(SIZES)(partial(Layout, [f for f in self.fields if not f.dtype.hasobject]))
+        self.reference = weakref.ref(self)
+        self._executor: Callable[[], Preparing | None] = lambda: None
         self._whole, self._capacity = whole, capacity
-        self._batches: dict[int, deque[Batch]] = {}
+        self._batches: dict[int, _Batches] = {}
 
-    def serve(self, bind: Bind, allocate: Allocate) -> None:
+    def serve(self, executor: Preparing) -> None:
         """Prepares every new batch with an executor's methods `bind` and `allocate`.
 
-        The ring holds weak references to them, since the executor refers to the ring: with a reference cycle, the
+        The ring holds a weak reference to it, since the executor refers to the ring: with a reference cycle, the
         memory of a closed pool would be freed only when the garbage collector runs.
         """
-        self._bind, self._allocate = weakref.WeakMethod(bind), weakref.WeakMethod(allocate)
+        self._executor = weakref.ref(executor)
 
     def take(self, rows: int) -> Batch:
         """Returns a free batch of ``rows`` rows, of undefined contents."""
-        ring = self._batches.get(rows)
-        if ring is None:
-            ring = self._batches[rows] = deque(maxlen=self._capacity)
-        for _ in range(min(len(ring), LOOK_AT)):
-            batch = ring[0]
-            ring.rotate(-1)
-            if batch.is_free():
-                return batch
+        known = self._batches.get(rows)
+        if known is not None and (batch := known.free()) is not None:
+            return batch
         batch = self.make(rows)
         batch.seal()
-        ring.append(batch)
+        if known is None:
+            size = OVERHEAD + sum(array.nbytes for array in batch.arrays.values())
+            known = self._batches[rows] = _Batches(self._capacity, RETAINED // size)
+        known.add(batch)
         if rows != self._whole:
             self._forget_sizes(rows)
         return batch
@@ -209,36 +291,28 @@ class BatchRing:
 
     def make(self, rows: int, into: Mapping[str, np.ndarray] | None = None) -> Batch:
         """Returns a new bound batch of ``rows`` rows over the arrays [rows, …] in ``into``, and new ones for others."""
-        bind, allocate = self._bind(), self._allocate()
-        arrays = None if into or allocate is None else allocate(rows)
+        executor, addresses = self._executor(), None
+        arrays = None if into or executor is None else executor.allocate(rows)
         if arrays is None:
-            arrays = {f.name: aligned_zeros((rows, *f.shape), f.dtype) for f in self.fields} | dict(into or {})
-        batch = Batch(rows, arrays, self)
-        if bind is not None:
-            bind(batch)
+            arrays, addresses = self._layout(rows).make()
+            if into or self._objects:
+                objects = {f.name: np.zeros((rows, *f.shape), f.dtype) for f in self._objects}
+                given = {**arrays, **objects, **(into or {})}
+                arrays, addresses = {name: given[name] for name in self._names}, None
+        batch = Batch(rows, arrays, self, addresses)
+        if executor is not None:
+            executor.bind(batch)
         return batch
 
     def join(self, batches: list[Batch]) -> Batch:
         """Returns one batch with copies of the rows of several, in order; the only place where results are copied."""
-        names = [f.name for f in self.fields]
-        arrays = {n: np.concatenate([b.arrays[n] for b in batches]) for n in names}
+        arrays = {n: np.concatenate([b.arrays[n] for b in batches]) for n in self._names}
         joined, first = Batch(sum(b.rows for b in batches), arrays, self), 0
         for batch in batches:
             joined.infos |= {first + row: info for row, info in batch.infos.items()}
             joined.final_infos |= {first + row: info for row, info in batch.final_infos.items()}
             first += batch.rows
         return joined
-
-
-def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Returns a new array of zeros that begins at a multiple of `ALIGNMENT` bytes and is the base of its views."""
-    if dtype.hasobject:
-        return np.zeros(shape, dtype)
-    size = math.prod(shape) * dtype.itemsize
-    memory: Any = np.zeros(size + ALIGNMENT, np.uint8)
-    # the base of a view is the innermost array: over a ctypes buffer that is the array made here
-    place: Any = (ctypes.c_char * size).from_buffer(memory, -memory.ctypes.data % ALIGNMENT)
-    return np.ndarray(shape, dtype, place)
 
 
 def unresizable(array: Any) -> list[weakref.ref[np.ndarray]]:

@@ -31,7 +31,7 @@ class Flights(BasePool[HostExecutor]):
         n, k = settings.num_envs, settings.batch_size
         self._ring = BatchRing(task.spec, settings.autoreset, k, 8 + n // k)
         executor = task.make_executor(task.spec, settings, self._ring)
-        self._ring.serve(executor.bind, executor.allocate)
+        self._ring.serve(executor)
         self._manual = settings.autoreset == "disabled"
         super().__init__(task.spec, settings, executor, self._manual, recipe)
         self.batch_size = settings.batch_size

@@ -33,6 +33,9 @@ class Simulator:
 class Slot:
     """The arrays of one batch, as the engine writes to them."""
 
+    def over(self, addresses: Sequence[int]) -> Slot:
+        """The same over the arrays of another batch of as many rows."""
+
 class Engine:
     """
     Runs environments on threads; used through ThreadsExecutor, which checks arguments.

@@ -77,6 +77,8 @@ class ThreadsExecutor(HostExecutor):
             max_episode_steps=spec.max_episode_steps,
             pin_from=settings.thread_affinity_offset,
         )
+        # number of rows → the binding of a batch of so many, whose sizes the engine has checked
+        self._bound: dict[int, Any] = {}
         self.waiting = True
         # references to the arrays of a loop in which the caller takes part: an exception may end the call before it
         self._used: tuple[Any, ...] | None = None
@@ -88,7 +90,10 @@ class ThreadsExecutor(HostExecutor):
         self._sent: deque[Sent] = deque()
 
     def bind(self, batch: Batch) -> None:
-        batch.binding = self._engine.bind(list(batch.arrays.values()))
+        known = self._bound.get(batch.rows)
+        if known is None:
+            known = self._bound[batch.rows] = self._engine.bind(list(batch.arrays.values()))
+        batch.binding = known.over(batch.addresses)
 
     def step(self, actions: Any, env_ids: np.ndarray | None, batch: Batch) -> None:
         if self._sent:

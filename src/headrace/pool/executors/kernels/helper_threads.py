@@ -20,7 +20,7 @@ import numpy as np
 import warp as wp
 
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels.launch import Call, Run, load, record
+from headrace.pool.executors.kernels.launch import Call, Movable, Run, load, record
 
 LOOKS = 400  # times that a helper looks at its mailbox, giving its core away in between, before it sleeps
 
@@ -117,6 +117,7 @@ class HelperThreads:
         self._first = self._mailboxes[start:]
         self._sleepers = self._first[WORDS * helpers :]
         self._helpers: list[_Helper] = []
+        self._leads: dict[int, Movable] = {}
         try:
             for i in range(helpers):
                 core = first_core + 1 + i if first_core >= 0 else None
@@ -134,9 +135,9 @@ class HelperThreads:
 
         No Python code runs in between, so that an exception of a signal handler leaves no part undone.
         """
-        words = np.array([word for part in parts for word in part.addresses], np.uint64)
-        first, sleepers, wake = _address(self._first), self._sleepers, self._wake
-        lead = _run(_leading, [first, _address(sleepers), _address(words), len(parts)])
+        words = (ctypes.c_uint64 * (3 * len(parts)))(*(word for part in parts for word in part.addresses))
+        sleepers, wake = self._sleepers, self._wake
+        lead = self._lead(len(parts)).over([ctypes.addressof(words)])
 
         def run(kept: object = (parts, words, self._mailboxes)) -> None:
             if sleepers[0]:
@@ -144,6 +145,14 @@ class HelperThreads:
             lead()
 
         return run
+
+    def _lead(self, count: int) -> Movable:
+        """Returns the caller's part in a launch of so many parts, for any address of their list."""
+        if count not in self._leads:
+            call = _run(_leading, [_address(self._first), _address(self._sleepers), 0, count])
+            assert isinstance(call, Call)  # as the parts are
+            self._leads[count] = Movable(call, [("parts", "", 0)])
+        return self._leads[count]
 
     def close(self) -> None:
         """Ends the threads. Further calls have no effect."""

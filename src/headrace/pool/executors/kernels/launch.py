@@ -11,9 +11,10 @@ import contextlib
 import ctypes
 import functools
 import os
+import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import warp as wp
 Run = Callable[[], object]
 
 COMPILING = threading.RLock()  # Warp compiles and loads kernels in one thread at a time
+WORD = 8  # bytes of an address
 PATIENCE = 1.0  # seconds after which a message is printed
 
 
@@ -71,12 +73,49 @@ class Call(functools.partial[Any]):
     """A launch on the CPU, ready for calls from Python and from native code.
 
     Attributes:
-        addresses: the addresses of Warp's compiled function and of its two arguments.
+        function: the address of Warp's compiled function.
+        layout: the type of the kernel's packed arguments.
         module: a reference that keeps the code loaded.
     """
 
-    addresses: tuple[int, int, int]
+    function: int
+    layout: Any
     module: Any
+
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        """The addresses of Warp's compiled function and of its two arguments."""
+        bounds, packed = self.args
+        return self.function, ctypes.addressof(bounds._obj), _address(packed)
+
+
+class Movable:
+    """A launch on the CPU that is prepared once, and then costs little over other arrays of the same shapes.
+
+    Args:
+        call: the launch over some arrays.
+        places: for each array (or number of 64 bits) that changes, its argument, its field in it or "", and its
+            position in the sequences that `over` takes.
+    """
+
+    def __init__(self, call: Call, places: Iterable[tuple[str, str, int]]):
+        self._forward, (self._bounds, packed), self._rest = call.func, call.args, vars(call)
+        starts = sorted((_offset(call.layout, argument, field), position) for argument, field, position in places)
+        end, form, self._words = 0, "=", []
+        for start, _ in starts:
+            form += f"{start - end}sQ"
+            self._words += [packed[end:start], 0]
+            end = start + WORD
+        self._words.append(packed[end:])
+        self._pack, self._positions = struct.Struct(f"{form}{len(packed) - end}s").pack, [at for _, at in starts]
+
+    def over(self, values: Sequence[int]) -> Call:
+        """Returns the launch over the arrays at these addresses, or with these numbers."""
+        words = self._words.copy()
+        words[1::2] = [values[at] for at in self._positions]
+        call = Call(self._forward, self._bounds, self._pack(*words))
+        call.__dict__ = self._rest
+        return call
 
 
 def _direct_call(recorded: Any) -> Call | None:
@@ -85,14 +124,21 @@ def _direct_call(recorded: Any) -> Call | None:
     if parts is None:
         return None
     forward, bounds, packed = parts
-    call = Call(forward, ctypes.byref(bounds), ctypes.byref(packed))
-    call.addresses = (_address(forward), ctypes.addressof(bounds), ctypes.addressof(packed))
-    call.module = recorded.module_exec
+    call = Call(forward, ctypes.byref(bounds), bytes(packed))
+    call.function, call.layout, call.module = _address(forward), type(packed), recorded.module_exec
     return call
 
 
-def _address(forward: Any) -> int:
-    return ctypes.cast(forward, ctypes.c_void_p).value or 0
+def _offset(packed: Any, argument: str, field: str = "") -> int:
+    """Returns the offset in bytes of an argument, or of the address of the array in one of its fields."""
+    place, kind = getattr(packed, argument).offset, dict(packed._fields_)[argument]
+    if not field:
+        return place
+    return place + getattr(kind, field).offset + dict(kind._fields_)[field].data.offset
+
+
+def _address(pointer: Any) -> int:
+    return ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
 
 def _compiled_parts(recorded: Any) -> tuple[Any, ctypes.Structure, ctypes.Structure] | None:
@@ -127,11 +173,7 @@ class Compiled:
 
     def offset(self, argument: str, field: str = "") -> int:
         """Returns the offset in bytes of an argument, or of the address of the array in one of its fields."""
-        place, kind = getattr(self._layout, argument).offset, dict(self._layout._fields_)[argument]
-        if not field:
-            return place
-        array = dict(kind._fields_)[field]
-        return place + getattr(kind, field).offset + array.data.offset
+        return _offset(self._layout, argument, field)
 
 
 def compiled(kernel: Any, arguments: Sequence[Any]) -> Compiled:

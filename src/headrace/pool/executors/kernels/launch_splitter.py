@@ -50,6 +50,10 @@ class LaunchSplitter:
         self._try_at, self._settled_at, self._pause = 0, 0, AGAIN_NS  # ns
         _splitters.add(self)
 
+    def may_split(self, rows: int) -> bool:
+        """Returns whether a launch of so many rows is large enough to be split."""
+        return rows >= self._split_from
+
     def launch(self, rows: int, record: Callable[[int, int], Run]) -> Run:
         """Returns a function that runs a launch of ``rows`` rows, undivided or split.
 
@@ -57,7 +61,7 @@ class LaunchSplitter:
             rows: number of rows.
             record: a function (first, rows) → the launch of these rows; it is called before this method returns.
         """
-        if rows < self._split_from:
+        if not self.may_split(rows):
             return record(0, rows)
         bounds = [rows * i // self._num_threads for i in range(self._num_threads + 1)]
         parts = [record(first, end - first) for first, end in itertools.pairwise(bounds)]

@@ -18,13 +18,15 @@ import numpy as np
 from headrace.pool.actions import ACTION, Actions, action_columns
 from headrace.pool.batch import Batch, BatchRing
 from headrace.pool.executor import HostExecutor
-from headrace.pool.executors.kernels.launch import Run
+from headrace.pool.executors.kernels.launch import Call, Movable, Run
 from headrace.pool.executors.kernels.launch_splitter import LaunchSplitter
 from headrace.pool.executors.kernels.memory import HOST, Table, pack_rows, unpacked_rows
 from headrace.pool.executors.kernels.program import RESEED, RESET, STEP
 from headrace.pool.executors.kernels.queue import RequestQueue
 from headrace.pool.executors.kernels.simulation import Simulation, kept_fields, requests_for
 from headrace.pool.spec import PoolSettings, TaskSpec
+
+MOST_PREPARED = 64  # launches, of different numbers of rows, that an executor remembers
 
 
 @dataclass(slots=True)
@@ -54,14 +56,14 @@ class SimulationExecutor(HostExecutor):
         self._actions = simulation.actions.get(ACTION)
         self._columns = {**self._picked.arrays, **_columns_of(simulation.actions)}
         self._queue = RequestQueue(self._columns)
+        self._prepared: dict[tuple[bool, int, int, int], Movable] = {}
         self._splitter = LaunchSplitter(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
 
     # -- synchronous calls -----------------------------------------------------------------------
 
     def bind(self, batch: Batch) -> None:
-        batch.binding = _Binding()
-        if batch.rows == self._num_envs and self._batch_size == self._num_envs:
-            batch.binding.everyone = self._bound(self._everyone, batch)
+        whole = batch.rows == self._num_envs and not self._is_async
+        batch.binding = _Binding(self._bound(self._everyone, batch) if whole else None)
 
     def step(self, actions: Actions, env_ids: np.ndarray | None, batch: Batch) -> None:
         if env_ids is not None:
@@ -143,7 +145,23 @@ class SimulationExecutor(HostExecutor):
     # -- launches --------------------------------------------------------------------------------
 
     def _bound(self, requests: Table, batch: Batch) -> Run:
-        return self._splitter.launch(batch.rows, partial(self._simulation.record, requests, batch.arrays))
+        """Returns the launch of all rows of a batch, which is prepared once for all batches of as many rows."""
+        rows = batch.rows
+        if self._splitter.may_split(rows):
+            return self._splitter.launch(rows, partial(self._record, requests, batch))
+        return self._record(requests, batch, 0, rows)
+
+    def _record(self, requests: Table, batch: Batch, first: int, rows: int) -> Run:
+        launch = self._prepared.get((requests is self._picked, batch.rows, first, rows))
+        if launch is not None:
+            return launch.over(batch.addresses)
+        run = self._simulation.record(requests, batch.arrays, first, rows)
+        if isinstance(run, Call):  # not of debug mode, nor of a Warp whose compiled functions are out of reach
+            if len(self._prepared) == MOST_PREPARED:
+                self._prepared.clear()
+            places = self._simulation.places(batch.arrays)
+            self._prepared[requests is self._picked, batch.rows, first, rows] = Movable(run, places)
+        return run
 
     def _run_picked(self, batch: Batch) -> None:
         binding = batch.binding

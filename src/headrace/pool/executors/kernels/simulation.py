@@ -5,7 +5,7 @@ The memory is NumPy's or torch's; in debug mode nothing is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from headrace.pool.batch import FINAL, INFO
 from headrace.pool.executors.kernels.build import AnyEnv, Program, actions_over, program_of, rules_of, scalars_of
 from headrace.pool.executors.kernels.diagnostics.checks import check_environment, view_name
 from headrace.pool.executors.kernels.launch import Run, quiet, record
-from headrace.pool.executors.kernels.memory import AnyTable, SavedField, saved_fields, struct_over
+from headrace.pool.executors.kernels.memory import AnyTable, SavedField, array_fields, saved_fields, struct_over
 from headrace.pool.executors.kernels.program import STEP, Bounds, Episodes, Requests
 from headrace.pool.frames import rgb_frames
 from headrace.pool.spec import PoolSettings, TaskSpec
@@ -99,12 +99,28 @@ class Simulation(Generic[Tb]):
 
     def record(self, requests: AnyTable, arrays: Mapping[str, Any], first: int, rows: int) -> Run:
         """Returns the launch that serves ``rows`` requests from row ``first`` on, into the same rows of ``arrays``."""
+        sources = _results(self.env, self.program, arrays)
         with quiet():
-            results = _result_structs(self.env, self.program, arrays)
+            results = [struct_over(struct, given) for struct, given in sources.values()]
         tables = (self.state.struct, self.streams.struct, self.episodes.struct, self.rules, requests.struct)
         share = rows if self._device == "cpu" else 1  # of each thread
         program, arguments = self.program, [*tables, self._actions, *results, first, share]
         return self._launch(program.kernel, rows // share * program.lanes, arguments, self._device, program.block_dim)
+
+    def places(self, names: Iterable[str]) -> list[tuple[str, str, int]]:
+        """Returns where a launch has the addresses of a batch's arrays, for `Movable`.
+
+        Args:
+            names: the names of the arrays, in order.
+        """
+        position = {name: i for i, name in enumerate(names)}
+        results = _results(self.env, self.program, position)
+        return [
+            (argument, field, given[field])
+            for argument, (struct, given) in results.items()
+            for field in array_fields(struct)
+            if field in given
+        ]
 
     def render(self, arrays: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
         """Returns frames uint8[rows, height, width, 3] of environments whose state is in these arrays [rows, …].
@@ -133,9 +149,9 @@ def requests_for(memory: Memory[Tb], num_envs: int) -> Tb:
     return requests
 
 
-def _result_structs(env: AnyEnv, program: Program, arrays: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Returns a batch's arrays in the form that kernels take: outcome, view, and the view of final observations."""
+def _results(env: AnyEnv, program: Program, arrays: Mapping[str, Any]) -> dict[str, tuple[Any, dict[str, Any]]]:
+    """Returns a kernel's argument → its `warp.struct`, and the batch's arrays by its fields' names and some others."""
     outcome = {name.replace(FINAL, "final_").replace(INFO, ""): array for name, array in arrays.items()}
     seen = {view_name(name): a for name, a in arrays.items() if not name.startswith(FINAL)}
     last = {view_name(name[len(FINAL) :]): a for name, a in arrays.items() if name.startswith(FINAL)}
-    return struct_over(program.outcome, outcome), struct_over(env.view, seen), struct_over(env.view, last)
+    return {"outcome": (program.outcome, outcome), "view": (env.view, seen), "final": (env.view, last)}

@@ -127,7 +127,7 @@ def _play(env: Any, spec: TaskSpec) -> None:
     settings = PoolSettings(NUM_ENVS, NUM_ENVS, 1, np.arange(NUM_ENVS, dtype=np.uint64))
     ring = BatchRing(spec, settings.autoreset, NUM_ENVS)
     executor = DebugExecutor(env, spec, settings, ring)
-    ring.serve(executor.bind, executor.allocate)
+    ring.serve(executor)
     actions = RandomActions(spec)
     began = time.perf_counter()
     for step in range(-1, STEPS):
