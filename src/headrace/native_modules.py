@@ -54,6 +54,19 @@ def checkout() -> Path:
     return Path(unquote(url.path)) if url.scheme == "file" else own
 
 
+@contextmanager
+def nothing_built() -> Iterator[None]:
+    """Returns a context in which no module is built, in child processes neither, for commands that only list."""
+    before = os.environ.get(NEVER)
+    os.environ[NEVER] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[NEVER]
+        if before is not None:
+            os.environ[NEVER] = before
+
+
 @dataclass(frozen=True)
 class NativeModule:
     """A compiled module in a separate package.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from headrace.cli.main import COMMANDS, main
+from headrace.native_modules import NEVER, NativeModule
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"], ["help"]])
@@ -19,8 +24,6 @@ def test_help_names_every_command(argv: list[str], capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if command in ("play", "export", "tune"):
-        pytest.importorskip("torch")
     assert main([command, "--help"]) == 0
     out = capsys.readouterr().out
     assert f"headrace {command}" in out.split("examples:")[1]
@@ -39,8 +42,6 @@ def test_wrong_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("command", ["bench", "train", "envs"])
 def test_wrong_task_names_the_nearest(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if command == "train":
-        pytest.importorskip("torch")
     assert main([command, "CartPool-v1"]) == 2
     out, err = capsys.readouterr()
     assert "CartPole-v1" in err
@@ -53,17 +54,100 @@ def test_wrong_option_names_the_nearest(argv: list[str], capsys: pytest.CaptureF
     assert argv[2][:4] in capsys.readouterr().err
 
 
-def test_commands_that_do_not_train_start_without_torch() -> None:
-    code = "import sys; from headrace.cli.main import main; main(['envs', 'cart']); sys.exit('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+ANSWERED_AT_ONCE = {
+    0: [
+        "--help",
+        "--version",
+        *(f"{command} --help" for command in COMMANDS),
+        "train CartPole-v1 --help-all",
+        "envs",
+        "recipes",
+        "recipes CartPole-v1",
+        "recipes Pong-v5",
+        "leaderboard --list",
+    ],
+    2: [
+        "trian",
+        "train CartPool-v1",
+        "train CartPool-v1 --algo sac",
+        "train missing.py:Env",
+        "train missing.py:Env --algo sac",
+        "train Pendulum-v1 --algo sac --sede 3",
+        "train Pendulum-v1 --algo sac --seed three",
+        "train CartPole-v1 --learning-rate -1",
+        "train CartPole-v1 --algo poo",
+        "train --resume missing",
+        "recipes CartPool-v1",
+        "watch missing",
+        "play missing",
+        "play missing --grid",
+        "plot missing",
+        "export missing policy.onnx",
+        "tune CartPool-v1",
+        "bench CartPool-v1",
+        "check missing.py",
+        "leaderboard missing",
+        "sweep CartPool-v1 --space learning_rate=0.1,0.2",
+        "sweep missing.py:Env --space learning_rate=0.1,0.2",
+        "sweep CartPole-v1 --space learning_rat=0.1,0.2",
+        "sweep --resume missing",
+    ],
+}
+"""exit status → commands that only tell something"""
+AT_ONCE = """
+import sys
+import psutil
+from headrace.cli.main import main
+for command in sys.argv[2:]:
+    assert main(command.split()) == int(sys.argv[1]), command
+    assert not {"torch", "warp"}.intersection(sys.modules), command
+    assert not psutil.Process().children(), command  # which would import them
+"""
+
+
+@pytest.mark.parametrize("status", ANSWERED_AT_ONCE)
+def test_help_lists_and_wrong_names_import_neither_torch_nor_warp(status: int, tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    command = [sys.executable, "-c", AT_ONCE, str(status), *ANSWERED_AT_ONCE[status]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "CartPole-v1" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "recipes Pong-v5",
+        "recipes CarRacing-v3",
+        "envs Pong-v5",
+        "envs box2d",
+        "envs HalfCheetah-v5",
+        "leaderboard --list",
+        "train CarRacing-v3 --help",
+        "train HalfCheetah-v5 --help-all",
+        "doctor",
+    ],
+)
+def test_what_only_lists_builds_nothing(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(NEVER, raising=False)
+    monkeypatch.setattr(NativeModule, "_is_due", lambda module: True)
+    monkeypatch.setattr(NativeModule, "build", lambda module: pytest.fail(f"{module.package} is built"))
+    monkeypatch.setattr(NativeModule, "load", load_anew)
+    assert main(command.split()) in (0, 1)  # the doctor's may be 1
+    assert NEVER not in os.environ
+    assert capsys.readouterr().out
+
+
+def load_anew(module: NativeModule) -> ModuleType:
+    """As in a process that has not loaded the module yet."""
+    module.prepare()
+    return importlib.import_module(f"{module.package}.{module.module}")
 
 
 @pytest.mark.parametrize("command", ["play", "train", "bench", "tune", "check", "envs", "recipes", "sweep"])
 def test_a_second_name_is_answered_with_what_takes_several(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if command in ("play", "tune"):
-        pytest.importorskip("torch")
     assert main([command, "CartPole-v1", "Pong-v5"]) == 2
     said = capsys.readouterr().err
     hint = "headrace watch" if command == "play" else "give each a command"
@@ -75,7 +159,6 @@ def test_a_second_name_is_answered_with_what_takes_several(command: str, capsys:
 def test_a_name_too_many_is_answered_where_none_or_two_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "CartPole-v1"]) == 2
     assert "doctor takes options alone, not CartPole-v1 as well: headrace check TASK" in capsys.readouterr().err
-    pytest.importorskip("torch")
     assert main(["export", "runs/mine", "policy.onnx", "policy.pt"]) == 2
     assert "export takes a run and a file, not policy.pt as well: give each a command" in capsys.readouterr().err
 

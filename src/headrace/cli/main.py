@@ -1,6 +1,7 @@
 """The ``headrace`` command, which calls a subcommand and reports errors as one line and an exit status.
 
-A subcommand is imported when it is called, so that ``headrace envs`` starts without torch.
+A subcommand is imported when it is called, and imports torch and Warp only once its arguments are known to be right, so
+that a misspelt name is answered at once.
 Exit status: 0 done, 1 the command failed, 2 a wrong name or option, 130 stopped by Ctrl-C.
 """
 
@@ -10,12 +11,14 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
 import headrace
 from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 from headrace.limits import limits_named
+from headrace.native_modules import nothing_built
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.suggestions import close_names
 
@@ -35,6 +38,9 @@ COMMANDS = {
     "doctor": "report which parts of this machine are used, and what is missing",
 }
 TRAIN = ("torch", "safetensors", "rich", "tyro", "av", "starlette", "uvicorn", "websockets")
+LISTING = {"envs", "recipes", "doctor"}
+LISTING_OPTIONS = {"-h", "--help", "--help-all", "--list"}
+"""commands, and options of any command, that only tell: nothing is compiled for them"""
 EXTRAS: dict[str, str] = {**dict.fromkeys(TRAIN, "train"), "optuna": "sweep"}
 """a module that may be missing → the extra that installs it"""
 EXAMPLES = (
@@ -69,7 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, args: list[str]) -> int:
     try:
-        with limits_named(f"headrace {command}"), spaces_read_once():
+        only_tells = command in LISTING or LISTING_OPTIONS.intersection(args)
+        with limits_named(f"headrace {command}"), spaces_read_once(), nothing_built() if only_tells else nullcontext():
             return importlib.import_module(f"headrace.cli.{command}").run(args)
     except UnknownTaskError as error:
         return _fail(f"{error}\nheadrace envs lists all tasks")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -24,14 +24,14 @@ from headrace.cli.trust import agreed
 from headrace.errors import OptionError
 from headrace.machine import readable
 from headrace.train import log_episode
-from headrace.train.play.convert import write_gif, write_grid
-from headrace.train.play.evaluate import MOST_STEPS, Evaluation, describe_checkpoint, evaluate, training_return
-from headrace.train.play.video import record
 from headrace.train.runs import choice
 from headrace.train.runs.events import one_line
 from headrace.train.runs.files import replacing, writing
 from headrace.train.runs.folder import RunFolder, ranked_runs
 from headrace.train.runs.words import return_text
+
+if TYPE_CHECKING:
+    from headrace.train.play.evaluate import Evaluation
 
 GRID, MOST_FILMS = "grid.mp4", 9
 SEVERAL_RUNS = "headrace watch RUN RUN compares runs, and headrace play FOLDER --grid films a folder's side by side"
@@ -106,6 +106,8 @@ def run(argv: list[str]) -> int:
     trust = agreed(args.run, args.trust)
     if args.in_3d:
         return _show_in_3d(args, trust)
+    from headrace.train.play.evaluate import MOST_STEPS, describe_checkpoint, evaluate, training_return  # imports torch
+
     with _progress(console, f"playing {config.task} (at most {MOST_STEPS:,} steps each)", args.episodes) as show:
         played = evaluate(
             args.run,
@@ -151,6 +153,8 @@ def chosen_run(folder: Path, console: Console) -> Path:
 
 def _delivered(video: Path, args: PlayArgs) -> list[Path]:
     """Writes a recorded video where and as the arguments ask for it; returns the paths, one or two."""
+    from headrace.train.play.convert import write_gif
+
     target = args.video or video
     film = target.with_suffix(".mp4") if args.gif or target.suffix.lower() != ".gif" else None
     written = []
@@ -174,6 +178,8 @@ def _film_grid(args: PlayArgs, console: Console) -> int:
         raise OptionError(
             f"--grid is for a folder of several runs, such as headrace train --seeds writes; not {args.run}"
         )
+    from headrace.train.play.convert import write_grid
+
     films = []
     for run in runs:
         console.print(f"{run}", soft_wrap=True, markup=False)
@@ -201,6 +207,8 @@ def _show_in_3d(args: PlayArgs, trust: bool) -> int:
 
 def _film(args: PlayArgs, trust: bool, console: Console) -> tuple[Path, int]:
     """Records an episode; returns the video's path and number of steps."""
+    from headrace.train.play.video import record
+
     steps = 0
 
     def shown(step: int) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli.options import optional, parse_args
-from headrace.pool.registry import build_task
+from headrace.pool.registry import family
 from headrace.train.config.command import train_command
 from headrace.train.config.presets import FAMILIES, KINDS
 from headrace.train.config.recipes import keys, preset_of, reached, recipe_at, recipe_of
@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
 
 
 def _show(console: Console, task: str) -> None:
-    build_task(task)
+    family(task)  # raises for a task that nobody knows, without making it
     recipe = recipe_of(task, {})
     record = find_settings(recipe.algo)
     console.print(recipe.describe(task), soft_wrap=True)

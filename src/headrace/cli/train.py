@@ -22,6 +22,7 @@ from headrace.cli.options import COUNT, JSON, TaskOptions, optional, parse_args,
 from headrace.cli.seeds import report
 from headrace.cli.trust import agreed, asked
 from headrace.errors import OptionError
+from headrace.pool.registry import family
 from headrace.pool.sources import split
 from headrace.studies.jobs.seeds import Plan, chosen_seeds, is_several, plain, resume_seeds, train_seeds
 from headrace.train import Result, resume, train
@@ -224,11 +225,15 @@ def parse(argv: list[str]) -> RunArgs:
         config = RunFolder.open(named["resume"], trust=trust, training=True)[1]
         return dataclasses.replace(_parse_over(dataclasses.asdict(config), argv), trust=trust)
     task = argv[0] if argv and not argv[0].startswith("-") else ""
-    if not {"-h", "--help", ALL, "--deterministic"}.intersection(argv):
-        preload_workers(task, named)
     # the defaults are needed before parsing, as --help shows them
     args = _parse_over(_begin_with(task, named), argv)
-    return args if args.task == task else _parse_over(_begin_with(args.task, named), argv)
+    if args.task != task:
+        args = _parse_over(_begin_with(args.task, named), argv)
+    if args.task:
+        family(args.task)  # what is misspelt is answered before anything imports torch
+    if "--deterministic" not in argv:
+        preload_workers(args.task, named)
+    return args
 
 
 def _admit_files(argv: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -12,8 +12,6 @@ from rich.console import Console
 from headrace.cli.options import COUNT, TaskOptions, optional, parse_args, parse_options
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task
-from headrace.studies.tuning.measure import Probe
-from headrace.studies.tuning.tune import CACHE, LIMIT, Tuning, forget, tune
 from headrace.train.config.command import option_of
 from headrace.train.config.recipes import another, recipe_of
 from headrace.train.config.registry import find_settings
@@ -21,6 +19,10 @@ from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, resolved
 from headrace.train.processes.place import refuse
+
+if TYPE_CHECKING:
+    from headrace.studies.tuning.measure import Probe
+    from headrace.studies.tuning.tune import Tuning
 
 COLUMNS = (
     ("samplers", 8), ("envs each", 9), ("threads", 7), ("steps/s", 9), ("updates/s", 9), ("cores", 5), ("GPU", 4),
@@ -67,8 +69,8 @@ class TuneArgs:
     option: TaskOptions = ()
     seconds: float = 1.0
     """duration of one measurement, after its warm-up"""
-    limit: float = LIMIT
-    """seconds after which no further measurement begins"""
+    limit: Annotated[float | None, optional("FLOAT")] = None
+    """seconds after which no further measurement begins; by default 50, and 200 with --ray"""
     again: bool = False
     """measure again, even if there is a stored result"""
     forget: bool = False
@@ -80,6 +82,8 @@ def run(argv: list[str]) -> int:
     refuse("headrace tune")
     args = parse_args(TuneArgs, "tune", argv)
     if args.forget:
+        from headrace.studies.tuning.tune import CACHE, forget  # imports torch
+
         count = forget(args.task or None)
         print(f"{count} finding{'' if count == 1 else 's'} forgotten ({CACHE.file})")
         return 0
@@ -89,7 +93,8 @@ def run(argv: list[str]) -> int:
     config = resolved(make_config(args.task, **{"algo": _algorithm(args.task, overrides), **overrides}))
     check_cluster(config)
     console = Console(highlight=False)
-    found = find_tuning(config, console, table=True, seconds=args.seconds, limit=args.limit, again=args.again)
+    how: dict[str, Any] = {} if args.limit is None else {"limit": args.limit}
+    found = find_tuning(config, console, table=True, seconds=args.seconds, again=args.again, **how)
     for words in found.ended:
         console.print(f"  {words}", soft_wrap=True)
     chosen = found.settings(config) | ({"samplers": found.best.size.samplers, "ray": args.ray} if args.ray else {})
@@ -105,6 +110,8 @@ def find_tuning(
 
     Probes of a stored result are printed only with ``table``. ``keep`` and ``how`` are that function's keywords.
     """
+    from headrace.studies.tuning.tune import tune  # imports torch
+
     shown = []
 
     def show(probe: Probe) -> None:
@@ -124,6 +131,8 @@ def find_tuning(
 
 def _summary(found: Tuning) -> str:
     """Returns a summary of the result and of where it is stored."""
+    from headrace.studies.tuning.tune import CACHE
+
     best, size = found.best, found.best.size
     samplers = f"{size.samplers} sampler{'s' if size.samplers > 1 else ''} of {size.num_envs:,} environments"
     threads = f"threads {size.num_threads}+{size.torch_threads}"

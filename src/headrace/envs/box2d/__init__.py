@@ -77,7 +77,7 @@ def build(task: str, **options: Any) -> Task:
             ``lap_complete_percent`` and ``domain_randomize`` of the car.
 
     Raises:
-        OptionError: an option is unknown or invalid, or the compiled module is not installed.
+        OptionError: an option is unknown or invalid.
     """
     simulator, known = _TASKS[task]
     settings = complete(task, known, options)
@@ -91,10 +91,15 @@ def build(task: str, **options: Any) -> Task:
         options=settings,
         render_fps=FRAMES_PER_SECOND,
     )
+    return Task(spec, partial(_executor, simulator, settings))
+
+
+def _executor(simulator: str, settings: dict[str, Any], *context: Any) -> Any:
+    """Returns the executor of a simulator, whose compiled module is built or loaded now."""
     from headrace.pool.executors.threads import ThreadsExecutor
 
     box2d = BOX2D.load()
-    return Task(spec, partial(ThreadsExecutor, box2d, getattr(box2d, simulator)(**settings)))
+    return ThreadsExecutor(box2d, getattr(box2d, simulator)(**settings), *context)
 
 
 def _bounded(high: list[float], low: list[float] | None = None) -> gym.spaces.Box:

@@ -52,11 +52,11 @@ class Request:
 
 def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     """Checks settings against the task, the algorithm and this machine, and decides those left open."""
-    from headrace.train.collect.setup import check_workers
-
     requested = make_config(task, **overrides)
     check_launcher(requested)
     config = resolved(requested)
+    from headrace.train.collect.setup import check_workers  # imports torch
+
     flat = None if FLAT in requested.env_options else config.env_options.get(FLAT)
     # in words, why an algorithm with a replay has no samplers; None if it has some, or never has any
     why = why_no_samplers(config) if requested.samplers < 0 and isinstance(config, ReplayConfig) else None

@@ -10,6 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
+from headrace.pool.registry import family
 from headrace.train.config import user_objects
 from headrace.train.config.checks import check_task
 from headrace.train.config.fields import settings_of
@@ -87,6 +88,8 @@ def launch(
 def begin(task: str, overrides: dict[str, Any], run_dir: str | Path | None, options: RunOptions) -> Result:
     """Trains in a new run folder; raises as `headrace.train.train`."""
     check_task(task)
+    family(task)  # what is misspelt is answered before anything imports torch
+    make_config(task, **overrides)
     preload_workers(task, overrides)
     request = check_request(task, overrides)
     remember(vars(request.config))
