@@ -2,6 +2,8 @@
 // mj_RungeKutta.
 #pragma once
 
+#include <algorithm>
+
 #include "dynamics.hpp"
 #include "inertia.hpp"
 #include "solver.hpp"
@@ -104,7 +106,7 @@ void solve_densely(V (&A)[n][n + 1]) {
 
 // The acceleration of a body that floats by itself: to its rows belongs what centrifugal and gyroscopic forces change by
 // with its spin, which is not symmetric (MuJoCo's documentation, "Computation", "Gyroscopic derivatives for free bodies").
-// Its rows then say that the acceleration is what it is.
+// In the matrix its rows become those of the identity.
 template <class V>
 void damp_spin(const Plan& plan, const Body& body, Work<V>& w) {
   const V h(plan.timestep), none(0);

@@ -78,6 +78,9 @@ void read_tree(Plan& plan, const mjModel& m) {
     plan.damping.push_back(damps ? m.dof_damping[i] : 0);
     for (int j = 0; j < m.M_rownnz[i]; ++j) plan.mass.columns[i] |= std::uint64_t{1} << m.M_colind[m.M_rowadr[i] + j];
   }
+  for (const Body& body : plan.spinning)  // a tendon's damping joins what a diagonal inertia does not
+    for (int i = body.first_dof; i < body.first_dof + 6; ++i)
+      for (int j = body.first_dof; j <= i; ++j) plan.mass.columns[i] |= std::uint64_t{1} << j;
   plan.damped = m.opt.integrator == mjINT_IMPLICITFAST ||
                 (m.opt.integrator == mjINT_EULER && !(m.opt.disableflags & mjDSBL_EULERDAMP) &&
                  std::ranges::any_of(plan.damping, [](double d) { return d > 0; }));

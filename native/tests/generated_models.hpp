@@ -91,11 +91,11 @@ class Generator {
     return s + stiffness("solref", "solimp");
   }
 
-  std::string geom() {
+  std::string geom(bool centred = false) {
     const char* kinds[] = {"sphere", "capsule", "capsule", "box", "box", "cylinder", "ellipsoid", "mesh"};
     const int kind = integer(0, stages_ ? 6 : 7);
     const std::string sizes = kind == 0 ? text(real(0.04, 0.12)) : kind == 3 || kind == 4 || kind == 6 ? reals(3, 0.04, 0.12) : reals(2, 0.04, 0.12);
-    std::string g = attribute("type", kinds[kind]) + (kind == 7 ? attribute("mesh", "stone") : attribute("size", sizes)) + attribute("pos", reals(3, -0.1, 0.1));
+    std::string g = attribute("type", kinds[kind]) + (kind == 7 ? attribute("mesh", "stone") : attribute("size", sizes)) + (centred ? "" : attribute("pos", reals(3, -0.1, 0.1)));
     // Where curved shapes touch, MuJoCo finds by iterations that end sooner or later with the last bits of their place,
     // which Runge-Kutta's stages do not share: there they touch the floor alone.
     if (stages_ && kind > 4) g += "contype='0' conaffinity='2' ";
@@ -103,7 +103,7 @@ class Generator {
       round_.push_back("g" + std::to_string(round_.size()));
       g += attribute("name", round_.back());
     }
-    return "<geom " + g + attribute("euler", reals(3, -3, 3)) + surface() + "/>";
+    return "<geom " + g + (centred ? "" : attribute("euler", reals(3, -3, 3))) + surface() + "/>";
   }
 
   std::string joint(bool ball, bool turns = false) {
@@ -132,10 +132,12 @@ class Generator {
     ++bodies_;
     const std::string place = depth == 0 ? text(tree * 0.4) + " 0 " + text(real(0.05, 0.5)) : reals(3, -0.2, 0.2);
     std::string b = "<body " + attribute("name", "b" + std::to_string(bodies_)) + attribute("pos", place) + (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
-    if (depth == 0 && chance(0.6)) b += "<freejoint/>";
+    const bool free = depth == 0 && chance(0.6);
+    if (free) b += "<freejoint/>";
     else if (chance(0.15)) b += joint(true);
     else for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false, depth == 0);
-    for (int i = integer(1, 2); i > 0; --i) b += geom();
+    if (free && chance(0.3)) b += geom(true);  // its inertia is a diagonal where it carries none
+    else for (int i = integer(1, 2); i > 0; --i) b += geom();
     b += "<site " + attribute("name", "s" + std::to_string(bodies_)) + attribute("pos", reals(3, -0.1, 0.1)) +
          attribute("euler", reals(3, -3, 3)) + "size='0.15'/>";
     for (int i = integer(0, 2); i > 0 && depth < 3 && bodies_ < 8; --i) b += body(depth + 1, tree);

@@ -120,6 +120,10 @@ BOX = '<geom type="box" size=".1 .05 .02" pos=".1 .02 .03" contype="0" conaffini
 BALL = '<geom size=".05" contype="0" conaffinity="0"/>'
 FREE = {
     "alone": f"<freejoint/>{BOX}",
+    "around its middle": '<freejoint/><geom type="box" size=".1 .05 .02" contype="0" conaffinity="0"/>',
+    "a ball": f"<freejoint/>{BALL}",
+    "around its middle, on a string": """<freejoint/><site name="s" pos=".1 0 0"/>
+        <geom type="box" size=".1 .05 .02" contype="0" conaffinity="0"/>""",
     "damped": f'<joint type="free" damping=".5" armature=".1"/>{BOX}',
     "with a handle": f'<freejoint/>{BOX}<body pos=".2 0 .1">{BALL}</body>',
     "with a camera": f'<freejoint/>{BOX}<body pos=".2 0 .1"><camera/></body>',
@@ -132,7 +136,7 @@ FREE = {
 def test_free_bodies(body: str) -> None:
     """Those that carry none that moves against them have the derivative of gyroscopic forces."""
     string = '<tendon><spatial damping="3"><site site="w"/><site site="s"/></spatial></tendon>'
-    world = f'<site name="w"/><body pos="0 0 1">{FREE[body]}</body>'
+    world = f'<site name="w"/><body pos="0 0 1">{FREE[body]}</body><body pos="2 0 1">{FREE["a ball"]}</body>'
     model = model_of(world, option='integrator="implicitfast"', more=string if "string" in body else "")
     assert stepped(model, spread=3).apart < NEAR
 
