@@ -149,6 +149,8 @@ class Collider {
     const V rim_height = dot(rim, normal), end_height = down * half;
     const auto end = half * along;
     const M first = (dist + end_height) + rim_height <= V(p.margin + kTie);
+    if (!is_single<V>)  // it stands, and where its rim is lowest is rounding
+      w_.bad = w_.bad | (first & (V(1e-31) < square) & (square < V(1e-12)));
     const auto at = [&](int slot, V depth, const V3<V>& point) {
       touch(p, slot, {depth, fma(-(V(0.5) * depth), normal, centre + point), normal, {V(0), V(0), V(0)}}, first);
     };
@@ -251,7 +253,7 @@ class Collider {
     const auto between = pos(p, 0) - pos(p, 1);
     const V one(1), a = dot(axis1, axis1), b = -dot(axis1, axis2), c = dot(axis2, axis2);
     const V u = -dot(axis1, between), v = dot(axis2, between), det = fnma(b, b, a * c);
-    const M parallel = abs(det) < (is_single<V> ? V(1e-6) * (a * c) : V(kMinValue));  // as far as a rounding can tell
+    const M parallel = abs(det) < V(by_kind<V>(1.0001e-8, 1e-6)) * (a * c);  // MuJoCo says so below 1e-8
     const V safe = select(parallel, one, det);
     V x1 = fnma(b, v, c * u) / safe, x2 = fnma(b, u, a * v) / safe;
     const M over1 = x1 > one, under1 = x1 < -one;

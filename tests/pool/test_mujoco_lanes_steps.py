@@ -194,6 +194,24 @@ def test_a_body_that_slides_along_the_floor() -> None:
     assert stepped(model_of(world, option='integrator="RK4" timestep="0.02"'), spread=10).apart < NEAR
 
 
+@pytest.mark.parametrize("tilt", [1e-15, 1e-13, 1e-11])
+def test_a_cylinder_that_stands_upright(tilt: float) -> None:
+    """Where its rim is lowest is rounding."""
+    world = """<geom type="plane" size="5 5 1"/>
+        <body pos="0 0 .499"><freejoint/><geom type="cylinder" size=".3 .5" euler="0 0 .7"/></body>"""
+    assert stepped(model_of(world), spread=tilt, options=TO_THE_END).apart < 1e-10
+
+
+@pytest.mark.parametrize("angle", [1e-8, 1e-6, 9.9e-5, 1.01e-4, 1e-3])
+def test_capsules_that_are_nearly_parallel(angle: float) -> None:
+    """MuJoCo takes them for parallel below 1e-4, and makes two contacts."""
+    capsule = '<geom type="capsule" size=".1 .3" euler="{}"/>'
+    world = f"""<body pos="0 0 1" euler=".3 .2 .1"><freejoint/>{capsule.format(".1 .2 .3")}
+        <body pos=".15 .02 .03"><joint axis="1 2 3"/><geom size=".01"/></body></body>
+        <body pos=".15 .03 1.01" euler=".3 .2 .1"><freejoint/>{capsule.format(f"{0.1 + angle} .2 .3")}</body>"""
+    assert stepped(model_of(world), spread=angle / 1000, options=TO_THE_END).apart < 1e-8
+
+
 def test_a_sphere_in_the_middle_of_another() -> None:
     """Then MuJoCo has a normal of its own, and not the direction that rounding gives."""
     slides = '<joint type="slide" axis="1 2 3"/><joint type="slide" axis="3 2 -1"/>'
