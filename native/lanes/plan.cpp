@@ -191,12 +191,10 @@ const std::vector<std::pair<std::string, Shown>>& shown_fields() {
 void read_fixed(Plan& plan, const mjModel& m) {
   const auto shows = [&](Shown field) { return std::ranges::count(plan.shown, field) + std::ranges::count(plan.shown_new, field) > 0; };
   const bool carries = std::ranges::any_of(plan.bodies, [&](const Body& b) { return b.parent != 0 && !moves(m, b.parent); });
-  plan.fixed_inertias = shows(Shown::cinert) || std::ranges::any_of(plan.sensors, [&](int i) {
-    return m.sensor_type[i] == mjSENS_FORCE || m.sensor_type[i] == mjSENS_TORQUE;
-  });
-  plan.fixed_inertias = plan.fixed_inertias && plan.fixed.size() > 1;
-  const bool about_them = (shows(Shown::cfrc_ext) || !plan.sensors.empty()) && plan.fixed.size() > 1;
-  plan.fixed_centres = carries || plan.fixed_inertias || about_them || shows(Shown::subtree_com) ||
+  const bool several = plan.fixed.size() > 1;  // the world has no inertia, and feels no force
+  const bool senses = std::ranges::any_of(plan.sensors, [&](int i) { return !moves(m, m.site_bodyid[m.sensor_objid[i]]); });
+  plan.fixed_inertias = several && (senses || shows(Shown::cinert));
+  plan.fixed_centres = carries || senses || plan.fixed_inertias || (several && shows(Shown::cfrc_ext)) || shows(Shown::subtree_com) ||
                        std::ranges::any_of(plan.new_sensors, [&](int i) { return m.sensor_type[i] == mjSENS_SUBTREECOM; });
 }
 

@@ -79,7 +79,7 @@ SENSORS = {
         <contact geom1="cube" data="found" num="4"/> <contact body1="cube" data="found dist pos normal" num="3" reduce="mindist"/>""",
     "force": """<touch site="pad"/> <touch site="hand"/> <accelerometer site="hand"/> <accelerometer site="foot"/> <accelerometer site="origin"/>
         <accelerometer site="lead"/> <force site="elbow"/> <torque site="elbow"/> <force site="post"/> <torque site="foot"/> <force site="pad"/>
-        <torque site="handle"/> <force site="origin"/>""",
+        <torque site="handle"/> <force site="origin"/> <torque site="origin"/>""",
     "refused": """<actuatorfrc actuator="hold"/> <jointactuatorfrc joint="elbow"/> <jointlimitfrc joint="elbow"/> <tendonlimitfrc tendon="both"/>
         <tendonactuatorfrc tendon="both"/> <framelinacc objtype="site" objname="hand"/> <frameangacc objtype="site" objname="hand"/>
         <contact geom1="cube" data="force" num="2"/>""",
@@ -220,6 +220,10 @@ SHELF = """
 def test_forces_on_bodies_that_stand_still() -> None:
     """They are about the centre of mass of all that is welded together."""
     check(library().MjModel.from_xml_string(SHELF), ("cfrc_ext",), False)
+    bodies = '<site name="here" pos="0 0 1"/><body pos=".2 0 .3"><joint axis="0 1 0"/><geom size=".1" mass="1"/></body>'
+    sensors = '<force site="here"/><torque site="here"/><accelerometer site="here"/>'
+    xml = f"<mujoco><worldbody>{bodies}</worldbody><sensor>{sensors}</sensor></mujoco>"
+    check(library().MjModel.from_xml_string(xml), ("sensordata",), False)
 
 
 @needs_lanes
