@@ -1,0 +1,84 @@
+"""What lanes accept they step as MuJoCo does, over models and tasks made at random: see `mujoco_oracle`."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mujoco")  # its library must be there first
+pytest.importorskip("headrace_mujoco._mujoco", reason="MuJoCo, or the module compiled for it, is missing")
+
+import mujoco_oracle
+from mujoco_models import ACTUATORS, model_xml
+from mujoco_oracle import Outcome, outcome
+from mujoco_sensors import FRAMES
+
+from headrace.pool.executors.mujoco.fields import native_module
+
+pytestmark = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
+FEW, MANY, CHUNKS = range(12), 5000, 40  # seeds; those of every night, and in how many cases they come
+
+
+@pytest.fixture(autouse=True)
+def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_UNCHECKED_LANES", "1")
+    monkeypatch.setattr(mujoco_oracle.first_steps, "play_new", lambda *args, **options: None)
+    mujoco_oracle.prepare()
+
+
+def told(seed: int, found: Outcome, xml: str) -> str:
+    """What differs, and how one sees it again."""
+    lines = [f"seed {seed}: python tests/pool/mujoco_oracle.py {seed} --shrink", *map(str, found.differences)]
+    return "\n".join([*lines, xml])
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_lanes_are_mujocos_step(seed: int) -> None:
+    xml = model_xml(seed)
+    found = outcome(xml, seed)
+    assert not found.differences, told(seed, found, xml)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_lanes_are_mujocos_step_in_thousands_of_models(chunk: int) -> None:
+    seeds, stepped, wrong = range(chunk, MANY, CHUNKS), 0, list[str]()
+    for seed in seeds:
+        xml = model_xml(seed)
+        found = outcome(xml, seed)
+        stepped += found.stepped
+        if found.differences:
+            wrong.append(told(seed, found, xml if not wrong else ""))
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(seeds)} models differ", *wrong])
+    assert stepped > len(seeds) / 2
+
+
+def test_a_small_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lighter(mujoco_oracle.Reference):
+        def __init__(self, *args: Any):
+            super().__init__(*args)
+            self.model.opt.gravity[2] += 1e-5
+
+    monkeypatch.setattr(mujoco_oracle, "Reference", Lighter)
+    falls = "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
+    found = outcome(falls, 0)
+    assert found.stepped
+    assert {"qvel", "qacc_warmstart"} <= {each.field for each in found.differences}
+
+
+def test_models_have_all_that_lanes_step() -> None:
+    tags, values = Counter[str](), Counter[tuple[str, str]]()
+    for seed in range(250):
+        for element in ET.fromstring(model_xml(seed)).iter():
+            tags[element.tag] += 1
+            values.update(item for item in element.attrib.items() if len(item[1]) < 13)
+    wanted = {"freejoint", "fixed", "spatial", "pulley", "connect", "weld", "pair", "exclude", "inertial", *ACTUATORS}
+    wanted |= {"touch", "accelerometer", "force", "torque", "contact", "subtreeangmom", "e_kinetic", *FRAMES}
+    assert {tag for tag in wanted if tags[tag] < 10} == set()
+    kinds = ("sphere", "capsule", "box", "cylinder", "ellipsoid", "mesh", "hfield", "plane", "free", "ball", "hinge")
+    choices = {("type", kind) for kind in kinds} | {("iterations", "1"), ("iterations", "100"), ("mocap", "true")}
+    choices |= {("integrator", name) for name in ("Euler", "RK4", "implicitfast")} | {("cone", "elliptic")}
+    assert {choice for choice in choices if values[choice] < 10} == set()
