@@ -1,9 +1,10 @@
-"""The cores and the memory of this machine that this process may use."""
+"""The cores and the memory of this machine that this process may use, and the files that only its user can write."""
 
 from __future__ import annotations
 
 import os
 import platform
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -88,3 +89,13 @@ def is_lack(error: BaseException) -> bool:
         and not isinstance(error, HeadraceError)
         and any(word in words for word in ("out of memory", "alloc"))
     )
+
+
+def is_own(path: Path) -> bool:
+    """Returns whether no other user but root can have written a file or folder; false if there is none."""
+    try:
+        known = path.stat()
+    except OSError:
+        return False
+    me = getattr(os, "getuid", lambda: known.st_uid)()  # systems without it have other owners of files
+    return known.st_uid in (0, me) and not (os.name == "posix" and known.st_mode & stat.S_IWOTH)

@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import re
-import stat
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from headrace.errors import OptionError
+from headrace.machine import is_own
 from headrace.version import __version__
 
 NEVER = "HEADRACE_NO_BUILD"
@@ -140,10 +140,9 @@ class NativeModule:
 
     def _is_foreign(self) -> bool:
         """Returns whether another user but root can write the sources, whose code a build runs as this user."""
-        root, me = checkout(), getattr(os, "getuid", lambda: 0)()  # systems without it have other owners of files
+        root = checkout()
         places = (root, root / "native", self._sources.parent, self._sources, root / "CMakeLists.txt", root / "cmake")
-        known = [place.stat() for place in places if place.exists()]
-        return any(each.st_uid not in (0, me) or each.st_mode & stat.S_IWOTH for each in known) and os.name == "posix"
+        return any(place.exists() and not is_own(place) for place in places)
 
     def remedy(self, again: bool = False) -> str:
         """Returns the pip command that installs the package; with ``again``, in place of the installed version."""

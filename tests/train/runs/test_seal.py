@@ -159,3 +159,12 @@ def test_a_stored_checkpoint_says_whose_it_is(caches: Any, tmp_path: Path) -> No
     caches("theirs")
     assert not checkpoints.load(path).trusted
     assert checkpoints.load(path, trust=True).trusted
+
+
+def test_a_key_that_others_can_write_seals_nothing(caches, tmp_path):
+    caches("shared")
+    seal = sealed(b"content")
+    assert seal is not None and is_sealed(b"content", seal.encode())
+    (folder,) = (tmp_path / "shared" / "headrace").iterdir()
+    folder.chmod(0o777)
+    assert sealed(b"content") is None and not is_sealed(b"content", seal.encode())

@@ -350,6 +350,16 @@ def test_registered_tasks_and_classes_of_environments_need_no_agreement(asking, 
     assert not trust.unagreed(values, training=True)
 
 
+def test_what_another_user_recorded_is_no_agreement(asking, tmp_path):
+    """A folder of caches that others can write, as in /tmp, may hold what they wrote."""
+    settings = {"task": "os:system"}
+    trust.remember(settings)
+    assert not trust.unagreed(settings)
+    (record,) = (tmp_path / "cache" / "headrace").glob("trusted.json")
+    record.chmod(0o666)
+    assert trust.unagreed(settings)
+
+
 def test_what_a_run_does_with_others_is_agreed_to_before_it_trains(asking):
     for name, value, words in (
         ("ray", "10.0.0.1:6379", "connects to the Ray cluster at 10.0.0.1:6379"),

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from headrace.machine import cpu_model, usable_cores
+from headrace.machine import cpu_model, is_own, usable_cores
 from headrace.pool.cache import cache_folder
 from headrace.train.runs.files import replacing
 
@@ -54,7 +54,9 @@ class MeasurementCache(Generic[T]):
         return len(entries) - len(kept)
 
     def _all(self) -> list[tuple[Key, T]]:
-        """Returns all keys and results; an empty list if the file is missing or damaged."""
+        """Returns all keys and results; an empty list if the file is missing or damaged, or another user's."""
+        if not is_own(self.file):
+            return []
         try:
             entries = [dict(entry) for entry in json.loads(self.file.read_text())]
             return [(dict(entry.pop("key")), self._decode(**entry)) for entry in entries]
@@ -63,8 +65,9 @@ class MeasurementCache(Generic[T]):
 
     def _write(self, entries: list[tuple[Key, T]]) -> None:
         encoded = [{"key": key, **self._encode(found)} for key, found in entries]
-        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
         with replacing(self.file) as temporary:
+            temporary.touch(0o600)  # whatever the user's umask is
             temporary.write_text(json.dumps(encoded, indent=1) + "\n")
 
 

@@ -42,7 +42,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from headrace.errors import StateError
-from headrace.machine import readable
+from headrace.machine import is_own, readable
 from headrace.pool.cache import cache_folder
 from headrace.pool.state import BLOCK
 from headrace.train.runs import files
@@ -286,5 +286,5 @@ def _key(file: Path) -> bytes | None:
                 with suppress(OSError):
                     own.parent.rename(file.parent)  # fails if there is one by now
         key = file.read_bytes()
-        return key if len(key) == SIZE else None
+        return key if len(key) == SIZE and is_own(file) and is_own(file.parent) else None
     return None

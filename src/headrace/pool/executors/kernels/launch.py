@@ -22,6 +22,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from headrace.machine import is_own
+from headrace.pool.remarks import remark
+
 Run = Callable[[], object]
 
 COMPILING = threading.RLock()  # Warp compiles and loads kernels in one thread at a time
@@ -278,6 +281,10 @@ def _initialize() -> None:
     """Calls `warp.init`, without its warning about a missing driver on machines without a GPU."""
     with contextlib.nullcontext() if _has_driver() else _native_stderr_dropped():
         wp.init()
+    if not is_own(folder := Path(str(wp.config.kernel_cache_dir))):
+        remark(
+            f"other users can write compiled kernels in {folder}, which run as yours: set WARP_CACHE_PATH to your own"
+        )
 
 
 def _has_driver() -> bool:
