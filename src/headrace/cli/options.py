@@ -132,7 +132,7 @@ def parse_json(text: str) -> dict[str, Any]:
         value = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text())
     except OSError as error:
         raise OptionError(f"{text!r} is neither JSON in braces nor a file that can be read") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"{text!r} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise OptionError(f"{text!r} must hold a JSON object, {{…}}, not {value!r}")

@@ -55,7 +55,7 @@ class View:
         chosen = [name for name in chosen if isinstance(name, str)] if isinstance(chosen, list) else []
         axis = said.get("axis")
         bounds = _bound(said.get("low"), -math.inf), _bound(said.get("high"), math.inf)
-        return cls(list(dict.fromkeys(chosen))[:MOST_CHOSEN], axis if axis in AXES else "step", *bounds)
+        return cls(list(dict.fromkeys(chosen))[:MOST_CHOSEN], axis if axis in [*AXES] else "step", *bounds)
 
     @property
     def is_whole(self) -> bool:

@@ -22,7 +22,7 @@ import headrace
 import programs
 from headrace import studies
 from headrace.cli.main import main
-from headrace.errors import HeadraceError, TrustError
+from headrace.errors import HeadraceError, StateError, TrustError
 from headrace.studies.leaderboard.board import Row, read_board
 from headrace.studies.leaderboard.scores import Measured, TimeToReturn
 from headrace.studies.leaderboard.training import entries
@@ -568,3 +568,28 @@ def test_settings_of_any_form_are_refused_in_a_sentence(asking, deep):
     for wrong in ({"algo": 3}, {"network": {}}, {"reward": []}, {"ray": 1}, {"log": "wandb"}, {"load": 1}):
         with pytest.raises(HeadraceError):
             headrace.train.resume(asking(**wrong))
+
+
+def test_files_from_elsewhere_of_any_form_are_refused_in_a_sentence(asking, tmp_path, capsys):
+    deep = "[" * 100_000
+    for name in ("deep.toml", "deep.json", "space.toml"):
+        (tmp_path / name).write_text(f"network = {deep}" if name.endswith(".toml") else deep)
+    for argv in (
+        ["leaderboard", "--board", "deep.toml", "--list"],
+        ["sweep", "CartPole-v1", "--space", "deep.json"],
+        ["sweep", "CartPole-v1", "--space", "space.toml"],
+        ["train", "CartPole-v1", "--schedules", "deep.json"],
+    ):
+        assert main(argv) == 2
+        assert "recursion" in capsys.readouterr().err
+    file = tmp_path / "seed-1.json"
+    for wrong in (deep, "[]", '{"reached": [{"goal": "1"}], "seed": 1, "steps": 1, "seconds": 1}', '{"reached": [1]}'):
+        file.write_text(wrong)
+        with pytest.raises(StateError, match=r"seed-1\.json cannot be read"):
+            Measured.read(file)
+
+
+def test_a_pipe_in_place_of_a_sweep_is_not_waited_for(asking, tmp_path):
+    run = asking()
+    os.mkfifo(tmp_path / "sweep.json")
+    assert main(["plot", str(run), "--out", "curves.png"]) == 0

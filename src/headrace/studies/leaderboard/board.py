@@ -197,7 +197,7 @@ def _checked_rows(file: str | Path) -> list[tuple[str, dict[str, Any]]]:
     """Returns (words that say where it is, values by attribute) of each row in a file; raises as `list_board`."""
     try:
         values = tomllib.loads(Path(file).read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise OptionError(f"{file} cannot be read as a board: {error}") from error
     _check_known(str(file), values, ("row",))
     rows = [_checked_row(file, number, each) for number, each in enumerate(_tables(file, values, "row"), 1)]

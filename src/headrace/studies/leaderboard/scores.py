@@ -7,12 +7,15 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 from headrace.errors import HeadraceError, StateError
+from headrace.train.config.checks import describe, matches
 from headrace.train.runs import files
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,18 @@ class Measured:
         """Returns the scores in a file; raises `StateError` if it is damaged."""
         try:
             values: dict[str, Any] = json.loads(files.read(file))
-            reached = tuple(TimeToReturn(**each) for each in values.pop("reached"))
-            return cls(reached=reached, **values)
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            reached = tuple(_of_types(TimeToReturn(**each)) for each in values.pop("reached"))
+            return _of_types(cls(reached=reached, **values))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise StateError(f"{file} cannot be read: {error}; remove it to measure again") from error
+
+
+def _of_types(record: T) -> T:
+    """Returns a record that a file held; raises TypeError where a field is of another type than it should be."""
+    for name, hint in get_type_hints(type(record)).items():
+        if name != "reached" and not matches(value := getattr(record, name), hint):
+            raise TypeError(f"{name}={value!r} must be {describe(hint)}")
+    return record
 
 
 def times_to(points: Iterable[tuple[float, float, float]], goals: Sequence[float]) -> tuple[TimeToReturn, ...]:

@@ -16,6 +16,7 @@ from headrace.errors import HeadraceError, OptionError
 from headrace.train.config.fields import settings_of
 from headrace.train.config.settings import Config
 from headrace.train.logging.plot import Curve, Source, read_curve
+from headrace.train.runs import files
 
 MOST_NAMED = 3  # maximum number of settings in a label
 SWEEP = "sweep.json"  # the plan of a sweep, beside its trials
@@ -106,8 +107,8 @@ def _labelled(groups: list[list[Curve]], labels: Sequence[str]) -> list[Group]:
 def _swept(plan: Path) -> list[str]:
     """Returns the names of the settings that a sweep with this plan varies; empty if there is no such file."""
     try:
-        return list(json.loads(plan.read_text())["space"])
-    except (OSError, ValueError, TypeError, KeyError):
+        return list(json.loads(files.read(plan))["space"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return []
 
 

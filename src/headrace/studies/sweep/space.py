@@ -74,7 +74,7 @@ def _read_file(path: str, trust: bool) -> dict[str, Any]:
         values = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
     except OSError:
         raise OptionError(f"--space {path!r} is neither name=values nor a TOML or JSON file that can be read") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"--space {path} cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise OptionError(f"--space {path} must hold an object, name → values")

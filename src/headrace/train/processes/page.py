@@ -151,5 +151,5 @@ def _read(run: RunFolder) -> dict[str, Any] | None:
     try:
         said = json.loads(files.read(run.viewer_file))
         return said if isinstance(said["port"], int) and 0 < said["port"] < 2**16 and said["pid"] else None
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None

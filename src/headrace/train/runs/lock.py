@@ -93,5 +93,5 @@ def _named(file: Path) -> str:
         said = json.loads(files.read(file))
         here = said["host"] == socket.gethostname()
         return f"process {said['pid']}" + ("" if here else f" on {said['host']}")
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return "another process"
