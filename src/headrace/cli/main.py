@@ -20,6 +20,7 @@ from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 from headrace.limits import limits_named
 from headrace.native_modules import nothing_built
 from headrace.pool.executors.processes.task import spaces_read_once
+from headrace.pool.sources import as_text
 from headrace.pool.suggestions import close_names
 
 COMMANDS = {
@@ -113,8 +114,7 @@ def _nearest(word: str) -> str:
 
 def _fail(message: str, status: int = 2) -> int:
     rank = os.environ.get("RANK", "0")  # torchrun's processes share a terminal
-    # names from elsewhere may hold what a terminal obeys
-    message = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in message)
+    message = as_text(message)
     print(f"headrace: {message}" if rank == "0" else f"headrace [rank {rank}]: {message}", file=sys.stderr)
     return status
 

@@ -17,6 +17,7 @@ from headrace.cli import train as training
 from headrace.cli.sweep import SweepArgs
 from headrace.cli.trust import asked
 from headrace.errors import OptionError
+from headrace.pool.sources import as_text
 from headrace.studies.jobs.processes import side_by_side
 from headrace.studies.jobs.seeds import plain
 from headrace.studies.sweep.plan import Plan
@@ -148,7 +149,7 @@ def _report(folder: Path, plan: Plan, study: optuna.Study) -> int:
     elif "failed" in states:
         failed = trials[states.index("failed")]
         words = f"{run_name(failed)} failed: {failed.user_attrs.get('note', '')}"
-        console.print(words, soft_wrap=True, markup=False)
+        console.print(as_text(words), soft_wrap=True, markup=False)
     print(f"  sweep  {folder}")
     if "running" in states or (len(trials) < plan.trials and set(states) != {"failed"}):
         print(f"go on with:  headrace sweep --resume {quote(str(folder))}")

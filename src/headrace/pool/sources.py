@@ -69,6 +69,11 @@ def is_text(name: str) -> bool:
     return len(name) <= LONGEST and name.isprintable()
 
 
+def as_text(words: str) -> str:
+    """Returns words with escapes in place of characters that a terminal obeys, but for ends of lines and tabs."""
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in words)
+
+
 def is_file(path: str | Path) -> bool:
     """Returns whether there is such a file; false also for a name that no file can have."""
     with suppress(OSError):

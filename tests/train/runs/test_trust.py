@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.trial import TrialState
 
 import headrace
 import programs
@@ -27,6 +28,8 @@ from headrace.studies.leaderboard.board import Row, read_board
 from headrace.studies.leaderboard.scores import Measured, TimeToReturn
 from headrace.studies.leaderboard.training import entries
 from headrace.studies.sweep.plan import Plan
+from headrace.studies.sweep.space import space_of
+from headrace.studies.sweep.study import begin_study, load_study
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.video import record
 from headrace.train.runs import trust
@@ -537,6 +540,19 @@ def test_nothing_that_was_sent_acts_on_a_terminal(asking, settings, capfd):
         assert main(argv) >= 0
     said = "".join(capfd.readouterr())
     assert said and "\x1b" not in said and "\x07" not in said
+
+
+def test_what_trials_of_a_sweep_say_does_not_act_on_a_terminal(asking, tmp_path, capfd):
+    plan = Plan("CartPole-v1", {"algo": "ppo"}, {"gamma": [0.9, 0.99]}, 64, trials=1)
+    plan.write(tmp_path)
+    begin_study(tmp_path)
+    study = load_study(tmp_path, plan)
+    trial = study.ask(space_of(plan.space, plan.algo))
+    trial.set_user_attr("note", SCREEN)
+    study.tell(trial, state=TrialState.FAIL)
+    assert main(["sweep", "--resume", str(tmp_path), "--quiet"]) == 1
+    said = "".join(capfd.readouterr())
+    assert "trial-0 failed: \\x1b" in said and "\x1b" not in said
 
 
 def test_what_is_asked_hides_nothing_from_a_terminal(asking):

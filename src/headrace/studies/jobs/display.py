@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from headrace.pool.sources import as_text
 from headrace.studies.jobs.processes import Job
 from headrace.train.logging.dashboard import console_of
 from headrace.train.runs.words import return_text
@@ -45,7 +46,7 @@ class Display:
 
     def say(self, words: str) -> None:
         """Prints a line, above the table if there is one."""
-        self.console.print(words, soft_wrap=True, markup=False)
+        self.console.print(as_text(words), soft_wrap=True, markup=False)
 
     def update(self, running: Sequence[Job], summary: str) -> None:
         """Shows the progress of runs, unless the last update was less than `INTERVAL` (or `LINES`) seconds ago.

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.machine import readable
+from headrace.pool.sources import as_text
 from headrace.train.config.settings import Config
 from headrace.train.logging.timer import Throughput
 from headrace.train.runs.folder import RunFolder
@@ -113,7 +114,7 @@ class Dashboard:
     def say(self, words: str) -> None:
         """Prints a line, above the live dashboard."""
         if not self.quiet:
-            self.console.print(words, highlight=False, soft_wrap=True, markup=False)
+            self.console.print(as_text(words), highlight=False, soft_wrap=True, markup=False)
 
     def update(self, progress: Callable[[], Progress], force: bool = False) -> None:
         """Shows the run's progress, unless the last update was too recent."""
