@@ -14,6 +14,7 @@ import pytest
 from counting import count
 
 from headrace.errors import OptionError, WorkerError
+from headrace.pool.executors.processes import deaths
 from headrace.train.processes import supervisor as supervisor_module
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.supervisor import Supervisor
@@ -54,7 +55,8 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_killed_workers_come_back_and_go_on():
+def test_killed_workers_come_back_and_go_on(monkeypatch):
+    monkeypatch.setattr(deaths, "SPAN", -1.0)  # as if minutes lay between them
     counters = Counters(2)
     chance = random.Random(0)
     with Supervisor(counters.stop) as supervisor:
@@ -74,6 +76,24 @@ def test_killed_workers_come_back_and_go_on():
             assert supervisor.restarts == killed
         before = counters.steps.copy()
         wait_for(lambda: (counters.steps > before).all())
+        pids = supervisor.pids().values()
+    assert all(gone(pid) for pid in pids)
+
+
+def test_the_third_death_within_a_minute_ends_the_run_by_name():
+    counters = Counters(2)
+    with Supervisor(counters.stop) as supervisor:
+        for number in range(2):
+            supervisor.start(
+                f"sampler {number}", count, counters, number, progress=lambda n=number: int(counters.steps[n])
+            )
+        for number in (0, 1):
+            wait_for(lambda: (counters.steps > 0).all())
+            os.kill(supervisor.pids()[f"sampler {number}"], signal.SIGKILL)
+            wait_for(supervisor.check)
+        os.kill(supervisor.pids()["sampler 1"], signal.SIGKILL)
+        with pytest.raises(WorkerError, match=r"sampler 1 died \(killed by .*the last of 3 deaths within 60 s"):
+            wait_for(supervisor.check)
         pids = supervisor.pids().values()
     assert all(gone(pid) for pid in pids)
 

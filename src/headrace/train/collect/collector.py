@@ -44,6 +44,7 @@ class Collector(ABC):
         rewards: float32[T, N], or [T, N, agents] for several agents.
         terminated, truncated: bool[T, N].
         present: agents in the game before the next step, bool[N, agents], or bool[N] for one agent.
+        lost: steps that were lost with the process of their environment, bool[T, N]; None where there are none such.
         acted: agents in the game before each step of the last rollout, bool[T, N, agents]; None for one agent.
         metrics: names of numbers that environments may report at the end of an episode.
         taken: steps of the last rollout that were taken, bool[T, N]; None if all were. With next-step autoreset, an
@@ -82,6 +83,7 @@ class Collector(ABC):
             if name in infos
         }  # [now | final, T, N, …]
         self.present = self._tensor(envs, *spec.reward_shape, dtype=torch.bool).fill_(True)
+        self.lost: Tensor | None = None
         self.acted: Tensor | None = None
         self.taken: Tensor | None = None
         self.masks: dict[str, Tensor] = {}
@@ -162,7 +164,15 @@ class Collector(ABC):
         cut = None  # agents that a step truncated while the episode continued, bool[T, N, agents]
         if TRUNCATIONS in self._info:
             cut = self._info[TRUNCATIONS][0] & ~(self.terminated | self.truncated).unsqueeze(-1)
-        learnt = [e.learnable(self._outcome(e.agent_group, self.acted, left, cut)) for e in self.experiences]
+        present = self.acted
+        if self.lost is not None and self.lost.any():
+            here = ~self.lost
+            present = here if present is None else present & here.unsqueeze(-1)
+        learnt = []
+        for e in self.experiences:
+            # processes that average their gradients make equal numbers of minibatches
+            known = present if e.policy.process_group is None else self.acted
+            learnt.append(e.learnable(self._outcome(e.agent_group, known, left, cut)))
         self.seconds["learning"] += self._clock() - ran
         return learnt
 

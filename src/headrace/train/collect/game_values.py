@@ -1,5 +1,5 @@
-"""Rewards and ends of whole games, for tasks that clip rewards or whose episodes are single lives, and other numbers
-that environments report at the end of an episode."""
+"""Rewards and ends of whole games, for tasks that clip rewards or whose episodes are single lives; other numbers that
+environments report at the end of an episode; and lost steps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.executors.processes.deaths import MARK
 from headrace.pool.spec import TaskSpec
 from headrace.train.config.settings import Config
 
@@ -82,3 +83,12 @@ def reported(names: Sequence[str], info: Mapping[str, Any], over: np.ndarray) ->
                 continue
             raise OptionError(f"metrics: info[{name!r}] must be a number, not {told[0]!r:.100}") from None
     return found.reshape(2 * len(names), -1)
+
+
+def lost_steps(info: Mapping[str, Any]) -> np.ndarray | None:
+    """Returns which steps of an info were lost with the process of their environment, bool[N]; None if none was.
+
+    Their rows are truncated and have the first observation of another episode, also as their final one: what is known
+    of the lost episode ends with the observation before.
+    """
+    return info.get(MARK)

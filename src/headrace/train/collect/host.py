@@ -21,7 +21,7 @@ from headrace.pool.pool import Pool
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.final_observations import FinalObservationList
-from headrace.train.collect.game_values import game_over
+from headrace.train.collect.game_values import game_over, lost_steps
 from headrace.train.collect.outcome import FinalObservations
 from headrace.train.collect.rollout_buffer import EVERYWHERE
 from headrace.train.config.settings import Config
@@ -38,6 +38,7 @@ class HostCollector(Collector):
         super().__init__(config, pool.spec, policies, HOST, device)
         self.pool = pool
         self._ended = FinalObservationList()
+        self._lost = self.lost = torch.zeros(self.steps, self.num_envs, dtype=torch.bool)
         self._actions = {
             name: np.zeros((config.num_envs, *shape), dtype)
             for name, (dtype, shape) in action_fields(pool.spec.action).items()
@@ -64,6 +65,7 @@ class HostCollector(Collector):
 
     def _run(self) -> None:
         self._ended.clear()
+        self._lost.fill_(False)
         if self.pool.is_async:
             self._run_groups()
         else:
@@ -72,7 +74,8 @@ class HostCollector(Collector):
     def _step(self, t: int, actions: Any) -> None:
         *_, info = self.pool.step(actions, out=self._batches[t])
         check_declared(info, self.spec, self.config.action_masks)
-        self._note(t, EVERYWHERE, {name[len(FINAL) :]: array for name, array in self._final.items()})
+        finals = {name[len(FINAL) :]: array for name, array in self._final.items()}
+        self._note(t, EVERYWHERE, finals, lost_steps(info))
         if "final_info" in info:
             self._note_reports(t, EVERYWHERE, info)
 
@@ -114,18 +117,26 @@ class HostCollector(Collector):
         finals = _named(info["final_obs"]) if "final_obs" in info else {}
         if "final_info" in info:
             finals |= {name: info["final_info"][name[len(INFO) :]] for name in self.masks}
-        self._note(t, ids, finals)
+        self._note(t, ids, finals, lost_steps(info))
         if "final_info" in info:
             self._note_reports(t, ids, info)
         check_declared(info, self.spec, self.config.action_masks)
 
-    def _note(self, t: int, envs: Any, finals: dict[str, np.ndarray]) -> None:
-        """Keeps the final observations of truncated episodes, and marks ends of episodes for recurrent policies."""
+    def _note(self, t: int, envs: Any, finals: dict[str, np.ndarray], lost: np.ndarray | None) -> None:
+        """Keeps the final observations of truncated episodes, and marks ends of episodes for recurrent policies.
+
+        The final observation of an episode that was ``lost``, bool[k], is the last known one.
+        """
         truncated = self._rows[t]["truncated"][envs]
         if truncated.any():
             rows = np.flatnonzero(truncated)
             ids = rows if envs is EVERYWHERE else envs[rows].astype(np.int64)
             kept = {name: torch.from_numpy(array[rows]) for name, array in finals.items()}
+            if lost is not None:
+                where, gone = torch.from_numpy(lost[rows]), ids[lost[rows]]
+                self._lost[t, gone] = True
+                for name, tensor in kept.items():
+                    tensor[where] = (self.observations | self.masks)[name][t, gone]
             self._ended.add(t, torch.from_numpy(ids), kept)
         self._note_ends(t, envs if envs is EVERYWHERE else torch.from_numpy(envs.astype(np.int64)))
 

@@ -7,6 +7,7 @@ import math
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import gymnasium as gym
@@ -15,6 +16,7 @@ import torch
 from headrace.errors import OptionError
 from headrace.machine import readable, usable_cores
 from headrace.pool.batch import observation_fields
+from headrace.pool.executors.processes.deaths import deaths_accepted
 from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task, is_known_here_only
 from headrace.pool.sources import module_of, split
@@ -53,7 +55,18 @@ def make_pool(config: Config, **changes: Any) -> Pool:
         autoreset="same_step",
         **config.env_options,
     )
-    return make(config.task, **(arguments | changes))
+    with replacing_workers(config):
+        return make(config.task, **(arguments | changes))
+
+
+def replacing_workers(config: Config) -> AbstractContextManager[None]:
+    """Returns a context in which pools are made that replace worker processes that die, as long as these are few.
+
+    Another process would draw other random numbers, so that the first death ends a deterministic run.
+    """
+    if config.deterministic:
+        return deaths_accepted(1, "; a deterministic run ends here: resume it, and it goes on from its last checkpoint")
+    return deaths_accepted()
 
 
 def training_pool(config: Config) -> Pool | TorchPool:

@@ -20,7 +20,7 @@ from headrace.pool.batch import OBS
 from headrace.pool.registry import build_task
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import MASKS, Collector
-from headrace.train.collect.game_values import game_over, game_value
+from headrace.train.collect.game_values import game_over, game_value, lost_steps
 from headrace.train.collect.host import HOST
 from headrace.train.collect.outcome import FinalObservations, Outcome
 from headrace.train.collect.rollout_buffer import EVERYWHERE
@@ -107,7 +107,7 @@ class StepResult(NamedTuple):
     Attributes:
         rewards: float[N], to learn from.
         terminated, truncated: bool[N].
-        taken: bool[N]; False where an environment only began its next episode.
+        taken: bool[N]; False where an environment only began its next episode, or was lost with its process.
         scores, ends: the game's own rewards, float[N], and whether it ended, bool[N]; they differ from the others where
             a task clips rewards, or ends episodes with a lost life.
         info: the info of the step.
@@ -174,10 +174,12 @@ class StepRecorder:
             following.mask[...] = info[MASK]
         elif MASK in info:
             check_declared(info, self.pool.spec, self.policy.config.action_masks)
-        self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0)
+        lost = lost_steps(info)
+        self.writer.publish(terminated, truncated, version, info["elapsed_step"] > 0, lost)
         spec, over = self.pool.spec, terminated | truncated
         scores, ends = game_value(spec, info, "reward", over, reward), game_over(spec, terminated, truncated, info)
-        stepped = StepResult(reward, terminated, truncated, ~self._resets, scores, ends, info)
+        taken_now = ~self._resets if lost is None else ~(self._resets | lost)
+        stepped = StepResult(reward, terminated, truncated, taken_now, scores, ends, info)
         self._resets = over
         return stepped
 

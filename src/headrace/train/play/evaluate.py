@@ -17,7 +17,7 @@ from headrace.errors import RecvTimeoutError, StateError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
 from headrace.train.collect.curriculum import final_options
-from headrace.train.collect.game_values import game_over
+from headrace.train.collect.game_values import game_over, lost_steps
 from headrace.train.collect.setup import make_pool
 from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, has_masks
@@ -161,7 +161,8 @@ def play_episodes(
             over = game_over(pool.spec, terminated, truncated, info)
             late = (length >= max_steps) & ~over
             done = over | late
-            for i in np.flatnonzero(done & (left > 0)):
+            lost = lost_steps(info)  # of an episode that was lost with its process nothing is known: another is played
+            for i in np.flatnonzero(done & (left > 0) if lost is None else done & (left > 0) & ~lost):
                 returns.append(float(earned[i]))
                 lengths.append(int(length[i]))
                 stopped += int(late[i])

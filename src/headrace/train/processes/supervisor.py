@@ -1,8 +1,9 @@
 """The start, monitoring and end of a run's worker processes.
 
-A worker that dies is started again without affecting the others, as it owns none of the memory that they share. A
-worker that fails repeatedly before it has made any progress ends the run with its last exception. A worker that is
-alive but makes no progress for a while is reported. All workers end with their parent process, however it ends.
+A worker that dies is started again without affecting the others, as it owns none of the memory that they share. The
+third death within a minute ends the run, and so does a worker that fails repeatedly before it has made any progress,
+with its last exception. A worker that is alive but makes no progress for a while is reported. All workers end with
+their parent process, however it ends.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Any
 
 from headrace.errors import WorkerError
 from headrace.limits import cause_of_death, need_files, refusal
+from headrace.pool.executors.processes.deaths import Deaths
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.pool.remarks import heard_by
 from headrace.train.processes.start import Report, raise_unguarded, worker_context
 
-MOST_RAISED = 2  # consecutive starts of a worker that may end with an exception or by themselves, without progress
-MOST_KILLED = 20  # consecutive starts of a worker that may be killed without progress
+MOST_RAISED = 2  # consecutive starts of a worker that may end without progress
 PATIENCE = 3.0  # maximum wait for workers to end after they were told to stop, in seconds
 STARTS = 5  # attempts to start a process
 PAUSE = 0.1  # seconds between two attempts
@@ -55,8 +56,7 @@ class _Worker:
     pipe: Any = None
     report: Report | None = None
     lives: int = 0
-    raised: int = 0
-    killed: int = 0
+    fruitless: int = 0
     reached: int = 0
     felt: int = 0
     moved: float = 0.0
@@ -75,6 +75,7 @@ class Supervisor:
         self._tell, self._patience, self._script = tell, patience, script
         self._context = worker_context()
         self._workers: list[_Worker] = []
+        self._deaths = Deaths()
         self.restarts = 0
 
     def start(
@@ -143,18 +144,17 @@ class Supervisor:
         report, code = worker.report, worker.process.exitcode
         _make_sure(worker)
         worker.pipe.close()
-        if worker.progress() > worker.reached:
-            worker.raised = worker.killed = 0
+        worker.fruitless = 0 if worker.progress() > worker.reached else worker.fruitless + 1
         raise_unguarded(code)
         if report is None:
-            worker.killed += 1
             words = f"the {worker.name} died ({cause_of_death(code)})"
-            if worker.killed > (MOST_RAISED if code == 1 else MOST_KILLED):
-                raise WorkerError(f"{words} {worker.killed} times before it had done anything; the run was ended")
+            if too_many := self._deaths.one_too_many():
+                raise WorkerError(f"{words}{too_many}; the run was ended")
+            if worker.fruitless > MOST_RAISED:
+                raise WorkerError(f"{words} {worker.fruitless} times before it had done anything; the run was ended")
         else:
-            worker.raised += 1
             words = f"the {worker.name} raised {report.trace.strip().splitlines()[-1]}"
-            if report.error is not None or worker.raised > MOST_RAISED:
+            if report.error is not None or worker.fruitless > MOST_RAISED:
                 report.raise_as(f"the {worker.name}")
         self._begin(worker)
         self.restarts += 1

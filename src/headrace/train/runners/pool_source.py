@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.errors import ActionError, StateError, TrustError
+from headrace.errors import ActionError, EnvironmentFailure, StateError, TrustError
 from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.policy import Policy
@@ -235,6 +235,9 @@ class PoolSource(Source):
                     raise
                 self.saves_environments = False
                 self.news.append(News(f"a resumed run will begin new episodes, as {one_line(error)}"))
+            except EnvironmentFailure:  # one was lost since the last step, and begins a new episode with the next
+                if self.config.deterministic:
+                    raise
         return {}
 
     def load(self, point: Checkpoint, continues: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from headrace.errors import HeadraceError, NotFiniteError, StateError, StorageError
+from headrace.errors import EnvironmentFailure, HeadraceError, NotFiniteError, StateError, StorageError
 from headrace.pool.registry import build_task
 from headrace.train.collect.curriculum import stage_at
 from headrace.train.config.settings import Config
@@ -168,6 +168,8 @@ class Saver:
     def rescue(self, error: Exception) -> Exception:
         """Writes a checkpoint of a run that has failed, for new episodes, unless one of this step exists.
 
+        A deterministic run of which an environment has failed goes on from its last checkpoint, with its episodes.
+
         Returns:
             The error to report: with workers a `NotFiniteError` of the weights, from which those of samplers follow.
         """
@@ -177,6 +179,8 @@ class Saver:
                 self.save()
             elif isinstance(error, NotFiniteError | StorageError) or not self.group.leads:
                 return error
+            elif self.config.deterministic and isinstance(error, EnvironmentFailure):
+                return error  # a checkpoint without environments would not lead on to the same run
             elif not (self.run.checkpoints / name).exists():
                 self.source.saves_environments = False
                 if self.group.size == 1:

@@ -92,7 +92,12 @@ class StepWriter:
         (self._next, self._ages), self._begun = self._first, True
 
     def publish(
-        self, terminated: np.ndarray, truncated: np.ndarray, version: int = 0, goes_on: np.ndarray | bool = False
+        self,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        version: int = 0,
+        goes_on: np.ndarray | bool = False,
+        lost: np.ndarray | None = None,
     ) -> None:
         """Makes `row` visible to readers, and advances to the next.
 
@@ -101,6 +106,8 @@ class StepWriter:
             version: version of the weights that chose the actions of the row.
             goes_on: whether an episode that begins with the next row continues the game of the one before, so that its
                 stack has that one's last images, bool[N]; by default a new game begins, whose first image is repeated.
+            lost: whether nothing is known of the step from this row, which ends an episode as the row of a killed
+                writer does, bool[N]; None for no row. The next row only begins an episode, as after a truncation.
 
         Raises:
             SequenceError: `begin` was not called.
@@ -109,7 +116,9 @@ class StepWriter:
             raise SequenceError("begin() must come before the first publish()")
         t, arrays = self.written, self._arrays
         now, before = (t % self.layout.steps, self.index), ((t - 1) % self.layout.steps, self.index)
-        flags, last = self._next, self._next == LAST
+        if lost is not None:
+            terminated, truncated = terminated & ~lost, truncated & ~lost
+        flags, last = self._next, self._next & LAST > 0
         flags = flags | np.where(last, 0, terminated * np.uint8(TERMINATED) | truncated * np.uint8(TRUNCATED))
         self._flags[now], self._continues[now] = flags, ~(terminated | last)
         arrays["version"][now] = version
@@ -120,8 +129,8 @@ class StepWriter:
         self._fence()
         arrays["written"][self.index] = t + 1
         self._fence()  # before the oldest row is overwritten
-        self._next = NEXT[flags]
-        first = (self._next == FIRST) & ~np.asarray(goes_on, np.bool_)
+        self._next = NEXT[flags] if lost is None else np.where(lost, FIRST | LAST, NEXT[flags]).astype(np.uint8)
+        first = (self._next & FIRST > 0) & ~np.asarray(goes_on, np.bool_)
         self._ages = np.where(first, 0, np.minimum(self._ages, OLDEST - 1) + 1).astype(np.uint8)
 
     def state(self) -> dict[str, Tensor]:

@@ -25,8 +25,8 @@ from headrace.pool.spec import AutoresetMode
 from headrace.pool.views.make import make
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.collect.curriculum import options_at
-from headrace.train.collect.game_values import game_over, game_value, metric_names, reported
-from headrace.train.collect.setup import rewarded
+from headrace.train.collect.game_values import game_over, game_value, lost_steps, metric_names, reported
+from headrace.train.collect.setup import replacing_workers, rewarded
 from headrace.train.collect.steps import Frames, StepRecorder
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
@@ -73,7 +73,8 @@ class Sampler(ABC):
 
     def _make_pool(self, seed: int) -> Any:
         stage = {name: self._stage[name] for name in self.config.curriculum if name in self._stage}
-        pool = make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
+        with replacing_workers(self.config):
+            pool = make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
         return rewarded(self.config, pool)
 
     def _next_stage(self) -> bool:
@@ -248,7 +249,10 @@ class RolloutSampler(Sampler):
         slot.observations[t + 1] = self._seen
         if truncated.any():
             (envs,) = truncated.nonzero()
-            slot.add_final_observations(t, envs, self._told["final_obs"][envs])
+            finals = self._told["final_obs"][envs]
+            if (lost := lost_steps(self._told)) is not None:
+                finals[lost[envs]] = slot.observations[t, lost]
+            slot.add_final_observations(t, envs, finals)
         self._note(reward, terminated, truncated, self._told)
         self.counters.steps[self.number] += len(reward)
         self.counters.seconds[self.number, :2] += chosen - began, stepped - chosen

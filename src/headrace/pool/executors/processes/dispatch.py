@@ -18,10 +18,11 @@ from headrace.errors import ClosedError, EnvironmentFailure
 from headrace.pool.executors.processes import control as codes
 from headrace.pool.executors.processes.calls import CallFile
 from headrace.pool.executors.processes.control import Control, WaitStrategy, shares
+from headrace.pool.executors.processes.deaths import Deaths
 from headrace.pool.executors.processes.mailbox import Mailbox
 from headrace.pool.executors.processes.worker import Orders
 from headrace.pool.executors.processes.worker_processes import PATIENCE, WorkerProcesses, dumped
-from headrace.pool.remarks import remark
+from headrace.pool.remarks import remark, tell
 
 LOOK = 0.0005  # longest time in seconds that the caller spins for results before it sleeps
 ROUND = 0.2  # seconds between checks that all workers are alive
@@ -51,6 +52,8 @@ class Dispatch:
             reported as truncated.
         notes: whether requests are recorded in `asked_for`, for callers that look them up after a ring may have been
             overwritten.
+        deaths: counts processes that die, which ends the caller's work where there are too many; None for any number,
+            without remarks.
 
     Attributes:
         asked_for: for each worker, request number → request, if recorded; the caller removes entries.
@@ -68,9 +71,12 @@ class Dispatch:
         timeout: float,
         restart: bool,
         notes: bool,
+        deaths: Deaths | None = None,
     ):
         n, workers = len(control.seed), len(control.asked)
         self._control, self._task, self._timeout, self._restart = control, task, timeout, restart
+        self._deaths = deaths
+        self._replaced: set[int] = set()  # environments of replaced processes that have not reported their restart
         self._shares = shares(n, workers)
         self.workers = range(workers)
         self.asked_for: list[dict[int, int]] = [{} for _ in self.workers] if notes else []
@@ -204,17 +210,19 @@ class Dispatch:
         control.message[held, 1] = 0
         fruitless = control.served[worker][0] == self._began[worker]
         self._fruitless[worker] = self._fruitless[worker] + 1 if fruitless else 0
-        if self._restart and self._fruitless[worker] < MOST_FRUITLESS:
+        was, them = ("were", "them") if len(held) > 1 else ("was", "it")
+        what = f"{self._task}: a worker process {words}; {self._names(worker)} {was} in it"
+        too_many = "" if self._deaths is None else self._deaths.one_too_many()
+        if self._restart and not too_many and self._fruitless[worker] < MOST_FRUITLESS:
             self.lost[held] = True
             self._rewrite(worker)
+            if self._deaths is not None:
+                self._replaced.update(held.tolist())
+                tell(f"{what}, whose episodes count as truncated: another process has taken over")
         else:
             control.served[worker][0] = control.asked[worker][0]
             self.gone.update(held.tolist())
-            was, them = ("were", "them") if len(held) > 1 else ("was", "it")
-            message = (
-                f"{self._task}: a worker process {words}; {self._names(worker)} {was} in it: reset {them} to go on"
-            )
-            self.failures.append(EnvironmentFailure(message))
+            self.failures.append(EnvironmentFailure(f"{what}{too_many or f': reset {them} to go on'}"))
         self._began[worker] = control.served[worker][0]
         self._moved[worker] = control.served[worker][0], 0.0
         self.mailboxes[worker].forget()
@@ -234,6 +242,17 @@ class Dispatch:
                 ring[i % len(ring)] = codes.EVERYONE_LOST
             elif request == codes.CALL:
                 ring[i % len(ring)] = codes.NOTHING
+
+    def note_restart(self, env_id: int) -> None:
+        """Counts the death of a simulator's own process, unless a worker process that was lost has restarted it."""
+        if env_id in self._replaced:
+            self._replaced.discard(env_id)
+        elif self._deaths is not None:
+            who = f"{self._task}: the simulator of environment {env_id} ended"
+            if too_many := self._deaths.one_too_many():
+                self.failures.append(EnvironmentFailure(f"{who}{too_many}"))
+            else:
+                tell(f"{who}, whose episode counts as truncated: another one has taken over")
 
     # -- calls -----------------------------------------------------------------------------------
 

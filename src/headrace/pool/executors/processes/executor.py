@@ -23,6 +23,7 @@ from headrace.pool.executors.processes import slots
 from headrace.pool.executors.processes.arena import Arena
 from headrace.pool.executors.processes.calls import CallFile
 from headrace.pool.executors.processes.control import Control, Share
+from headrace.pool.executors.processes.deaths import MARK, Deaths
 from headrace.pool.executors.processes.dispatch import Dispatch
 from headrace.pool.executors.processes.mailbox import InfoMessage, Mailbox
 from headrace.pool.executors.processes.worker import Orders
@@ -48,7 +49,7 @@ class ProcessesExecutor(HostExecutor):
 
     Args:
         maker: a function env_id → environment; it is sent to the workers by value.
-        timeout, restart: see `Dispatch`.
+        timeout, restart, deaths: see `Dispatch`.
     """
 
     pickles = True
@@ -64,6 +65,7 @@ class ProcessesExecutor(HostExecutor):
         spec: TaskSpec,
         settings: PoolSettings,
         ring: BatchRing,
+        deaths: Deaths | None = None,
     ):
         n = settings.num_envs
         self.waiting = True
@@ -85,13 +87,14 @@ class ProcessesExecutor(HostExecutor):
         made = dumped((maker, replace(spec, options={})))
 
         # keys that the pool itself may add to info
-        reserved = OURS | ({"restarted"} if restart else set()) | (FAILURE.keys() if settings.is_async else set())
+        self._mark = mark = ("restarted" if deaths is None else MARK) if restart else ""
+        reserved = OURS | ({mark} if mark else set()) | (FAILURE.keys() if settings.is_async else set())
 
         def orders(share: Share, box: Mailbox, call_file: CallFile) -> Orders:
             chunks = self._arena.chunks
-            return Orders(share, made, settings.autoreset, control, box, chunks, call_file, restart, reserved)
+            return Orders(share, made, settings.autoreset, control, box, chunks, call_file, mark, reserved)
 
-        self._dispatch = Dispatch(control, orders, spec.task, timeout, restart, settings.is_async)
+        self._dispatch = Dispatch(control, orders, spec.task, timeout, restart, settings.is_async, deaths)
         self._taken = [0 for _ in self._dispatch.workers]  # asynchronous: served requests that were added to `_done`
 
     # -- memory ----------------------------------------------------------------------------------
@@ -314,6 +317,8 @@ class ProcessesExecutor(HostExecutor):
             if message is None:
                 continue
             found[row] = message
+            if self._mark in message.info:
+                dispatch.note_restart(env_id)
             if message.error is not None:
                 self._failed[env_id] = True
                 dispatch.failures.append(dispatch.failure(env_id, *message.error))
@@ -326,6 +331,7 @@ class ProcessesExecutor(HostExecutor):
         try:
             return self._call(slots.saved, dict.fromkeys(env_ids.tolist()))
         except EnvironmentFailure as error:
+            self._check_there(env_ids.tolist())  # whose process was lost meanwhile
             why = error.__cause__ or error
             raise StateError(f"an environment of {self._spec.task} cannot be pickled, so not saved: {why}") from error
 

@@ -27,6 +27,7 @@ from gymnasium.envs.registration import EnvCreator, EnvSpec, load_env_creator
 from headrace.errors import OptionError
 from headrace.pool import by_value
 from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
+from headrace.pool.executors.processes.deaths import accepted_deaths
 from headrace.pool.executors.processes.flat_observation import PICTURES, flattened
 from headrace.pool.executors.processes.parallel import ParallelGame, check_new, environments, is_parallel
 from headrace.pool.goals import Goals, goals_of
@@ -328,7 +329,8 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
 
         if settings.device != "cpu":
             raise OptionError(f"{spec.task} runs in processes on the CPU, not on {settings.device!r}")
-        return ProcessesExecutor(make, timeout, restart, spec, settings, ring)
+        deaths = None if "on_failure" in own else accepted_deaths()
+        return ProcessesExecutor(make, timeout, restart or deaths is not None, spec, settings, ring, deaths)
 
     return Task(spec, make_executor)
 

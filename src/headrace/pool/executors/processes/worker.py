@@ -67,7 +67,8 @@ class Orders:
         mailbox: the worker's mailbox.
         chunks: the memory into which results are written.
         sheet: remote calls other than steps: functions to call with an environment.
-        restart: whether an environment whose simulator's process is lost begins a new episode, the old one truncated.
+        restart: the key of info that marks rows of lost episodes, which are truncated, as an environment whose
+            simulator's process is lost begins a new one; empty if it fails instead.
         reserved: the keys of info that no environment may use for its own.
     """
 
@@ -78,7 +79,7 @@ class Orders:
     mailbox: Mailbox
     chunks: Chunks
     call_file: CallFile
-    restart: bool
+    restart: str
     reserved: frozenset[str]
 
 
@@ -298,7 +299,7 @@ class Worker:
                 self._write(obs, row, rows.final)
                 rows.final_elapsed[row] = 0  # type: ignore[index]
             if lost:
-                info = {**info, "restarted": True}
+                info = {**info, self._orders.restart: True}
             objects = self._objects_of(obs, "")
             if info or objects:
                 self._send(env_id, InfoMessage(info, {} if lost and self._same_step else None, objects or None))
