@@ -160,10 +160,11 @@ def test_what_has_yet_to_come_is_said_to_load(tmp_path: Path, open_page: Open) -
         wait_for(lambda: page.title() and held)
         send(1)
         page.locator("#list .item").wait_for()
-        for card in ("Return", "The sweep", "What happened"):
+        for card in ("Return", "Where the time goes", "Steps a second", "The sweep", "What happened"):
             page.locator(f"section[aria-label='{card}']", has_text="loading …").wait_for()
         wait_for(lambda: page.title() and any('"kind": "sweep"' in str(message) for _, message in held))
         send(len(held))
+        wait_for(lambda: not page.locator(".waits").count())
         page.locator("section[aria-label='The sweep'] polyline.trial").nth(1).wait_for(state="attached")
         wait_for(lambda: "loading" not in page.locator("main").inner_text())
 
