@@ -164,7 +164,7 @@ def test_episodes_pass_over_the_board_in_order():
     counters = Counters(2)
     counters.note_episodes(0, np.array([1.0, 2.0]), np.array([10, 20]))
     counters.note_episodes(1, np.array([3.0]), np.array([30]))
-    returns, lengths = counters.new_episodes()
+    returns, lengths, _ = counters.new_episodes()
     np.testing.assert_array_equal(returns, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(lengths, [10, 20, 30])
     assert len(counters.new_episodes().returns) == 0

@@ -59,6 +59,7 @@ class Settings(TypedDict, total=False):
     log_steps: int
     checkpoint_seconds: float
     keep_checkpoints: int
+    metrics: str | Sequence[str]
     tensorboard: bool
     log: str | Sequence[str]
     video: bool
@@ -135,6 +136,7 @@ class Changes(TypedDict, total=False):
     ray: str
     checkpoint_seconds: float
     keep_checkpoints: int
+    metrics: str | Sequence[str]
     log: str | Sequence[str]
     video: bool
     viewer: bool
