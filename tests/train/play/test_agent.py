@@ -184,7 +184,7 @@ def test_observations_that_float32_would_round_are_normalised_first(
     assert np.allclose(exported(torch.from_numpy(obs))[0].numpy(), acts, atol=1e-5)
 
 
-@pytest.mark.parametrize(("algo", "settings"), [("ppo", {}), ("sac", REPLAYED)])
+@pytest.mark.parametrize(("algo", "settings"), [("ppo", {}), pytest.param("sac", REPLAYED, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("normalised", [False, True])
 def test_observations_that_float32_rounds_are_named_unless_they_are_normalised(
     tmp_path: Path, algo: str, settings: Any, normalised: bool

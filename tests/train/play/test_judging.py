@@ -168,6 +168,7 @@ def test_a_goal_that_an_easier_stage_reaches_does_not_end_the_run(tmp_path: Path
     assert result.reason == "solved" and 256 < result.steps < 400 and (result.mean_return or 9) < 1.1
 
 
+@pytest.mark.nightly
 def test_the_returns_of_training_say_nothing_against_an_evaluation(tmp_path: Path) -> None:
     """The last weights of a run with an evaluator are not the best because training earned more, in an easier stage."""
     settings = SHORT | {"algo": "sac", "samplers": 1, "learning_starts": 64, "total_steps": 300}
