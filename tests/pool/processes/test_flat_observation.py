@@ -114,6 +114,7 @@ class Stamped(gym.Env[Any, Any]):
         return self._seen(), 0.0, False, False, {}
 
     def _seen(self) -> dict[str, Any]:
+        assert isinstance(self.observation_space, gym.spaces.Dict)
         clock = np.array([self.seconds], self.observation_space["clock"].dtype)
         return {"clock": clock, "level": 1, "shown": self._shown}
 

@@ -282,7 +282,8 @@ class Silent(Race):
 
 def test_what_is_none_is_as_what_is_missing() -> None:
     with headrace.make(Race, num_envs=N, seed=3) as pool, headrace.make(Silent, num_envs=N, seed=3) as silent:
-        pool.reset(), silent.reset()
+        pool.reset()
+        silent.reset()
         for _ in range(30):
             action = {"hare": np.full((N, 2), 2), "tortoise": np.full((N, 1, 1), 0.7, np.float32)}
             (obs, *rest, info), (ours, *others, told) = pool.step(action), silent.step(action)
