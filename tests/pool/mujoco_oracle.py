@@ -32,7 +32,9 @@ from headrace.pool.executors.mujoco.lanes import why_not_lanes
 
 ENVS, STEPS = 11, 4  # more than there are lanes, and no multiple
 MEASURED = 2  # environments of a step, the farthest from MuJoCo, of which it is measured how rounding is amplified
-NEAR = 1e-8  # of the largest number of a field, or of 1
+NEAR = (
+    1e-6  # of a field's largest number, or of 1: MuJoCo's solvers themselves end up to 1e-7 apart with elliptic cones
+)
 ROUNDING, NUDGE = (
     1e-13,
     1e-9,
@@ -98,10 +100,12 @@ class Reference:
     """MuJoCo's own step of one environment, and what a task reads after it."""
 
     def __init__(self, model: mujoco.MjModel, task: Reading, signature: int):
-        self.own, self.model, self.task, self.signature = model, copy.copy(model), task, signature
-        option = self.model.opt
-        option.solver = mujoco.mjtSolver.mjSOL_NEWTON
-        option.tolerance, option.iterations, option.ls_iterations, option.ls_tolerance = 0, 100, 50, 1e-9
+        self.model, self.task, self.signature = model, task, signature
+        self.models = {"own": copy.copy(model), "Newton": copy.copy(model), "CG": copy.copy(model)}
+        for name, iterations in (("Newton", 100), ("CG", 2000)):
+            option = self.models[name].opt
+            option.solver = getattr(mujoco.mjtSolver, f"mjSOL_{name.upper()}")
+            option.tolerance, option.iterations, option.ls_iterations, option.ls_tolerance = 0, iterations, 50, 1e-9
 
     def __call__(
         self,
@@ -109,7 +113,7 @@ class Reference:
         control: np.ndarray,
         own: dict[str, np.ndarray],
         noise: tuple[float, int] | None = None,
-        exact: bool = True,
+        solver: str = "Newton",
     ) -> dict[str, np.ndarray]:
         """Fields by name, after an agent step from a state; without any, MuJoCo warns.
 
@@ -117,9 +121,9 @@ class Reference:
             state, control: where it begins, and its controls.
             own: the environment's own values of the model's fields.
             noise: how far from the state it begins, and a seed of which way.
-            exact: whether the solver is let run to its end; else it has the model's own options.
+            solver: which is let run to its end; or "own", the model's with its own options.
         """
-        model, task = self.model if exact else copy.copy(self.own), self.task
+        model, task = self.models[solver], self.task
         for name, values in own.items():
             getattr(model, name).flat = values.ravel()
         data = mujoco.MjData(model)
@@ -137,12 +141,12 @@ class Reference:
         if not task.forces:
             fields |= {name: 0 * fields[name] for name in ("cacc", "cfrc_int", "cfrc_ext") if name in fields}
         if task.fresh:
-            fields |= self.renewed(data)
+            fields |= self.renewed(model, data)
         return {} if any(warning.number for warning in data.warning) else task.named(model, fields)
 
-    def renewed(self, data: mujoco.MjData) -> dict[str, np.ndarray]:
+    def renewed(self, model: mujoco.MjModel, data: mujoco.MjData) -> dict[str, np.ndarray]:
         """What follows from the new state's positions and velocities."""
-        model, forces = self.model, data.sensordata.copy()
+        forces = data.sensordata.copy()
         data.flg_energypos = data.flg_energyvel = data.flg_subtreevel = False
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_sensorPos(model, data)
@@ -218,8 +222,12 @@ def _differences(pool: Any, reference: Reference, rng: np.random.Generator, numb
         step = before[env], controls[env], {name: rows[env] for name, rows in varying.items()}
         ours, theirs = reference.task.shown(model, obs[env]), reference(*step)
         apart = {name: _distance(ours[name], values) for name, values in theirs.items()}
-        if max(apart.values(), default=0.0) > NEAR and _same(ours, reference(*step, exact=False)):
-            continue  # libmujoco stepped it
+        if max(apart.values(), default=0.0) > NEAR:
+            if _same(ours, reference(*step, solver="own")):
+                continue  # libmujoco stepped it
+            other = reference(*step, solver="CG")  # some minima one solver finds, and some the other
+            if other and all(_distance(ours[name], values) <= NEAR for name, values in other.items()):
+                continue
         found.append((max(apart.values(), default=0.0), int(env), step, theirs, apart))
     for most, env, step, theirs, apart in sorted(found, key=lambda each: -each[0])[:MEASURED]:
         exact = number == 0 and env not in moved and reference.task.skip == 1  # things may touch exactly there

@@ -60,7 +60,8 @@ def test_a_small_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     class Lighter(mujoco_oracle.Reference):
         def __init__(self, *args: Any):
             super().__init__(*args)
-            self.model.opt.gravity[2] += 1e-5
+            for model in self.models.values():
+                model.opt.gravity[2] += 1e-5
 
     monkeypatch.setattr(mujoco_oracle, "Reference", Lighter)
     falls = "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
