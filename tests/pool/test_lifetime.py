@@ -19,6 +19,8 @@ import pytest
 
 import headrace
 from headrace.errors import ClosedError, SequenceError
+from headrace.pool.executors.kernels.agents import build_agents_kernel
+from headrace.pool.executors.kernels.program import build_kernel
 from headrace.pool.pool import Pool
 from headrace.pool.registry import build_task, pool_settings
 from nightly import rest_nightly
@@ -257,3 +259,14 @@ def test_many_pools_come_and_go(task: str) -> None:
             pool.reset()
             pool.step(np.zeros(4, np.int64))
     assert native_threads() == before
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "TicTacToe-v0"])
+def test_pools_of_a_task_share_its_kernel(task: str) -> None:
+    """Each pool kept one of its own, for as long as the program ran."""
+    kept = []
+    for _ in range(3):
+        with headrace.make(task, num_envs=2) as pool:
+            pool.reset()
+        kept.append([build.cache_info().currsize for build in (build_kernel, build_agents_kernel)])
+    assert kept[0] == kept[1] == kept[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import shutil
@@ -177,3 +178,12 @@ def test_a_task_without_pictures_trains_and_has_no_video(tmp_path):
         "TestUnseen-v0", run_dir=tmp_path / "run", quiet=True, **(SMALL | {"total_steps": 300, "video": True})
     )
     assert result.reason == "finished" and result.video is None
+
+
+def test_a_run_that_is_over_leaves_no_objects(tmp_path):
+    left = []
+    for number in range(4):
+        train("CartPole-v1", run_dir=tmp_path / f"{number}", quiet=True, **(SMALL | {"total_steps": 256}))
+        gc.collect()
+        left.append(len(gc.get_objects()))
+    assert left[3] <= left[2] <= left[1] + 1  # the first one imports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,6 +75,12 @@ def program_of(env: AnyEnv, spec: TaskSpec, device: str) -> Program:
     )
 
 
+@functools.cache
+def _array_type(dtype: Any, ndim: int) -> Any:
+    """Returns one object for each type: Warp's do not compare equal, and kernels are kept by the types of arguments."""
+    return wp.array(dtype=dtype, ndim=ndim)
+
+
 def actions_type_of(env: AnyEnv, spec: TaskSpec) -> Any:
     """Returns the type of the kernel's argument ``actions``: an array, or the environment's struct of arrays.
 
@@ -81,7 +88,7 @@ def actions_type_of(env: AnyEnv, spec: TaskSpec) -> Any:
         KernelError: the environment's struct does not fit the task's action space.
     """
     wanted = {
-        name: wp.array(dtype=wp.dtype_from_numpy(dtype), ndim=1 + len(shape))
+        name: _array_type(wp.dtype_from_numpy(dtype), 1 + len(shape))
         for name, (dtype, shape) in action_fields(spec.action).items()
     }
     struct = env.actions
