@@ -29,7 +29,7 @@ INFO = "info:"
 OBS = "obs"
 LOOK_AT = 4  # number of recent batches, and of kept ones, that are tested before a new one is made
 RETAINED = 64 << 20  # bytes of batches in use that a ring refers to, so as to use them again
-OVERHEAD = 24 << 10  # bytes by which each of them counts beside its arrays
+OVERHEAD = 256 << 10  # bytes by which each counts beside its arrays: hundreds come back from caches, thousands do not
 SIZES = 64  # numbers of rows whose layouts are remembered
 PARTIAL = 4  # as many times the rows of a whole batch are held in batches of other sizes
 
