@@ -159,7 +159,7 @@ def test_observations_of_several_parts_are_learnt_from_as_one_array(tmp_path: Pa
     for _ in range(2):  # the second goes on with the first
         train(REACH, run_dir=tmp_path, total_steps=64, resume=True, **BRIEF)
     assert env_options(tmp_path) == {"flat_observation": True}
-    with pytest.raises(OptionError, match="no network for the observation space Dict"):
+    with pytest.raises(OptionError, match="no network can learn from the observation space Dict"):
         train(REACH, run_dir=tmp_path / "parts", total_steps=64, env_options={"flat_observation": False}, **BRIEF)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from headrace.train.config.settings import make_config
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
-from headrace.train.runs.folder import RunFolder
+from headrace.train.runs.folder import RunFolder, ranked_runs
 from nightly import rest_nightly
 
 TINY: dict[str, Any] = {
@@ -128,18 +128,18 @@ def test_a_run_that_never_began_leaves_its_folder_free(tmp_path):
 
 
 def test_a_folder_of_runs_stands_for_one_of_them(tmp_path, capsys):
-    for name in ("old", "new"):
-        trained(tmp_path / "runs" / name, "ppo")
+    runs = tmp_path / "runs"
+    for seed in (1, 2):
+        train("CartPole-v1", run_dir=runs / str(seed), quiet=True, seed=seed, **TINY)
     capsys.readouterr()
-    assert load(tmp_path / "runs").run_dir == tmp_path / "runs" / "new"
-    best = {"old": 5.0, "new": 1.0}
-    for name, earned in best.items():
-        file = tmp_path / "runs" / name / "checkpoints" / "best" / "state.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"best_return": earned}))
-    (tmp_path / "runs" / "seeds.json").write_text("{}")
-    agent = load(str(tmp_path / "runs"))
-    assert agent.run_dir == tmp_path / "runs" / "old" and "old" in repr(agent)
-    assert load(tmp_path / "runs" / "new").run_dir == tmp_path / "runs" / "new"
+    (best, first), (worst, last) = ranked_runs(runs)
+    assert best > worst
+    os.utime(last / "checkpoints")  # the newest
+    assert load(runs).run_dir == last
+    (runs / "seeds.json").write_text("{}")
+    agent = load(str(runs))
+    assert agent.run_dir == first and str(first) in repr(agent)
+    assert load(last).run_dir == last
     assert capsys.readouterr() == ("", "")
     (tmp_path / "empty").mkdir()
     for wrong, words in (("empty", "there is no run in"), ("nowhere", "is not a folder")):
