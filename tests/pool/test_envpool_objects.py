@@ -173,7 +173,7 @@ def test_pictures_that_cannot_be() -> None:
     for wrong in ({"render_env_id": 2}, {"render_width": -1}, {"render_height": 10**6}, {"render_camera_id": 0}):
         with pytest.raises(OptionError, match=min(wrong) if "camera" not in min(wrong) else "one side only"):
             headrace.make_gym("CartPole-v1", num_envs=2, **wrong)
-    with pytest.raises(OptionError, match="render_env_id is for an env_type"):
+    with pytest.raises(OptionError, match="render_env_id needs an env_type"):
         headrace.make("CartPole-v1", render_env_id=0)
     with headrace.make_gym("CartPole-v1") as env:
         env.reset()

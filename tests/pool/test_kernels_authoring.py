@@ -208,7 +208,7 @@ def test_shapes_tables_and_constants_are_compared_with_the_state(changes, told):
 
 @pytest.mark.parametrize(
     ("info", "told"),
-    [(name, f"no info field can be called '{name}'") for name in ("env_id", "reward", "obs")],
+    [(name, f"an info field cannot be called '{name}'") for name in ("env_id", "reward", "obs")],
 )
 def test_info_fields_that_a_batch_has_already(info, told):
     task = replace(cartpole.TASKS["CartPole-v1"], info=(Field(info, np.dtype(np.float32)),))

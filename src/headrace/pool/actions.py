@@ -228,7 +228,7 @@ def _box(space: gym.spaces.Box) -> ArrayCheck:
             at = tuple(int(i) for i in np.argwhere(~(np.abs(array) <= limit))[0])
             if np.isfinite(array[at]):
                 raise ActionError(
-                    f"action {array[at]} at {at} is beyond ±{limit:g}, as far as one may reach out of {space}"
+                    f"action {array[at]} at {at} is too far outside of {space}: at most ±{limit:g} is accepted"
                 )
             raise ActionError(f"action {array[at]} at {at} is not finite")
         if whole and (outside := (array < low) | (array > high)).any():

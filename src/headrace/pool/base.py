@@ -201,7 +201,7 @@ class BasePool(Turns, Generic[E]):
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Returns the call that made the pool and the states of its environments, for pickling."""
         if self._recipe is None:
-            raise TypeError("a pool that headrace.make did not make cannot be pickled: it could not be made again")
+            raise TypeError("a pool can be pickled only if headrace.make has made it")
         ids = self._started_all_idle()
         return made_again, (written(self._recipe, self.spec.task), ids, self.save_state(ids) if ids.size else [])
 

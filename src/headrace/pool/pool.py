@@ -236,8 +236,8 @@ class Pool(Flights):
     def _objects(self) -> Any:
         if not self.of_objects:
             raise OptionError(
-                f"{self.spec.task}'s environments are no Python objects: they have no attributes to use "
-                "(executor='processes' makes Gymnasium's, if there are some of this name)"
+                f"{self.spec.task}'s environments are no Python objects, so they have no attributes: make(…, "
+                "executor='processes') runs Gymnasium's environment of this name, if there is one"
             )
         return self._executor
 

@@ -177,7 +177,7 @@ class TransformReward(PoolWrapper):
     def __init__(self, pool: BasePool[Any] | PoolWrapper, function: Callable[[Step], Any]):
         super().__init__(pool)
         if not callable(function):
-            raise OptionError(f"a function of steps makes rewards, not {function!r}")
+            raise OptionError(f"TransformReward needs a function of a Step that returns rewards, not {function!r}")
         self._function = function
         self._over: Any = None  # with next-step autoreset: whether each environment's last result ended an episode
         spec: TaskSpec = pool.spec

@@ -76,7 +76,7 @@ def test_lost_environments_begin_anew_truncated(batch_size: int) -> None:
 def test_a_worker_that_hangs_is_ended() -> None:
     with headrace.make(Sleeper, num_envs=2, num_threads=2, seed=0, worker_timeout=3) as pool:
         pool.reset()
-        with pytest.raises(EnvironmentFailure, match=r"got nothing done for 3 s.*environment 1 was in it"):
+        with pytest.raises(EnvironmentFailure, match=r"finished no step for 3 s.*environment 1 was in it"):
             pool.step(np.array([0, 60_000]))
         pool.reset([1])
         pool.step(np.array([0, 0]))

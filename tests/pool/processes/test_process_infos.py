@@ -188,7 +188,7 @@ def test_keys_that_the_pool_adds_only_at_times_are_refused_only_where_it_adds_th
 def test_a_task_cannot_declare_a_field_of_the_pools_own() -> None:
     info = (headrace.Field("players", np.dtype(np.int32)),)
     spec = headrace.TaskSpec("It", gym.spaces.Discrete(2), gym.spaces.Discrete(2), info)
-    with pytest.raises(OptionError, match="no info field can be called 'players'"):
+    with pytest.raises(OptionError, match="an info field cannot be called 'players'"):
         process_task(spec, Reporter, {})
 
 

@@ -24,7 +24,9 @@ def check_simulator(simulator: Any, spec: TaskSpec) -> None:
     """Raises `SimulatorError` if a simulator and the task's spec differ; the message names the field and both sides."""
     infos = [Field(INFO + f.name, f.dtype, f.shape) for f in spec.info]
     if taken := OURS.intersection(f.name for f in spec.info):
-        raise SimulatorError(f"{spec.task}: no info field can be called {min(taken)!r}, which its batches have already")
+        raise SimulatorError(
+            f"{spec.task}: an info field cannot be called {min(taken)!r}, as every batch has one of this name"
+        )
     _check_one_agent(spec)
     _check_fields(spec.task, [_field(f) for f in simulator.fields], [*observation_fields(spec.observation), *infos])
     _check_action(simulator.action, spec)

@@ -138,7 +138,9 @@ class ThreadsExecutor(HostExecutor):
         position = self._full[0]
         if position < 0:
             self._full = []
-            raise RecvTimeoutError(f"no {self._settings.batch_size} results within {timeout} s; they stay in flight")
+            raise RecvTimeoutError(
+                f"{self._settings.batch_size} results were not ready within {timeout} s; another recv waits for them"
+            )
         batch, _ = self._filling[position]
         self._filling[position], self._fresh, self._full = self._fresh, None, []
         return batch
@@ -146,7 +148,9 @@ class ThreadsExecutor(HostExecutor):
     def _recv_sent(self, timeout: float | None) -> Batch:
         oldest = self._sent[0]
         if not self._finished(oldest, timeout):
-            raise RecvTimeoutError(f"the steps sent are not done within {timeout} s; they stay in flight")
+            raise RecvTimeoutError(
+                f"the steps that were sent did not finish within {timeout} s; another recv waits for them"
+            )
         self.waiting = False
         self._begin_next()
         self._sent.popleft()

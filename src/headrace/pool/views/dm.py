@@ -36,7 +36,9 @@ class DmPool(EnvPool, dm_env.Environment):
 
     def __init__(self, pool: Pool, *rest: Any):
         if pool.autoreset == "same_step":
-            raise OptionError("autoreset must be 'next_step' or 'disabled': in dm_env a first step stands by itself")
+            raise OptionError(
+                "autoreset must be 'next_step' or 'disabled': in dm_env a step that ends an episode begins none"
+            )
         super().__init__(pool, *rest)
         self._observation_spec = observation_spec(pool.spec)
         self._state = type(self._observation_spec)

@@ -118,12 +118,16 @@ def make(
     _settle(options, own)
     viewed = _viewed(options, own)
     if env_type is None and (unused := viewed.keys() - {"render_mode"}):
-        raise OptionError(f"{min(unused)} is for an env_type: a pool's render() shows what the task draws")
+        raise OptionError(
+            f"{min(unused)} needs an env_type, such as env_type='gymnasium': a plain pool cannot change what is drawn"
+        )
     if (players := options.pop("max_num_players", 1)) != 1:
         return _players(task_id, env_type, players, options)
     if str(options.get("device", "cpu")) != "cpu":
         if env_type is not None:
-            raise OptionError(f"env_type {env_type!r} is for arrays on the CPU, not on {options['device']}")
+            raise OptionError(
+                f"env_type {env_type!r} works on the CPU only: leave device={str(options['device'])!r} out, or env_type"
+            )
         return make_torch(task_id, **options)
     pool = make_pool(task_id, **options)
     return pool if env_type is None else _view(_presented, pool, env_type, options, viewed)
@@ -165,7 +169,9 @@ def _players(task: TaskLike, env_type: EnvType | None, max_num_players: Any, opt
     from headrace.pool.views.players import PlayersPool
 
     if env_type in ("vec", "dm"):
-        raise OptionError(f"max_num_players must be 1 with env_type {env_type!r}: flat rows are the gym interface's")
+        raise OptionError(
+            f"max_num_players must be 1 with env_type {env_type!r}: only env_type='gym' has a row for each player"
+        )
     return _view(PlayersPool, make_pool(task, **options), max_num_players)
 
 

@@ -79,7 +79,7 @@ class Pictures:
         pool, twin = self._pool, self._twins.get(camera_id)
         if twin is None:
             if pool._recipe is None:
-                raise OptionError("a pool that headrace.make did not make is seen from its own camera alone")
+                raise OptionError("camera_id is for pools that headrace.make has made")
             recipe = {key: value for key, value in pool._recipe.keywords.items() if key not in OTHER_NAMES}
             one = {"num_envs": 1, "batch_size": 0, "num_threads": 1, "seed": 0, CAMERA: camera_id}
             twin = self._twins[camera_id] = make_pool(**{**recipe, **one})

@@ -104,5 +104,7 @@ class Wire:
         try:
             self._waiter.result(timeout)
         except TimeoutError:
-            raise RecvTimeoutError(f"EnvPool has no results within {timeout} s; they stay in flight") from None
+            raise RecvTimeoutError(
+                f"EnvPool's results were not ready within {timeout} s; another recv waits for them"
+            ) from None
         self._waiter = None

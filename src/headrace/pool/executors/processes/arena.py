@@ -132,7 +132,9 @@ class Arena:
             try:
                 os.ftruncate(self.chunks.descriptor, self._length)
             except OSError as error:
-                raise SharedMemoryError(f"no memory for more results to be kept: {error}") from error
+                raise SharedMemoryError(
+                    f"there is no shared memory left for the results that the program keeps: {error}"
+                ) from error
         self._next = place + length
         return place
 

@@ -193,12 +193,12 @@ class Dispatch:
                 self._moved[worker] = served, now
             elif now - since > self._timeout:
                 self._workers.end(worker)
-                self._replace(worker, f"got nothing done for {self._timeout:g} s and was ended")
+                self._replace(worker, f"finished no step for {self._timeout:g} s and was ended")
             elif now - since > STILL and worker not in self._told:
                 self._told.add(worker)
                 who = f"{self._names(worker)} in process {self._workers.pid(worker)}"
-                how = "the option worker_timeout=SECONDS would end that process"
-                remark(f"{self._task}: {who} got nothing done for {STILL:.0f} s; {how}")
+                how = "with the option worker_timeout=SECONDS the pool ends such a process"
+                remark(f"{self._task}: {who} finished no step for {STILL:.0f} s; {how}")
 
     def _names(self, worker: int) -> str:
         first, last = self._shares[worker].first, self._shares[worker].last - 1

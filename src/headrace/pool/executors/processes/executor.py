@@ -214,7 +214,9 @@ class ProcessesExecutor(HostExecutor):
             return self._collect(self._settings.batch_size, timeout)
         oldest = self._sent[0]
         if not self._dispatch.wait(oldest.due, timeout):
-            raise RecvTimeoutError(f"the steps sent are not done within {timeout} s; they stay in flight")
+            raise RecvTimeoutError(
+                f"the steps that were sent did not finish within {timeout} s; another recv waits for them"
+            )
         self.waiting = False
         self._sent.popleft()
         try:
@@ -228,7 +230,7 @@ class ProcessesExecutor(HostExecutor):
     def _collect(self, rows: int, timeout: float | None) -> Batch:
         """Returns the ``rows`` results that are complete first, in a new batch."""
         if not self._kept and not self._dispatch.wait_for(rows, self._look_for_results, timeout):
-            raise RecvTimeoutError(f"no {rows} results within {timeout} s; they stay in flight")
+            raise RecvTimeoutError(f"{rows} results were not ready within {timeout} s; another recv waits for them")
         self.waiting = False
         try:
             batch = self._kept.pop()[0] if self._kept else self._take_done(rows)
@@ -333,7 +335,9 @@ class ProcessesExecutor(HostExecutor):
         except EnvironmentFailure as error:
             self._check_there(env_ids.tolist())  # whose process was lost meanwhile
             why = error.__cause__ or error
-            raise StateError(f"an environment of {self._spec.task} cannot be pickled, so not saved: {why}") from error
+            raise StateError(
+                f"an environment of {self._spec.task} cannot be saved, because it cannot be pickled: {why}"
+            ) from error
 
     def load_state(self, env_ids: np.ndarray, blobs: list[bytes]) -> None:
         try:

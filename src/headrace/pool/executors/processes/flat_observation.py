@@ -45,7 +45,7 @@ class Joined(gym.spaces.Box):
     def __init__(self, source: gym.Space, keep: bool = False, texts: Collection[Path] = ()):
         parts = leaves(source) if isinstance(source, gym.Space) else {}
         if not parts or not all(_is_text(leaf) or _is_flattenable(leaf) for leaf in parts.values()):
-            raise OptionError(f"there is no one array of {source}")
+            raise OptionError(f"{source} cannot be flattened into one array")
         shown = {path: shape for path, leaf in parts.items() if keep and (shape := picture_shape(leaf))}
         self.source, self._shown = source, shown
         self._texts = {path for path, leaf in parts.items() if path in texts or _is_text(leaf)}

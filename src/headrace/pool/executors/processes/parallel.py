@@ -59,7 +59,7 @@ class ParallelGame(gym.Env):
         try:
             self.task: TaskSpec = multi_agent_spec(task, kinds, (truncations,))
         except TypeError as error:
-            raise OptionError(f"{error} (wrap the environment so that it is)") from None
+            raise OptionError(f"{error}. Wrap the environment, so that its spaces are such") from None
         self.observation_space, self.action_space = self.task.observation, self.task.action
         self._number = {agent: i for i, agent in enumerate(self.players)}
         self._seen = [(column, column.filler(1)[0]) for column in columns(self.task, "observation")]
@@ -164,7 +164,7 @@ class ParallelGame(gym.Env):
         infos = {agent: info for agent, info in (infos or {}).items() if info is not None}
         told: dict[str, Any] = {str(agent): info for agent, info in infos.items() if info}
         if taken := told.keys() & {"alive", TRUNCATIONS, MASK}:
-            raise ValueError(f"infos[{min(taken)!r}] is an info field of all agents: call that agent otherwise")
+            raise ValueError(f"infos[{min(taken)!r}] is an info field of all agents: give that agent another name")
         told |= {"alive": self._where(alive), TRUNCATIONS: self._where(cut_off)}
         if self._masked or any(MASK in info for info in infos.values()):
             told[MASK] = self._allowed(obs, infos)

@@ -44,7 +44,7 @@ def saved(slot: Slot, _: object) -> bytes:
     """
     for part in layers(slot.env):
         if isinstance(part, EzPickle):
-            raise TypeError(f"{type(part).__name__} pickles what it was made with (EzPickle), not the state it is in")
+            raise TypeError(f"{type(part).__name__} pickles its arguments (EzPickle), not its present state")
     return states.dumped((slot.env, slot.elapsed, slot.over, slot.seeded))
 
 

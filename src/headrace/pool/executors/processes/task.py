@@ -156,8 +156,8 @@ def _shared(own: Mapping[str, Any], find: Callable[[], Callable[..., Any]], name
     shared = {option: own[option] for option in own.keys() & arguments_of(find())} if own else {}
     if clash := shared.keys() - {"max_episode_steps"}:
         raise OptionError(
-            f"{(option := min(clash))} is an option of pools, and an argument of {name}: for the environment's give a "
-            f"function that makes it with {option}=…, for the pool's a function without such an argument"
+            f"{name} has an argument {(option := min(clash))}, and so have pools: to set the environment's, give a "
+            f"function that makes it with {option}=…; to set the pool's, a function that has no such argument"
         )
     return shared
 
@@ -224,7 +224,9 @@ def _read_spaces(
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise OptionError(f"{name} makes a {type(env).__name__}, which is no gymnasium.Env: it has no spaces")
     if isinstance(env, type):
-        raise OptionError(f"{name} makes the class {env.__qualname__}, not an environment: call it, or give it itself")
+        raise OptionError(
+            f"{name} makes the class {env.__qualname__}, not an environment: let it return {env.__qualname__}(…)"
+        )
     for space in (env.observation_space, env.action_space):
         if not isinstance(space, gym.Space):
             raise OptionError(f"{name} makes a {type(env).__name__} that has {space!r} for a gymnasium.Space")
@@ -322,7 +324,9 @@ def process_task(spec: TaskSpec, make: Callable[[int], Any], own: Mapping[str, A
     """
     timeout, restart = _checked(own)
     if taken := OURS.intersection(f.name for f in spec.info):
-        raise OptionError(f"{spec.task}: no info field can be called {min(taken)!r}, which its batches have already")
+        raise OptionError(
+            f"{spec.task}: an info field cannot be called {min(taken)!r}, as every batch has one of this name"
+        )
 
     def make_executor(spec: TaskSpec, settings: PoolSettings, ring: BatchRing) -> ProcessesExecutor:
         from headrace.pool.executors.processes.executor import ProcessesExecutor

@@ -122,7 +122,9 @@ def _check_view(env: AnyEnv, spec: TaskSpec) -> None:
     seen = observation_fields(spec.observation)
     for f in infos:
         if f.name in TAKEN.union(view_name(o.name) for o in seen):
-            raise KernelError(f"{spec.task}: no info field can be called {f.name!r}, which its batches have already")
+            raise KernelError(
+                f"{spec.task}: an info field cannot be called {f.name!r}, as every batch has one of this name"
+            )
     fields = [*seen, *infos]
     wanted = {view_name(f.name): (f.dtype, min(1 + len(f.shape), MOST_DIMENSIONS)) for f in fields}
     given, view = array_fields(env.view), env.view.key
