@@ -87,4 +87,4 @@ def _print_failures(report: Report) -> None:
     for result in report.failures:
         print(f"\n{result.name}: {result.note}")
     if not report.failures:
-        print("all that was checked holds")
+        print("all checks that were run passed")

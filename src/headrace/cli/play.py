@@ -123,7 +123,7 @@ def run(argv: list[str]) -> int:
     console.print(_table(played))
     trained = None if args.sample else training_return(RunFolder(args.run), args.checkpoint)
     if trained is not None and max(played.returns) < trained:
-        words = "each is below the mean of training, whose actions were drawn at random: --sample plays so, too"
+        words = "every return is below the mean of training, which samples its actions: --sample plays that way, too"
         console.print(words, soft_wrap=True)
     if played.stopped:
         console.print(f"{played.stopped} of them had not ended after {MOST_STEPS:,} steps, and were stopped")

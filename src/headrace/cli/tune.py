@@ -85,7 +85,7 @@ def run(argv: list[str]) -> int:
         from headrace.studies.tuning.tune import CACHE, forget  # imports torch
 
         count = forget(args.task or None)
-        print(f"{count} finding{'' if count == 1 else 's'} forgotten ({CACHE.file})")
+        print(f"{count} measurement{'' if count == 1 else 's'} removed from {CACHE.file}")
         return 0
     if not args.task:
         raise OptionError("which task? headrace tune TASK, such as HalfCheetah-v5; headrace envs lists them")

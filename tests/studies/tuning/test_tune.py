@@ -317,7 +317,7 @@ def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None
     for more in (["--tune", "none"], ["--num-envs=8"]):
         assert main([*run, "--run-dir", str(tmp_path / more[0]), *more]) == 0
         assert "tuned" not in capfd.readouterr().out
-    assert main(["tune", "--forget"]) == 0 and "1 finding forgotten" in capfd.readouterr().out
+    assert main(["tune", "--forget"]) == 0 and "1 measurement removed" in capfd.readouterr().out
     assert main([*run, "--run-dir", str(tmp_path / "short")]) == 0
     said = capfd.readouterr().out
     assert "too short a run to tune for" in said and not CACHE.file.read_text().strip("[] \n")

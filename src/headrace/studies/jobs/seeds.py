@@ -185,7 +185,7 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
             json.dumps(value)
         except (TypeError, ValueError):
             raise OptionError(
-                f"{name}={value!r} cannot be told to other processes: name it as text, such as file.py:name"
+                f"{name}={value!r} cannot be sent to other processes: give its name as text, such as file.py:name"
             ) from None
     return json.loads(json.dumps(dict(settings)))
 

@@ -54,7 +54,7 @@ class PlotOptions:
 def check_format(path: Path) -> None:
     """Raises `OptionError` unless a plot's file name has the suffix of a supported format."""
     if path.suffix.lower() not in FORMATS:
-        raise OptionError(f"{path} must end in {', '.join(FORMATS)}: which kind of file is it to be?")
+        raise OptionError(f"{path} must end in {', '.join(FORMATS)}, which says what kind of file is written")
 
 
 def plot_groups(
