@@ -14,7 +14,7 @@ def test_all_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_task_shows_its_algorithm_and_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipes", "Hopper-v5"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("ppo, recipe Hopper-v5: 3,000 in some ")
+    assert out.startswith("ppo, recipe Hopper-v5: a return of 3,000 in about ")
     assert "gamma                    0.995" in out and "headrace train Hopper-v5 --algo ppo --preset fast" in out
 
 

@@ -293,7 +293,7 @@ def test_a_run_that_ends_with_a_whole_rollout_says_so(tmp_path: Path, capsys: py
     words = ["train", "CartPole-v1", "--total-steps", "100", "--no-video", *TINY]
     assert main([*words, "--run-dir", str(tmp_path / "odd")]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[1].startswith("ppo, recipe CartPole-v1: 475 in some ")
+    assert out.splitlines()[1].startswith("ppo, recipe CartPole-v1: a return of 475 in about ")
     assert out.splitlines()[2] == "ends after 128 steps, not 100: it collects 64 at a time"
     assert "after 128 steps" in out
     assert main([*words[:3], "128", *words[4:], "--run-dir", str(tmp_path / "even")]) == 0

@@ -94,7 +94,7 @@ def test_samplers_have_the_function_too(tmp_path: Path, algo: str):
 
 def test_a_run_goes_on_with_the_function_given_again(tmp_path: Path):
     train("CartPole-v1", **SHORT, run_dir=tmp_path / "run", reward=nothing)
-    with pytest.raises(OptionError, match=r"reward is nothing, an object .* pass it again, reward="):
+    with pytest.raises(OptionError, match=r"began with the object nothing as reward, .* pass it again, reward="):
         resume(tmp_path / "run", total_steps=1024, quiet=True)
     memo = Memo()
     assert resume(tmp_path / "run", total_steps=1024, quiet=True, reward=memo).steps == 1024

@@ -144,9 +144,12 @@ def test_what_a_recipe_has_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     times = [{"goal": 10.0, "seconds": 30.2}, {"goal": 1000.0, "seconds": 150.0}, {"goal": 2000.0, "seconds": None}]
     table = {"cores": 4, "tasks": {"Pong-v5": times, "Ant-v4": times[:1]}}
     monkeypatch.setattr(recipes, "_reached", lambda: table)
-    assert reached("Pong-v5") == "1,000 in some 2 min on 4 cores"  # what most seeds have not reached is left out
-    assert reached("Ant-v3") == "10 in some 30 s on 4 cores"
+    assert (
+        reached("Pong-v5") == "a return of 1,000 in about 2 min on 4 cores"
+    )  # what most seeds have not reached is left out
+    assert reached("Ant-v3") == "a return of 10 in about 30 s on 4 cores"
     assert reached("Nothing-v0") is None
-    assert recipe_of("Pong-v5", {}).describe("Pong-v5") == "dqn, recipe Pong-v5: 1,000 in some 2 min on 4 cores"
+    told = recipe_of("Pong-v5", {}).describe("Pong-v5")
+    assert told == "dqn, recipe Pong-v5: a return of 1,000 in about 2 min on 4 cores"
     assert recipe_of("Pong-v5", {"algo": "ppo"}).describe("Pong-v5") == "ppo, recipe Pong-v5"
     assert recipe_of("Freeway-v5", {}).describe("Freeway-v5") == "dqn, recipe atari"

@@ -92,15 +92,15 @@ def test_rewards_of_several_steps_are_not_silently_dropped_with_hindsight():
 @pytest.mark.parametrize(
     ("task", "settings", "words"),
     [
-        ("CartPole-v1", {"n_step": 3}, "with n_step=3 a row .*: leave batch_size out, or set n_step=1$"),
-        ("CartPole-v1", {"prioritised": True}, "with prioritised=True a row .* out, or set prioritised=False$"),
-        ("MinAtar-Breakout-v1", {"n_step": 3}, "with images and n_step=3 a row .*: leave batch_size out$"),
-        ("Pendulum-v1", {"algo": "crossq", "preset": "fast"}, "with n_step=3 a row .* out, or set n_step=1$"),
+        ("CartPole-v1", {"n_step": 3}, "with n_step=3 the replay .*: leave batch_size out, or set n_step=1$"),
+        ("CartPole-v1", {"prioritised": True}, "with prioritised=True the replay .* out, or set prioritised=False$"),
+        ("MinAtar-Breakout-v1", {"n_step": 3}, "with images and n_step=3 the replay .*: leave batch_size out$"),
+        ("Pendulum-v1", {"algo": "crossq", "preset": "fast"}, "with n_step=3 the replay .* out, or set n_step=1$"),
     ],
 )
 def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, settings, words):
     """What needs the replay is named, also where a preset has it, and how to do without."""
-    with pytest.raises(OptionError, match=f"batch_size=4 lets groups of environments take turns, but {words}"):
+    with pytest.raises(OptionError, match=f"batch_size=4 steps environments in groups, but {words}"):
         train(task, run_dir=tmp_path / "run", num_envs=8, batch_size=4, **({"algo": "dqn"} | settings))
     assert not (tmp_path / "run").exists()
 
@@ -108,8 +108,8 @@ def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, setti
 @pytest.mark.parametrize(
     ("algo", "name", "value", "more", "words"),
     [
-        ("sac", "publish_every", 7, {"batch_size": 4, "num_envs": 8}, r"samplers=0 \(as it is since batch_size=4\)"),
-        ("sac", "publish_every", 7, {"devices": ("cpu", "cpu")}, r"since devices="),
+        ("sac", "publish_every", 7, {"batch_size": 4, "num_envs": 8}, r"samplers=0 \(because batch_size=4\)"),
+        ("sac", "publish_every", 7, {"devices": ("cpu", "cpu")}, r"because devices="),
         ("sac", "clip_range", 0.3, {}, "it is for ppo"),
         ("a2c", "epochs", 7, {}, "it is for ppo"),
         ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, dqn"),
@@ -159,7 +159,7 @@ def test_a_policy_of_its_own_algorithm_uses_what_is_for_it():
         ("ppo", {"frozen": True}, "with frozen=True no policy would learn"),
         ("sac", {"frozen": True, "samplers": 0}, "with frozen=True no policy would learn"),
         ("sac", {"samplers": 0, "replay_ratio": None}, "replay_ratio=None .* samplers=0 it must be a number"),
-        ("sac", {"deterministic": True, "replay_ratio": None}, r"samplers=0 \(as it is since deterministic=True\)"),
+        ("sac", {"deterministic": True, "replay_ratio": None}, r"samplers=0 \(because deterministic=True\)"),
         ("td3", {"learning_starts": 65, "total_steps": 64}, "learning_starts=65 and total_steps=64 nothing would be"),
         ("sac", {"learning_starts": 65, "total_steps": 64, "samplers": 0}, "learning_starts=65 and total_steps=64"),
     ],

@@ -91,16 +91,19 @@ def test_what_a_given_setting_turns_off_of_a_preset_is_told_once(more: dict[str,
     env = {"flat_observation": True}
     asked = {"algo": "crossq", "preset": "fast", "total_steps": 10_000, "env_options": env} | more
     told = check_request(REACH, asked | {"hindsight": 0.8}).remarks
-    assert [words for words in told if "n_step" in words] == ["n_step=3, a preset's, is not used with hindsight=0.8"]
+    assert [words for words in told if "n_step" in words] == ["the preset's n_step=3 is not used with hindsight=0.8"]
     for settings in ({}, {"hindsight": 0.8, "n_step": 1}):
         assert not any("n_step" in words for words in check_request(REACH, asked | settings).remarks)
 
 
 def test_a_run_without_an_algorithm_is_told_which_recipe_it_has() -> None:
     (told,) = check_request("CartPole-v1", {}).remarks
-    assert told.startswith("ppo, recipe CartPole-v1: 475 in some ") and told.endswith("; --algo dqn for DQN")
+    assert told.startswith("ppo, recipe CartPole-v1: a return of 475 in about ")
+    assert told.endswith("; for DQN instead: --algo dqn")
     (told,) = check_request("Pendulum-v1", {"gamma": 0.8, "seed": 3, "epochs": 10}).remarks
-    assert told.endswith("; --algo sac for SAC; with your gamma in place of the recipe's"), "epochs are the recipe's"
+    assert told.endswith("; for SAC instead: --algo sac; your gamma in place of the recipe's"), (
+        "epochs are the recipe's"
+    )
     assert check_request("CartPole-v1", {"algo": "ppo"}).remarks == ()
 
 

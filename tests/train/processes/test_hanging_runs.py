@@ -59,7 +59,7 @@ def test_it_is_told_and_a_second_ctrl_c_ends_it(tmp_path: Path, how: str) -> Non
     with Program([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
         told = iter(run.stderr.readline, "")
-        assert any("got nothing done for" in line and "process" in line for line in told)
+        assert any("finished no step for" in line and "process" in line for line in told)
         run.send_signal(signal.SIGINT)
         if how != "with a sampler":  # where the run itself does not wait for the environment
             assert any("Ctrl-C again ends at once" in line for line in told)
@@ -67,5 +67,5 @@ def test_it_is_told_and_a_second_ctrl_c_ends_it(tmp_path: Path, how: str) -> Non
             run.send_signal(signal.SIGINT)
         run.wait(60)
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
-    assert any("got nothing done for" in event["text"] for event in events if event["kind"] == "warning")
+    assert any("finished no step for" in event["text"] for event in events if event["kind"] == "warning")
     assert events[-1]["kind"] == "interrupted"

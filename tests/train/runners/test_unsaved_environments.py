@@ -22,7 +22,7 @@ def test_a_resumed_run_begins_new_episodes(tmp_path: Path, network: str) -> None
     train(TASK, run_dir=tmp_path, quiet=True, total_steps=256, normalise_rewards=True, **settings)
     (said,) = {event.text for event in read_events(tmp_path / "events.jsonl") if event.kind == "warning"}
     assert said.startswith("a resumed run will begin new episodes, as an environment of ")
-    assert said.count("cannot be pickled, so not saved") == 1
+    assert said.count("cannot be saved, because it cannot be pickled") == 1
     result = resume(tmp_path, quiet=True, total_steps=512)
     assert result.steps == 512
     steps = [line["step"] for line in read_metrics(tmp_path / "metrics.jsonl")]

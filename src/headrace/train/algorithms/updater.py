@@ -89,7 +89,7 @@ class Updater:
         """
         config = self.policy.config
         if config.replay_ratio is None:
-            raise OptionError("replay_ratio=None lets workers run free; with samplers=0 it must be a number")
+            raise OptionError("replay_ratio=None is for runs with samplers; with samplers=0 it must be a number")
         if after < config.learning_starts:
             return
         self.set_rates(step)

@@ -108,7 +108,7 @@ def reached(task: str) -> str | None:
         return None
     goal, seconds = rows[-1]["goal"], rows[-1]["seconds"]
     took = f"{seconds:.0f} s" if seconds < SOON else f"{seconds / MINUTE:.0f} min"
-    return f"{goal:,g} in some {took} on {measured['cores']} cores"
+    return f"a return of {goal:,g} in about {took} on {measured['cores']} cores"
 
 
 @cache

@@ -74,7 +74,7 @@ class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
         own = ":" in self.network
         require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
         batch = self.batch_size
-        what = f"a divisor of num_envs={self.num_envs}, as so many environments return at once; an update's is"
+        what = f"a divisor of num_envs={self.num_envs}, as it counts environments; the samples of an update are"
         require(batch == 0 or self.num_envs % batch == 0, "batch_size", batch, f"{what} minibatch_size")
         check_devices(self.devices)
         # what makes results depend on timing
@@ -166,7 +166,9 @@ class Config(Files, Policies, Workers, Learning, Network, Environments, Run):
     def _as_copied(self, name: str, own: dict[str, Any]) -> dict[str, Any]:
         model = own["copies"]
         if more := own.keys() - {"copies"}:
-            raise OptionError(f"policy {name!r} copies {model!r}, settings included: it cannot have a {min(more)} too")
+            raise OptionError(
+                f"policy {name!r} has all its settings from {model!r}, which it copies: leave its {min(more)} out"
+            )
         theirs = self._own(model) if model in self.policies else {}
         if model not in self.policies or "copies" in theirs or theirs.get("frozen", self.frozen):
             raise OptionError(f"policy {name!r} can copy one of the policies that learn, not {model!r}")

@@ -94,12 +94,12 @@ def check_learns(
     """
     if all(case.config.frozen for case in cases.values()):
         raise OptionError(
-            "with frozen=True no policy would learn: it is for one of several policies, of which another learns"
+            "with frozen=True no policy would learn: set it for one of several policies, while another one learns"
         )
     for name, case in cases.items():
         own, whose = case.config, f"policy {name!r}: " if name else ""
         if isinstance(own, ReplayConfig) and not own.frozen and own.replay_ratio is None and own.samplers == 0:
-            words = f"replay_ratio=None lets samplers and learner run free; {_way(own, why)} it must be a number"
+            words = f"replay_ratio=None is for runs with samplers; {_way(own, why)} it must be a number"
             raise OptionError(whose + words)
         chosen = "learning_starts" in {*given, *config.policies.get(name, {})}
         if chosen and (words := learns_nothing(case)):
@@ -131,7 +131,7 @@ def _check(name: str, value: Any, cases: list[PolicyCase], why: str | None, befo
 
 
 def _way(config: Config, why: str | None) -> str:
-    return WORKERS if config.samplers > 0 else IN_TURN + (f" (as it is since {why})" if why else "")
+    return WORKERS if config.samplers > 0 else IN_TURN + (f" (because {why})" if why else "")
 
 
 def _plain(config: Config) -> Config:

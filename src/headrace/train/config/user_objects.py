@@ -57,7 +57,7 @@ def find(setting: str, name: str) -> Any:
     except KeyError:
         own = name.removeprefix(PREFIX)
         raise OptionError(
-            f"the run's {setting} is {own}, an object that a program passed: pass it again, {setting}=…"
+            f"this run began with the object {own} as {setting}, which no folder holds: pass it again, {setting}=…"
         ) from None
 
 
@@ -69,9 +69,7 @@ def check_wanted(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> Non
             with holding(objects):
                 find(name, str(value))
         elif given is not None:
-            raise OptionError(
-                f"the run has {name}={value!r}, which is not an object that a program passes: leave {name} out"
-            )
+            raise OptionError(f"this run did not begin with an object as {name}, but with {value!r}: leave {name} out")
 
 
 def packed(settings: Mapping[str, Any]) -> bytes | None:

@@ -91,8 +91,8 @@ def _chosen(config: Config, given: Mapping[str, Any]) -> str:
     spec = build_task(config.task, **config.env_options).spec
     action = (spec.agents[0] if spec.agents else spec).action
     other = another(recipe.algo, action)
-    words = f"{recipe.describe(config.task)}; --algo {other} for {ALGORITHMS[other]}"
-    return f"{words}; with your {', '.join(own)} in place of the recipe's" if own else words
+    words = f"{recipe.describe(config.task)}; for {ALGORITHMS[other]} instead: --algo {other}"
+    return f"{words}; your {', '.join(own)} in place of the recipe's" if own else words
 
 
 def _on_presets(
@@ -101,11 +101,11 @@ def _on_presets(
     """Yields in words why there are no samplers, and which settings of the preset are not used."""
     unused = {f"{name}={getattr(config, name)!r}": by for name, by in unused_presets(config, given, cases)}
     if why is not None:
-        without = "".join(f"; {setting} is not used so" for setting, by in unused.items() if by is None)
-        yield f"{config.algo} samples and learns in turn, without workers (samplers=0), since {why}{without}"
+        without = "".join(f"; {setting} is not used then" for setting, by in unused.items() if by is None)
+        yield f"{config.algo} samples and learns in turn, without workers (samplers=0), because {why}{without}"
     for setting, by in unused.items():
         if by is not None:
-            yield f"{setting}, a preset's, is not used with {by}={getattr(config, by)!r}"
+            yield f"the preset's {setting} is not used with {by}={getattr(config, by)!r}"
 
 
 def resolved(config: Config) -> Config:
@@ -238,8 +238,8 @@ def _check_groups(config: Config) -> None:
         others = [each for each in needing.values() if each is not None]
         otherwise = f", or set {' and '.join(others)}" if len(others) == len(needing) else ""
         raise OptionError(
-            f"batch_size={config.batch_size} lets groups of environments take turns, but with {' and '.join(needing)} "
-            f"a row of the replay is a step of all environments: leave batch_size out{otherwise}"
+            f"batch_size={config.batch_size} steps environments in groups, but with {' and '.join(needing)} the replay "
+            f"needs a step of all environments at once: leave batch_size out{otherwise}"
         )
 
 

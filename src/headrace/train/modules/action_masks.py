@@ -34,7 +34,9 @@ def check_masks(spec: TaskSpec) -> None:
     given = next(field.shape for field in spec.info if field.name == MASK)
     widest = max(sum(heads_of(space)) for space in [kind.action for kind in spec.agents] or [spec.action])
     if widest == 0:
-        raise OptionError(f"{spec.task} has info[{MASK!r}] for continuous actions: train with action_masks=False")
+        raise OptionError(
+            f"{spec.task} has info[{MASK!r}], but continuous actions, which have none: train with action_masks=False"
+        )
     if given != (wanted := (*spec.reward_shape, widest)):
         raise OptionError(f"{spec.task}: info[{MASK!r}] must have shape {wanted} to mask its actions, not {given}")
 

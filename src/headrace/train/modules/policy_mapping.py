@@ -126,14 +126,16 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
     """
     if not spec.agents:
         if policies:
-            raise OptionError(f"{spec.task} has one agent: there are no policies to deal it out to")
+            raise OptionError(f"{spec.task} has one agent, and so one policy: leave policies out")
         return {"": AgentGroup(spec.observation, spec.action, heads=_heads(spec, spec.action))}
     wanted = policies or {kind.name: {AGENTS: (kind.name,)} for kind in spec.agents}
     groups = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
     taken = np.bincount(np.concatenate(list(groups.values())), minlength=spec.num_agents)
     if (taken != 1).any():
         agent = int(np.flatnonzero(taken != 1)[0])
-        raise OptionError(f"agent {agent} of {spec.task} must be in one policy's agents, not in {taken[agent]}")
+        raise OptionError(
+            f"agent {agent} of {spec.task} must belong to exactly one policy, but belongs to {taken[agent]}"
+        )
     return {name: _agent_group(spec, name, numbers) for name, numbers in groups.items()}
 
 

@@ -86,7 +86,7 @@ class OwnQ(nn.Module):
         self.own = OwnNetwork(name, space, actions, None)
         if self.own.memory_size:
             raise OptionError(
-                f"{name} is recurrent: action values are learnt from single steps, by networks without memory"
+                f"{name} is recurrent, but action values are learnt from single steps: use a network without a memory"
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -116,7 +116,9 @@ def make_q_network(
     check_cnn(network, space)
     if ":" in network:
         if dueling:
-            raise OptionError(f"dueling is for our networks; network={network!r} can be so by itself")
+            raise OptionError(
+                f"dueling=True works with Headrace's own networks only: build it into network={network!r} yourself"
+            )
         q = OwnQ(network, space, actions)
     elif uses_images(network, space):
         q = ImageQ(space, actions, trunk, bf16, dueling)

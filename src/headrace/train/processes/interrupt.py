@@ -62,9 +62,13 @@ class Interrupt:
             _leave_closed_terminal()
         if pressed:
             self._pressed = time.monotonic()
-            _say("stopping after the present work, with a checkpoint; Ctrl-C again ends at once")
+            _say(
+                "stopping: the run finishes its current step and writes a checkpoint; press Ctrl-C again to end at once"
+            )
         elif not self._asked and os.environ.get("RANK", "0") == "0":  # torchrun's processes share a terminal
-            _say(f"told to end ({signal.Signals(number).name}): stopping after the present work, with a checkpoint")
+            _say(
+                f"stopping on {signal.Signals(number).name}: the run finishes its current step and writes a checkpoint"
+            )
         self._asked = True
 
 

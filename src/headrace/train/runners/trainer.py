@@ -100,7 +100,7 @@ class Trainer:
                     if not interrupt:  # else the run is told to end, and does not fail
                         raise
                     self.source.saves_environments = False
-                    self.reporter.remark(f"an environment failed while the run was told to end: {one_line(error)}")
+                    self.reporter.remark(f"an environment failed while the run was stopping: {one_line(error)}")
                 self.callbacks.update()
                 dashboard.update(self.reporter.progress)
                 self.reporter.write_live_weights()
