@@ -114,6 +114,12 @@ bool reads_forces_alone(const mjModel& m, const Wanted& wanted) {
   return true;
 }
 
+// does no degree of freedom move two bodies against each other?
+bool are_one(const mjModel& m, int b1, int b2) {
+  const int w1 = m.body_weldid[b1], w2 = m.body_weldid[b2];
+  return w1 == w2 || (m.body_dofnum[w1] == 0 && m.body_dofnum[w2] == 0);
+}
+
 bool has_spatial_tendons(const mjModel& m) {
   return std::any_of(m.wrap_type, m.wrap_type + m.nwrap, [](int type) { return type != mjWRAP_JOINT; });
 }
@@ -232,6 +238,9 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
   for (const auto& field : wanted.fields) {
     refuse_if(field == "ncon" && pairs_what_stands_still(m), "ncon is read, and a pair of geoms is of one body");
     refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)), "ncon is read, and contacts have a gap");
+    for (int p = 0; p < m.npair; ++p)  // MuJoCo counts their contacts, which nothing can part
+      refuse_if(field == "ncon" && are_one(m, m.geom_bodyid[m.pair_geom1[p]], m.geom_bodyid[m.pair_geom2[p]]),
+                "ncon is read, and " + named(m, mjOBJ_PAIR, "pair", p) + " is of bodies that do not move against each other");
     refuse_if(field == "cfrc_ext" && wanted.forces && has_spatial_tendons(m), "cfrc_ext is read, and there are spatial tendons");
     if (model_fields().contains(field) || known.contains(field)) continue;
     if (field == "sensordata") {

@@ -227,6 +227,15 @@ def test_forces_on_bodies_that_stand_still() -> None:
 
 
 @needs_lanes
+def test_contacts_that_nothing_can_part_are_counted() -> None:
+    body = '<body><joint/><geom name="a" size=".1" mass="1"/><geom name="b" size=".1" pos=".1 0 0"/></body>'
+    pair = '<contact><pair name="ab" geom1="a" geom2="b"/></contact>'
+    model = library().MjModel.from_xml_string(f"<mujoco><worldbody>{body}</worldbody>{pair}</mujoco>")
+    assert why_not(model, ("ncon",), False).startswith("ncon is read, and pair 0 'ab'")
+    check(model, ("xpos", "qfrc_constraint"), False)
+
+
+@needs_lanes
 @pytest.mark.parametrize("fresh", [False, True])
 def test_what_differs_between_models(fresh: bool) -> None:
     """Sites that are where their bodies are stay there, as MuJoCo has it; bodies that stand elsewhere carry all of theirs."""
