@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -64,9 +65,8 @@ def run(argv: list[str]) -> int:
     args = parse_args(SweepArgs, "sweep", own)
     if args.trials < 1 or args.jobs < 0 or args.sampler_seed < 0:
         raise OptionError("--trials must be at least 1, --jobs and --sampler-seed at least 0")
-    from headrace.cli.searching import search  # imports Optuna, which --help needs not
-
-    return search(args, own, rest)
+    # it imports Optuna, which --help does not need
+    return importlib.import_module("headrace.cli.searching").search(args, own, rest)
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:

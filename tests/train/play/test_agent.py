@@ -379,9 +379,7 @@ REPLAY = {"learning_starts": 64, "samplers": 0}
 def test_networks_may_be_objects(tmp_path: Path, task: str, algo: str, make: Any, settings: dict[str, Any]):
     run = run_of(tmp_path, task, algo=algo, network=make, **settings)
     assert json.loads((run / "config.json").read_text())["network"] == f"<given>:{make.__name__}"
-    with pytest.raises(
-        OptionError, match=f"the object {make.__name__} as network, .* pass it again, network="
-    ):
+    with pytest.raises(OptionError, match=f"the object {make.__name__} as network, .* pass it again, network="):
         headrace.load(run)
     agent = headrace.load(run, network=make)
     space = headrace.make_spec(task).observation_space
