@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import headrace
+from headrace.pool.executors.processes.fork_server import OURS
 
 PATIENCE = 20.0  # seconds
 
@@ -43,6 +44,10 @@ class Parent(gym.Env):
 
     def step(self, action: Any) -> Any:
         return np.array([self.pid]), 1.0, False, False, {}
+
+    def close(self) -> None:
+        if not multiprocessing.current_process().name.startswith(OURS):  # there it forgets to end it
+            self.child.kill()
 
 
 class Fleet(Parent):
