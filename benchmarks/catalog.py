@@ -84,6 +84,7 @@ SECTIONS = {
             together=r"^\S+( physics=lanes| async)?",
         ),
         Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="physics.md"),
+        Benchmark("lanes_models", "--most 2 --collections MetaWorld", page="physics.md"),
         Benchmark("physics_returns", page="physics.md"),
         Benchmark("mujoco_pixels", "--repeats 2 --seconds 0.2 --tasks CheetahRun-v1"),
         Benchmark(
