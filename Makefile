@@ -134,7 +134,7 @@ $(BIN)/python:
 $(RUN_ENV): $(SETTINGS) | $(BIN)/python
 	$(INSTALL) torch
 	$(INSTALL) -e '.[train,plots]' ale-py mujoco
-	$(BIN)/python -c "from headrace.native_modules import LEARNER; LEARNER.prepare()" || true
+	$(BIN)/python -c "from headrace.native_modules import LEARNER; LEARNER.build()" || true
 	touch $@
 
 # what compiling and fetching the emulator need, so that compilers may work beside the installation of everything else (.ci/run)

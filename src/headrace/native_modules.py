@@ -222,10 +222,10 @@ MUJOCO = NativeModule(
 
 
 def main() -> None:
-    """Builds each module that is missing or older than its sources."""
+    """Builds each module that is missing or older than its sources, whose owner is trusted by whoever asks for it."""
     for module in (ATARI, BOX2D, LEARNER, MUJOCO):
         try:
-            module.prepare()
+            module.prepare() if NEVER in os.environ else module.build()
         except OptionError as error:
             sys.exit(str(error))
 
