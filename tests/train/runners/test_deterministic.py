@@ -14,7 +14,9 @@ from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import resolved
+from headrace.train.modules import compiled
 from headrace.train.runs.checkpoint import load
+from headrace.train.runs.events import read_events
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run, facts, stopped_half_way
 
@@ -46,6 +48,22 @@ def test_runs_repeat_bit_for_bit(tmp_path: Path, algo: str):
     assert len(facts(tmp_path / "one")) > 10 and facts(tmp_path / "one")[-1]["loss"]
     for name in ("two", "stopped"):
         assert_same_run(tmp_path / "one", tmp_path / name)
+
+
+def test_a_run_that_goes_on_with_other_updates_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    if compiled.compiled_module() is None:
+        pytest.skip("PyTorch makes all updates here")
+    task, settings = ALGORITHMS["td3"]
+    options = OPTIONS | settings | {"total_steps": 300}
+    train(task, "td3", run_dir=tmp_path / "run", **options)
+    monkeypatch.setenv(compiled.LEFT_OUT, "1")
+    compiled.compiled_module.cache_clear()
+    try:
+        resume(tmp_path / "run", total_steps=320, quiet=True)
+    finally:
+        compiled.compiled_module.cache_clear()
+    said = [event.text for event in read_events(tmp_path / "run" / "events.jsonl")]
+    assert "compiled code made this run's updates, and now PyTorch does: they differ by rounding" in said
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac"])

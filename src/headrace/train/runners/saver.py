@@ -17,6 +17,7 @@ from headrace.pool.registry import build_task
 from headrace.train.collect.curriculum import stage_at
 from headrace.train.config.settings import Config
 from headrace.train.logging.finite import all_finite
+from headrace.train.modules.compiled import compiled_module
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import JUDGED, Judged, best_evaluation, compare, judged
 from headrace.train.runners.parts import Learner, Source
@@ -30,6 +31,8 @@ from headrace.train.runs.folder import RunFolder
 LAST_EVALUATION = 60.0
 """maximum time for the evaluation of the last weights, in seconds"""
 INTERRUPTED = 20.0  # the same after Ctrl-C or TERM, which launchers let a kill follow
+COMPILED = "compiled"
+"""the counter of a deterministic run that says whether compiled code made its updates"""
 EVALUATED = 0.1  # maximum of that time, beside a second, as a part of the training's
 
 
@@ -151,6 +154,8 @@ class Saver:
     def _counters(self) -> dict[str, Any]:
         writer = self.reporter.writer
         counts = self.state.counters() | self.learner.counters()
+        if self.config.deterministic:
+            counts[COMPILED] = compiled_module() is not None
         return counts | {"metrics_bytes": 0 if writer is None else writer.offset()}
 
     def _write(self, name: str, point: Checkpoint) -> None:
@@ -295,6 +300,9 @@ class Saver:
             if isinstance(error, HeadraceError):
                 raise
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
+        if COMPILED in point.counters and (compiled := compiled_module() is not None) != point.counters[COMPILED]:
+            now, before = ("compiled code", "PyTorch") if compiled else ("PyTorch", "compiled code")
+            self.reporter.remark(f"{before} made this run's updates, and now {now} does: they differ by rounding")
         if self._meanwhile:
             known = best_evaluation(self.run)
             self.state.best_return = max(self.state.best_return, -math.inf if known is None else known)
