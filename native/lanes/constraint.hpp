@@ -241,6 +241,8 @@ void reference(const Plan& plan, int number, Work<V>& w) {
   const V imp = impedance(p, violation);
   const V R = max(V(kMinValue), (V(1) - imp) * V(b.diagonal) / imp);
   w.D[number] = select(holds(b, dist), V(1) / R, V(0));
+  // what meets no inertia where the model was made, as a tendon through a hinge, is so stiff that rounding alone decides
+  if (b.diagonal < kMinValue) w.bad = w.bad | holds(b, dist);
   V* aref = w.aref + b.row;
   times_jacobian(plan, b, w, w.qvel, aref);
   if (joins_bodies(b)) {

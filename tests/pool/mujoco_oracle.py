@@ -32,17 +32,14 @@ from headrace.pool.executors.mujoco.lanes import why_not_lanes
 
 ENVS, STEPS = 11, 4  # more than there are lanes, and no multiple
 MEASURED = 2  # environments of a step, the farthest from MuJoCo, of which it is measured how rounding is amplified
-NEAR = (
-    1e-6  # of a field's largest number, or of 1: MuJoCo's solvers themselves end up to 1e-7 apart with elliptic cones
-)
-ROUNDING, NUDGE = (
-    1e-13,
-    1e-9,
-)  # how far from a state MuJoCo steps once more: as rounding is, and ten thousand times that
+NEAR = 1e-6
+"""of a field's largest number, or of 1: MuJoCo's solvers themselves end up to 1e-7 apart with elliptic cones"""
+ROUNDING, NUDGE = 1e-13, 1e-9
+"""how far from a state MuJoCo steps once more: as rounding is, and ten thousand times that"""
 AMPLIFIED = 1e3  # times what its results then differ by are allowed
 JUMP = 10.0  # times as many as of what the nudge changes, where that is a jump: a contact that only just holds, say
-DRAWS = 3  # of ways to go from a state
-EXPLODED = 1e3  # velocities of simulations that are not stable
+DRAWS = 6  # of ways to go from a state
+EXPLODED = 1e3  # velocities of simulations that are not stable, before a step or after it
 
 STATE = ("time", "qpos", "qvel", "act", "qacc_warmstart")
 BODIES = ("xpos", "xquat", "xmat", "xipos", "ximat", "subtree_com", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat")
@@ -112,7 +109,7 @@ class Reference:
         state: np.ndarray,
         control: np.ndarray,
         own: dict[str, np.ndarray],
-        noise: tuple[float, int] | None = None,
+        noise: tuple[float, int, bool] | None = None,
         solver: str = "Newton",
     ) -> dict[str, np.ndarray]:
         """Fields by name, after an agent step from a state; without any, MuJoCo warns.
@@ -120,7 +117,7 @@ class Reference:
         Args:
             state, control: where it begins, and its controls.
             own: the environment's own values of the model's fields.
-            noise: how far from the state it begins, and a seed of which way.
+            noise: how far from its state each substep begins, a seed of which way, and whether positions move, too.
             solver: which is let run to its end; or "own", the model's with its own options.
         """
         model, task = self.models[solver], self.task
@@ -129,11 +126,12 @@ class Reference:
         data = mujoco.MjData(model)
         mujoco.mj_setState(model, data, state, self.signature)
         data.ctrl[:] = control
-        if noise:
-            moved = noise[0] * np.random.default_rng(noise[1]).uniform(-1, 1, model.nv)
-            data.qvel[:] += moved * np.maximum(1, np.abs(data.qvel))
-            mujoco.mj_integratePos(model, data.qpos, moved, 1.0)
+        rng = np.random.default_rng(noise[1] if noise else 0)
         for _ in range(task.skip):
+            if noise:
+                moved = noise[0] * rng.uniform(-1, 1, model.nv)
+                data.qvel[:] += moved * np.maximum(1, np.abs(data.qvel))
+                mujoco.mj_integratePos(model, data.qpos, moved, float(noise[2]))
             mujoco.mj_step(model, data)
         if task.forces:
             mujoco.mj_rnePostConstraint(model, data)
@@ -221,6 +219,8 @@ def _differences(pool: Any, reference: Reference, rng: np.random.Generator, numb
     for env in np.flatnonzero(stable & ~over):
         step = before[env], controls[env], {name: rows[env] for name, rows in varying.items()}
         ours, theirs = reference.task.shown(model, obs[env]), reference(*step)
+        if np.abs(theirs.get("qvel", 0.0)).max(initial=0.0) > EXPLODED:
+            continue
         apart = {name: _distance(ours[name], values) for name, values in theirs.items()}
         if max(apart.values(), default=0.0) > NEAR:
             if _same(ours, reference(*step, solver="own")):
@@ -231,7 +231,7 @@ def _differences(pool: Any, reference: Reference, rng: np.random.Generator, numb
         found.append((max(apart.values(), default=0.0), int(env), step, theirs, apart))
     for most, env, step, theirs, apart in sorted(found, key=lambda each: -each[0])[:MEASURED]:
         exact = number == 0 and env not in moved and reference.task.skip == 1  # things may touch exactly there
-        grown = dict.fromkeys(apart, 0.0) if exact or most <= NEAR else _growth(reference, step, theirs)
+        grown = dict.fromkeys(apart, 0.0) if most <= NEAR else _growth(reference, step, theirs, moves=not exact)
         for name, each in apart.items():
             allowed = NEAR + grown[name]
             if not each <= allowed:
@@ -244,11 +244,14 @@ def _same(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> bool:
     return all(np.array_equal(ours[name], values, equal_nan=True) for name, values in theirs.items())
 
 
-def _growth(reference: Reference, step: Any, theirs: dict[str, np.ndarray]) -> dict[str, float]:
-    """How far from MuJoCo's results of a step others may be, by field, for what it makes of differences of rounding."""
+def _growth(reference: Reference, step: Any, theirs: dict[str, np.ndarray], moves: bool) -> dict[str, float]:
+    """How far from MuJoCo's results of a step others may be, by field, for what it makes of differences of rounding.
+
+    Those of positions count if they may move (``moves``): things that touch exactly must do so in lanes, too.
+    """
     grown = dict.fromkeys(theirs, 0.0)
     for seed in range(DRAWS):
-        near, beside = reference(*step, noise=(ROUNDING, seed)), reference(*step, noise=(NUDGE, seed))
+        near, beside = (reference(*step, noise=(far, seed, moves)) for far in (ROUNDING, NUDGE))
         for name in grown:
             little, more = (_distance(each[name], theirs[name]) if each else np.inf for each in (near, beside))
             jumps = more > 100 * NUDGE / ROUNDING * little or more > 1e5 * NUDGE
