@@ -219,24 +219,12 @@ void check_model(const mjModel& m) {
   check_actuators(m);
 }
 
-namespace {
-
-// MuJoCo counts contacts of a <pair> of geoms that nothing moves against each other; lanes look for none
-bool pairs_what_stands_still(const mjModel& m) {
-  for (int p = 0; p < m.npair; ++p)
-    if (dofs_above(m, m.geom_bodyid[m.pair_geom1[p]]) == dofs_above(m, m.geom_bodyid[m.pair_geom2[p]])) return true;
-  return false;
-}
-
-}  // namespace
-
 void check_wanted(const mjModel& m, const Wanted& wanted) {
   static const std::unordered_set<std::string_view> known = {
       "time", "qpos", "qvel", "act", "ctrl", "qacc_warmstart", "mocap_pos", "mocap_quat", "qacc", "xpos", "xquat", "xmat", "xipos",
       "ximat", "site_xpos", "site_xmat", "geom_xpos", "geom_xmat", "ten_length", "ten_velocity", "subtree_com", "cinert", "cvel", "cdof", "qfrc_actuator", "actuator_force",
       "qfrc_constraint", "cfrc_ext", "ncon", "act_dot"};
   for (const auto& field : wanted.fields) {
-    refuse_if(field == "ncon" && pairs_what_stands_still(m), "ncon is read, and a pair of geoms is of one body");
     refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)), "ncon is read, and contacts have a gap");
     for (int p = 0; p < m.npair; ++p)  // MuJoCo counts their contacts, which nothing can part
       refuse_if(field == "ncon" && are_one(m, m.geom_bodyid[m.pair_geom1[p]], m.geom_bodyid[m.pair_geom2[p]]),

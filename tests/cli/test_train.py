@@ -187,7 +187,7 @@ def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.Capture
             ["Pendulum-v1", "--algo", "sac", "--clip-coef", "0.2"],
             "--clip-range here, and not used by sac: it is for ppo",
         ),
-        (["Pendulum-v1", "--algo", "sac", "--batch-size", "256"], "an update's is minibatch_size"),
+        (["Pendulum-v1", "--algo", "sac", "--batch-size", "256"], "the samples of an update are minibatch_size"),
         (["CartPole-v1", "--total-steps", "1.5"], "'1.5' is not a whole number"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,

@@ -172,7 +172,7 @@ def test_acrobot_reports_its_angles_as_envpool_does():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"gravity": 9.0}, r"did you mean .*\bg\b"),
+        ({"gravity": 9.0}, r"it has .*\bg\b"),
         ({"g": "9.8"}, "g of Pendulum-v1 must be a finite number, not '9.8'"),
         ({"g": math.nan}, "finite"),
         ({"g": True}, "finite"),

@@ -36,8 +36,8 @@ NEAR = 1e-6
 """of a field's largest number, or of 1: MuJoCo's solvers themselves end up to 1e-7 apart with elliptic cones"""
 ROUNDING, NUDGE = 1e-13, 1e-9
 """how far from a state MuJoCo steps once more: as rounding is, and ten thousand times that"""
-AMPLIFIED = 1e3  # times what its results then differ by are allowed
-JUMP = 10.0  # times as many as of what the nudge changes, where that is a jump: a contact that only just holds, say
+AMPLIFIED = 1e4  # times what its results then differ by are allowed
+JUMP = 100.0  # times as many as of what the nudge changes, where that is a jump: a contact that only just holds, say
 DRAWS = 6  # of ways to go from a state
 EXPLODED = 1e3  # velocities of simulations that are not stable, before a step or after it
 

@@ -289,7 +289,7 @@ def test_what_the_layout_is_not_for() -> None:
     with pytest.raises(OptionError, match="for one player"):
         headrace.make("CartPole-v1", max_num_players=2)
     for env_type in ("dm", "vec"):
-        with pytest.raises(OptionError, match="the gym interface"):
+        with pytest.raises(OptionError, match="only env_type='gym' has a row for each player"):
             headrace.make(RING, env_type, max_num_players=5)  # type: ignore[call-overload]
 
 

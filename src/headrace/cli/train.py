@@ -24,6 +24,7 @@ from headrace.cli.trust import agreed, asked
 from headrace.errors import OptionError
 from headrace.pool.registry import family
 from headrace.pool.sources import split
+from headrace.pool.suggestions import close_names
 from headrace.studies.jobs.seeds import Plan, chosen_seeds, is_several, plain, resume_seeds, train_seeds
 from headrace.train import Result, resume, train
 from headrace.train.config.command import option_of, setting_of
@@ -58,6 +59,8 @@ COMMON = {
 ALL = "--help-all"
 WRITTEN = {"env_options": "--option NAME=VALUE here", "callback": "for Python: headrace.train(…, callback=…)"}
 """what has no option of its name → how it is given"""
+TYPED = 0.7
+"""likeness of an option to one that there is, from which on it counts as misspelt"""
 IN_FILES = ("schedules", "policies", "curriculum")
 """settings that may be in a file"""
 ELSEWHERE = {"task", "env_options", "copies"}
@@ -328,6 +331,8 @@ def _check_offered(argv: Sequence[str], offered: set[str], algo: str, task: str)
             if ours := other_name(each, offered):
                 words = WRITTEN.get(ours, f"called {option_of(ours)} here{for_others(ours, algo, offered)}")
                 raise OptionError(f"{word.partition('=')[0]} is {words}")
+            if close_names(each, offered, 1, TYPED):  # a slip is answered without making the task
+                continue
             if (option := each.rpartition(".")[2]) in options_to_give(task):
                 raise OptionError(f"{word.partition('=')[0]} is an option of {task}: give --option {option}=…")
 

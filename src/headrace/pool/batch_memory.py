@@ -33,9 +33,9 @@ class Layout:
         for f in fields:
             shape = (rows, *f.shape)
             size = math.prod(shape) * f.dtype.itemsize
-            end, members = blocks[-1] if blocks else (BLOCK, [])
+            end, members = blocks[-1] if blocks else (0, [])
             place = -(-end // ALIGNMENT) * ALIGNMENT
-            if place + size <= BLOCK:
+            if blocks and place + size <= BLOCK:
                 blocks[-1] = (place + size, [*members, (f.name, shape, f.dtype, place)])
             else:
                 blocks.append((size, [(f.name, shape, f.dtype, 0)]))

@@ -56,8 +56,11 @@ def test_types_of_different_spaces_have_arrays_of_their_own():
 @pytest.mark.parametrize(
     ("policies", "told"),
     [
-        ({"all": {"agents": ["tagger"]}}, "agent 4 .* not in 0"),
-        ({"a": {"agents": ["tagger", "runner"]}, "b": {"agents": [2]}}, "agent 2 .* not in 2"),
+        ({"all": {"agents": ["tagger"]}}, "agent 4 .* exactly one policy, but belongs to 0"),
+        (
+            {"a": {"agents": ["tagger", "runner"]}, "b": {"agents": [2]}},
+            "agent 2 .* exactly one policy, but belongs to 2",
+        ),
         ({"a": {"agents": ["tagger", 9]}}, "9"),
         ({"a": {"agents": ["wolf"]}}, "'wolf'.*tagger, runner"),
         ({"a": {"agents": []}}, "no agents"),

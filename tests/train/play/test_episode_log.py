@@ -102,7 +102,7 @@ def test_names_that_do_not_exist(tmp_path: Path):
         log_episode(tmp_path / "run", ["pos"])
     with pytest.raises(OptionError, match="env_id"):
         log_episode(tmp_path / "run", env_id=-1)
-    with pytest.raises(OptionError, match="is not a run folder"):
+    with pytest.raises(OptionError, match="is not a folder: name run folders"):
         log_episode(tmp_path / "nowhere")
 
 

@@ -106,7 +106,7 @@ def test_the_run_stops_with_a_checkpoint_and_goes_on(tmp_path: Path, kind: str, 
     os.killpg(run.pid, each)
     told = run.communicate(timeout=120)[1]
     assert run.returncode == 130, told
-    assert "with a checkpoint" in told and "Traceback" not in told
+    assert "writes a checkpoint" in told and "Traceback" not in told
     end = end_of(tmp_path)
     assert end["kind"] == "interrupted" and end["step"] > 0, end
     result = headrace.train.resume(tmp_path / "run", total_steps=end["step"] + 1, quiet=True)

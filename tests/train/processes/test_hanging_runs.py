@@ -62,7 +62,7 @@ def test_it_is_told_and_a_second_ctrl_c_ends_it(tmp_path: Path, how: str) -> Non
         assert any("finished no step for" in line and "process" in line for line in told)
         run.send_signal(signal.SIGINT)
         if how != "with a sampler":  # where the run itself does not wait for the environment
-            assert any("Ctrl-C again ends at once" in line for line in told)
+            assert any("Ctrl-C again to end at once" in line for line in told)
             time.sleep(2 * AGAIN)
             run.send_signal(signal.SIGINT)
         run.wait(60)

@@ -53,7 +53,7 @@ def test_a_signal_is_confirmed_in_the_midst_of_another_print(monkeypatch: pytest
         with Interrupt() as interrupt:
             monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BufferedWriter(InterruptedWrite())))
             print("a remark", file=sys.stderr, flush=True)
-            assert interrupt and "Ctrl-C again ends at once" in capfd.readouterr().err
+            assert interrupt and "Ctrl-C again to end at once" in capfd.readouterr().err
     finally:
         signal.signal(signal.SIGINT, before)
 

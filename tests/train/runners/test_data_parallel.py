@@ -317,5 +317,5 @@ def test_devices_must_fit_together():
     with pytest.raises(OptionError, match="each GPU once"):
         make_config("CartPole-v1", devices=["cuda", "cuda:0"])
     with pytest.raises(OptionError, match="devices"):
-        make_config("CartPole-v1", devices="cpu")
+        make_config("CartPole-v1", devices=3)
     assert make_config("CartPole-v1", devices=["cpu", "cpu"]).devices == ("cpu", "cpu")

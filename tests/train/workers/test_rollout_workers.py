@@ -280,10 +280,10 @@ def test_killed_samplers_are_replaced_and_every_step_asked_for_is_learnt(tmp_pat
     killed: list[int] = []
 
     def kill() -> None:
-        while len(killed) < 3:
+        while len(killed) < 2:
             time.sleep(0.2)
             for name, pid in trainer.source.supervisor.pids().items():
-                if name.startswith("sampler") and trainer.source.counters.total_steps() > 0 and len(killed) < 3:
+                if name.startswith("sampler") and trainer.source.counters.total_steps() > 0 and len(killed) < 2:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                     killed.append(pid)

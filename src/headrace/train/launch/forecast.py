@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.machine import free_memory, readable, usable_cores
 from headrace.pool.registry import build_task
-from headrace.train.config.recipes import step_seconds
+from headrace.train.config.recipes import measured_seconds
 from headrace.train.config.replay import ReplayConfig
 from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import duration
@@ -27,7 +27,7 @@ def forecast(config: Config) -> Iterator[str]:
         left = free_memory()
         words = f"replay_size={config.replay_size:,} takes {readable(needed)} of memory once it is full"
         yield f"{words}; {readable(left)} are free" + (": a smaller one is safe" if needed > left else "")
-    each = step_seconds(config.task, config.env_options)
+    each = measured_seconds(config.task, config.env_options)
     processes = max(1, min(usable_cores(), config.num_envs * max(1, config.samplers)))
     if (seconds := each * config.total_steps / processes) >= LEAST_SECONDS:
         yield (
