@@ -13,7 +13,6 @@ from PIL import Image
 import headrace
 from headrace.cli import play
 from headrace.cli.main import main
-from headrace.errors import OptionError
 from headrace.train.play.convert import GAP, GIF_WIDTH, read_video
 
 TINY: dict[str, Any] = {"num_envs": 2, "num_steps": 8, "total_steps": 16, "tensorboard": False, "viewer": False}

@@ -142,7 +142,7 @@ from headrace.mujoco import MujocoTask
 from dataclasses import replace
 SPACE = gymnasium.spaces.Box(-numpy.inf, numpy.inf, (15,), numpy.float64)
 XML = """{xml}"""
-headrace.register("Angle-v0", MujocoTask(replace(GENERIC, reads=("qpos", "qvel", "sensordata"), fresh=True), XML, SPACE))
+headrace.register("Bent-v0", MujocoTask(replace(GENERIC, reads=("qpos", "qvel", "sensordata"), fresh=True), XML, SPACE))
 headrace.register("Still-v0", MujocoTask(replace(GENERIC, reads=("qpos", "qvel", "cacc")), XML, SPACE))
 '''
 
@@ -155,11 +155,11 @@ def test_envs_says_it_of_a_file(
     file.write_text(ARM.format(xml=XML))
     assert main(["envs", str(file)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert ":Angle-v0: physics lanes; libmujoco computes sensor 0 'angle', one environment at a time" in said
+    assert ":Bent-v0: physics lanes; libmujoco computes sensor 0 'angle', one environment at a time" in said
     assert ":Still-v0: physics mujoco, not lanes: cacc is read" in said
     assert main(["envs", f"{file}:Still-v0"]) == 0
     said = capsys.readouterr().out
-    assert "cacc is read" in said and "Angle-v0" not in said
+    assert "cacc is read" in said and "Bent-v0" not in said
     assert main(["envs", f"{file}:Other-v0"]) == 2
 
 
