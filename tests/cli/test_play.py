@@ -77,7 +77,7 @@ def test_a_folder_of_several_runs_names_them_the_best_first(tmp_path: Path, caps
         options = {"last": 4 * seed}
         headrace.train(f"{__file__}:Unseen", run_dir=tmp_path / f"seed-{seed}", env_options=options, seed=seed, **TINY)
     (tmp_path / "seeds.json").write_text("{}")
-    assert headrace.load(tmp_path).run_dir.name == "seed-2"
+    assert (found := headrace.load(tmp_path).run_dir) is not None and found.name == "seed-2"
     assert main(["play", str(tmp_path), "--no-film"]) == 0
     said = capsys.readouterr().out
     assert "seed-2, the best of 2 in" in said and "mean return 8.0" in said
