@@ -587,6 +587,12 @@ def test_settings_of_any_form_are_refused_in_a_sentence(asking, deep):
             headrace.train.resume(asking(**wrong))
 
 
+def test_a_service_is_asked_for_in_whichever_form_it_is_named(asking):
+    for log in ("wandb", ["wandb"], ["tensorboard", "wandb"]):
+        with pytest.raises(TrustError, match="sends its metrics to wandb"):
+            headrace.train.resume(asking(log=log))
+
+
 def test_files_from_elsewhere_of_any_form_are_refused_in_a_sentence(asking, tmp_path, capsys):
     deep = "[" * 100_000
     for name in ("deep.toml", "deep.json", "space.toml"):

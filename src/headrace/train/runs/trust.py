@@ -122,7 +122,7 @@ def _permissions(settings: Mapping[str, Any], training: bool) -> Iterator[Permis
         yield Permission(f"connects to the Ray cluster at {ray}", {"ray": ray})
     log = settings.get("log")
     for name in SENDING:
-        if isinstance(log, list | tuple) and name in log:
+        if log == name or (isinstance(log, list | tuple) and name in log):  # a single word is read as a list of one
             yield Permission(f"sends its metrics to {name}", {"log": name})
     for each in _policies(settings):
         if isinstance(load := each.get("load"), str):
