@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli import train as training
-from headrace.cli.sweep import SweepArgs
+from headrace.cli.sweep_args import SweepArgs
 from headrace.cli.trust import asked
 from headrace.errors import OptionError
 from headrace.pool.sources import as_text
