@@ -20,12 +20,12 @@ import tyro
 
 import headrace
 from common import Args, Comparison, Contender, measure, repeating
-from headrace.train.algorithms.dqn import DQN
+from headrace.train.algorithms.dqn.dqn import DQN
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import make_policy
 from headrace.train.collect.steps import Frames, make_replay
-from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions
 from ppo_speed import pong_frames, threaded

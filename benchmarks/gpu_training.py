@@ -21,7 +21,7 @@ import torch
 
 from gpu_common import chosen, graph_of, machine, parsed, parser, wait, write
 from headrace.pool.torch.pool import TorchPool
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 

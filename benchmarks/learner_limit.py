@@ -22,12 +22,12 @@ import torch
 import tyro
 
 from common import Args, heading, tell
-from headrace.train.algorithms.ppo import PPO, PPOConfig
+from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.collect.setup import make_policy
-from headrace.train.config.settings import make_config
 from headrace.train.modules.cnn import cpu_has_bf16
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.samples import Samples, draw_order
 from headrace.train.storage.transitions import Transitions
 
@@ -57,7 +57,9 @@ CONVOLUTIONS = (400, 256, 32), (81, 512, 64), (49, 576, 64)
 
 def policy_of(width: int, minibatch: int) -> PPO:
     """A policy of HalfCheetah's shape."""
-    config = PPOConfig("x", hidden=(width, width), minibatch_size=minibatch, torch_threads=1)
+    config = make_config(
+        "x", defaults=False, algo="ppo", hidden=(width, width), minibatch_size=minibatch, torch_threads=1
+    )
     return PPO("", config, AgentGroup(SEEN, ACTION), torch.device("cpu"))
 
 

@@ -77,7 +77,7 @@ def keep_stepping(case: Memory, steps: int) -> Iterator[None]:
 
 def keep_training(case: Memory, iterations: int) -> Iterator[None]:
     """Make so many iterations of one training run; yields after each `SAMPLES`-th part."""
-    from headrace.train.config.settings import make_config
+    from headrace.train.recipes.make import make_config
     from headrace.train.runners.assembly import make_trainer
     from headrace.train.runs.folder import RunFolder
 

@@ -21,13 +21,14 @@ import torch
 
 from headrace.machine import cpu_model
 from headrace.pool.registry import build_task
-from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import resolved
 from headrace.train.logging.dashboard import Dashboard, Progress
 from headrace.train.play.agent import Agent
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 PEER = "stable-baselines3"
 DEFAULT = "headrace train"

@@ -33,7 +33,7 @@ from playwright.sync_api import CDPSession, Page, sync_playwright
 
 from common import Args, Comparison, Contender, measure
 from headrace.machine import usable_cores
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 
 CLOSED = "page closed"
 LEAST = 0.99  # of the rate without a page

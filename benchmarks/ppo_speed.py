@@ -22,7 +22,7 @@ import tyro
 
 from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.machine import usable_cores
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from plain_ppo import Settings, plain_ppo
@@ -56,7 +56,7 @@ class SpeedArgs(Args):
 def ours(task: str, s: Settings, folder: Path, **more: Any) -> tuple[Any, Contender]:
     """Our trainer, and the contender that runs it."""
     config = make_config(task, defaults=False, total_steps=NEVER, anneal_learning_rate=False, tensorboard=False)
-    config = replace(config, **asdict(s), **more)
+    config = config.replace(**asdict(s), **more)
     trainer: Any = make_trainer(config, RunFolder.create(folder, config))
 
     return trainer, repeating(trainer.iterate, s.num_envs * s.num_steps)

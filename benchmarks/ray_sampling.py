@@ -22,9 +22,10 @@ from ray.cluster_utils import Cluster
 
 from common import Args, Comparison, measure
 from headrace.train.cluster.connection import QUIET
-from headrace.train.config.settings import Config, make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 HERE = "shared memory"
 KEPT = 0.8

@@ -6,8 +6,9 @@ The result holds the sentence on what is read that docs/architecture.md quotes. 
 libraries that are not installed, are those of the run before.
 
 Lines are those of all Python files, blank ones and comments included; lines of code leave these and docstrings out. The
-import chain is the longest path through modules of `headrace.train` that import each other (imports inside functions
-and under ``TYPE_CHECKING`` count); a circle is a group of modules that reach each other.
+import chain is the longest path through modules of `headrace.train` that import each other (imports inside functions,
+under ``TYPE_CHECKING`` and by a name in ``import_module("…")`` count); a circle is a group of modules that reach each
+other.
 
 For what is read, one iteration of training in one process, after three that warm up, runs under Python's tracing; lines
 are those of `headrace.train` that were executed at least once, so neither docstrings nor branches that another setting
@@ -40,8 +41,8 @@ from common import RESULTS, earlier, heading, tell
 from headrace.train import Callback, Training, train
 from headrace.train.algorithms.compiled_updates import CompiledActorCritic
 from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.config.settings import make_config
 from headrace.train.modules.compiled import CompiledMLP
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 
@@ -83,6 +84,8 @@ def _imported(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
+            found |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
     return found
 
 

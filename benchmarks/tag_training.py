@@ -15,7 +15,7 @@ import torch
 import tyro
 
 from common import Args, Comparison, Contender, measure, repeating
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from plain_a2c import Settings, plain_a2c

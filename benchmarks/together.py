@@ -26,9 +26,10 @@ import tyro
 
 from common import OURS, Args, Comparison, alternate, measure
 from headrace.machine import usable_cores
-from headrace.train.config.settings import Config, make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 from off_policy_runs import beside
 
 ALONE = "alone"

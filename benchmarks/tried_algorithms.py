@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from headrace.train.settings.algorithms import SACConfig
 from torch import Tensor, nn
 
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.algorithms.sac import SAC, SoftActorCritic
-from headrace.train.config.algorithms import SACConfig
-from headrace.train.config.fields import setting
+from headrace.train.algorithms.sac.sac import SAC, SoftActorCritic
 from headrace.train.modules.network import input_size
 from headrace.train.modules.perceptron import Perceptron
+from headrace.train.settings.fields import setting
 from headrace.train.storage.transitions import Transitions
 
 

@@ -16,17 +16,17 @@ from typing import Any, cast
 
 import gymnasium as gym
 import torch
+from headrace.train.settings.rollout import RolloutConfig
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.algorithms.ppo.presets import PPO
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.fields import setting
-from headrace.train.config.presets import PPO
-from headrace.train.config.rollout import RolloutConfig
 from headrace.train.modules.distributions import DiagonalGaussian
 from headrace.train.modules.network import input_size
+from headrace.train.settings.fields import setting
 from headrace.train.storage.samples import Samples
 
 MULTIPLIER_RATE = 20  # of the multipliers' logarithms, in units of the learning rate

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.studies.leaderboard.scores import median
-from headrace.train.config.recipes import REACHED
+from headrace.train.recipes.recipes import REACHED
 from headrace.train.runs.words import return_text
 
 DOCS = Path(__file__).parent

@@ -7,19 +7,17 @@ A table stands between two marks in its page.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from headrace.pool.registry import is_registered
-from headrace.train.config.fields import NEVER, REQUIRED, Setting, default_of, settings_of
-from headrace.train.config.presets import DEFAULT_PRESET, FAMILIES
-from headrace.train.config.recipes import keys, preset_of, reached, recipe_at
-from headrace.train.config.registry import ALGORITHMS, find_settings
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.settings import Config
+from headrace.train.recipes.recipes import keys, preset_of, reached, recipe_at
+from headrace.train.recipes.table import FAMILIES
+from headrace.train.settings.algorithm import ALGORITHMS, DEFAULT_PRESET, find_settings
+from headrace.train.settings.common import COMMON
+from headrace.train.settings.fields import REQUIRED, Setting
 
 DOCS = Path(__file__).parent
 PAGES = tuple(
@@ -37,10 +35,10 @@ def overview() -> Iterator[str]:
     for name in ALGORITHMS:
         able = find_settings(name)
         words = [
-            f"[`{name}`]({'replay' if issubclass(able, ReplayConfig) else 'rollout'}-algorithms.md#{name})",
+            f"[`{name}`]({'replay' if able.replays else 'rollout'}-algorithms.md#{name})",
             " and ".join(able.action_kinds),
             ", ".join(KINDS[kind] for kind in able.network_kinds),
-            "a replay" if issubclass(able, ReplayConfig) else "rollouts",
+            "a replay" if able.replays else "rollouts",
             *(
                 "yes" if each else "no"
                 for each in (
@@ -64,7 +62,7 @@ def shared(*algos: str) -> Iterator[str]:
                 values.setdefault(_beginning(algo, name), []).append(algo)
             told = "; ".join(f"{value} ({', '.join(of)})" if len(values) > 1 else value for value, of in values.items())
             of = "all" if len(those) == len(algos) else ", ".join(those)
-            yield f"| `{name}` | {of} | {told} | {_meaning(settings_of(find_settings(those[0]))[name])} |"
+            yield f"| `{name}` | {of} | {told} | {_meaning(find_settings(those[0]).settings[name])} |"
 
 
 def own(*algos: str) -> Iterator[str]:
@@ -76,7 +74,7 @@ def own(*algos: str) -> Iterator[str]:
     yield "| setting | begins with | what it does |"
     yield "|---|---|---|"
     for name in alone:
-        known = settings_of(find_settings(algos[0]))[name]
+        known = find_settings(algos[0]).settings[name]
         yield f"| `{name}` | {_beginning(algos[0], name)} | {_meaning(known)} |"
 
 
@@ -94,10 +92,10 @@ def recipes() -> Iterator[str]:
         shown = tables[0][family] if family else preset_of(record.presets, "", "auto", DEFAULT_PRESET)
         told = []
         for name in sorted({*values, *shown} - {*LIMITS}):
-            begins = default_of(record, name)
+            begins = record.default(name)
             if (value := values.get(name, begins)) != shown.get(name, begins):
                 told.append(f"`{name}={_value(value)}`")
-        steps = values.get("total_steps", default_of(record, "total_steps"))
+        steps = values.get("total_steps", record.default("total_steps"))
         words = "; ".join([*([f"{family}'s"] if family else []), *([", ".join(told)] if told else [])])
         what = f"`{key}`" if is_registered(key) else f"{key} ({'family' if key in FAMILIES else 'kind'})"
         rows.setdefault(
@@ -112,10 +110,10 @@ def group(name: str) -> Iterator[str]:
     presets = {algo: preset_of(find_settings(algo).presets, "", "auto", DEFAULT_PRESET) for algo in ALGORITHMS}
     yield "| setting | default | what it does |"
     yield "|---|---|---|"
-    for setting, known in settings_of(Config).items():
+    for setting, known in COMMON.settings.items():
         if known.group != name:
             continue
-        default = default_of(Config, setting)
+        default = COMMON.default(setting)
         other: dict[str, list[str]] = {}
         for algo, begins in presets.items():
             if begins.get(setting, default) != default and setting != "algo":
@@ -133,8 +131,8 @@ def _owners(algos: tuple[str, ...]) -> dict[str, list[str]]:
     """Of each setting that is not one of every run: those of some algorithms that have it."""
     found: dict[str, list[str]] = {}
     for algo in algos:
-        for name, known in settings_of(find_settings(algo)).items():
-            if NEVER not in known.needs and name not in settings_of(Config):
+        for name in find_settings(algo).settings:
+            if name not in COMMON.settings:
                 found.setdefault(name, []).append(algo)
     return found
 
@@ -143,7 +141,7 @@ def _beginning(algo: str, name: str) -> str:
     """The value that a run of an algorithm begins with, where its task has no other."""
     record = find_settings(algo)
     begins = preset_of(record.presets, "", "auto", DEFAULT_PRESET)
-    return _value(begins.get(name, default_of(record, name)))
+    return _value(begins.get(name, record.default(name)))
 
 
 def _value(value: Any) -> str:
@@ -175,7 +173,7 @@ def with_tables(text: str) -> str:
 
 def groups() -> list[str]:
     """The groups of the settings that every algorithm has."""
-    return list(dict.fromkeys(settings_of(Config)[field.name].group or "" for field in dataclasses.fields(Config)))
+    return list(dict.fromkeys(known.group or "" for known in COMMON.settings.values()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes ``src/headrace/train/config/typed.py``: settings as keyword arguments, for type checkers and editors.
+"""Writes ``src/headrace/train/settings/typed.py``: settings as keyword arguments, for type checkers and editors.
 
     python docs/typed.py
 
@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from headrace.train.config.fields import NEVER, Setting, settings_of
-from headrace.train.config.merge import hints
-from headrace.train.config.registry import ALGORITHMS, find_settings
-from headrace.train.config.settings import Config
+from headrace.train.settings.algorithm import ALGORITHMS
+from headrace.train.settings.common import COMMON
+from headrace.train.settings.fields import Setting
 
-OUT = Path(__file__).parents[1] / "src" / "headrace" / "train" / "config" / "typed.py"
+OUT = Path(__file__).parents[1] / "src" / "headrace" / "train" / "settings" / "typed.py"
 NAMED = ("algo", "total_steps", "seed", "device")
 """arguments of `headrace.train.train` with a name of their own, beside the task"""
 OWN_ENTRY = {
@@ -46,10 +45,10 @@ if TYPE_CHECKING:
 def known() -> dict[str, tuple[Setting, Any]]:
     """Every setting of Headrace's algorithms, with its type."""
     found: dict[str, tuple[Setting, Any]] = {}
-    for record in (Config, *map(find_settings, ALGORITHMS)):
-        for name, each in settings_of(record).items():
-            if name not in found and NEVER not in each.needs:
-                found[name] = each, hints(record)[name]
+    for algorithm in (COMMON, *ALGORITHMS.values()):
+        for name, each in algorithm.settings.items():
+            if name not in found:
+                found[name] = each, algorithm.types[name]
     return found
 
 

@@ -1,6 +1,6 @@
 """Imports run one way: cli → `headrace` → watch → studies → train → adapters and envs → pool; none goes in a circle.
 
-Those within functions and under ``TYPE_CHECKING`` count, too.
+Those within functions, under ``TYPE_CHECKING`` and by a name in ``import_module("…")`` count, too.
 """
 
 import ast
@@ -21,8 +21,8 @@ FOR_ALL = {"errors", "limits", "machine", "native_modules", "version"}
 # the folders of train/ and of studies/: each may import those before it
 FOLDERS = {
     "train": (
-        "config", "runs", "logging", "processes", "modules", "storage", "algorithms", "collect", "play", "workers",
-        "cluster", "runners", "launch",
+        "settings", "runs", "logging", "processes", "modules", "storage", "algorithms", "recipes", "collect", "play",
+        "workers", "cluster", "runners", "launch",
     ),
     "studies": ("plots", "jobs", "tuning", "sweep", "leaderboard"),
 }  # fmt: skip
@@ -38,6 +38,8 @@ def imported(name: str) -> set[str]:
             assert node.level == 0, f"{name} imports relatively"
             each = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= each if each <= MODULES.keys() else {*each, node.module}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
+            found |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
     return (found & MODULES.keys()) - {name}
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.train.config import typed
-from headrace.train.config.registry import ALGORITHMS, find_settings
 from headrace.train.launch.run import CONTINUABLE
+from headrace.train.settings import typed
+from headrace.train.settings.algorithm import ALGORITHMS, find_settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -67,7 +67,7 @@ def test_tables_of_settings_are_what_the_settings_say() -> None:
 def test_type_checkers_know_the_settings_that_there_are() -> None:
     script = runpy.run_path(str(DOCS / "typed.py"))
     assert script["OUT"].read_text() == script["content"](), "run docs/typed.py"
-    known = set().union(*(find_settings(algo).__dataclass_fields__.keys() for algo in ALGORITHMS))
+    known = set().union(*(find_settings(algo).settings.keys() for algo in ALGORITHMS))
     assert typed.SettingsOfSeeds.__annotations__.keys() <= known
     assert set(CONTINUABLE) == {*typed.Changes.__annotations__}
 

@@ -25,13 +25,14 @@ TRAIN = [
     ("workers", "samplers, learners, evaluator", "what a worker process does"),
     ("play", "evaluation, videos, logged episodes", ""),
     ("collect", "pools and policies fill rollouts", "where an episode ends"),
+    ("recipes", "algorithms by name, the best of their presets", "what a run begins with"),
     ("algorithms", "PPO, A2C, PQN, DQN, SAC, TD3, CrossQ, …", "where a loss is computed"),
     ("storage", "samples, minibatches, replays, priorities", "where a batch is formed"),
     ("modules", "networks, distributions, normalisation", ""),
     ("processes", "start, supervise, share memory", "where a process is started"),
     ("logging", "metrics, dashboard, timers, a run's plot", ""),
     ("runs", "run folder, checkpoints, lock, trust", "where a run is written"),
-    ("config", "settings, presets, checks", ""),
+    ("settings", "records of settings, and who has them", ""),
 ]
 POOL = [
     ("views", "Gymnasium, EnvPool, dm_env, players, xla"),

@@ -33,21 +33,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from headrace.train.settings.algorithms import CrossQConfig
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.algorithms.crossq import CrossQ
+from headrace.train.algorithms.crossq.crossq import CrossQ
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.algorithms.sac import SoftActorCritic
-from headrace.train.config.algorithms import CrossQConfig
-from headrace.train.config.fields import NEVER, setting
-from headrace.train.config.presets import DEFAULT_PRESET
+from headrace.train.algorithms.sac.sac import SoftActorCritic
 from headrace.train.modules.batch_renorm import BatchRenorm, Renorm
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.modules.network import input_size
 from headrace.train.modules.normalisation import RewardScaler
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.algorithm import DEFAULT_PRESET
+from headrace.train.settings.fields import NEVER, setting
 from headrace.train.storage.transitions import Transitions
 
 UNREACHED = 2**62  # batches

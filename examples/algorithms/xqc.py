@@ -27,19 +27,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from headrace.train.settings.algorithms import CrossQConfig
 from torch import Tensor, nn
 
-from headrace.train.algorithms.crossq import CrossQ
+from headrace.train.algorithms.crossq.crossq import CrossQ
+from headrace.train.algorithms.crossq.presets import CROSSQ
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.algorithms.sac import SoftActorCritic
-from headrace.train.config.algorithms import CrossQConfig
-from headrace.train.config.fields import setting
-from headrace.train.config.presets import DEFAULT_PRESET
-from headrace.train.config.replay_presets import CROSSQ
+from headrace.train.algorithms.sac.sac import SoftActorCritic
 from headrace.train.modules.batch_renorm import NormalisedPerceptron, Renorm
 from headrace.train.modules.network import input_size
 from headrace.train.modules.normalisation import RewardScaler
+from headrace.train.settings.algorithm import DEFAULT_PRESET
+from headrace.train.settings.fields import setting
 from headrace.train.storage.transitions import Transitions
 
 LEAST, SMALLEST = 1e-6, 1e-4  # lengths of weights, and returns, that are divided by

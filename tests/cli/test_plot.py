@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from headrace.cli.main import main
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.folder import RunFolder
 
 pytest.importorskip("matplotlib")

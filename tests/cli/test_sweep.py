@@ -14,8 +14,8 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.studies.sweep.summary import summary
-from headrace.train.config.settings import Config
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 from programs import Program
 
 pytest.importorskip("torch")

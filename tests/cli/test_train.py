@@ -17,9 +17,9 @@ from headrace.cli.play import PlayArgs
 from headrace.cli.train import RunArgs, overrides
 from headrace.cli.train import parse as parse_words
 from headrace.errors import OptionError
-from headrace.train.config.settings import make_config
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.video import plain, record
+from headrace.train.recipes.make import make_config
 
 pytest.importorskip("torch")
 TINY = [

@@ -17,7 +17,7 @@ pytest.importorskip("safetensors")
 
 from graph_runs import NORMED, RUNS, SMALL  # noqa: E402
 from graph_stand_in import graphs_on_a_cpu  # noqa: E402
-from headrace.train.config.settings import make_config  # noqa: E402  (they need torch)
+from headrace.train.recipes.make import make_config  # noqa: E402  (they need torch)
 from headrace.train.runners.assembly import make_trainer  # noqa: E402
 from headrace.train.runs.folder import RunFolder  # noqa: E402
 

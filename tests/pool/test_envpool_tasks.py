@@ -25,7 +25,7 @@ from headrace.errors import (
 )
 from headrace.pool.executors.envpool.package import why_no_pictures
 from headrace.pool.pool import Pool
-from headrace.train.config.recipes import recipe_of
+from headrace.train.recipes.recipes import recipe_of
 from nightly import rest_nightly
 
 envpool = pytest.importorskip("envpool")

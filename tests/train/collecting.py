@@ -11,7 +11,7 @@ from headrace.train.collect.collector import Collector
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HostCollector
 from headrace.train.collect.setup import make_policies, make_pool, training_pool
-from headrace.train.config.settings import Config
+from headrace.train.settings.config import Config
 
 CPU = torch.device("cpu")
 

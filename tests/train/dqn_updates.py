@@ -8,8 +8,9 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from headrace.train.algorithms.dqn import DQN, DQNConfig
+from headrace.train.algorithms.dqn.dqn import DQN
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 
 CPU = torch.device("cpu")
@@ -23,7 +24,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def policy_for(space: gym.Space = VECTORS, actions: int = 4, **settings: Any) -> DQN:
-    config = DQNConfig("x", algo="dqn", **({"hidden": (16, 12), "minibatch_size": 8} | settings))
+    config = make_config("x", defaults=False, algo="dqn", **({"hidden": (16, 12), "minibatch_size": 8} | settings))
     torch.manual_seed(5)
     policy = DQN("", config, AgentGroup(space, gym.spaces.Discrete(actions)), CPU)
     with torch.no_grad():  # the last layers begin near nothing, and targets as the network

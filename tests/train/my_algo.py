@@ -8,15 +8,13 @@ Source: Williams 1992 (doi:10.1007/BF00992696).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.fields import setting
-from headrace.train.config.rollout import RolloutConfig
+from headrace.train.settings.fields import record, setting
+from headrace.train.settings.rollouts import ROLLOUTS
 from headrace.train.storage.samples import Samples, normalised
 
 # short rollouts of few environments; returns that reach to the ends of episodes
@@ -24,24 +22,25 @@ BEGIN = {"num_envs": 16, "num_steps": 16, "learning_rate": 3e-3, "gae_lambda": 1
 PRESETS = {"default": {"": BEGIN}}
 
 
-@dataclass(frozen=True)
-class ReinforceConfig(RolloutConfig):
-    """The settings of every algorithm that learns from rollouts, and one more."""
-
-    network_kinds = ("mlp", "cnn", "own")
-    several_agents = keeps_masks = False
-    presets = PRESETS
+@record("Reinforce")
+class Baseline:
+    """What is taken off a return."""
 
     baseline: float = setting(
         1.0, "How much of what the critic expects is taken off a return; 0 is REINFORCE without one.", low=0, high=1
     )
 
 
+# the settings of every algorithm that learns from rollouts, and one more
+REINFORCE = ROLLOUTS.extended(
+    Baseline, network_kinds=("mlp", "cnn", "own"), several_agents=False, keeps_masks=False, presets=PRESETS
+)
+
+
 class Reinforce(OnPolicy):
     """A policy that ascends ``mean((R - baseline · v) · log π(a | s))``, with a critic v that is fitted to R."""
 
-    settings = ReinforceConfig
-    config: ReinforceConfig
+    settings = REINFORCE
     statistics = ("policy_loss", "value_loss", "gradient_norm")
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:

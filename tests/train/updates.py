@@ -10,8 +10,8 @@ from torch import Tensor
 
 import headrace
 from headrace.train.collect.setup import make_policy
-from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 
 CPU = torch.device("cpu")

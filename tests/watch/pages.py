@@ -17,7 +17,7 @@ from typing import Any
 from headrace.studies.sweep.plan import Plan
 from headrace.studies.sweep.space import space_of
 from headrace.studies.sweep.study import begin_study, load_study
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.events import EventLog
 from programs import Program
 

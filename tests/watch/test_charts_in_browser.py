@@ -13,7 +13,7 @@ import pytest
 from pages import CHART, choose, is_drawn, label, line, serving, write_run, write_sweep
 
 from headrace.studies.plots.bands import smoothed
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from programs import wait_for
 
 Open = Callable[..., Any]

@@ -11,10 +11,10 @@ from rich.table import Table
 
 from headrace.cli.options import optional, parse_args
 from headrace.pool.registry import family
-from headrace.train.config.command import train_command
-from headrace.train.config.presets import FAMILIES, KINDS
-from headrace.train.config.recipes import keys, preset_of, reached, recipe_at, recipe_of
-from headrace.train.config.registry import find_settings
+from headrace.train.recipes.recipes import keys, preset_of, reached, recipe_at, recipe_of
+from headrace.train.recipes.table import FAMILIES, KINDS
+from headrace.train.settings.algorithm import find_settings
+from headrace.train.settings.command import train_command
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ from headrace.studies.sweep.search import Sweep, setting_word
 from headrace.studies.sweep.space import Space, candidates, plain_space, read_space, settings_of, space_of
 from headrace.studies.sweep.study import STATES, begin_study, best_of, load_study, run_name
 from headrace.studies.sweep.summary import importance
-from headrace.train.config.command import option_of, setting_of, train_command
-from headrace.train.config.merge import DECIDING
-from headrace.train.config.recipes import recipe_of
-from headrace.train.config.settings import Config
+from headrace.train.recipes.make import DECIDING
+from headrace.train.recipes.recipes import recipe_of
 from headrace.train.runs.folder import make_folder
 from headrace.train.runs.trust import admit, remember
 from headrace.train.runs.words import return_text
+from headrace.train.settings.command import option_of, setting_of, train_command
+from headrace.train.settings.config import Config
 
 SHOWN = 10  # largest number of trials in the final table
 REFUSED = ("seeds", "tune", "resume", "run_dir")

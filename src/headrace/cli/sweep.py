@@ -9,8 +9,8 @@ from dataclasses import fields
 from headrace.cli.options import parse_args
 from headrace.cli.sweep_args import SweepArgs
 from headrace.errors import OptionError
-from headrace.train.config.command import setting_of
 from headrace.train.processes.place import refuse
+from headrace.train.settings.command import setting_of
 
 
 def run(argv: list[str]) -> int:

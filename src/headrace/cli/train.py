@@ -27,17 +27,16 @@ from headrace.pool.sources import split
 from headrace.pool.suggestions import close_names
 from headrace.studies.jobs.seeds import Plan, chosen_seeds, is_several, plain, resume_seeds, train_seeds
 from headrace.train import Result, resume, train
-from headrace.train.config.command import option_of, setting_of
-from headrace.train.config.fields import settings_of
-from headrace.train.config.merge import DECIDING, algorithms_of, hints, options_to_give
-from headrace.train.config.registry import conditions, described_owners, find_settings, for_others, other_name
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import preload_workers, resolved
 from headrace.train.processes.place import place, refuse
+from headrace.train.recipes.make import DECIDING, make_config
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.trust import admit
 from headrace.train.runs.words import return_text
+from headrace.train.settings.algorithm import find_settings
+from headrace.train.settings.command import option_of, setting_of
+from headrace.train.settings.config import algorithms_of
+from headrace.train.settings.owners import described_owners, for_others, options_to_give, other_name
 
 GROUPS = {
     "run": "algorithm, length and device",
@@ -136,13 +135,13 @@ def run(argv: list[str]) -> int:
         refuse("--seeds")
     if args.jobs and not args.seeds:
         raise OptionError("--jobs is the number of --seeds that are trained at once: give --seeds, too")
-    if args.seeds and any(setting_of(word) == "seed" for word in argv if word.startswith("--")):
+    if args.seeds and "seed" in said(argv):
         raise OptionError("--seeds says which seeds are trained, such as --seeds 1,2,7: leave --seed out")
     if args.resume is not None:
         _, config = RunFolder.open(args.resume, trust=args.trust, training=True)
         if args.task not in ("", config.task):
             raise OptionError(f"{args.resume} is a run of {config.task}: leave {args.task} out")
-        result = resume(args.resume, quiet=args.quiet, trust=args.trust, **_changes(args, dataclasses.asdict(config)))
+        result = resume(args.resume, quiet=args.quiet, trust=args.trust, **_changes(args, vars(config)))
     elif args.task:
         asked, tuned = overrides(args), None
         if args.tune != "none":
@@ -197,8 +196,8 @@ def _tuned(args: RunArgs, asked: dict[str, Any], argv: Sequence[str]) -> tuple[d
     Returns:
         The tuner's record for the run, or None if there was nothing to tune; and the settings that it found.
     """
-    given = {setting_of(word) for word in argv if word.startswith("--")} | asked.keys()
-    if not issubclass(find_settings(args.values["algo"]), ReplayConfig) or given & {"samplers", "num_envs"}:
+    given = said(argv).keys() | asked.keys()
+    if not find_settings(args.values["algo"]).replays or given & {"samplers", "num_envs"}:
         return None, {}
     preload_workers(args.task, asked)
     config = resolved(make_config(args.task, **asked))
@@ -226,7 +225,7 @@ def parse(argv: list[str]) -> RunArgs:
     if "resume" in named:
         trust = agreed(Path(named["resume"]), "--trust" in argv, training=True)
         config = RunFolder.open(named["resume"], trust=trust, training=True)[1]
-        return dataclasses.replace(_parse_over(dataclasses.asdict(config), argv), trust=trust)
+        return dataclasses.replace(_parse_over(vars(config), argv), trust=trust)
     task = argv[0] if argv and not argv[0].startswith("-") else ""
     # the defaults are needed before parsing, as --help shows them
     args = _parse_over(_begin_with(task, named), argv)
@@ -242,34 +241,39 @@ def parse(argv: list[str]) -> RunArgs:
 def _admit_files(argv: Sequence[str]) -> None:
     """Asks for agreement to the code that files among the arguments name; raises `TrustError` without it."""
     task = argv[0] if argv and not argv[0].startswith("-") else ""
-    for word, following in itertools.pairwise((*argv, "")):
-        name, value = setting_of(word), word.partition("=")[2] or following
-        if word.startswith("--") and name in IN_FILES and value and not value.lstrip().startswith("{"):
+    for name, (_, value) in said(argv).items():
+        if name in IN_FILES and value and not value.lstrip().startswith("{"):
             known = {} if split(task)[0] else {"task": task}  # code of their own task is what the user has named
             given = known | {name: parse_json(value)}
             asked(partial(admit, given, Path(value)), "--trust" in argv)
 
 
+def said(argv: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Returns the options among arguments: setting → the word that names it, and the value, which may be in the next.
+
+    tyro reads them again, with types; they are needed before, as they decide which options there are.
+    """
+    pairs = itertools.pairwise((*argv, ""))
+    return {setting_of(a): (a, a.partition("=")[2] or b) for a, b in pairs if a.startswith("--")}
+
+
 def _named(argv: Sequence[str]) -> dict[str, Any]:
     """Returns the values of those options that determine which other options there are."""
     named: dict[str, Any] = {}
-    for word, following in itertools.pairwise((*argv, "")):
-        value = word.partition("=")[2] or following
-        if word.startswith("--") and setting_of(word) in DECIDING:
-            named[setting_of(word)] = value
-        elif word.startswith("--") and setting_of(word) == "resume" and value:
-            named["resume"] = value
-        elif word.startswith("--") and setting_of(word) == "policies":
-            named["policies"] = parse_json(value)
-        elif word.startswith("--") and setting_of(word) == "samplers" and value.removeprefix("-").isdigit():
-            named["samplers"] = int(value)
+    for name, (_, value) in said(argv).items():
+        if name in DECIDING or (name == "resume" and value):
+            named[name] = value
+        elif name == "policies":
+            named[name] = parse_json(value)
+        elif name == "samplers" and value.removeprefix("-").isdigit():
+            named[name] = int(value)
     return named
 
 
 def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
-    values = dataclasses.asdict(make_config(task, **{name: named[name] for name in DECIDING if name in named}))
+    values = vars(make_config(task, **{name: named[name] for name in DECIDING if name in named}))
     for algo in algorithms_of({"algo": values["algo"], **named}):
-        theirs = dataclasses.asdict(make_config(task, algo=algo))
+        theirs = vars(make_config(task, algo=algo))
         values = theirs | values
     return values
 
@@ -279,10 +283,10 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
     groups: dict[str, list[tuple[str, Any, Any]]] = {}
     short = bool({"-h", "--help"}.intersection(argv))
     offered = ELSEWHERE | {"help", "help_all", *RunArgs.__dataclass_fields__}
-    for record in map(find_settings, algorithms_of(defaults)):
-        types, possible = hints(record), conditions(record)
-        for name, known in settings_of(record).items():
-            if name in offered or not possible.issuperset(known.needs):
+    for algorithm in map(find_settings, algorithms_of(defaults)):
+        types = algorithm.types
+        for name, known in algorithm.usable.items():
+            if name in offered:
                 continue
             offered.add(name)
             hint = JSON if name in IN_FILES else COUNT if types[name] is int else None
@@ -293,7 +297,7 @@ def _parse_over(defaults: Mapping[str, Any], argv: Sequence[str]) -> RunArgs:
                 *([hint] if hint else []),
                 *([tyro.conf.Suppress] if short and name not in COMMON and known.group in GROUPS else []),
             )
-            type_ = Literal[tuple(record.presets)] if name == "preset" else types[name]
+            type_ = Literal[tuple(algorithm.presets)] if name == "preset" else types[name]
             kind = Annotated[(Any if hint is JSON else type_, *marks)]
             groups.setdefault(known.group or "", []).append((name, kind, field(default_factory=lambda v=default: v)))
     _check_offered(argv, offered, str(defaults["algo"]), str(defaults["task"]))
@@ -319,12 +323,11 @@ def _check_offered(argv: Sequence[str], offered: set[str], algo: str, task: str)
     Raises:
         OptionError: an argument is a setting of other algorithms only, or an option of the task.
     """
-    for word in argv:
-        name = setting_of(word)
+    for name, (word, _) in said(argv).items():
         for each in (name, name.removeprefix("no_")):
-            if word.startswith("--") and each in WRITTEN:
+            if each in WRITTEN:
                 raise OptionError(f"{word.partition('=')[0]} is {WRITTEN[each]}")
-            if not word.startswith("--") or each in offered:
+            if each in offered:
                 continue
             if owners := described_owners(each):
                 raise OptionError(f"{word} would not be used by {algo}: it is for {owners}")

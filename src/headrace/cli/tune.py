@@ -12,13 +12,13 @@ from rich.console import Console
 from headrace.cli.options import COUNT, TaskOptions, optional, parse_args, parse_options
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task
-from headrace.train.config.command import option_of
-from headrace.train.config.recipes import another, recipe_of
-from headrace.train.config.registry import find_settings
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import check_cluster, resolved
 from headrace.train.processes.place import refuse
+from headrace.train.recipes.make import make_config
+from headrace.train.recipes.recipes import another, recipe_of
+from headrace.train.settings.algorithm import find_settings
+from headrace.train.settings.command import option_of
+from headrace.train.settings.config import Config
 
 if TYPE_CHECKING:
     from headrace.studies.tuning.measure import Probe
@@ -180,7 +180,7 @@ def _overrides(args: TuneArgs) -> dict[str, Any]:
 def _algorithm(task: str, given: dict[str, Any]) -> str:
     """Returns the algorithm of the task's recipe or, if it has no replay, one that has, for the task's actions."""
     algo = recipe_of(task, given).algo
-    if issubclass(find_settings(algo), ReplayConfig):
+    if find_settings(algo).replays:
         return algo
     spec = build_task(task, **given.get("env_options", {})).spec
     return another(algo, (spec.agents[0] if spec.agents else spec).action)

@@ -8,7 +8,6 @@ The module itself can be called: ``headrace.train("CartPole-v1")``.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import sys
@@ -19,15 +18,17 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from headrace.limits import limits_named
 from headrace.pool.executors.processes.task import spaces_read_once
-from headrace.train.config import user_objects
-from headrace.train.config.settings import Config, make_config
-from headrace.train.config.typed import Changes, Settings
 from headrace.train.launch.run import RunOptions, begin, launch, resume_or_begin, resume_run
 from headrace.train.processes.start import guard_main
+from headrace.train.recipes import algorithms as _algorithms  # noqa: F401, which registers them
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.callbacks import Callback, CallbackLike, Training, callbacks_of
 from headrace.train.runners.result import Result
 from headrace.train.runs.choice import DEFAULT_FOLDER, chosen_run
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings import user_objects
+from headrace.train.settings.config import Config
+from headrace.train.settings.typed import Changes, Settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +69,7 @@ def train(
         task: name of the task.
         algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``
             or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or ``"package.module:Class"``. None for that of the
-            task's recipe, see `headrace.train.config.recipes`.
+            task's recipe, see `headrace.train.recipes.recipes`.
         total_steps, seed, device: the settings of `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.
         resume: continue the run in ``run_dir`` if it holds one.
@@ -204,14 +205,13 @@ def load(
         >>> obs, info = env.reset()
         >>> obs, reward, terminated, truncated, info = env.step(agent.act(obs))
     """
-    from headrace.pool.registry import build_task
     from headrace.train.play.agent import Agent, load_checkpoint
 
     run, config = RunFolder.open(chosen_run(run_dir)[0], trust=trust)
     objects = {"network": network}
     user_objects.check_wanted({"network": config.network}, objects)
     with user_objects.holding(objects):
-        spec = build_task(config.task, **config.env_options).spec
+        spec = config.build().spec
         return Agent(config, spec, load_checkpoint(run, which), run.path)
 
 
@@ -223,12 +223,6 @@ class CallableModule(ModuleType):
     Callback, Config, Result, Training = Callback, Config, Result, Training
     load, log_episode, make_config = staticmethod(load), staticmethod(log_episode), staticmethod(make_config)
     resume, train = staticmethod(resume), staticmethod(train)
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("train_seeds", "resume_seeds"):  # which were here before they moved to headrace.studies
-        return getattr(importlib.import_module("headrace.studies"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # what help(headrace.train) and editors show of the call

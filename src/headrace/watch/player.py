@@ -35,7 +35,6 @@ from headrace.errors import HeadraceError, RenderError, StateError
 from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
 from headrace.train.collect.game_values import game_over
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.policy_mapping import policy_mapping
 from headrace.train.play.agent import Agent
@@ -46,6 +45,7 @@ from headrace.train.runs import files
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import read_live
+from headrace.train.settings.config import Config
 from headrace.train.workers.evaluator import give_way
 
 LEAST_PICTURES = 1.0  # least number of pictures per second, of a task that is slow to render

@@ -1,6 +1,5 @@
 """Boards are read from TOML, and what is wrong with one is said with its row."""
 
-import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -10,8 +9,8 @@ import pytest
 from headrace.cli import train as training
 from headrace.errors import OptionError
 from headrace.studies.leaderboard import board
-from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import check_request
+from headrace.train.recipes.make import make_config
 
 ROW = '[[row]]\nname = "one"\ntask = "CartPole-v1"\ngoals = [100, 475]\ntotal_steps = 1000\nminutes = 1\n'
 KEPT = Path("row.json")
@@ -47,7 +46,7 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
 
 @pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
 def test_a_row_trains_as_the_plain_command_does(row: board.Row) -> None:
-    ours, plain = (dataclasses.asdict(make_config(row.task, **each)) for each in (row.requested_settings(), {}))
+    ours, plain = (vars(make_config(row.task, **each)) for each in (row.requested_settings(), {}))
     differ = {name for name in ours if ours[name] != plain[name]}
     assert differ <= {*board.QUIET, *board.CHECKPOINTS}, "a row has no settings of learning"
     assert row.command(3).startswith(f"headrace train {row.task} --no-video --no-viewer --")

@@ -12,8 +12,8 @@ import pytest
 from headrace.errors import OptionError
 from headrace.studies.plots.baselines import read_baselines
 from headrace.studies.plots.curves import grouped, labels_of, read_curves
-from headrace.train.config.settings import make_config
 from headrace.train.logging.plot import Curve
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.choice import find_runs
 from headrace.train.runs.folder import RunFolder
 

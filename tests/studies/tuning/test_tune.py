@@ -27,7 +27,8 @@ from headrace.studies.tuning import tune as tuner
 from headrace.studies.tuning.measure import Probe, Size, measure
 from headrace.studies.tuning.search import GAIN, Search, best_of, usable
 from headrace.studies.tuning.tune import CACHE, Tuning, forget, tune
-from headrace.train.config.settings import Config, make_config
+from headrace.train.recipes.make import make_config
+from headrace.train.settings.config import Config
 
 CROWDED = Path(__file__).parent / "crowded_env.py"
 QUICK: dict[str, Any] = {"seconds": 0.05}

@@ -11,7 +11,8 @@ from headrace.cli.main import main
 from headrace.studies.tuning import tune as tuner
 from headrace.studies.tuning.measure import Size, measure
 from headrace.studies.tuning.tune import tune
-from headrace.train.config.settings import Config, make_config
+from headrace.train.recipes.make import make_config
+from headrace.train.settings.config import Config
 from train.cluster.nodes import actors_below, nodes
 
 WAITING = """

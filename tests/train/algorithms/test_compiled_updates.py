@@ -10,17 +10,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from headrace.train.algorithms.ddpg import DDPG, DDPGConfig
-from headrace.train.algorithms.dqn import DQN, DQNConfig
+from headrace.train.algorithms.ddpg.ddpg import DDPG
+from headrace.train.algorithms.dqn.dqn import DQN
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.algorithms.sac import SAC, SACConfig
-from headrace.train.algorithms.td3 import TD3, TD3Config
+from headrace.train.algorithms.sac.sac import SAC
+from headrace.train.algorithms.td3.td3 import TD3
 from headrace.train.modules.compiled import compiled_module
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 
 pytestmark = pytest.mark.skipif(compiled_module() is None, reason="left out, or this processor has no registers for it")
-ALGORITHMS: dict[str, tuple[Any, Any]] = {"sac": (SAC, SACConfig), "td3": (TD3, TD3Config), "ddpg": (DDPG, DDPGConfig)}
+ALGORITHMS: dict[str, Any] = {"sac": SAC, "td3": TD3, "ddpg": DDPG, "dqn": DQN}
 CPU = torch.device("cpu")
 RATES = UpdateRates(1e-3, 2e-3, 0.5)
 # inputs, actions, hidden layers, activation, rows
@@ -36,9 +37,9 @@ def policy_of(algo: str, inputs: int, actions: int, **settings: Any) -> Any:
     """A policy whose targets are not its networks."""
     seen = gym.spaces.Box(-1, 1, (inputs,), np.float32)
     action = gym.spaces.Discrete(actions) if algo == "dqn" else gym.spaces.Box(-1, 1, (actions,), np.float32)
-    algorithm, config = (DQN, DQNConfig) if algo == "dqn" else ALGORITHMS[algo]
     torch.manual_seed(5)
-    policy: Any = algorithm("", config("x", algo=algo, target_rate=0.1, **settings), AgentGroup(seen, action), CPU)
+    config = make_config("x", defaults=False, algo=algo, target_rate=0.1, **settings)
+    policy: Any = ALGORITHMS[algo]("", config, AgentGroup(seen, action), CPU)
     for module in (policy.network, policy.targets):
         for name, parameter in module.named_parameters():
             if "temperature" not in name:

@@ -15,11 +15,11 @@ import headrace
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import make_policy
-from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import check_request
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
 from headrace.train.play.export import export_policy
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.transitions import Transitions
 from nightly import rest_nightly

@@ -13,9 +13,9 @@ from torch.distributions import Normal
 import headrace
 from headrace.errors import OptionError
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.config.settings import make_config
 from headrace.train.modules.batch_renorm import BatchRenorm, Renorm
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 from nightly import rest_nightly
 from updates import a_policy, assert_same_parameters, some_transitions

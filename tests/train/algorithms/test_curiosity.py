@@ -13,9 +13,9 @@ import headrace
 from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.algorithms.curiosity import Curiosity
-from headrace.train.algorithms.ppo import PPOConfig
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.metrics import read_metrics
 from whole_runs import SMALL, assert_same_run
 
@@ -28,7 +28,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def curiosity(space: gym.Space = VECTORS, **settings: Any) -> Curiosity:
     torch.manual_seed(3)
-    config = PPOConfig("x", **({"curiosity": 0.5, "num_envs": 4, "minibatch_size": 64, "gamma": 0.9} | settings))
+    config = make_config(
+        "x",
+        defaults=False,
+        algo="ppo",
+        **({"curiosity": 0.5, "num_envs": 4, "minibatch_size": 64, "gamma": 0.9} | settings),
+    )
     return Curiosity(config, AgentGroup(space, gym.spaces.Discrete(2)), CPU)
 
 

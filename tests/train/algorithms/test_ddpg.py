@@ -19,13 +19,13 @@ from collecting import collecting, recorded_actions
 from device_waits import NothingWaits
 from headrace.errors import OptionError
 from headrace.train import resume
-from headrace.train.algorithms.ddpg import DDPG
+from headrace.train.algorithms.ddpg.ddpg import DDPG
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.setup import make_pool
-from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.turn_learners import RingLearner
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.folder import RunFolder

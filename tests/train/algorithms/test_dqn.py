@@ -16,16 +16,17 @@ import headrace
 from device_waits import NothingWaits
 from dqn_updates import IMAGES, SMALL_IMAGES, VECTORS, generator, policy_for, some_transitions
 from headrace.errors import OptionError
-from headrace.train.algorithms.dqn import DQN, DQNConfig
+from headrace.train.algorithms.dqn.dqn import DQN
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
-from headrace.train.config.settings import make_config
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.perceptron import Layers
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.metrics import read_metrics
+from headrace.train.settings.rollouts import Exploration
 from headrace.train.storage.transitions import Transitions
 from nightly import rest_nightly
 from whole_runs import SMALL
@@ -249,8 +250,8 @@ def test_the_largest_noise_is_an_action_too():
 
 
 def test_exploration_falls_to_its_end():
-    config = DQNConfig("x", algo="dqn", total_steps=1000, epsilon_start=0.9, epsilon_end=0.1, epsilon_fraction=0.5)
-    assert [round(config.epsilon_at(step), 6) for step in (0, 250, 500, 800)] == [0.9, 0.5, 0.1, 0.1]
+    share = Exploration(epsilon_start=0.9, epsilon_end=0.1, epsilon_fraction=0.5)
+    assert [round(share.at(step, 1000), 6) for step in (0, 250, 500, 800)] == [0.9, 0.5, 0.1, 0.1]
     policy = policy_for()
     assert float(policy.distribution.epsilon) == 1.0
     policy.explore(0, uniform=True)
@@ -268,7 +269,7 @@ def test_exploration_falls_to_its_end():
 def test_unsupported_settings_of_dqn_are_errors(tmp_path):
     continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
     with pytest.raises(OptionError, match="Discrete"):
-        DQN("", DQNConfig("x", algo="dqn"), continuous, CPU)
+        DQN("", make_config("x", defaults=False, algo="dqn"), continuous, CPU)
     with pytest.raises(OptionError, match="actor_device='cpu' would not be used by dqn"):
         make_config("x", algo="dqn", actor_device="cpu")
     with pytest.raises(OptionError, match="at least 8 x 8"):

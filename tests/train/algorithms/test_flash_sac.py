@@ -17,9 +17,9 @@ import headrace
 from headrace.errors import OptionError
 from headrace.pool.sources import module_of
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.config.settings import make_config
 from headrace.train.modules.batch_renorm import BatchRenorm
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 from updates import a_policy, assert_same_parameters, some_transitions
 

@@ -14,7 +14,7 @@ from graph_runs import NORMED, RUNS, SMALL, STEPS
 from graph_stand_in import graphs_on_a_cpu
 from headrace.train import resume, train
 from headrace.train.algorithms.updater import Updater
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from graph_stand_in import graphs_on_a_cpu
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from updates import a_policy, some_transitions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,15 @@ import torch
 import headrace
 from collecting import collecting
 from device_waits import NothingWaits
-from headrace.train.algorithms.ddpg import DDPG
+from headrace.train.algorithms.ddpg.ddpg import DDPG
 from headrace.train.algorithms.off_policy import Losses
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.algorithms.sac import SAC
-from headrace.train.algorithms.td3 import TD3
+from headrace.train.algorithms.sac.sac import SAC
+from headrace.train.algorithms.td3.td3 import TD3
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import make_policy
-from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runners.turn_learners import RingLearner
 from headrace.train.runs import checkpoint as checkpoints
@@ -202,7 +201,7 @@ def test_a_policy_that_has_learnt_fills_an_empty_replay_itself(tmp_path: Path, s
     run, config = RunFolder.read(tmp_path)
     kept = checkpoints.newest(run.checkpoints)
     assert kept is not None
-    config = dataclasses.replace(config, total_steps=2000)
+    config = config.replace(total_steps=2000)
     trainer: Any = make_trainer(config, run, checkpoints.load(kept))
     try:
         trainer.iterate()

@@ -13,16 +13,17 @@ import torch
 from torch import Tensor
 
 from collecting import collecting
-from headrace.train.algorithms.a2c import A2C, A2CConfig
+from headrace.train.algorithms.a2c.a2c import A2C
 from headrace.train.algorithms.gae import gae, gae_of_decisions
 from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.algorithms.ppo import PPO, PPOConfig
+from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.settings import make_config
 from headrace.train.modules.cnn import NatureTrunk
 from headrace.train.modules.distributions import Distribution, distribution_for
 from headrace.train.modules.network import GRU, MLP, make_network
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
+from headrace.train.settings.config import Config
 from headrace.train.storage.samples import Samples, draw_order, minibatches, normalised
 
 SEEN = gym.spaces.Box(-1, 1, (5,), np.float32)
@@ -33,7 +34,7 @@ SPACES = {
 }
 
 
-def policy_of(config: PPOConfig, action: gym.Space, observation: gym.Space = SEEN) -> PPO:
+def policy_of(config: Config, action: gym.Space, observation: gym.Space = SEEN) -> PPO:
     """A policy with parameters as the seed 0 draws them."""
     torch.manual_seed(0)
     return PPO("", config, AgentGroup(observation, action), torch.device("cpu"))
@@ -134,7 +135,7 @@ def reference_log_prob(distribution: Distribution, space: gym.Space, params: Ten
     return policy.log_prob(actions).sum(-1), policy.entropy().sum(-1)
 
 
-def reference_loss(distribution, space, config: PPOConfig, network, batch: Samples) -> Tensor:
+def reference_loss(distribution, space, config: Config, network, batch: Samples) -> Tensor:
     """The PPO loss, written down for autograd."""
     params, values = network(batch.inputs)
     log_prob, entropy = reference_log_prob(distribution, space, params, batch.actions)
@@ -166,8 +167,15 @@ def make_batch(distribution: Distribution, network, inputs: Tensor) -> Samples:
 @pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 12)])
 @pytest.mark.parametrize(("value_clip", "shared"), [(None, False), (0.2, False), (None, True)])
 def test_gradients_are_those_of_the_formulas(name, activation, hidden, value_clip, shared):
-    config = PPOConfig(
-        "x", hidden=hidden, activation=activation, entropy_coef=0.1, value_clip_range=value_clip, shared=shared
+    config = make_config(
+        "x",
+        defaults=False,
+        algo="ppo",
+        hidden=hidden,
+        activation=activation,
+        entropy_coef=0.1,
+        value_clip_range=value_clip,
+        shared=shared,
     )
     policy = policy_of(config, SPACES[name])
     distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
@@ -190,7 +198,7 @@ def test_gradients_are_those_of_the_formulas(name, activation, hidden, value_cli
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SPACES)
 def test_advantage_actor_critics_gradients_are_those_of_the_formulas(name, weighted):
-    config = A2CConfig("x", algo="a2c", hidden=(16, 8), entropy_coef=0.1)
+    config = make_config("x", defaults=False, algo="a2c", hidden=(16, 8), entropy_coef=0.1)
     torch.manual_seed(0)
     policy = A2C("", config, AgentGroup(SEEN, SPACES[name]), torch.device("cpu"))
     policy.network.policy_weight.data.mul_(50)
@@ -217,7 +225,7 @@ def gradient_of(policy: PPO, rates: Rates, batch: Samples) -> tuple[Tensor, Tens
 
 @pytest.mark.parametrize("name", SPACES)
 def test_weights_and_rates_on_the_device_change_nothing(name):
-    config = PPOConfig("x", hidden=(16, 8), entropy_coef=0.1, value_clip_range=0.2)
+    config = make_config("x", defaults=False, algo="ppo", hidden=(16, 8), entropy_coef=0.1, value_clip_range=0.2)
     policy = policy_of(config, SPACES[name])
     whole = make_batch(policy.distribution, policy.network, torch.randn(40, 5))
     kept = torch.arange(0, 40, 3)
@@ -268,7 +276,7 @@ def test_value_targets_are_normalised_and_values_are_restored():
 def test_a_recurrent_gradient_is_that_of_episodes_played_one_by_one():
     """Back-propagation through time, against a network stepped through every episode by itself."""
     steps, columns, space = 7, 3, gym.spaces.Discrete(4)
-    config = PPOConfig("x", network="gru", hidden=(8, 6), entropy_coef=0.1)
+    config = make_config("x", defaults=False, algo="ppo", network="gru", hidden=(8, 6), entropy_coef=0.1)
     policy = policy_of(config, space)
     distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
     assert isinstance(network, GRU)
@@ -301,7 +309,7 @@ def test_recurrent_minibatches_are_whole_sequences():
     rows = torch.arange(steps * columns)
     memory = torch.arange(columns).float().unsqueeze(1)
     samples = Samples(rows, rows, *[rows.float()] * 4, memory=memory, starts=rows % 5 == 0)
-    config = PPOConfig("x", minibatch_size=2 * steps, normalise_advantages=False)
+    config = make_config("x", defaults=False, algo="ppo", minibatch_size=2 * steps, normalise_advantages=False)
     order = draw_order(samples, config.minibatch_size, torch.Generator().manual_seed(0))
     batches = list(minibatches(samples, order, config.normalise_advantages))
     assert len(batches) == 3
@@ -317,7 +325,7 @@ def test_recurrent_minibatches_are_whole_sequences():
 
 def test_any_module_is_differentiated_by_autograd():
     space = gym.spaces.Discrete(4)
-    config = PPOConfig("x", entropy_coef=0.1)
+    config = make_config("x", defaults=False, algo="ppo", entropy_coef=0.1)
     policy = policy_of(config, space, gym.spaces.Box(0, 255, (2, 44, 40), np.uint8))
     distribution, network, optimiser = policy.distribution, policy.network, policy.optimiser
     assert isinstance(network.trunk, NatureTrunk)
@@ -344,7 +352,7 @@ def test_bfloat16_is_close_to_float32():
 
 
 def test_a_policy_beyond_the_clip_range_is_not_pushed_further():
-    config = PPOConfig("x")
+    config = make_config("x", defaults=False, algo="ppo")
     policy = policy_of(config, gym.spaces.Discrete(2))
     params = torch.tensor([[2.0, 0.0]] * 4, requires_grad=True)
     actions = torch.tensor([0, 0, 1, 1])
@@ -365,7 +373,7 @@ def test_an_epoch_sees_every_row_once_with_normalised_advantages():
     rows = torch.arange(50)
     column = rows.float()
     samples = Samples(rows, rows, column, column.square(), column, column)
-    config = PPOConfig("x", num_envs=5, num_steps=10, minibatch_size=16)
+    config = make_config("x", defaults=False, algo="ppo", num_envs=5, num_steps=10, minibatch_size=16)
     order = draw_order(samples, config.minibatch_size, torch.Generator().manual_seed(0))
     batches = list(minibatches(samples, order, config.normalise_advantages))
     seen = torch.cat([batch.inputs for batch in batches]).tolist()
@@ -417,7 +425,8 @@ def test_the_gradient_is_clipped_and_the_step_is_adams():
 def six_epochs(**settings: Any) -> tuple[PPO, Samples]:
     """A policy that learns from a rollout in six epochs of two minibatches, and the rollout."""
     policy = policy_of(
-        PPOConfig("x", epochs=6, minibatch_size=16, num_envs=4, num_steps=8, **settings), SPACES["discrete"]
+        make_config("x", defaults=False, algo="ppo", epochs=6, minibatch_size=16, num_envs=4, num_steps=8, **settings),
+        SPACES["discrete"],
     )
     return policy, make_batch(policy.distribution, policy.network, torch.randn(32, 5))
 

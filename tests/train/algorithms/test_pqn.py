@@ -16,11 +16,12 @@ import headrace
 from collecting import CPU, collecting
 from headrace.errors import OptionError
 from headrace.train.algorithms.optimiser import FlatRAdam
-from headrace.train.algorithms.pqn import PQN, PQNConfig
+from headrace.train.algorithms.pqn.pqn import PQN
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.settings import make_config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
+from headrace.train.settings.rollouts import Exploration
 from headrace.train.storage.samples import Samples
 
 train: Any = headrace.train
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def policy_for(space: gym.Space = VECTORS, actions: int = 4, **settings: Any) -> PQN:
     torch.manual_seed(5)
-    config = PQNConfig("x", algo="pqn", **({"hidden": (16, 12), "minibatch_size": 8} | settings))
+    config = make_config("x", defaults=False, algo="pqn", **({"hidden": (16, 12), "minibatch_size": 8} | settings))
     return PQN("", config, AgentGroup(space, gym.spaces.Discrete(actions)), CPU)
 
 
@@ -148,7 +149,7 @@ def test_the_value_of_a_state_is_that_of_its_best_action():
 def test_unsupported_settings_of_pqn_are_errors():
     continuous = AgentGroup(VECTORS, gym.spaces.Box(-1, 1, (2,), np.float32))
     with pytest.raises(OptionError, match="Discrete"):
-        PQN("", PQNConfig("x", algo="pqn"), continuous, CPU)
+        PQN("", make_config("x", defaults=False, algo="pqn"), continuous, CPU)
     for settings, words in (
         ({"network": "gru"}, "gru"),
         ({"samplers": 1}, "samplers=0"),
@@ -178,6 +179,7 @@ def test_it_learns_a_game_of_minatar(tmp_path):
 
 def test_the_preset_for_the_clock_is_that_of_a_family() -> None:
     default, fast = (make_config("MinAtar-Breakout-v1", algo="pqn", preset=name) for name in ("default", "fast"))
-    assert fast.epsilon_at(200_000) < default.epsilon_at(200_000) / 10, "exploration ends sooner"
+    shares = [each.get(Exploration).at(200_000, each.total_steps) for each in (fast, default)]
+    assert shares[0] < shares[1] / 10, "exploration ends sooner"
     assert make_config("MinAtar-SpaceInvaders-v1", algo="pqn", preset="fast").q_lambda == fast.q_lambda
     assert make_config("CartPole-v1", algo="pqn", preset="fast").total_steps == 500_000, "others have none"

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from headrace.train.algorithms import update_threads as module
-from headrace.train.algorithms.ppo import PPO, PPOConfig
+from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.samples import Samples
 
 SEEN, DONE = gym.spaces.Box(-1, 1, (17,), np.float32), gym.spaces.Box(-1, 1, (6,), np.float32)
@@ -30,7 +31,12 @@ def four_cores(monkeypatch):
 
 def learner(**settings: Any) -> PPO:
     torch.manual_seed(0)
-    return PPO("", PPOConfig("x", epochs=2, **settings), AgentGroup(SEEN, DONE), torch.device("cpu"))
+    return PPO(
+        "",
+        make_config("x", defaults=False, algo="ppo", epochs=2, **settings),
+        AgentGroup(SEEN, DONE),
+        torch.device("cpu"),
+    )
 
 
 def samples(rows: int) -> Samples:

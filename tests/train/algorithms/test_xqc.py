@@ -15,9 +15,9 @@ import headrace
 from headrace.errors import OptionError
 from headrace.pool.sources import module_of
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.config.settings import make_config
 from headrace.train.modules.batch_renorm import Renorm
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.sampled_rewards import SampledRewards

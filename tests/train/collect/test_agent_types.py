@@ -16,9 +16,9 @@ from collecting import collecting, recorded_actions
 from device_waits import NothingWaits
 from headrace.train import resume
 from headrace.train.collect.setup import make_pool
-from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics

@@ -12,7 +12,7 @@ import headrace
 from headrace.errors import OptionError
 from headrace.train import Callback, Training, resume
 from headrace.train.collect.curriculum import options_at
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.metrics import read_metrics
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run

@@ -18,9 +18,9 @@ from headrace.train import train
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import training_pool
-from headrace.train.config.settings import make_config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.modules.action_masks import masked
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.samples import Samples, draw_order
 from nightly import rest_nightly
 

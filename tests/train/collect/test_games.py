@@ -12,8 +12,8 @@ import torch
 
 import headrace
 from headrace.train.collect.steps import Frames, StepRecorder
-from headrace.train.config.settings import make_config
 from headrace.train.play.evaluate import play_episodes
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.step_replay import StepReplay
 
 

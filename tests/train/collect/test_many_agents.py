@@ -1,6 +1,5 @@
 """Training many agents: rollouts as a plain loop would collect them, runs that learn and resume."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.collect.collector import Collector
 from headrace.train.collect.setup import make_collector, make_policies, make_pool, training_pool
-from headrace.train.config.settings import make_config
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.checkpoint import load
 from headrace.train.runs.metrics import read_metrics
 from nightly import rest_nightly
@@ -57,7 +56,7 @@ def plain_advantages(
     agents = np.arange(collector.spec.num_agents)[agent_group.agents]
     values = in_rewards(experience.values).numpy().reshape(steps + 1, envs, agent_group.width)
     rewards = collector.rewards.numpy()[:, :, agents]
-    with make_pool(dataclasses.replace(config, batch_size=0)) as twin:
+    with make_pool(config.replace(batch_size=0)) as twin:
         twin.reset()
         present = np.ones((envs, twin.spec.num_agents), bool)
         records = []

@@ -16,8 +16,8 @@ from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.collect.self_play import OpponentPool
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
-from headrace.train.config.settings import make_config
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.checkpoint import load, newest
 from headrace.train.runs.folder import RunFolder

@@ -13,7 +13,7 @@ import headrace
 from headrace.errors import NotFiniteError, OptionError
 from headrace.train.collect.setup import make_pool
 from headrace.train.collect.steps import Frames, StepRecorder, make_replay
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.transitions import normalised

@@ -14,8 +14,8 @@ from headrace.errors import SharedMemoryError
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.collect.setup import agent_groups, make_policy
 from headrace.train.collect.steps import StepRecorder, make_replay
-from headrace.train.config.settings import make_config
 from headrace.train.modules.exploration import SquashedGaussian
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.step_replay import StepReplay
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from headrace.machine import readable
 from headrace.train.collect.steps import make_replay
-from headrace.train.config.settings import make_config
 from headrace.train.launch import forecast as forecasts
 from headrace.train.launch.checks import resolved
 from headrace.train.launch.forecast import forecast
+from headrace.train.recipes.make import make_config
 
 SLOW = """
 import time

@@ -63,7 +63,7 @@ def test_what_is_open_is_decided_and_what_was_chosen_stays(
 ) -> None:
     cores(2)
     config = resolved(make_config(task, **how))
-    assert (config.samplers, getattr(config, "actor_device", "")) == (samplers, actor)
+    assert (config.samplers, vars(config).get("actor_device", "")) == (samplers, actor)
     assert resolved(config) == config
 
 
@@ -180,7 +180,7 @@ def test_pictures_whose_channels_are_last_have_a_cnn(tmp_path: Path, how: dict[s
         f"{tmp_path / 'dots.py'}:Dots", {"replay_size": 1000} | how if "dqn" in how.values() else how
     )
     assert request.config.env_options.get("flat_observation") == flat
-    assert request.cases[""].network == ("mlp" if flat is None else "cnn")
+    assert request.policies[""].fit.network == ("mlp" if flat is None else "cnn")
     assert any("pictures by convolutions" in words for words in request.remarks) == (flat is not None)
 
 

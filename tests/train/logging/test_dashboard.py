@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from headrace.machine import readable
-from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import headrace
-from headrace.train.config.recipes import another
-from headrace.train.config.settings import make_config
 from headrace.train.logging import first_minute
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.first_minute import LEAST, PATIENCE, UPDATES, FirstMinute, own_settings
+from headrace.train.recipes.make import make_config
+from headrace.train.recipes.recipes import another
 from headrace.train.runs.events import read_events
 
 train: Any = headrace.train  # the module itself, called; a type checker sees a module only

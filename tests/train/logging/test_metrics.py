@@ -9,9 +9,9 @@ import pytest
 
 import headrace.train
 from headrace.train import resume
-from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import MARK, draw_curve, duration
 from headrace.train.logging.loggers import MetricsWriter, TensorBoard
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.train.config.settings import make_config
 from headrace.train.logging.plot import plot_returns
+from headrace.train.recipes.make import make_config
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics

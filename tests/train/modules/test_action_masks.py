@@ -19,15 +19,15 @@ from collecting import collecting
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train import log_episode, resume
-from headrace.train.algorithms.ppo import PPO, PPOConfig
+from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.settings import make_config
 from headrace.train.modules.action_masks import forbidden, masked, masked_to_draw
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play import evaluate as evaluation
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import evaluate, playing_pool
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.samples import Samples, draw_order, minibatches
 from nightly import rest_nightly
@@ -69,7 +69,7 @@ def heads_of(space: gym.Space) -> tuple[int, ...]:
 def test_the_loss_is_that_of_logits_at_minus_infinity(name):
     torch.manual_seed(0)
     rows, heads, distribution = 200, heads_of(SPACES[name]), distribution_for(SPACES[name])
-    config = PPOConfig("x", entropy_coef=0.1)
+    config = make_config("x", defaults=False, algo="ppo", entropy_coef=0.1)
     raw, allowed = 3 * torch.randn(rows, sum(heads)), draw_masks(rows, heads)
     closed = forbidden(allowed, heads)
     assert torch.equal(closed, allowed == 0)

@@ -15,14 +15,15 @@ import pytest
 import torch
 from torch import nn
 
-from headrace.train.algorithms.a2c import A2C, A2CConfig
+from headrace.train.algorithms.a2c.a2c import A2C
 from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
-from headrace.train.algorithms.ppo import PPO, PPOConfig
+from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.compiled import LEFT_OUT, CompiledMLP, compiled_module
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.samples import Samples, draw_order, pick
 
 pytestmark = pytest.mark.skipif(compiled_module() is None, reason="left out, or this processor has no registers for it")
@@ -80,7 +81,9 @@ def test_outputs_and_gradients_are_torchs(
 
 def policy_of(action: gym.Space, **settings: Any) -> PPO:
     torch.manual_seed(0)
-    return PPO("", PPOConfig("x", **settings), AgentGroup(SEEN, action), torch.device("cpu"))
+    return PPO(
+        "", make_config("x", defaults=False, algo="ppo", **settings), AgentGroup(SEEN, action), torch.device("cpu")
+    )
 
 
 def samples_of(policy: PPO | A2C, action: gym.Space) -> Samples:
@@ -186,7 +189,7 @@ def test_a2cs_update_is_torchs(action: gym.Space, normalise: bool) -> None:
     results = []
     for compiled in (True, False):
         torch.manual_seed(0)
-        config = A2CConfig("x", entropy_coef=0.01, normalise_advantages=normalise)
+        config = make_config("x", defaults=False, algo="a2c", entropy_coef=0.01, normalise_advantages=normalise)
         policy = A2C("", config, AgentGroup(SEEN, action), torch.device("cpu"))
         samples, rates = replace(samples_of(policy, action), log_probs=None), Rates.of(policy.config, 0)
         if compiled:

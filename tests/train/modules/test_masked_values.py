@@ -14,12 +14,12 @@ import headrace
 import masked_games
 from collecting import collecting
 from headrace.train import resume
-from headrace.train.algorithms.dqn import DQN, DQNConfig
-from headrace.train.config.settings import make_config
+from headrace.train.algorithms.dqn.dqn import DQN
 from headrace.train.modules.action_masks import forbidden, masked_to_draw
 from headrace.train.modules.exploration import EpsilonGreedy
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.transition_replay import TransitionReplay
@@ -53,7 +53,9 @@ def test_random_actions_are_uniform_over_what_is_allowed():
 def test_targets_of_dqn_are_those_of_the_best_action_that_is_allowed(double):
     torch.manual_seed(0)
     group = AgentGroup(gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(4), heads=(4,))
-    policy = DQN("", DQNConfig("x", algo="dqn", double=double, hidden=(8,)), group, torch.device("cpu"))
+    policy = DQN(
+        "", make_config("x", defaults=False, algo="dqn", double=double, hidden=(8,)), group, torch.device("cpu")
+    )
     for module in (policy.network, policy.targets):
         for parameter in module.parameters():
             parameter.data.add_(torch.randn_like(parameter))

@@ -12,11 +12,11 @@ import torch
 import headrace
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.flat_observation import Joined
-from headrace.train.config.settings import make_config
 from headrace.train.modules.cnn import ImageActorCritic, JoinedTrunk, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.network import MLP, make_network
 from headrace.train.modules.observation_encoder import InputEncoder
+from headrace.train.recipes.make import make_config
 
 train: Any = headrace.train  # the module itself, called; a type checker sees a module only
 

@@ -18,9 +18,9 @@ import headrace
 import masked_games  # noqa: F401  (registers the test tasks)
 import multi_agent_games  # noqa: F401
 from headrace.errors import NotFiniteError, OptionError
-from headrace.train.config.settings import make_config
 from headrace.train.play.export import export_policy
 from headrace.train.play.observation_batches import batched
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.events import read_events

@@ -13,10 +13,10 @@ import headrace
 import multi_agent_games  # noqa: F401  (registers the test tasks)
 from headrace.errors import OptionError
 from headrace.train import log_episode
-from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from nightly import rest_nightly

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.train.config.settings import make_config
 from headrace.train.play.evaluate import play_episodes, playing_pool
 from headrace.train.play.video import film
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.episodes import kept
 from headrace.train.runs.folder import RunFolder
 

@@ -16,9 +16,9 @@ import masked_games  # noqa: F401  (registers the test tasks)
 import multi_agent_games  # noqa: F401
 from headrace.cli import export as command
 from headrace.errors import OptionError
-from headrace.train.config.settings import make_config
 from headrace.train.play.agent import Agent
 from headrace.train.play.export import METADATA, export_policy
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.workers.policy_copy import frozen_policy
 from nightly import rest_nightly

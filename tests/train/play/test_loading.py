@@ -10,8 +10,8 @@ import torch
 
 from headrace.errors import OptionError
 from headrace.train import load, train
-from headrace.train.config.settings import make_config
 from headrace.train.play.agent import load_checkpoint
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder, ranked_runs

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 import headrace.train
-from headrace.train.config.settings import make_config
 from headrace.train.processes import page
 from headrace.train.processes.page import Page, address_of, page_of
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.folder import RunFolder
 from programs import Program, is_alive, wait_for
 

@@ -15,12 +15,12 @@ from headrace.errors import HeadraceError
 from headrace.train import resume
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.collect.setup import make_policy
-from headrace.train.config.settings import make_config
 from headrace.train.launch.torchrun import connect, store_of
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.place import place
 from headrace.train.processes.process_group import ProcessGroup, leave
 from headrace.train.processes.start import worker_context
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.storage.samples import Samples, minibatches, normalised, pick

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runners.saver import Writing
 from headrace.train.runs import checkpoint as checkpoints

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import multiprocessing
 import os
@@ -27,15 +26,16 @@ from headrace.errors import OptionError, WorkerError
 from headrace.train import resume
 from headrace.train.algorithms.rates import Rates
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
-from headrace.train.config.settings import Config, make_config
 from headrace.train.modules.normalisation import RunningStatistics
 from headrace.train.processes.process_group import ProcessGroup, _parcel
 from headrace.train.processes.start import worker_context
+from headrace.train.recipes.make import make_config
 from headrace.train.runners import data_parallel as parallel
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runners.data_parallel import _store
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
+from headrace.train.settings.config import Config
 from headrace.train.storage.samples import minibatches
 from nightly import rest_nightly
 from programs import Program, is_alive
@@ -79,7 +79,7 @@ def wait_until_gone(pids: list[int]) -> None:
 
 def collected(config: Config, rank: int) -> tuple[list[Any], list[Any]]:
     """What one of the processes collects first, with the first one's networks: policies, and samples of each."""
-    own = dataclasses.replace(config, seed=config.seed + rank * config.num_envs)
+    own = config.replace(seed=config.seed + rank * config.num_envs)
     pool = training_pool(own)
     policies = make_policies(config, pool, CPU)
     collector = make_collector(own, pool, policies, CPU)

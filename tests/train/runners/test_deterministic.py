@@ -12,11 +12,12 @@ import headrace
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train import resume
-from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import resolved
 from headrace.train.modules import compiled
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.checkpoint import load
 from headrace.train.runs.events import read_events
+from headrace.train.settings.config import Config
 from nightly import rest_nightly
 from whole_runs import SMALL, assert_same_run, facts, stopped_half_way
 
@@ -82,7 +83,7 @@ def test_which_weights_are_the_best_does_not_hang_on_when_they_were_saved(tmp_pa
 def test_it_decides_what_is_left_open(algo: str):
     config = resolved(make_config(ALGORITHMS[algo][0], algo=algo, deterministic=True))
     assert (config.samplers, config.torch_threads) == (0, 1)
-    assert getattr(config, "actor_device", "") == "", "algorithms with an actor and critics alone have one"
+    assert vars(config).get("actor_device", "") == "", "algorithms with an actor and critics alone have one"
     assert resolved(make_config("Pendulum-v1", deterministic=True, torch_threads=2)).torch_threads == 2
 
 

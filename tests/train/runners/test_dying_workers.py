@@ -18,8 +18,8 @@ import headrace
 from headrace.errors import EnvironmentFailure
 from headrace.pool.executors.processes import deaths
 from headrace.train import resume, train
-from headrace.train.config.settings import make_config
 from headrace.train.play.evaluate import play_episodes, playing_pool
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.events import read_events
 from headrace.train.runs.folder import RunFolder

@@ -31,11 +31,11 @@ from headrace import studies
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.train import resume
-from headrace.train.config.settings import make_config
 from headrace.train.launch.run import RunOptions
 from headrace.train.launch.run import resume_run as go_on_here
 from headrace.train.processes.place import place
 from headrace.train.processes.process_group import ProcessGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.runs.checkpoint import Checkpoint, load, newest
 from headrace.train.runs.events import read_events
 from headrace.train.runs.folder import RunFolder

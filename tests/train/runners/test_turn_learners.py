@@ -16,9 +16,9 @@ from learners import both, go_on, run
 import headrace
 from headrace.train import resume
 from headrace.train.collect.steps import replays_steps
-from headrace.train.config.settings import make_config
 from headrace.train.launch.checks import resolved
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.events import read_events
 from nightly import rest_nightly

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from headrace.errors import StateError
-from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.processes.process_group import ProcessGroup
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import live
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights, read_live
+from headrace.train.settings.config import Config
 
 SMALL: dict[str, Any] = {"num_envs": 4, "hidden": [8], "video": False, "tensorboard": False, "stop_at_return": None}
 WORKERS: dict[str, Any] = {"samplers": 1, "evaluate_episodes": 0, "viewer": False}

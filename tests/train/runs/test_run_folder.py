@@ -19,11 +19,12 @@ import programs
 from headrace import studies
 from headrace.cli.main import main
 from headrace.errors import HeadraceError, OptionError, StateError, StorageError
-from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.plot import plot_returns
 from headrace.train.play.evaluate import evaluate
+from headrace.train.recipes.make import make_config
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 TINY = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "video": False, "tensorboard": False}
 TRAIN = f"""

@@ -124,8 +124,8 @@ def test_several_processes_have_one_log(tmp_path):
 
 
 def test_workers_that_die_are_in_the_log(tmp_path):
-    from headrace.train.config.settings import make_config
     from headrace.train.logging.dashboard import Dashboard
+    from headrace.train.recipes.make import make_config
     from headrace.train.runners.assembly import make_trainer
 
     options = {"samplers": 1, "num_envs": 4, "total_steps": 600, "learning_starts": 64, "hidden": [8]}

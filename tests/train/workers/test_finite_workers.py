@@ -11,9 +11,9 @@ import torch
 
 from headrace.errors import NotFiniteError
 from headrace.train import train
-from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.agent import load_checkpoint
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder

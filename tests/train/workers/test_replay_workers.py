@@ -1,6 +1,5 @@
 """Runs with workers: what they leave behind, and what becomes of them when somebody is killed."""
 
-import dataclasses
 import io
 import json
 import math
@@ -21,10 +20,10 @@ from rich.console import Console
 from headrace.errors import OptionError
 from headrace.train import resume, train
 from headrace.train.algorithms.off_policy import OffPolicy
-from headrace.train.config.settings import make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.evaluate import evaluate
 from headrace.train.processes.counters import FREE, Counters
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
@@ -241,7 +240,7 @@ def test_a_run_goes_on_with_its_replay(tmp_path):
     assert newest is not None
 
     def caveat(**changes: Any) -> tuple[int, str | None]:
-        trainer: Any = make_trainer(dataclasses.replace(config, **changes), run, checkpoints.load(newest))
+        trainer: Any = make_trainer(config.replace(**changes), run, checkpoints.load(newest))
         try:
             assert trainer.learner.rate_limiter.due(trainer.step) >= 0
             return trainer.learner.memory.held, trainer.policies[0].caveat

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headrace.train import resume, train
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer, train_in_process
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder

@@ -17,15 +17,16 @@ import headrace
 from headrace.errors import OptionError
 from headrace.train import resume, train
 from headrace.train.collect.collector import observation_name
-from headrace.train.config.settings import Config, make_config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.evaluate import evaluate
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.start import seed_of
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
+from headrace.train.settings.config import Config
 from headrace.train.storage.rollout_slots import Slot
 from headrace.train.workers.samplers import RolloutSampler
 

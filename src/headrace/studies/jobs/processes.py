@@ -18,12 +18,12 @@ from typing import Any, Self
 from headrace.limits import cause_of_death, need_files
 from headrace.machine import usable_cores
 from headrace.pool.registry import build_task
-from headrace.train.config.settings import Config
 from headrace.train.launch.checks import check_request
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs import files
 from headrace.train.runs.files import writing
 from headrace.train.runs.metrics import Tail, measurement
+from headrace.train.settings.config import Config
 
 PATIENCE = 60.0  # maximum wait for a run's last checkpoint after it was told to stop, in seconds
 PAUSE = 0.1  # seconds between two checks of the runs
@@ -227,8 +227,8 @@ def side_by_side(task: str, overrides: Mapping[str, Any]) -> tuple[Config, int]:
         OptionError, UnknownTaskError, LimitError: as `headrace.train.train`.
     """
     request = check_request(task, overrides)
-    config, cases = request.config, request.cases.values()
+    config, policies = request.config, request.policies.values()
     light = build_task(task, **config.env_options).kernel is not None  # one core is enough for its environments
-    alone = config.samplers > 0 or config.devices or any(case.config.device != "cpu" for case in cases)
-    small = light and all(case.network == "mlp" for case in cases) and config.torch_threads <= 1
+    alone = config.samplers > 0 or config.devices or any(own.device != "cpu" for own in policies)
+    small = light and all(own.fit.network == "mlp" for own in policies) and config.torch_threads <= 1
     return config, usable_cores() if small and not alone else 1

@@ -16,9 +16,6 @@ from headrace.errors import OptionError, StateError
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.studies.jobs.display import Display, ending_words
 from headrace.studies.jobs.processes import DONE, Job, Processes, side_by_side
-from headrace.train.config.presets import DEFAULT_PRESET
-from headrace.train.config.settings import Config
-from headrace.train.config.typed import Changes, SettingsOfSeeds
 from headrace.train.launch.run import CONTINUABLE
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.place import refuse
@@ -27,6 +24,9 @@ from headrace.train.runs import files
 from headrace.train.runs.files import replace, writing
 from headrace.train.runs.folder import folder_path, make_folder
 from headrace.train.runs.trust import admit, remember
+from headrace.train.settings.algorithm import DEFAULT_PRESET
+from headrace.train.settings.config import Config
+from headrace.train.settings.typed import Changes, SettingsOfSeeds
 
 FILE = "seeds.json"
 RESULTS = "results.jsonl"
@@ -131,7 +131,7 @@ def train_seeds(
     guard_main()
     config, most = side_by_side(task, given)
     decided = {
-        name: getattr(config, name) for name in ("algo", "preset", "samplers", "actor_device") if hasattr(config, name)
+        name: value for name, value in vars(config).items() if name in ("algo", "preset", "samplers", "actor_device")
     }
     plan = Plan(task, plain(given | decided), numbers)
     folder = make_folder(run_dir, task)

@@ -16,14 +16,13 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 from headrace.errors import OptionError
 from headrace.pool.sources import split
-from headrace.train.config.checks import check_storable, describe, matches
-from headrace.train.config.command import train_command
-from headrace.train.config.merge import DECIDING
-from headrace.train.config.presets import DEFAULT_PRESET
-from headrace.train.config.recipes import preset_of
-from headrace.train.config.settings import make_config
+from headrace.train.recipes.make import DECIDING, make_config
+from headrace.train.recipes.recipes import preset_of
 from headrace.train.runs import files
 from headrace.train.runs.trust import admit
+from headrace.train.settings.algorithm import DEFAULT_PRESET
+from headrace.train.settings.command import train_command
+from headrace.train.settings.values import check_storable, describe, matches
 
 T = TypeVar("T")
 R = TypeVar("R", "Row", "Row | Listed")
@@ -119,10 +118,10 @@ class Row:
         judge = {"judge": self.judge} if self.judge != "training" else {}
         asked = self.requested_settings()
         config = make_config(self.task, **asked)
-        begins = preset_of(type(config).presets, self.task, config.network, config.preset, config.env_options)
+        begins = preset_of(config.algorithm.presets, self.task, config.network, config.preset, config.env_options)
         own = {"task": self.task, "goals": self.goals, "minutes": self.minutes, **judge}
         names = dict.fromkeys(("algo", "preset", *begins, *asked))
-        return json.loads(json.dumps({**own, **{name: getattr(config, name) for name in names}}))
+        return json.loads(json.dumps({**own, **config.pick(*names)}))
 
     @classmethod
     def from_kept(cls, name: str, values: Mapping[str, Any], file: Path, trust: bool = False) -> Row:
@@ -159,11 +158,11 @@ class Row:
         config, plain = make_config(self.task, **asked), make_config(self.task)
         named: dict[str, Any] = {}
         for name in DECIDING:
-            if (value := getattr(config, name)) != getattr(plain, name):
+            if (value := vars(config)[name]) != vars(plain)[name]:
                 named[name] = value
                 plain = make_config(self.task, **named)
-        own = [name for name in asked if name == "seed" or getattr(config, name) != getattr(plain, name)]
-        return train_command(self.task, named | {name: getattr(config, name) for name in own})
+        own = [name for name in asked if name == "seed" or vars(config)[name] != vars(plain)[name]]
+        return train_command(self.task, named | config.pick(*own))
 
 
 def read_board(file: str | Path = DEFAULT, trust: bool = False) -> list[Row]:

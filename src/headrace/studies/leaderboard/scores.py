@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from headrace.errors import HeadraceError, StateError
-from headrace.train.config.checks import describe, matches
 from headrace.train.runs import files
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
+from headrace.train.settings.values import describe, matches
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ The grouping is defined here for the command and for all plots.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError, OptionError
-from headrace.train.config.fields import settings_of
-from headrace.train.config.settings import Config
 from headrace.train.logging.plot import Curve, Source, read_curve
 from headrace.train.runs import files
+from headrace.train.settings.config import Config
 
 MOST_NAMED = 3  # maximum number of settings in a label
 SWEEP = "sweep.json"  # the plan of a sweep, beside its trials
@@ -83,11 +81,10 @@ def grouped(curves: Iterable[Curve], labels: Sequence[str] = ()) -> dict[str, li
 
 def deciding(config: Config) -> dict[str, Any]:
     """Returns the settings that affect a run's learning or its speed: all but the seed and those of its output."""
-    known = settings_of(type(config))
-    values = dataclasses.asdict(config)
+    known = config.algorithm.settings
     return {
         name: value
-        for name, value in values.items()
+        for name, value in vars(config).items()
         if name != "seed" and known[name].group != "files" and not name.startswith("viewer")
     }
 

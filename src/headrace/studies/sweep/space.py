@@ -11,11 +11,10 @@ from typing import Any, get_args
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from headrace.errors import OptionError
-from headrace.train.config import fields
-from headrace.train.config.merge import hints
-from headrace.train.config.registry import find_settings, unknown
 from headrace.train.runs.files import number
 from headrace.train.runs.trust import admit
+from headrace.train.settings.algorithm import find_settings
+from headrace.train.settings.owners import unknown
 
 FIXED = ("task", "algo", "seed", "policies", "schedules", "env_options", "load", "device", "devices")
 """settings that no sweep varies"""
@@ -86,12 +85,12 @@ def _read_file(path: str, trust: bool) -> dict[str, Any]:
 
 def _type_of(name: str, algo: str) -> Any:
     """Returns the type of a setting; raises `OptionError` if the setting cannot be varied."""
-    settings = find_settings(algo)
-    if name not in fields.settings_of(settings):
-        raise OptionError(f"--space: {unknown(name, '…', algo, fields.settings_of(settings))}")
+    algorithm = find_settings(algo)
+    if name not in algorithm.settings:
+        raise OptionError(f"--space: {unknown(name, '…', algo, algorithm.settings)}")
     if name in FIXED:
         raise OptionError(f"--space cannot vary {name}: name it as an option")
-    return hints(settings)[name]
+    return algorithm.types[name]
 
 
 def _kinds(hint: Any) -> set[Any]:

@@ -7,7 +7,6 @@ of the limit, before it exhausts the device's memory.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import resource
 import statistics
@@ -24,12 +23,12 @@ import torch
 
 from headrace.errors import HeadraceError, OptionError, WorkerError
 from headrace.machine import is_lack, sizes_in, usable_cores
-from headrace.train.config.settings import Config
 from headrace.train.logging.hardware import gpu_use, processor_seconds
 from headrace.train.logging.memory_use import free
 from headrace.train.modules.graphs import EAGER_CALLS
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 REPLAY = 100_000  # maximum size of a probe's replay, in steps, as a probe does not collect more
 UPDATES = 3  # updates before the first window; on CUDA, in addition to those that capture graphs
@@ -92,7 +91,7 @@ def measure(config: Config, size: Size, seconds: float = 1.0) -> Probe:
     """
     free: dict[str, Any] = {"learning_starts": 0, "replay_ratio": None, "replay_size": min(config.replay_size, REPLAY)}
     quiet: dict[str, Any] = {"evaluate_episodes": 0, "viewer": False, "tensorboard": False, "load": None}
-    config = dataclasses.replace(config, **asdict(size), **free, **quiet, total_steps=1 << 60, stop_at_return=None)
+    config = config.replace(**asdict(size), **free, **quiet, total_steps=1 << 60, stop_at_return=None)
     with tempfile.TemporaryDirectory(prefix="headrace-tune-") as folder:  # not removed if the process is killed
         run_dir = Path(folder) / "run"
         try:

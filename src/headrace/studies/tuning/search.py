@@ -19,7 +19,7 @@ from typing import ClassVar
 from headrace.errors import HeadraceError, OptionError
 from headrace.machine import usable_cores
 from headrace.studies.tuning.measure import Probe, Size
-from headrace.train.config.settings import Config
+from headrace.train.settings.config import Config
 
 SHARE = 0.1  # share of a run's expected time for a brief search
 WORTHWHILE = 10.0  # minimum duration of a brief search, in seconds

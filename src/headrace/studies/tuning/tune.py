@@ -21,13 +21,10 @@ from headrace.pool.views.make import make
 from headrace.studies.tuning.measure import Probe, measure
 from headrace.studies.tuning.search import Search
 from headrace.train.cluster import connection
-from headrace.train.collect.setup import check_workers, find_device, policy_cases
-from headrace.train.config.fields import settings_of
-from headrace.train.config.registry import ALGORITHMS, find_settings
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.settings import Config
-from headrace.train.config.usage import PolicyCase
+from headrace.train.collect.setup import check_workers, find_device, policy_settings
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
+from headrace.train.settings.algorithm import ALGORITHMS
+from headrace.train.settings.config import Config
 
 LIMIT = 50.0  # time after which a search begins no further probe, in seconds
 LIMIT_ON_A_CLUSTER = 200.0  # this time on a cluster, where actors take seconds to start
@@ -64,8 +61,8 @@ class Tuning:
     def settings(self, config: Config) -> dict[str, Any]:
         """Returns the settings that the result changes, name → value."""
         size = asdict(self.best.size)
-        case = PolicyCase.of(dataclasses.replace(config, **size))
-        return {name: value for name, value in size.items() if case.uses(name) and value != getattr(config, name)}
+        sized = config.replace(**size)
+        return {name: value for name, value in size.items() if sized.has(name) and value != vars(config)[name]}
 
     def record(self) -> dict[str, Any]:
         """Returns the entries of a run's event: ``text``, and ``data`` with the probed sizes and the best one."""
@@ -81,7 +78,7 @@ class Tuning:
 
 def tunable(config: Config) -> bool:
     """Returns whether a run can be tuned: it has a replay and samplers, and its policy learns."""
-    return isinstance(config, ReplayConfig) and config.samplers != 0 and not (config.devices or config.frozen)
+    return config.algorithm.replays and config.samplers != 0 and not (config.devices or config.frozen)
 
 
 def tune(
@@ -113,13 +110,13 @@ def tune(
         raise OptionError(f"seconds={seconds} and limit={limit} must be above 0, and seconds finite")
     find_device(config.device)
     if not tunable(config):
-        whose = ", ".join(name for name in ALGORITHMS if issubclass(find_settings(name), ReplayConfig))
+        whose = ", ".join(name for name, algorithm in ALGORITHMS.items() if algorithm.replays)
         raise OptionError(
             f"the tuner is for runs with samplers, of {whose}, not for {config.algo} "
             f"with samplers={config.samplers} on {config.device}"
         )
-    sampled = dataclasses.replace(config, samplers=1)
-    check_workers(sampled, *policy_cases(sampled, build_task(config.task, **config.env_options).spec).values())
+    sampled = config.replace(samplers=1)
+    check_workers(sampled, *policy_settings(sampled, config.build().spec).values())
     key = _key(config, keep)
     known = None if again else CACHE.recall(key)
     if known is not None:
@@ -156,8 +153,7 @@ def _family(task: str, options: dict[str, Any]) -> Key:
 
 def _key(config: Config, keep: Collection[str]) -> Key:
     """Returns the key of a result: this machine, the family of the task, and settings on which speed depends."""
-    values = asdict(config)
-    known = settings_of(type(config))
+    values, known = vars(config), config.algorithm.settings
     speed = {name: values[name] for name in known if known[name].speed and name not in ("task", *VARIED[1:])}
     kept = {name: values[name] for name in sorted({*VARIED}.intersection(keep))}
     key: Key = {"machine": machine(find_device(config.device)), "family": _family(config.task, config.env_options)}

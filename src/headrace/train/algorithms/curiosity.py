@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.config.settings import Config
 from headrace.train.modules.cnn import trunk_for
 from headrace.train.modules.layers import initialised
 from headrace.train.modules.network import input_size, uses_images
@@ -22,6 +21,7 @@ from headrace.train.modules.normalisation import ObservationNormaliser, RewardSc
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.config import Config
 
 FEATURES = 64
 LIMIT = 5.0
@@ -86,7 +86,7 @@ class Curiosity:
             learning_rate: the learning rate, a number or a 0-d tensor.
         """
         count = len(inputs)
-        size = min(getattr(self.config, "minibatch_size", count), count)
+        size = min(vars(self.config).get("minibatch_size", count), count)
         order = torch.randperm(count, device=generator.device, generator=generator)[: count // size * size]
         losses = []
         for rows in order.to(inputs.device).view(-1, size):

@@ -11,6 +11,7 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.train.algorithms.policy import Policy
 from headrace.train.modules.exploration import EpsilonGreedy
+from headrace.train.settings.rollouts import Exploration
 
 
 class EpsilonGreedyPolicy(Policy):
@@ -30,6 +31,12 @@ class EpsilonGreedyPolicy(Policy):
             raise OptionError(f"{type(self).__name__} needs Discrete actions, not {space}; {instead}")
         share = torch.tensor(config.epsilon_end if config.frozen else config.epsilon_start, device=self.device)
         return EpsilonGreedy(int(space.n), int(space.start), share, bool(self.heads))
+
+    def random_share(self, step: int) -> float:
+        """Returns the share of random actions at agent step `step`."""
+        exploration = self.config.get(Exploration)
+        assert exploration is not None
+        return exploration.at(step, self.config.total_steps)
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: the value of the best action."""

@@ -23,12 +23,12 @@ from headrace.train.algorithms.compiled_updates import CompiledForm
 from headrace.train.algorithms.optimiser import FlatAdam, flat_size, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.config.replay import ReplayConfig
 from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import input_size
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.replays import REPLAYS
 from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions, normalised
 
@@ -80,7 +80,7 @@ class OffPolicy(Policy):
     actor_every: int = 1
     betas: tuple[float, float] = (0.9, 0.999)
 
-    settings = ReplayConfig
+    settings = REPLAYS
     network: Any
     parts: dict[str, Tensor]
     errors: Tensor

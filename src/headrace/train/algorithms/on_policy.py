@@ -53,8 +53,7 @@ class OnPolicy(Policy):
 
     def _build(self) -> None:
         self.distribution = distribution_for(self.agent_group.action, self.device)
-        names = ("network", "hidden", "activation", "shared", "log_std_init", "trunk", "bf16")
-        how = {name: getattr(self.config, name) for name in names}
+        how = self.config.pick("network", "hidden", "activation", "shared", "log_std_init", "trunk", "bf16")
         self.network = make_network(self.agent_group.observation, self.distribution, **how).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
         if CompiledMLP.fits(self.network, self.distribution):
@@ -76,7 +75,7 @@ class OnPolicy(Policy):
             For each epoch int64[minibatches, size], or None for one minibatch of all rows; one epoch of it where the
             algorithm has no setting ``minibatch_size``.
         """
-        size = getattr(self.config, "minibatch_size", None)
+        size = vars(self.config).get("minibatch_size")
         return [None] if size is None else [draw_order(samples, size, generator) for _ in range(self.config.epochs)]
 
     def learn(self, samples: Samples, step: int, generator: torch.Generator) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -11,13 +10,15 @@ from torch import Tensor
 
 from headrace.errors import StateError
 from headrace.train.algorithms.rates import Rates
-from headrace.train.config.settings import Config
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.modules.policy_module import PolicyModule
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.algorithm import Algorithm
+from headrace.train.settings.common import COMMON
+from headrace.train.settings.config import Config
 
 
 class Policy:
@@ -26,7 +27,7 @@ class Policy:
     Attributes:
         name: its name in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, in which the policy's own settings replace those of the run.
-        settings: the record of the algorithm's settings, which also says what it can do; ``config`` is an instance.
+        settings: the records of the algorithm's settings, and what it can do.
         keeps_params: whether rollouts keep the parameters of action distributions, as importance ratios need them.
         statistics: the names of the elements of `losses`.
         heads: the number of actions of each choice, if the policy keeps to action masks; otherwise empty.
@@ -43,8 +44,8 @@ class Policy:
         caveat: a message about state that a loaded checkpoint lacked, and that was reset; None if there was none.
     """
 
-    settings: ClassVar[type[Config]] = Config
-    config: Any
+    settings: ClassVar[Algorithm] = COMMON
+    config: Config
     keeps_params: ClassVar[bool] = False
     statistics: tuple[str, ...]
     value_normaliser: ValueNormaliser | None = None
@@ -130,8 +131,13 @@ class Policy:
         Args:
             schedules: setting → points (agent step, value), as in ``Config.schedules``.
         """
-        own = {name: points for name, points in schedules.items() if hasattr(self.config, name)}
-        self.config = dataclasses.replace(self.config, schedules=self.config.schedules | own)
+        own = self.settings.only(schedules)
+        self.config = self.config.replace(schedules=self.config.schedules | own)
+
+    @property
+    def trace_decay(self) -> float:
+        """The decay λ of advantages, of a policy that learns from rollouts."""
+        return self.config.gae_lambda
 
     def prefix(self, what: str) -> str:
         """Returns the name of a group of tensors in a checkpoint."""

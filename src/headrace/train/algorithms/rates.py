@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from headrace.train.config.settings import Config
+from headrace.train.settings.config import Config
 
 
 class Rates(NamedTuple):
@@ -21,9 +21,7 @@ class Rates(NamedTuple):
     @classmethod
     def of(cls, config: Config, step: int) -> Rates:
         now = config.at(step)
-        rates = cls(
-            *(getattr(now, name, 0.0) for name in cls._fields)
-        )  # 0 for settings that the algorithm does not have
+        rates = cls(*(vars(now).get(name, 0.0) for name in cls._fields))  # 0 for settings that the algorithm has not
         if config.anneal_learning_rate and "learning_rate" not in config.schedules:
             rates = rates._replace(learning_rate=now.learning_rate * max(0.0, 1.0 - step / config.total_steps))
         return rates
@@ -40,5 +38,5 @@ class UpdateRates(NamedTuple):
     def of(cls, config: Config, step: int) -> UpdateRates:
         """Returns the rates at agent step `step`; the critic's learning rate keeps its ratio to the actor's."""
         rates = Rates.of(config, step)
-        critic = getattr(config, "critic_learning_rate", config.learning_rate) / config.learning_rate
+        critic = vars(config).get("critic_learning_rate", config.learning_rate) / config.learning_rate
         return cls(rates.learning_rate, rates.learning_rate * critic, rates.max_grad_norm)

@@ -20,6 +20,7 @@ from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import uses_cnn
 from headrace.train.modules.random_shift import shifted
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.replays import RandomShift, priorities
 from headrace.train.storage.device_step_replay import replay_on
 from headrace.train.storage.hindsight import HindsightReplay, goals_for
 from headrace.train.storage.prioritised import PrioritisedReplay
@@ -74,7 +75,7 @@ class Updater:
                 self._rate_values.copy_(torch.tensor(rates), non_blocking=True)
                 self._rates = UpdateRates(*self._rate_values.unbind())
         if isinstance(self.replay, PrioritisedReplay):
-            (_, least), progress = config.priorities, min(1.0, step / config.total_steps)
+            least, progress = config.importance_exponent, min(1.0, step / config.total_steps)
             self.replay.importance = least + progress * (1 - least)
 
     def learn(self, before: float, after: float, step: int) -> None:
@@ -140,11 +141,11 @@ class Updater:
     def _shifted(self, batch: Transitions) -> Transitions:
         """Returns transitions with randomly moved pictures, if the settings ask for it."""
         config, space = self.policy.config, self.policy.agent_group.observation
-        most = getattr(config, "random_shift", 0)
-        if not most or not uses_cnn(config.network, space):
+        shift = config.get(RandomShift)
+        if shift is None or not shift.random_shift or not uses_cnn(config.network, space):
             return batch
         both = batch.inputs, batch.next_observations
-        seen, following = (shifted(observed, space, most, self.policy.generator) for observed in both)
+        seen, following = (shifted(observed, space, shift.random_shift, self.policy.generator) for observed in both)
         return batch._replace(inputs=seen, next_observations=following)
 
     def statistics(self) -> Tensor | None:
@@ -176,4 +177,5 @@ def _drawn_from(policy: OffPolicy, replay: StepReplay) -> StepReplay | Prioritis
     config, there = policy.config, replay_on(policy.device, replay, policy.graphs)
     if config.hindsight:
         return HindsightReplay(there, goals_for(config), config.hindsight)
-    return there if config.priorities is None else PrioritisedReplay(there, *config.priorities)
+    exponents = priorities(config)
+    return there if exponents is None else PrioritisedReplay(there, *exponents)

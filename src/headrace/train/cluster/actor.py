@@ -18,9 +18,9 @@ from headrace.errors import WorkerError
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.train.cluster.code import Code
 from headrace.train.collect.game_values import metric_names
-from headrace.train.config.settings import Config
 from headrace.train.processes.counters import PACED, WAITING, Counters, Episodes
 from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.settings.config import Config
 from headrace.train.storage.blocks import Block, ring_of, take_rollout, take_rows
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.rollout_slots import Rollouts

@@ -28,11 +28,11 @@ from headrace.pool.remarks import tell
 from headrace.train.cluster.actor import EvaluatorActor, Sampled, SamplerActor, Start
 from headrace.train.cluster.code import Code
 from headrace.train.cluster.connection import connected
-from headrace.train.config.settings import Config
 from headrace.train.logging.timer import Throughput
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.supervisor import MOST_RAISED, RESTARTED
 from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.settings.config import Config
 from headrace.train.storage.blocks import append_rows, put_rollout
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.rollout_slots import Rollouts
@@ -132,7 +132,7 @@ class Driver:
         memory = self._memory.of_one if isinstance(self._memory, Rollouts) else _ring(self._memory.layout)
         kinds = [(f"sampler {number}", SamplerActor, threads, memory) for number in range(config.samplers)]
         kinds += [("evaluator", EvaluatorActor, 0, None)] if config.evaluate_episodes else []
-        settings: Any = dataclasses.replace(config, num_threads=threads).__reduce__()
+        settings: Any = config.replace(num_threads=threads).__reduce__()
         for number, (name, kind, cpus, memory) in enumerate(kinds):
             start = Start(settings, code, number, begun, (size, extras), memory, BLOCK + BLOCK_EACH * len(kinds))
             self._workers.append(Worker(name, number, ray.remote(kind).options(num_cpus=cpus, **RAY).remote(start)))

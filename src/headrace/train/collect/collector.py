@@ -23,9 +23,9 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.game_values import metric_names, reported
 from headrace.train.collect.outcome import FinalObservations, Outcome
 from headrace.train.collect.rollout_buffer import EVERYWHERE, Experience
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.settings.config import Config
 
 ALIVE, TRUNCATIONS = "alive", "truncations"
 MASKS = INFO + MASK

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.errors import OptionError
 from headrace.pool.registry import build_task
-from headrace.train.config.settings import Config
+from headrace.train.settings.config import Config
 
 
 def options_at(config: Config, step: int) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def check_curriculum(config: Config) -> None:
     Raises:
         OptionError: an option is unknown or its value invalid, or it changes the spaces or the agents of the task.
     """
-    base = build_task(config.task, **config.env_options).spec
+    base = config.build().spec
     for step in sorted({since for points in config.curriculum.values() for since, _ in points}):
         options = options_at(config, step)
         there = build_task(config.task, **options).spec

@@ -26,9 +26,9 @@ from headrace.train.collect.final_observations import FinalObservationList, Fina
 from headrace.train.collect.game_values import metric_names
 from headrace.train.collect.outcome import FinalObservations
 from headrace.train.collect.rollout_buffer import EVERYWHERE
-from headrace.train.config.settings import Config
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.settings.config import Config
 
 
 class DeviceCollector(Collector):

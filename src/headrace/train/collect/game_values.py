@@ -11,7 +11,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.deaths import MARK
 from headrace.pool.spec import TaskSpec
-from headrace.train.config.settings import Config
+from headrace.train.settings.config import Config
 
 SUCCESS = "is_success"
 """the number that is reported wherever an environment has it, as in Gymnasium-Robotics and stable-baselines3"""

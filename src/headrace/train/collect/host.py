@@ -24,9 +24,9 @@ from headrace.train.collect.final_observations import FinalObservationList
 from headrace.train.collect.game_values import game_over, lost_steps
 from headrace.train.collect.outcome import FinalObservations
 from headrace.train.collect.rollout_buffer import EVERYWHERE
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import check_declared
 from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.settings.config import Config
 
 HOST = torch.device("cpu")
 

@@ -12,9 +12,9 @@ from headrace.train.algorithms.gae import gae, gae_of_decisions
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.outcome import Outcome
 from headrace.train.collect.rollout_masks import RolloutMasks
-from headrace.train.config.replay import ReplayConfig
 from headrace.train.modules.action_masks import forbidden
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.rollouts import RandomMoves, decides_only
 from headrace.train.storage.samples import Samples
 from headrace.train.storage.transitions import Recorded, Transitions
 
@@ -131,10 +131,11 @@ class Experience:
         self.memory = RecurrentMemory(steps, self.columns, size, device) if size else None
         self.masks = None
         if policy.heads and masks is not None:
-            random_moves = getattr(config, "random_moves", 0)
+            moves = config.get(RandomMoves)
+            random_moves = 0 if moves is None else moves.random_moves
             self.masks = RolloutMasks(masks, policy.heads, agent_group, device, random_moves)
         everywhere = self.memory is not None or getattr(policy, "curiosity", None) is not None
-        self._waiting_is_skipped = getattr(config, "decisions_only", False) and not everywhere
+        self._waiting_is_skipped = decides_only(config) and not everywhere
 
     def draw(self, generator: torch.Generator) -> None:
         """Draws the noise of a whole rollout's actions, so that `act` needs no random numbers."""
@@ -190,7 +191,7 @@ class Experience:
         """Returns the policy's training data: samples, or transitions for a replay; None for a frozen policy."""
         if self.config.frozen:
             return None
-        if not isinstance(self.policy.config, ReplayConfig):
+        if not self.policy.settings.replays:
             return self.samples(outcome)
         present = None if outcome.present is None else outcome.present.flatten()
         return Recorded(self.transitions(outcome), present)
@@ -210,8 +211,8 @@ class Experience:
         if (curiosity := getattr(self.policy, "curiosity", None)) is not None:
             rewards = rewards + curiosity.bonus(self.inputs, over, outcome.present)
         ends = outcome.terminated, outcome.truncated, self._final_values(outcome, values)
-        given, present = (rewards, values, *ends, config.gamma, config.gae_lambda), outcome.present
-        if self.masks is None or not getattr(config, "decisions_only", False):
+        given, present = (rewards, values, *ends, config.gamma, self.policy.trace_decay), outcome.present
+        if self.masks is None or not decides_only(config):
             advantages = gae(*given).flatten()
         else:
             advantages, learnable = gae_of_decisions(*given, *self.masks.waits(outcome.final_observations))

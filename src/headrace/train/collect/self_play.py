@@ -15,9 +15,9 @@ from torch import Tensor
 
 from headrace.errors import OptionError
 from headrace.train.collect.rollout_buffer import Experience
-from headrace.train.config.settings import Config
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.config import Config
 
 
 class OpponentPool:

@@ -18,7 +18,7 @@ from headrace.machine import readable, usable_cores
 from headrace.pool.batch import observation_fields
 from headrace.pool.executors.processes.deaths import deaths_accepted
 from headrace.pool.pool import Pool
-from headrace.pool.registry import build_task, is_known_here_only
+from headrace.pool.registry import is_known_here_only
 from headrace.pool.sources import module_of, split
 from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import is_array, leaves
@@ -30,15 +30,16 @@ from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HOST, HostCollector
 from headrace.train.collect.self_play import check_copies
 from headrace.train.collect.steps import Frames, StepCollector, replays_steps
-from headrace.train.config import user_objects
-from headrace.train.config.registry import ALGORITHMS, find_algorithm, find_settings
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.settings import Config
-from headrace.train.config.usage import PolicyCase, check_asked_for
 from headrace.train.logging.memory_use import free
 from headrace.train.modules.action_masks import check_masks, has_masks
 from headrace.train.modules.network import network_kind, uses_cnn, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
+from headrace.train.recipes.algorithms import find_algorithm
+from headrace.train.settings import user_objects
+from headrace.train.settings.algorithm import ALGORITHMS, Algorithm
+from headrace.train.settings.config import Config, Fit
+from headrace.train.settings.owners import check_asked_for
+from headrace.train.settings.rollouts import decides_only
 from headrace.train.storage.step_replay import StepReplay
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt(3)
@@ -75,7 +76,7 @@ def training_pool(config: Config) -> Pool | TorchPool:
     A pool with a ``batch_size``, whose groups of environments take turns, is always on the host, and so is that of a
     run with a replay of steps, whose observations are those that are stored.
     """
-    task = build_task(config.task, **config.env_options)
+    task = config.build()
     if replays_steps(config):
         pool = make_pool(config, autoreset="next_step", **Frames.of(config).options)
     elif config.batch_size or (task.kernel is None and (task.make_on_device is None or config.device == "cpu")):
@@ -116,7 +117,7 @@ def make_collector(
         OptionError: the rollout's observations need more memory than the device has free.
     """
     if replay is not None:
-        check_room(config, build_task(config.task, **config.env_options).spec, HOST)
+        check_room(config, config.build().spec, HOST)
         return StepCollector(config, pool, policies[0], device, replay.writer(0))
     there = isinstance(unwrapped(pool), TorchPool)
     check_room(config, pool.spec, device if there else HOST)
@@ -159,24 +160,24 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
     Raises:
         OptionError: the algorithm cannot play them; the message names algorithms that can.
     """
-    algo = config.algo
+    algo, able = config.algo, config.algorithm
     for what in ("observation", "action"):
         check_space(config.task, what, getattr(agent_group, what))
     kind = "continuous" if isinstance(agent_group.action, gym.spaces.Box) else "discrete"
-    if kind not in config.action_kinds:
+    if kind not in able.action_kinds:
         raise OptionError(
-            f"algo={algo!r} is for {' and '.join(config.action_kinds)} actions, not {agent_group.action}; "
+            f"algo={algo!r} is for {' and '.join(able.action_kinds)} actions, not {agent_group.action}; "
             f"for {kind} ones there are {_algorithms_for(lambda other: kind in other.action_kinds)}"
         )
-    if spec.agents and not config.several_agents:
+    if spec.agents and not able.several_agents:
         raise OptionError(f"algo={algo!r} is for tasks with one agent, not for {config.task}")
     if config.action_masks and has_masks(spec):
         check_masks(spec)
-        if agent_group.heads and not config.keeps_masks:
+        if agent_group.heads and not able.keeps_masks:
             raise OptionError(f"algo={algo!r} does not keep to action masks: train with action_masks=False")
-    if getattr(config, "decisions_only", False) and not has_masks(spec):
+    if decides_only(config) and not has_masks(spec):
         raise OptionError(f"decisions_only needs action masks, which say who waits: {config.task} has none")
-    if spec.agents and isinstance(config, ReplayConfig) and uses_images(config.network, agent_group.observation):
+    if spec.agents and able.replays and uses_images(config.network, agent_group.observation):
         raise OptionError(f"the replay of algo={algo!r} holds images of tasks with one agent, not of {config.task}")
     _check_network(config, agent_group.observation, kind)
 
@@ -201,7 +202,7 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
     Raises:
         OptionError: it does not have one; the message names algorithms that have.
     """
-    kinds, images = config.network_kinds, uses_images(config.network, space)
+    kinds, images = config.algorithm.network_kinds, uses_images(config.network, space)
     network = config.network if config.network in ("cnn", "gru") else network_kind(config.network, space)
     if network in kinds:
         return
@@ -214,31 +215,32 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
     )
 
 
-def _algorithms_for(able: Callable[[type[Config]], bool]) -> str:
-    return ", ".join(name for name in ALGORITHMS if able(find_settings(name)))
+def _algorithms_for(able: Callable[[Algorithm], bool]) -> str:
+    return ", ".join(name for name, algorithm in ALGORITHMS.items() if able(algorithm))
 
 
-def policy_cases(config: Config, spec: TaskSpec) -> dict[str, PolicyCase]:
-    cases = {}
+def policy_settings(config: Config, spec: TaskSpec) -> dict[str, Config]:
+    """Returns name → settings of each policy, fitted to its agents."""
+    policies = {}
     for name, group in agent_groups(config, spec).items():
         own = config.of_policy(name)
         kind, continuous = network_kind(own.network, group.observation), isinstance(group.action, gym.spaces.Box)
-        cases[name] = PolicyCase.of(own, kind, continuous, group.width, not spec.agents)
-    return cases
+        policies[name] = own.replace(Fit(kind, continuous, group.width, not spec.agents))
+    return policies
 
 
-def check_workers(config: Config, case: PolicyCase, *others: PolicyCase) -> None:
+def check_workers(config: Config, policy: Config, *others: Config) -> None:
     """Raises `OptionError` where a run with samplers does not support the task or a setting."""
-    if not config.has_workers:
+    if not config.algorithm.has_workers:
         raise OptionError(f"algo={config.algo!r} is for samplers=0: it does not learn from what workers collect")
-    if others or build_task(config.task, **config.env_options).spec.agents:
+    if others or config.build().spec.agents:
         raise OptionError(f"{config.task} has several agents: train it with samplers=0")
     if is_known_here_only(config.task):
         raise OptionError(
             f"{config.task} is registered in a notebook or by a script from standard input, which samplers cannot "
             "import: put it into a file, my_env.py:NAME, or train with samplers=0"
         )
-    check_asked_for(case)
+    check_asked_for(policy)
 
 
 def make_policies(config: Config, pool: Any, device: torch.device) -> list[Policy]:
@@ -247,7 +249,7 @@ def make_policies(config: Config, pool: Any, device: torch.device) -> list[Polic
     Args:
         pool: the pool that they act in, or a wrapper of one; None where other processes have the pools.
     """
-    groups = agent_groups(config, build_task(config.task, **config.env_options).spec)
+    groups = agent_groups(config, config.build().spec)
     prepare(config, groups.values())
     there = pool is not None and isinstance(unwrapped(pool), TorchPool)
     return [

@@ -24,8 +24,6 @@ from headrace.train.collect.game_values import game_over, game_value, lost_steps
 from headrace.train.collect.host import HOST
 from headrace.train.collect.outcome import FinalObservations, Outcome
 from headrace.train.collect.rollout_buffer import EVERYWHERE
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.logging.memory_use import replay_named
 from headrace.train.modules.action_masks import MASK, check_declared
@@ -33,6 +31,8 @@ from headrace.train.modules.cnn import is_image
 from headrace.train.modules.observation_encoder import raw_dtype_of
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.config import Config
+from headrace.train.settings.replays import priorities
 from headrace.train.storage.layout import StepLayout
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
@@ -53,26 +53,26 @@ class Frames:
     @classmethod
     def of(cls, config: Config) -> Frames:
         """Returns the form for a run: images that a task stacks as a replay does, see `Task.stack`, are stored once."""
-        task = build_task(config.task, **config.env_options)
+        task = config.build()
         if task.stack is None or task.spec.options[task.stack] == 1:
             return cls(dict(config.env_options))
         return cls({**config.env_options, task.stack: 1}, task.spec.options[task.stack])
 
 
 def replays_steps(config: Config) -> bool:
-    if not isinstance(config, ReplayConfig) or build_task(config.task, **config.env_options).spec.agents:
+    if not config.algorithm.replays or config.build().spec.agents:
         return False
     return config.samplers > 0 or bool(needing_steps(config))
 
 
-def needing_steps(config: ReplayConfig) -> dict[str, str | None]:
+def needing_steps(config: Config) -> dict[str, str | None]:
     """Returns what of a run needs a replay of steps, in words → the setting that avoids it; None if none does."""
     needing: dict[str, str | None] = {}
-    if is_image(build_task(config.task, **config.env_options).spec.observation):
+    if is_image(config.build().spec.observation):
         needing["images"] = None
     if config.n_step > 1:
         needing[f"n_step={config.n_step}"] = "n_step=1"
-    if config.priorities is not None:
+    if priorities(config) is not None:
         needing["prioritised=True"] = "prioritised=False"
     if config.hindsight:
         needing[f"hindsight={config.hindsight}"] = "hindsight=0"
@@ -198,7 +198,7 @@ class StepCollector(Collector):
     """Steps a `Pool` of one agent an environment, and writes its steps to a replay."""
 
     def __init__(self, config: Config, pool: Any, policy: Policy, device: torch.device, writer: StepWriter):
-        super().__init__(config, build_task(config.task, **config.env_options).spec, [policy], HOST, device)
+        super().__init__(config, config.build().spec, [policy], HOST, device)
         self.pool = pool
         self._scores = self._tensor(self.steps, self.num_envs)
         self._ends, self._taken = (self._tensor(self.steps, self.num_envs, dtype=torch.bool) for _ in range(2))

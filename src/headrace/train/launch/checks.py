@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,23 +10,19 @@ import gymnasium as gym
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.flat_observation import PICTURES, picture_shape
-from headrace.pool.registry import build_task, is_known_here_only
+from headrace.pool.registry import is_known_here_only
 from headrace.pool.structure import leaves
-from headrace.train.config.recipes import another, preset_of, recipe_of
-from headrace.train.config.registry import ALGORITHMS, find_settings
-from headrace.train.config.replay import ActorCriticConfig, ReplayConfig
-from headrace.train.config.settings import Config, make_config
-from headrace.train.config.usage import (
-    PolicyCase,
-    check_learns,
-    check_used,
-    learns_nothing,
-    unused_presets,
-)
 from headrace.train.launch.forecast import forecast
+from headrace.train.launch.used import check_learns, check_used, learns_nothing, unused_presets
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.place import place
 from headrace.train.processes.start import worker_context
+from headrace.train.recipes.algorithms import CLASSES
+from headrace.train.recipes.make import make_config
+from headrace.train.recipes.recipes import another, preset_of, recipe_of
+from headrace.train.settings.algorithm import ALGORITHMS
+from headrace.train.settings.config import Config
+from headrace.train.settings.workers import Apart
 
 PHYSICS = "physics"
 """the option of a MuJoCo task that says what steps it"""
@@ -41,12 +36,12 @@ class Request:
 
     Attributes:
         config: the settings with which the run begins; none is left open.
-        cases: by the names of the policies, as `headrace.train.collect.setup.policy_cases` returns them.
+        policies: name → settings of each policy, as `headrace.train.collect.setup.policy_settings` returns them.
         remarks: lines that tell the user which settings were decided for them, and why.
     """
 
     config: Config
-    cases: dict[str, PolicyCase]
+    policies: dict[str, Config]
     remarks: tuple[str, ...]
 
 
@@ -59,13 +54,13 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
 
     flat = None if FLAT in requested.env_options else config.env_options.get(FLAT)
     # in words, why an algorithm with a replay has no samplers; None if it has some, or never has any
-    why = why_no_samplers(config) if requested.samplers < 0 and isinstance(config, ReplayConfig) else None
-    cases = _check_task(config)
-    check_used(config, overrides, cases, why)
-    check_learns(config, overrides, cases, why)
+    why = why_no_samplers(config) if requested.samplers < 0 and config.algorithm.replays else None
+    policies = _check_task(config)
+    check_used(config, overrides, policies, why)
+    check_learns(config, overrides, policies, why)
     if config.samplers > 0:
-        check_workers(config, *cases.values())
-    remarks = [*_on_presets(config, overrides, cases, why), *map(learns_nothing, cases.values())]
+        check_workers(config, *policies.values())
+    remarks = [*_on_presets(config, overrides, policies, why), *map(learns_nothing, policies.values())]
     remarks.append(_decided_by_cores(requested, config))
     kept = ", pictures by convolutions" if flat == PICTURES else ""
     remarks.append(f"learns from the parts of an observation as one array{kept} ({FLAT}={flat})" if flat else None)
@@ -73,12 +68,12 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     if "algo" not in overrides:
         remarks.insert(0, _chosen(config, overrides))
     remarks.insert(0, _how_it_runs(config))
-    return Request(config, cases, tuple(filter(None, remarks)))
+    return Request(config, policies, tuple(filter(None, remarks)))
 
 
 def _how_it_runs(config: Config) -> str | None:
     """Returns in words what the task says of how it runs, such as its physics; None for nothing, and on a device."""
-    task = build_task(config.task, **config.env_options)
+    task = config.build()
     on_device = config.device != "cpu" and not config.samplers and not config.batch_size
     words = task.remark() if task.remark is not None and not on_device else ""
     return f"{config.task}: {words}" if words else None
@@ -86,26 +81,26 @@ def _how_it_runs(config: Config) -> str | None:
 
 def _chosen(config: Config, given: Mapping[str, Any]) -> str:
     recipe = recipe_of(config.task, given)
-    values = preset_of(type(config).presets, config.task, config.network, config.preset, config.env_options)
-    own = [name for name in given if name in values and getattr(config, name) != values[name]]
-    spec = build_task(config.task, **config.env_options).spec
+    values = preset_of(config.algorithm.presets, config.task, config.network, config.preset, config.env_options)
+    own = [name for name in given if name in values and vars(config)[name] != values[name]]
+    spec = config.build().spec
     action = (spec.agents[0] if spec.agents else spec).action
     other = another(recipe.algo, action)
-    words = f"{recipe.describe(config.task)}; for {ALGORITHMS[other]} instead: --algo {other}"
+    words = f"{recipe.describe(config.task)}; for {CLASSES[other]} instead: --algo {other}"
     return f"{words}; your {', '.join(own)} in place of the recipe's" if own else words
 
 
 def _on_presets(
-    config: Config, given: Mapping[str, Any], cases: Mapping[str, PolicyCase], why: str | None
+    config: Config, given: Mapping[str, Any], policies: Mapping[str, Config], why: str | None
 ) -> Iterator[str]:
     """Yields in words why there are no samplers, and which settings of the preset are not used."""
-    unused = {f"{name}={getattr(config, name)!r}": by for name, by in unused_presets(config, given, cases)}
+    unused = {f"{name}={vars(config)[name]!r}": by for name, by in unused_presets(config, given, policies)}
     if why is not None:
         without = "".join(f"; {setting} is not used then" for setting, by in unused.items() if by is None)
         yield f"{config.algo} samples and learns in turn, without workers (samplers=0), because {why}{without}"
     for setting, by in unused.items():
         if by is not None:
-            yield f"the preset's {setting} is not used with {by}={getattr(config, by)!r}"
+            yield f"the preset's {setting} is not used with {by}={vars(config)[by]!r}"
 
 
 def resolved(config: Config) -> Config:
@@ -116,22 +111,22 @@ def resolved(config: Config) -> Config:
     from headrace.machine import usable_cores
 
     config = _with_flat_observation(config)
-    config = with_options(config, build_task(config.task, **config.env_options).spec.options, PHYSICS)
+    config = with_options(config, config.build().spec.options, PHYSICS)
     decided: dict[str, Any] = {}
     if config.deterministic:
         decided["torch_threads"] = config.torch_threads or 1  # results must not depend on the number of cores
     if config.samplers < 0:
-        decided["samplers"] = int(isinstance(config, ReplayConfig) and why_no_samplers(config) is None)
-    if isinstance(config, ActorCriticConfig) and config.actor_device == "auto":
-        apart = _can_learn_apart(dataclasses.replace(config, **decided))
+        decided["samplers"] = int(config.algorithm.replays and why_no_samplers(config) is None)
+    if vars(config).get("actor_device") == "auto":
+        apart = _can_learn_apart(config.replace(**decided))
         decided["actor_device"] = "cpu" if apart and usable_cores() > 1 else ""
-    return dataclasses.replace(config, **decided)
+    return config.replace(**decided)
 
 
 def with_options(config: Config, options: Mapping[str, Any], *names: str) -> Config:
     """Returns settings with those of these options of the task that are named, where they have none of that name."""
     chosen = {name: options[name] for name in names if name in options}
-    return dataclasses.replace(config, env_options=chosen | config.env_options)
+    return config.replace(env_options=chosen | config.env_options)
 
 
 def _with_flat_observation(config: Config) -> Config:
@@ -139,16 +134,16 @@ def _with_flat_observation(config: Config) -> Config:
 
     Pictures stay pictures if the algorithm has a CNN.
     """
-    spec = build_task(config.task, **config.env_options).spec
+    spec = config.build().spec
     if FLAT in config.env_options or spec.agents:
         return config
-    seen, cnn = spec.observation, config.network in ("auto", "cnn") and "cnn" in config.network_kinds
+    seen, cnn = spec.observation, config.network in ("auto", "cnn") and config.algorithm.has_network("cnn")
     shapes = [shape for leaf in leaves(seen).values() if cnn and (shape := picture_shape(leaf))]
     if isinstance(seen, gym.spaces.Box | gym.spaces.Discrete) and shapes in ([], [seen.shape]):
         return config
-    flat = dataclasses.replace(config, env_options={**config.env_options, FLAT: PICTURES if shapes else True})
+    flat = config.replace(env_options={**config.env_options, FLAT: PICTURES if shapes else True})
     try:
-        build_task(flat.task, **flat.env_options)
+        flat.build()
     except OptionError:  # such as no array of it: what follows names the space
         return config
     return flat
@@ -158,13 +153,13 @@ def why_no_samplers(config: Config) -> str | None:
     """Returns in words why an algorithm with a replay has no samplers by default; None if it has some."""
     from headrace.train.collect.steps import replays_steps
 
-    task = build_task(config.task, **config.env_options)
+    task = config.build()
     if task.spec.agents:
         return f"{config.task} has several agents"
     if is_known_here_only(config.task):
         return f"{config.task} is registered where no other process can import it, in place of a file"
     for name in ("deterministic", "devices", "batch_size"):
-        if value := getattr(config, name, None):
+        if value := vars(config)[name]:
             return f"{name}={value}"
     if place() is not None:
         return "torchrun starts several processes, each of which samples for itself"
@@ -183,7 +178,7 @@ def preload_workers(task: str, settings: Mapping[str, Any]) -> None:
         return
     algo = settings["algo"] if "algo" in settings else recipe_of(task, settings).algo
     # a user's algorithm is not looked up, as that imports torch
-    by_default = algo in ALGORITHMS and issubclass(find_settings(algo), ReplayConfig)
+    by_default = algo in ALGORITHMS and ALGORITHMS[algo].replays
     if samplers > 0 or (samplers < 0 and by_default and not settings.get("deterministic")):
         worker_context()
 
@@ -205,35 +200,34 @@ def check_launcher(config: Config) -> None:
     where.device(config.device)
 
 
-def _check_task(config: Config) -> dict[str, PolicyCase]:
+def _check_task(config: Config) -> dict[str, Config]:
     """Checks devices, files and the settings that depend on the task; raises `OptionError` for what is missing."""
     from headrace.train.collect.curriculum import check_curriculum
-    from headrace.train.collect.setup import find_device, policy_cases, reward_function
+    from headrace.train.collect.setup import find_device, policy_settings, reward_function
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 
-    apart = isinstance(config, ActorCriticConfig) and config.apart
-    for name in (config.device, *config.devices, config.learns_on, *([config.actor_device] if apart else [])):
+    for name in (config.device, *config.devices, config.learns_on, *([config.actor_device] if config.apart else [])):
         find_device(name)
     check_cluster(config)
     check_loggers(config.log)
     check_curriculum(config)
     if config.reward is not None:
         reward_function(config.reward)
-    if isinstance(config, ReplayConfig) and config.hindsight:
+    if config.algorithm.replays and config.hindsight:
         goals_for(config)
     _check_groups(config)
-    spec = build_task(config.task, **config.env_options).spec
-    cases = policy_cases(config, spec)
-    check_loads(config, spec, cases)
-    return cases
+    spec = config.build().spec
+    policies = policy_settings(config, spec)
+    check_loads(config, spec, policies)
+    return policies
 
 
 def _check_groups(config: Config) -> None:
     """Raises `OptionError` where environments would take turns in groups, but a replay has a row for all of them."""
     from headrace.train.collect.steps import needing_steps, replays_steps
 
-    if config.batch_size and config.samplers == 0 and isinstance(config, ReplayConfig) and replays_steps(config):
+    if config.batch_size and config.samplers == 0 and config.algorithm.replays and replays_steps(config):
         needing = needing_steps(config)
         others = [each for each in needing.values() if each is not None]
         otherwise = f", or set {' and '.join(others)}" if len(others) == len(needing) else ""
@@ -255,11 +249,11 @@ def _can_learn_apart(config: Config) -> bool:
     from headrace.train.modules.network import uses_cnn
 
     # with a fixed replay ratio the samplers leave a core to the second process
-    fixed_ratio = isinstance(config, ActorCriticConfig) and config.samplers > 0 and config.replay_ratio is not None
+    fixed_ratio = config.get(Apart) is not None and config.samplers > 0 and config.replay_ratio is not None
     if not fixed_ratio or config.learns_on != "cpu":
         return False
     # an actor of pictures would compute all features once more, and learn only what follows the CNN
-    return not uses_cnn(config.network, build_task(config.task, **config.env_options).spec.observation)
+    return not uses_cnn(config.network, config.build().spec.observation)
 
 
 def _decided_by_cores(requested: Config, config: Config) -> str | None:

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from headrace.machine import free_memory, readable, usable_cores
-from headrace.pool.registry import build_task
-from headrace.train.config.recipes import measured_seconds
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import duration
+from headrace.train.recipes.recipes import measured_seconds
+from headrace.train.settings.config import Config
 
 LEAST_BYTES = 1 << 30  # of a replay that is told of
 LEAST_SECONDS = 600.0  # of all steps of the environments that are told of
@@ -23,7 +21,7 @@ LEAST_SECONDS = 600.0  # of all steps of the environments that are told of
 
 def forecast(config: Config) -> Iterator[str]:
     """Yields what takes much memory or long."""
-    if isinstance(config, ReplayConfig) and (needed := _replay_bytes(config)) >= LEAST_BYTES:
+    if config.algorithm.replays and (needed := _replay_bytes(config)) >= LEAST_BYTES:
         left = free_memory()
         words = f"replay_size={config.replay_size:,} takes {readable(needed)} of memory once it is full"
         yield f"{words}; {readable(left)} are free" + (": a smaller one is safe" if needed > left else "")
@@ -36,13 +34,13 @@ def forecast(config: Config) -> Iterator[str]:
         )
 
 
-def _replay_bytes(config: ReplayConfig) -> int:
+def _replay_bytes(config: Config) -> int:
     """Returns the bytes of a run's replay, without action masks."""
     from headrace.train.collect.steps import replay_layout, replays_steps
 
     if replays_steps(config):
         return replay_layout(config).nbytes
-    spec = build_task(config.task, **config.env_options).spec
+    spec = config.build().spec
     agents = spec.num_agents
     inputs, actions = (math.prod(space.shape or (getattr(space, "n", 1),)) for space in (spec.observation, spec.action))
     return np.dtype(np.float32).itemsize * config.replay_size * (2 * inputs + actions + 2 * agents) // agents

@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.pool.registry import family
-from headrace.train.config import user_objects
-from headrace.train.config.checks import check_task
-from headrace.train.config.fields import settings_of
-from headrace.train.config.settings import Config, make_config
 from headrace.train.launch.checks import (
     FLAT,
     PHYSICS,
@@ -27,6 +23,7 @@ from headrace.train.launch.checks import (
 from headrace.train.logging.loggers import check_loggers
 from headrace.train.processes.page import page_of
 from headrace.train.processes.place import place
+from headrace.train.recipes.make import make_config
 from headrace.train.runners.callbacks import Callback
 from headrace.train.runners.result import Result
 from headrace.train.runs.events import one_line
@@ -34,11 +31,15 @@ from headrace.train.runs.files import is_newer
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
 from headrace.train.runs.trust import remember
+from headrace.train.settings import user_objects
+from headrace.train.settings.common import COMMON
+from headrace.train.settings.config import Config
+from headrace.train.settings.values import check_task
 
 if TYPE_CHECKING:
     from headrace.train.launch.torchrun import RankContext
 
-CONTINUABLE = tuple(name for name, known in settings_of(Config).items() if known.continuable)
+CONTINUABLE = tuple(name for name, known in COMMON.settings.items() if known.continuable)
 """settings that may change in the middle of a run"""
 PATIENCE = 60.0  # seconds to wait, after a restart by torchrun, until the killed process has let go of the folder
 
@@ -118,7 +119,7 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
     remember(vars(asked))
     _, config = RunFolder.open(run_dir, trust=options.trust, training=True)
     asked = with_options(asked, config.env_options, PHYSICS, FLAT)  # the run keeps what was decided for it
-    changes = {k: v for k, v in overrides.items() if getattr(config, k, None) != getattr(asked, k, None)}
+    changes = {k: v for k, v in overrides.items() if vars(config).get(k) != vars(asked).get(k)}
     return resume_run(run_dir, changes, options)
 
 
@@ -131,7 +132,7 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
         raise OptionError(f"{fixed[0]} cannot change in the middle of a run; only {', '.join(CONTINUABLE)} can")
     if changes:
         check_loggers(changes.get("log", ()))
-        config = make_config(**{**dataclasses.asdict(config), **changes}, defaults=False)
+        config = make_config(**{**vars(config), **changes}, defaults=False)
         remember(changes)
     check_cluster(config)
     check_launcher(config)

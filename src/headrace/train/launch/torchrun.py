@@ -27,7 +27,6 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from headrace.errors import OptionError, StorageError, WorkerError
-from headrace.train.config.settings import Config
 from headrace.train.processes import process_group
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.place import Place
@@ -35,6 +34,7 @@ from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.assembly import train_in_process
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 START = timedelta(minutes=5)  # maximum wait for all processes to start
 POLL = 0.02  # seconds between two checks of the store

@@ -18,11 +18,11 @@ from rich.text import Text
 
 from headrace.machine import readable
 from headrace.pool.sources import as_text
-from headrace.train.config.settings import Config
 from headrace.train.logging.timer import Throughput
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
 from headrace.train.runs.words import return_text
+from headrace.train.settings.config import Config
 
 PARTS = {
     "env": ("environments", "cyan"),

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import gymnasium as gym
 import numpy as np
 
-from headrace.train.config.replay import ReplayConfig
-from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
+from headrace.train.settings.config import Config
 
 PATIENCE = 60.0
 """seconds of training"""
@@ -60,13 +59,14 @@ def own_settings(config: Config, observation: gym.Space) -> list[str]:
         config: the settings of the run's first policy.
         observation: what it observes.
     """
-    normalises = config.samplers == 0 or not isinstance(config, ReplayConfig)
+    normalises = config.samplers == 0 or not config.algorithm.replays
     numbers = isinstance(observation, gym.spaces.Box) and observation.dtype != np.uint8
-    noise, fraction = getattr(config, "exploration_noise", 0.0), getattr(config, "epsilon_fraction", 1.0)
+    known = vars(config)
+    noise, fraction = known.get("exploration_noise", 0.0), known.get("epsilon_fraction", 1.0)
     found = {
         "--normalise-observations": normalises and numbers and not config.normalise_observations,
         "--normalise-rewards": normalises and not config.normalise_rewards,
-        "--entropy-coef 0.01": getattr(config, "entropy_coef", 1.0) == 0 and "entropy_coef" not in config.schedules,
+        "--entropy-coef 0.01": known.get("entropy_coef", 1.0) == 0 and "entropy_coef" not in config.schedules,
         f"--exploration-noise {2 * noise:.2g}": noise > 0,
         f"--epsilon-fraction {2 * fraction:.2g}": fraction <= 0.5,
         f"--learning-rate {config.learning_rate / 3:.1g}": True,

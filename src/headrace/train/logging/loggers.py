@@ -7,7 +7,6 @@ each line by name. Its library is imported only if the settings name it.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -18,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.errors import OptionError
-from headrace.train.config.settings import LOGGERS, Config
 from headrace.train.runs import files
 from headrace.train.runs.files import replace, write_all, writing
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
+from headrace.train.settings.files import LOGGERS
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -90,7 +90,7 @@ class Wandb:
                 id=_identity(folder / "id"),
                 resume="allow",
                 dir=str(run.path),
-                config=dataclasses.asdict(config),
+                config=dict(vars(config)),
                 settings=wandb.Settings(console="off"),  # the dashboard uses the terminal
             )
         except (wandb.errors.Error, OSError) as error:  # pyright: ignore[reportAttributeAccessIssue]
@@ -122,7 +122,7 @@ class Trackio:
                 project=os.environ.get("TRACKIO_PROJECT", PROJECT),
                 name=run.path.name,
                 resume="allow",
-                config=dataclasses.asdict(config),
+                config=dict(vars(config)),
                 embed=False,
             )
         except (OSError, ValueError, RuntimeError) as error:

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headrace.train.config.settings import Config
 from headrace.train.runs import files
 from headrace.train.runs.files import replacing
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
+from headrace.train.settings.config import Config
 
 Axis = Literal["steps", "seconds"]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.pool.sources import module_of, split
-from headrace.train.config import user_objects
 from headrace.train.modules.cnn import ImageActorCritic, is_image, pictures_in, trunk_for
 from headrace.train.modules.distributions import DiagonalGaussian, Distribution
 from headrace.train.modules.gru import GRU
 from headrace.train.modules.layers import with_log_std
 from headrace.train.modules.mlp import MLP
+from headrace.train.settings import user_objects
 
 __all__ = ["GRU", "MLP", "input_size", "make_network", "uses_cnn", "uses_images"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from headrace.pool.structure import mapped
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.setup import make_policy
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, NEVER, forbidden
 from headrace.train.modules.distributions import Categorical, MultiCategorical
 from headrace.train.modules.exploration import EpsilonGreedy
@@ -30,6 +28,7 @@ from headrace.train.play.observation_batches import batched
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,7 @@ class PlayedPolicy:
 
     def __init__(self, config: Config, name: str, agent_group: AgentGroup, point: Checkpoint):
         # a frozen policy needs no optimiser
-        config = dataclasses.replace(config, compile=False, frozen=True)
+        config = config.replace(compile=False, frozen=True)
         policy = make_policy(name, config, agent_group, torch.device("cpu"))
         policy.load_model(point.model)
         policy.module.requires_grad_(False).eval()

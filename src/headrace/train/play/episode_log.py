@@ -9,11 +9,11 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.pool.actions import ACTION
 from headrace.pool.pool import Pool
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import MOST_STEPS, playing_pool
 from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.settings.config import Config
 
 REWARD, TERMINATED, TRUNCATED = "reward", "terminated", "truncated"
 

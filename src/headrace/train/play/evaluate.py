@@ -19,7 +19,6 @@ from headrace.pool.registry import check_int
 from headrace.train.collect.curriculum import final_options
 from headrace.train.collect.game_values import game_over, lost_steps
 from headrace.train.collect.setup import make_pool
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK, has_masks
 from headrace.train.play.agent import Agent, checkpoint_path, load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
@@ -27,6 +26,7 @@ from headrace.train.runs import files
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.words import return_text
+from headrace.train.settings.config import Config
 
 MOST_ENVS = 16  # maximum number of environments of an evaluation
 MOST_STEPS = 100_000  # maximum number of agent steps of an episode; Atari's longest episodes have 27,000

@@ -17,12 +17,13 @@ from torch import Tensor
 from headrace.pool.pool import Pool
 from headrace.pool.spec import TaskSpec
 from headrace.train.algorithms.policy import Policy
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import playing_pool
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.settings.config import Config
+from headrace.train.settings.rollouts import decides_only
 
 GAMES = 64  # against each opponent
 OPENING = 2  # moves of a game at random, so that games differ
@@ -58,7 +59,7 @@ class Ladder:
         """Returns whether one policy, without a memory, plays both sides of a game by turns."""
         module = policies[0].module
         alone = len(policies) == 1 and policies[0].agent_group.width == 2 and not module.memory_size
-        return alone and getattr(config, "decisions_only", False)
+        return alone and decides_only(config)
 
     @torch.inference_mode()
     def measure(self, step: int) -> None:

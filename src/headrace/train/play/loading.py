@@ -9,20 +9,18 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError, StateError
-from headrace.pool.registry import build_task
 from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import space_text
 from headrace.train.algorithms.policy import Policy
-from headrace.train.config.settings import Config
-from headrace.train.config.usage import PolicyCase
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.play.agent import load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs import trust
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 
-def check_loads(config: Config, spec: TaskSpec, cases: Mapping[str, PolicyCase]) -> None:
+def check_loads(config: Config, spec: TaskSpec, policies: Mapping[str, Config]) -> None:
     """Checks that the networks that ``load`` names exist, and fit this run's observations and actions.
 
     Raises:
@@ -30,8 +28,7 @@ def check_loads(config: Config, spec: TaskSpec, cases: Mapping[str, PolicyCase])
             differs in ``normalise_observations``, ``normalise_values`` or, for a network that has one, ``activation``.
     """
     groups = policy_mapping(spec, config.policies)
-    for name, case in cases.items():
-        own = case.config
+    for name, own in policies.items():
         if own.load is None:
             continue
         run, theirs = RunFolder.read(own.load)
@@ -39,10 +36,10 @@ def check_loads(config: Config, spec: TaskSpec, cases: Mapping[str, PolicyCase])
             raise OptionError(f"load={own.load!r}: that run has no checkpoint yet")
         _check_sizes(own, name, groups[name], theirs)
         there = theirs.of_policy(name)
-        unseen = ["normalise_observations", *(["activation"] if case.uses("activation") else [])]
-        unseen += ["normalise_values"] if hasattr(own, "normalise_values") else []
+        unseen = ["normalise_observations", *(["activation"] if own.has("activation") else [])]
+        unseen += ["normalise_values"] if "normalise_values" in vars(own) else []
         for setting in unseen:  # settings that do not show in the shapes of the loaded tensors
-            ours, learnt = getattr(own, setting), getattr(there, setting, False)
+            ours, learnt = vars(own)[setting], vars(there).get(setting, False)
             if ours != learnt:
                 raise OptionError(
                     f"{setting}={ours!r} cannot go with load={own.load!r}, whose network "
@@ -58,7 +55,7 @@ def _check_sizes(own: Config, name: str, group: AgentGroup, theirs: Config) -> N
     """
     if trust.unagreed({"task": theirs.task, "env_options": theirs.env_options}):
         return
-    known = policy_mapping(build_task(theirs.task, **theirs.env_options).spec, theirs.policies).get(name)
+    known = policy_mapping(theirs.build().spec, theirs.policies).get(name)
     if known is None:
         return
     for what in ("observation", "action"):

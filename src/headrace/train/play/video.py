@@ -11,9 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from headrace.pool.pool import Pool
-from headrace.pool.registry import build_task
 from headrace.train.collect.game_values import game_over
-from headrace.train.config.settings import Config
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
 from headrace.train.play.evaluate import playing_pool
@@ -21,6 +19,7 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.episodes import KeptEpisode, Kind, file_name, keep, kept
 from headrace.train.runs.files import is_newer, replacing
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 MOST_PICTURES = 30.0  # maximum number of frames per second
 MOST_STEPS = 1500  # maximum number of agent steps of a video
@@ -133,7 +132,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> No
 
 def plain(config: Config) -> dict[str, Any]:
     """Returns the option that turns off shadows and reflections, which take most of a CPU's time, unless it is set."""
-    options = build_task(config.task, **config.env_options).spec.options
+    options = config.build().spec.options
     return {} if EFFECTS not in options or EFFECTS in config.env_options else {EFFECTS: False}
 
 
@@ -141,7 +140,7 @@ def small(config: Config) -> dict[str, Any]:
     """Returns options of the run's task that make its pictures small and plain, without those that the run sets."""
     chosen = plain(config)
     if not config.env_options.keys() & {*SIDES, "width", "height"}:
-        options = build_task(config.task, **config.env_options).spec.options
+        options = config.build().spec.options
         chosen |= {side: PIXELS for side in SIDES if side in options}
     return chosen
 

@@ -27,12 +27,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from headrace.train.config.settings import Config
 from headrace.train.logging import episode_tracker
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.place import Place
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.settings.config import Config
 
 BEHIND = timedelta(minutes=10)  # maximum wait of a collective operation for the slowest process
 State = dict[str, Tensor]
@@ -67,13 +67,13 @@ class ProcessGroup:
     def share_of(self, config: Config) -> Config:
         """Returns the settings of this process: its device, its own seeds, and its part of ``stop_episodes``."""
         if self.device is not None:
-            config = dataclasses.replace(config, device=self.device(config.device))
+            config = config.replace(device=self.device(config.device))
         if self.size == 1:
             return config
         if config.device.startswith("cuda"):
             torch.cuda.set_device(config.device)  # what NCCL communicates from
-        return dataclasses.replace(
-            config, seed=config.seed + self.rank * config.num_envs, stop_episodes=-(-config.stop_episodes // self.size)
+        return config.replace(
+            seed=config.seed + self.rank * config.num_envs, stop_episodes=-(-config.stop_episodes // self.size)
         )
 
     def join(self, experiences: Iterable[Any]) -> None:

@@ -26,7 +26,7 @@ from headrace.pool.executors.processes.fork_server import server_context
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.pool.registry import parcel_of
 from headrace.pool.sources import importing, is_importable_main
-from headrace.train.config.settings import Config
+from headrace.train.settings.config import Config
 
 PRELOADED = "headrace.train.workers.samplers"
 GUARD = 'put what it does under  if __name__ == "__main__":'

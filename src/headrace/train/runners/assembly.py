@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 
-from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.collect.game_values import metric_names
-from headrace.train.collect.setup import check_workers, find_device, make_policies, policy_cases
-from headrace.train.config.settings import Config
+from headrace.train.collect.setup import check_workers, find_device, make_policies, policy_settings
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.counters import Counters
@@ -28,6 +26,7 @@ from headrace.train.runners.worker_source import WorkerSource
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 
 def make_trainer(
@@ -72,7 +71,7 @@ def _in_turn(config: Config, run: RunFolder, resume: Checkpoint | None, group: P
 
 
 def _with_workers(config: Config, run: RunFolder, resume: Checkpoint | None) -> tuple[Source, Learner]:
-    check_workers(config, *policy_cases(config, build_task(config.task, **config.env_options).spec).values())
+    check_workers(config, *policy_settings(config, config.build().spec).values())
     policy = make_policies(config, None, find_device(config.learns_on))[0]
     counters = Counters(config.samplers, len(metric_names(config)))
     exchange = None

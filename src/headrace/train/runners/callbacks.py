@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.errors import HeadraceError, OptionError
-from headrace.train.config.settings import Config
 from headrace.train.runners.result import Reason
+from headrace.train.settings.config import Config
 
 if TYPE_CHECKING:
     from headrace.train.play.agent import Agent

@@ -24,7 +24,6 @@ from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.seeds import seed_globals
 from headrace.train.collect.setup import find_device
-from headrace.train.config.settings import Config
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.place import Place
 from headrace.train.processes.process_group import connect, leave
@@ -33,6 +32,7 @@ from headrace.train.runners.assembly import train_in_process
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import last_measurement
+from headrace.train.settings.config import Config
 
 GRACE = 5.0  # wait for further reports, and for a last checkpoint, after the first failure, in seconds
 POLL = 0.1  # seconds between checks whether Ctrl-C was pressed

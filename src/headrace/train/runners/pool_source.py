@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections import deque
@@ -26,7 +25,6 @@ from headrace.train.collect.game_values import metric_names
 from headrace.train.collect.self_play import SelfPlay
 from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.collect.steps import make_replay, replays_steps
-from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_observations, check_rewards, rounding_of
 from headrace.train.logging.timer import Timer
@@ -40,6 +38,7 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 MOST_SAVED = 256 << 20  # bytes of the environments' states in a checkpoint; larger ones are left out
 AT_ONCE = 64 << 20  # approximate bytes of the states that are taken from a pool at a time
@@ -84,7 +83,7 @@ class PoolSource(Source):
 
     @property
     def _present(self) -> Config:
-        return dataclasses.replace(self.config, env_options=self.options)
+        return self.config.replace(env_options=self.options)
 
     def _collect_with_pool(self) -> None:
         """Makes the collector for the pool; its rollouts are CUDA graphs where they can be."""

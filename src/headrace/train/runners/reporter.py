@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headrace.train.config.recipes import another, is_proven
-from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Progress
 from headrace.train.logging.finite import check_statistics
 from headrace.train.logging.first_minute import FirstMinute, own_settings
@@ -23,12 +21,14 @@ from headrace.train.logging.loggers import MetricsWriter, make_loggers
 from headrace.train.logging.memory_use import in_use
 from headrace.train.processes.page import address_of
 from headrace.train.processes.process_group import ProcessGroup
+from headrace.train.recipes.recipes import another, is_proven
 from headrace.train.runners.parts import Figures, Learner, Source, model_of
 from headrace.train.runners.result import Reason, RunState
 from headrace.train.runs.events import Kind, read_events
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import LiveWeights
 from headrace.train.runs.words import return_text
+from headrace.train.settings.config import Config
 
 REMARKS = 3  # number of remarks on the dashboard, the newest ones
 LEAST_LINES = 100  # the fewest lines of metrics of a whole run without workers, so that short runs have a curve as well

@@ -13,9 +13,7 @@ from typing import Any
 import torch
 
 from headrace.errors import EnvironmentFailure, HeadraceError, NotFiniteError, StateError, StorageError
-from headrace.pool.registry import build_task
 from headrace.train.collect.curriculum import stage_at
-from headrace.train.config.settings import Config
 from headrace.train.logging.finite import all_finite
 from headrace.train.modules.compiled import compiled_module
 from headrace.train.play.agent import Agent
@@ -27,6 +25,7 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 
 LAST_EVALUATION = 60.0
 """maximum time for the evaluation of the last weights, in seconds"""
@@ -273,7 +272,7 @@ class Saver:
 
     def agent(self) -> Agent:
         """Returns an agent with copies of the present policies; training is not affected."""
-        spec = build_task(self.config.task, **self.config.env_options).spec
+        spec = self.config.build().spec
         with torch.random.fork_rng(devices=[]):
             return Agent(self.config, spec, Checkpoint(self.reporter.model(), {}, {}, {}))
 

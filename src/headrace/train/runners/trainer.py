@@ -10,7 +10,6 @@ interruption, except with the groups of an asynchronous pool.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.remarks import heard_by
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.curriculum import is_last_stage
-from headrace.train.config.settings import Config
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import naming_what_is_kept
@@ -37,6 +35,7 @@ from headrace.train.runners.saver import LAST_EVALUATION, Saver
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.events import one_line
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 from headrace.train.workers.rate_limiter import REST
 
 LOOK = 0.1  # seconds
@@ -233,8 +232,8 @@ class Trainer:
     def set_rates(self, values: Mapping[str, float]) -> None:
         """Sets settings that may have a schedule to these values; raises `OptionError` as `Training.set`."""
         points = {name: [(0, float(value))] for name, value in values.items()}
-        config = dataclasses.replace(self.config, schedules=self.config.schedules | points)
-        if getattr(config, "apart", False):
+        config = self.config.replace(schedules=self.config.schedules | points)
+        if config.apart:
             raise OptionError(
                 f"{min(values)} cannot change while the actor learns in a process of its own: train with "
                 "actor_device=''"

@@ -17,13 +17,13 @@ from torch import Tensor
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.updater import Updater
-from headrace.train.config.settings import Config
 from headrace.train.logging.timer import Timer
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runners.parts import Figures, Learner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 from headrace.train.storage.files import ReplayFiles
 from headrace.train.storage.prioritised import PrioritisedReplay
 from headrace.train.storage.step_replay import StepReplay

@@ -14,13 +14,11 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
-from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.updater import Updater
 from headrace.train.algorithms.vtrace import vtrace
 from headrace.train.collect.steps import make_replay
-from headrace.train.config.settings import Config
 from headrace.train.logging.timer import Throughput
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.normalisation import RewardScaler
@@ -29,6 +27,7 @@ from headrace.train.runners.parts import Figures, Learner
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 from headrace.train.storage.files import ReplayFiles
 from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.sampled_rewards import SampledRewards
@@ -223,7 +222,7 @@ class RolloutLearner(Learner):
         self.weights = self._policy_copy.buffer()
         stored = policy.distribution.action_shape, torch.empty(0, dtype=policy.distribution.action_dtype).numpy().dtype
         sizes = config.samplers, config.rollout_slots, config.num_steps, config.num_envs, sum(policy.heads)
-        self.memory = Rollouts(build_task(config.task, **config.env_options).spec.observation, *stored, *sizes)
+        self.memory = Rollouts(config.build().spec.observation, *stored, *sizes)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self._scalers: list[RewardScaler] = []
         if config.normalise_rewards:

@@ -21,7 +21,6 @@ from headrace.train.cluster import driver
 from headrace.train.cluster.driver import Cluster
 from headrace.train.collect.curriculum import stage_at
 from headrace.train.collect.game_values import metric_names
-from headrace.train.config.settings import Config
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.timer import Throughput
 from headrace.train.play.evaluate import judged
@@ -33,6 +32,7 @@ from headrace.train.runners.parts import Figures, News, Scored, Source
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 from headrace.train.storage.rollout_slots import Rollouts
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.workers import actor_learner, evaluator, samplers

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError, StateError, StorageError, TrustError
-from headrace.train.config.merge import algorithms_of, only
-from headrace.train.config.settings import Config
 from headrace.train.runs import files, lock
 from headrace.train.runs.events import EventLog
 from headrace.train.runs.files import replace
 from headrace.train.runs.trust import admit, unagreed
 from headrace.train.runs.words import return_text
+from headrace.train.settings.common import COMMON
+from headrace.train.settings.config import Config, algorithms_of
 
 SEVERAL = ("seeds.json", "sweep.json")
 """files of folders whose runs are folders in them"""
@@ -141,7 +141,7 @@ class RunFolder:
         run = cls(path)
         with run._reading() as values:
             if any(unagreed({"algo": algo}) for algo in algorithms_of(values)):
-                values = only(Config, values) | {"algo": "ppo", "policies": {}, "schedules": {}}
+                values = COMMON.only(values) | {"algo": "ppo", "policies": {}, "schedules": {}}
             return run, Config.from_values(values)
 
     @contextmanager

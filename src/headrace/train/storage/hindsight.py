@@ -11,8 +11,7 @@ from torch import Tensor
 
 from headrace.errors import OptionError
 from headrace.pool.goals import Goals
-from headrace.pool.registry import build_task
-from headrace.train.config.replay import ReplayConfig
+from headrace.train.settings.config import Config
 from headrace.train.storage.layout import FIRST
 from headrace.train.storage.reader import observed
 from headrace.train.storage.step_replay import StepReplay
@@ -95,7 +94,7 @@ class HindsightReplay:
         return left
 
 
-def goals_for(config: ReplayConfig) -> Goals:
+def goals_for(config: Config) -> Goals:
     """Returns the goals of a run's task.
 
     Raises:
@@ -108,7 +107,7 @@ def goals_for(config: ReplayConfig) -> Goals:
             f"hindsight={config.hindsight} asks for the rewards of the task with env_options: leave curriculum out, "
             "which changes options during the run, or hindsight"
         )
-    goals = build_task(config.task, **config.env_options).goals
+    goals = config.build().goals
     if goals is None:
         raise OptionError(
             f"hindsight={config.hindsight} is for Gymnasium environments whose observations are a Dict of observation, "

@@ -9,7 +9,6 @@ Sources: Li et al. 2023 (arXiv:2307.12983), Spreeze (arXiv:2312.06126).
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any
 
@@ -17,7 +16,6 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
-from headrace.pool.registry import build_task
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.updater import Updater
 from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
@@ -103,10 +101,10 @@ def _adam_states(policy: OffPolicy) -> list[Tensor]:
 def work(config: Any, replay: StepReplay, exchange: Exchange, counters: Counters, restarts: int) -> None:
     """Learns the actor; the main function of its process."""
     device = find_device(config.actor_device)
-    spec = build_task(config.task, **config.env_options).spec
+    spec = config.build().spec
     (agent_group,) = agent_groups(config, spec).values()
     prepare(config, [agent_group])
-    policy = make_policy("", dataclasses.replace(config, device=config.actor_device), agent_group, device)
+    policy = make_policy("", config.replace(device=config.actor_device), agent_group, device)
     assert isinstance(policy, OffPolicy)
     measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
     exchange.take_actor(policy)

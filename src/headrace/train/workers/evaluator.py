@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from headrace.machine import usable_cores
-from headrace.train.config.settings import Config
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import play_episodes, playing_pool
 from headrace.train.play.video import film, small
@@ -25,6 +24,7 @@ from headrace.train.processes.start import seed_of
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runs.episodes import kept
 from headrace.train.runs.folder import RunFolder
+from headrace.train.settings.config import Config
 from headrace.train.workers.policy_copy import untrained_agent
 
 FILMED = 0.1, 0.5  # fractions of a run after which a video of an episode is recorded

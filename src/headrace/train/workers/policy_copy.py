@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import torch
 from torch import Tensor
 
-from headrace.pool.registry import build_task
 from headrace.pool.spec import TaskSpec
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.setup import agent_groups, make_policy
-from headrace.train.config.settings import Config
 from headrace.train.play.agent import Agent
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runs.checkpoint import Checkpoint
+from headrace.train.settings.config import Config
 
 
 class PolicyCopy:
@@ -64,9 +61,9 @@ class PolicyCopy:
 
 def frozen_policy(config: Config) -> Policy:
     """Returns a policy that only acts, on the CPU."""
-    spec = build_task(config.task, **config.env_options).spec
+    spec = config.build().spec
     (agent_group,) = agent_groups(config, spec).values()
-    return make_policy("", dataclasses.replace(config, frozen=True, compile=False), agent_group, torch.device("cpu"))
+    return make_policy("", config.replace(frozen=True, compile=False), agent_group, torch.device("cpu"))
 
 
 def untrained_agent(config: Config, spec: TaskSpec) -> tuple[Agent, PolicyCopy]:

@@ -7,8 +7,8 @@ free ratio, neither waits.
 
 from __future__ import annotations
 
-from headrace.train.config.settings import Config
 from headrace.train.processes.counters import FREE, Counters
+from headrace.train.settings.config import Config
 
 SLACK = 8  # steps of all environments
 REST = 1e-3

@@ -28,13 +28,13 @@ from headrace.train.collect.curriculum import options_at
 from headrace.train.collect.game_values import game_over, game_value, lost_steps, metric_names, reported
 from headrace.train.collect.setup import replacing_workers, rewarded
 from headrace.train.collect.steps import Frames, StepRecorder
-from headrace.train.config.settings import Config
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.modules.action_masks import MASK, check_declared, forbidden
 from headrace.train.modules.policy_module import Acted
 from headrace.train.processes.counters import PACED, WAITING, Counters
 from headrace.train.processes.start import seed_of
 from headrace.train.processes.weight_buffer import WeightBuffer
+from headrace.train.settings.config import Config
 from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter

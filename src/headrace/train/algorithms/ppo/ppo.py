@@ -1,0 +1,64 @@
+"""Proximal policy optimisation: several epochs over each rollout, with a clipped loss.
+
+Sources: Schulman et al. 2017 (arXiv:1707.06347); Huang et al. 2022, "The 37 implementation details of PPO".
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headrace.train.algorithms.on_policy import OnPolicy
+from headrace.train.algorithms.ppo import settings
+from headrace.train.algorithms.rates import Rates
+from headrace.train.storage.samples import Samples
+
+
+class PPO(OnPolicy):
+    """A policy that descends ``mean(-min(r·A, clip(r)·A)) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``.
+
+    Here ``r`` is the ratio of an action's probability to that of the policy that acted.
+    """
+
+    settings = settings.PPO
+    keeps_params = True
+
+    def _build(self) -> None:
+        super()._build()
+        self.stops_early = self.config.target_kl is not None
+
+    def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
+        assert batch.log_probs is not None
+        log_probs, entropies, values = self.evaluate(batch)
+        log_ratio, clip = log_probs - batch.log_probs, rates.clip_range
+        ratio = log_ratio.exp()
+        limited = ratio.clamp(1 - clip, 1 + clip)  # type: ignore[arg-type]
+        policy_loss = -batch.mean(torch.minimum(ratio * batch.advantages, limited * batch.advantages))
+        value_loss = batch.mean(self._squared_errors(values, batch)) / 2
+        entropy = batch.mean(entropies)
+        loss = policy_loss + rates.value_coef * value_loss - rates.entropy_coef * entropy
+        divergence = batch.mean(ratio - 1 - log_ratio)  # Schulman's low-variance estimate
+        clipped = batch.mean(((ratio - 1).abs() > clip).float())
+        return loss, torch.stack((policy_loss, value_loss, entropy, divergence, clipped))
+
+    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
+        """As `OnPolicy.update_at_once`, for an `MLP` whose minibatches keep one core busy."""
+        if type(self) is not PPO:
+            return None  # a subclass may have another loss
+        return self.compiled_epoch(samples, rates, order, self.config.value_clip_range)
+
+    def _squared_errors(self, values: Tensor, batch: Samples) -> Tensor:
+        """Returns squared errors of the values, or where larger of clipped values, float32[B]."""
+        errors, clip = (values - batch.returns).square(), self.config.value_clip_range
+        if clip is None:
+            return errors
+        limited = batch.values + (values - batch.values).clamp(-clip, clip)
+        return torch.maximum(errors, (limited - batch.returns).square())
+
+    def is_over(self, measured: Tensor) -> bool:
+        """Returns whether the last minibatch's approximate KL is above ``target_kl``, the same in all processes."""
+        assert self.config.target_kl is not None
+        kl = measured[3:4].clone()
+        if self.process_group is not None:
+            self.process_group.average(kl, self.optimiser.rows)
+        return float(kl) > self.config.target_kl

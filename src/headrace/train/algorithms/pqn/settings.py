@@ -1,0 +1,28 @@
+"""The settings of PQN, and what it can do."""
+
+from __future__ import annotations
+
+from headrace.train.algorithms.pqn.presets import PQN as PRESETS
+from headrace.train.settings.common import COMMON
+from headrace.train.settings.fields import record, setting
+from headrace.train.settings.networks import Convolutions
+from headrace.train.settings.rollouts import Clipping, Exploration
+
+
+@record("PQN")
+class PQNSettings:
+    """The passes over a rollout, and their targets."""
+
+    minibatch_size: int = setting(
+        256, "Samples in one gradient step; all of them, if there are fewer.", low=1, speed=True
+    )
+    epochs: int = setting(2, "Passes over a rollout.", low=1, speed=True)
+    q_lambda: float = setting(
+        0.65, "Decay of Q(λ)'s targets: 0 trusts the action values after one step, 1 the returns.", low=0, high=1
+    )
+
+
+PQN = COMMON.extended(
+    Clipping, Convolutions, Exploration, PQNSettings,
+    action_kinds=("discrete",), network_kinds=("mlp", "cnn", "own"), presets=PRESETS,
+)  # fmt: skip
