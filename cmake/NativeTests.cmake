@@ -13,6 +13,14 @@ if(NOT roms AND TARGET headrace_atari)
     OUTPUT_VARIABLE roms OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 
+# Warp's headers, which those beside Python modules include: behind the system's, as they stand among all packages
+if(Python_EXECUTABLE)
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} -c
+            "from importlib.util import find_spec; print(find_spec('warp').submodule_search_locations[0] + '/..')"
+    OUTPUT_VARIABLE packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+
 set(leaks suppressions=${PROJECT_SOURCE_DIR}/native/tests/leaks.txt:print_suppressions=0)
 foreach(source IN LISTS native_tests)
   get_filename_component(name ${source} NAME_WE)
@@ -27,9 +35,17 @@ foreach(source IN LISTS native_tests)
   if(name MATCHES "^test_(atari_fuzz|lanes)$" AND HEADRACE_CORE_TESTS AND HEADRACE_SANITIZE)
     continue()  # hundreds of models, or of programs
   endif()
+  if(name STREQUAL "test_kernels" AND (NOT packages OR HEADRACE_SANITIZE STREQUAL thread))
+    continue()  # they run in one thread, and need Warp
+  endif()
   add_executable(${name} ${source})
+  target_include_directories(${name} PRIVATE src)  # for headers beside Python modules
   target_link_libraries(${name} PRIVATE headrace_engine)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-restrict -UNDEBUG)  # GCC 12's false alarm at "…" + string
+  if(name STREQUAL "test_kernels")
+    target_compile_definitions(${name} PRIVATE WP_TILE_BLOCK_DIM=1)  # as on a CPU
+    target_compile_options(${name} PRIVATE -idirafter ${packages} -Wno-psabi)
+  endif()
   if(HEADRACE_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)  # half the time of compilers; what is tested is compiled as before
   endif()

@@ -11,6 +11,7 @@ import warp as wp
 
 from headrace.pool.executors.kernels import warps
 from headrace.pool.executors.kernels.build import program_of
+from headrace.pool.executors.kernels.cpp import cpp
 from headrace.pool.executors.kernels.launch import quiet
 from headrace.pool.registry import build_task
 from nightly import rest_nightly
@@ -48,16 +49,16 @@ STAND_INS = """
 
 def cuda_code(snippet: str) -> str:
     """The part of a snippet that is for CUDA, over the stand-ins."""
-    found = re.search(r"#if defined\(__CUDA_ARCH__\).*?\n(.*?)#else", snippet, re.DOTALL)
+    found = re.search(r"(.*?)#if defined\(__CUDA_ARCH__\).*?\n(.*?)#else", snippet, re.DOTALL)
     assert found
-    return STAND_INS + found[1].replace("__shared__", "static")
+    return STAND_INS + found[1] + found[2].replace("__shared__", "static")
 
 
-@wp.func_native(cuda_code(warps.ATOMIC_MIN))
+@wp.func_native(cuda_code(cpp(warps.__file__, "warp_atomic_min")))
 def lower_by_warp(array: wp.array[wp.int32], at: int, value: int, low: int, high: int, called: wp.array[wp.int32]): ...
 
 
-@wp.func_native(cuda_code(warps.STORE.replace("COUNT", str(COUNT))))
+@wp.func_native(cuda_code(cpp(warps.__file__, "coalesced_store")))
 def store_by_warp(
     array: wp.array3d[wp.float32],
     i: int,

@@ -26,6 +26,7 @@ from headrace.envs.boards.chess_notation import MOST_MOVES, START, as_words, can
 from headrace.envs.boards.chess_picture import render
 from headrace.envs.boards.common import PLAYERS, View, begin, end, planes, show_turn, two_player_task
 from headrace.pool.executors.kernels import AgentStreams
+from headrace.pool.executors.kernels.cpp import cpp
 from headrace.pool.options import Checked, Option
 from headrace.pool.spec import AgentType
 
@@ -40,23 +41,6 @@ SHORT_HOMES, LONG_HOMES = wp.constant(wp.uint64(1 << 4 | 1 << 7)), wp.constant(w
 """cells of king and rook, of one's own first row, for castling on either side"""
 CHECKMATE, DEAD, STALEMATE, UNPROGRESSIVE, THREEFOLD = (wp.constant(ending) for ending in range(1, 6))
 """why a game has ended; `DEAD` is one that neither can win"""
-
-FILL = """
-    unsigned char* first = (unsigned char*)&wp::index(cells, row, agent, plane, 0);
-    for (int y = 7; y >= 0; --y, first += 8) {
-        unsigned long long line = (bits >> 8 * y & 255) * 0x0101010101010101ull & 0x8040201008040201ull;
-        line = (line + 0x7f7f7f7f7f7f7f7full) >> 7 & 0x0101010101010101ull;
-        *(unsigned long long*)first = line;
-    }
-"""
-CLEAR = """
-    unsigned char* first = (unsigned char*)&wp::index(mask, row, agent, 0);
-#if defined(__CUDA_ARCH__)
-    for (int i = 0; i < mask.shape[2]; ++i) first[i] = 0;
-#else
-    __builtin_memset(first, 0, mask.shape[2]);
-#endif
-"""
 
 
 @wp.struct
@@ -85,7 +69,7 @@ class State:
     history: int
 
 
-@wp.func_native(FILL)
+@wp.func_native(cpp(__file__, "fill"))
 def fill(cells: wp.array4d[wp.uint8], row: int, agent: int, plane: int, bits: wp.uint64):
     """Writes a plane, row by row from the top; its cells are contiguous."""
     for y in range(8):
@@ -93,7 +77,7 @@ def fill(cells: wp.array4d[wp.uint8], row: int, agent: int, plane: int, bits: wp
             cells[row, agent, plane, 8 * (7 - y) + x] = wp.uint8((bits >> wp.uint64(8 * y + x)) & wp.uint64(1))
 
 
-@wp.func_native(CLEAR)
+@wp.func_native(cpp(__file__, "clear"))
 def clear(mask: wp.array3d[wp.bool], row: int, agent: int):
     """Allows no action."""
     for i in range(mask.shape[2]):

@@ -15,6 +15,7 @@ from headrace.envs.craftax.picture import render
 from headrace.envs.craftax.player import act, grow_plants, wear
 from headrace.envs.craftax.world import CENTER, generate_world
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Streams, random_bits
+from headrace.pool.executors.kernels.cpp import cpp
 from headrace.pool.executors.kernels.trigonometry import sincos
 from headrace.pool.spec import Field
 
@@ -26,36 +27,6 @@ SIZE_OF_VIEW = wp.constant(int(SEEN) + 22)
 DAY = wp.constant(300.0)  # steps
 PI = wp.constant(float(np.float32(math.pi)))
 
-# as the functions' bodies below, in plain memory: a row of the view is contiguous
-SHOW_BLOCKS = """
-    float* place = &wp::index(obs, row, 0);
-#if defined(__CUDA_ARCH__)
-    for (int i = 0; i < SIZE; ++i) place[i] = 0.0f;
-#else
-    __builtin_memset(place, 0, SIZE * sizeof(float));
-#endif
-    for (int i = top; i < top + 7; ++i) {
-        const unsigned char* line = &wp::index(cells, env, i & 63, 0);
-        for (int j = left; j < left + 9; ++j, place += 21) {
-            place[((i | j) & ~63) == 0 ? line[j & 63] & 31 : 1] = 1.0f;
-        }
-    }
-""".replace("SIZE", str(int(SIZE_OF_VIEW)))
-SHOW_FLAGS = """
-    bool* first = &wp::index(flags, row, 0);
-    for (int i = 0; i < 22; ++i) first[i] = (bits >> i & 1) != 0;
-"""
-FETCH_NEXT = """
-#if !defined(__CUDA_ARCH__)
-    const int next = env + 1 < (int)state.player.shape[0] ? env + 1 : 0;  // a guess, where only some make a step
-    const unsigned char* cells = &wp::index(state.cells, next, 0, 0);
-    const auto* places = &wp::index(state.places, next, 0);
-    for (int mob = 0; mob < 8; ++mob) __builtin_prefetch(cells + (places[mob].c[0] & 63) * 64);
-    const int row = wp::index(state.player, next).c[0];
-    for (int i = -3; i <= 3; ++i) __builtin_prefetch(cells + ((row + i) & 63) * 64);
-#endif
-"""
-
 
 @wp.struct
 class View:
@@ -65,7 +36,7 @@ class View:
     achievements: wp.array2d[wp.bool]
 
 
-@wp.func_native(SHOW_BLOCKS)
+@wp.func_native(cpp(__file__, "show_blocks"))
 def show_blocks(obs: wp.array2d[wp.float32], row: int, cells: wp.array3d[wp.uint8], env: int, top: int, left: int):
     """Sets a row of the view to 0, and in it the blocks of the places from a corner on to 1."""
     for i in range(SIZE_OF_VIEW):
@@ -77,7 +48,7 @@ def show_blocks(obs: wp.array2d[wp.float32], row: int, cells: wp.array3d[wp.uint
             obs[row, (i * COLUMNS + j) * KINDS + wp.where(there, block, s.OUTSIDE)] = 1.0
 
 
-@wp.func_native(SHOW_FLAGS)
+@wp.func
 def show_flags(flags: wp.array2d[wp.bool], row: int, bits: int):
     """Writes the achievements' bits as flags."""
     for i in range(s.ACHIEVEMENTS):
@@ -147,7 +118,7 @@ def advance(state: s.State, env: int, asked: int, moves: wp.uint64, arrivals: wp
     return reward, left == 0
 
 
-@wp.func_native(FETCH_NEXT)
+@wp.func_native(cpp(__file__, "fetch_next"))
 def fetch_next(state: s.State, env: int):
     """Lets a CPU fetch what the next environment's step reads of the map, around the player and below the mobs.
 

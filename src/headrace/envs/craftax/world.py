@@ -12,6 +12,7 @@ import warp as wp
 
 from headrace.envs.craftax import state as s
 from headrace.pool.executors.kernels import Streams, random_bits
+from headrace.pool.executors.kernels.cpp import cpp
 from headrace.pool.executors.kernels.trigonometry import sincos
 
 TWO_PI = wp.constant(wp.float64(2.0 * math.pi))
@@ -73,75 +74,7 @@ def noise_at(gradients: wp.array2d[wp.vec2f], env: int, x: int, y: int, rows: in
     return value
 
 
-# as the function's body below, a row of the map at once, which compilers turn into vector instructions
-STAMP = """
-#if defined(__CUDA_ARCH__)
-    enum { KEPT = 1 };  // rows of values: all would be too much memory for each of a GPU's threads
-#else
-    enum { KEPT = 64 };
-#endif
-    const int across = 64 / columns;
-    float right[64], blend[64], away[64], least[64], most[64], values[KEPT][64];
-    float above[2][80], below[2][80];  // gradients of the noise's corners, each for all columns up to the next corner
-    for (int y = 0; y < 64; ++y) {
-        const float t = (y % columns) * (1.0f / columns);
-        right[y] = t;
-        blend[y] = t * t * t * (t * (t * 6.0f - 15.0f) + 10.0f);
-        away[y] = y < 32 ? 32 - y : y - 32;
-        least[y] = 1e9f;
-        most[y] = -1e9f;
-    }
-    const auto evaluate = [&](int x) {
-        const float down = (x % rows) * (1.0f / rows);
-        const float t = down * down * down * (down * (down * 6.0f - 15.0f) + 10.0f);
-        if (x % rows == 0) {
-            const auto* corners = &wp::index(gradients, env, x / rows * (across + 1));
-            for (int y = 0; y < 64 + columns; ++corners) {
-                const auto upper = corners[0], lower = corners[across + 1];
-                for (const int end = y + columns; y < end; ++y) {
-                    above[0][y] = upper.c[0], above[1][y] = upper.c[1];
-                    below[0][y] = lower.c[0], below[1][y] = lower.c[1];
-                }
-            }
-        }
-        const auto from_corner = [&](int y, float over) {
-            const float at = (1.0f - t) * (above[0][y] * down) + t * (below[0][y] * (down - 1.0f));
-            return at + ((1.0f - t) * above[1][y] + t * below[1][y]) * over;
-        };
-        for (int y = 0; y < 64; ++y) {
-            values[x % KEPT][y] = (1.0f - blend[y]) * from_corner(y, right[y])
-                + blend[y] * from_corner(y + columns, right[y] - 1.0f);
-        }
-    };
-    for (int x = 0; x < 64; ++x) {
-        evaluate(x);
-        for (int y = 0; y < 64; ++y) {
-            const float value = values[x % KEPT][y];
-            least[y] = value < least[y] ? value : least[y];
-            most[y] = value > most[y] ? value : most[y];
-        }
-    }
-    float low = least[0], high = most[0];
-    for (int y = 1; y < 64; ++y) {
-        low = least[y] < low ? least[y] : low;
-        high = most[y] > high ? most[y] : high;
-    }
-    const float scale = 1.0f / (high - low), reach = clears ? 1.0f : 0.0f;
-    const unsigned char mask = shift > 0 ? 255 : 0;
-    for (int x = 0; x < 64; ++x) {
-        if (KEPT == 1) evaluate(x);
-        unsigned char* line = &wp::index(cells, env, x, 0);
-        for (int y = 0; y < 64; ++y) {
-            const float missing = reach - (away[x] + away[y]) * 0.2f;
-            const float v = (values[x % KEPT][y] - low) * scale + lift - (missing > 0.0f ? missing : 0.0f);
-            const int levels_below = (v > levels.c[0]) + (v > levels.c[1]) + (v > levels.c[2]);
-            line[y] = (unsigned char)((line[y] & mask) | levels_below << shift);
-        }
-    }
-"""
-
-
-@wp.func_native(STAMP)
+@wp.func_native(cpp(__file__, "stamp"))
 def stamp(
     gradients: wp.array2d[wp.vec2f],
     cells: wp.array3d[wp.uint8],
@@ -204,45 +137,7 @@ def block_of(marks: int, across: int, seed: wp.uint64, number: int) -> int:
     return s.STONE
 
 
-NAMES = ("WATER", "SAND", "TREE", "GRASS", "COAL", "IRON", "DIAMOND", "STONE", "PATH", "LAVA")
-SHIFTS = f"PATHS = {int(PATHS_SHIFT)}, ROCK = {int(ROCK_SHIFT)}, WOODS = {int(WOODS_SHIFT)}"
-# as the function's body below, without branches and a row at once, which compilers turn into vector instructions
-LAY = f"enum {{ {', '.join(f'{name} = {int(getattr(s, name))}' for name in NAMES)}, {SHIFTS} }};"
-LAY += """
-    unsigned long long paths[64];  // a bit for each cell of a row
-    for (int x = 0; x < 64; ++x) {
-        const unsigned char* line = &wp::index(cells, env, x, 0);
-        unsigned long long row = 0;
-        for (int y = 0; y < 64; ++y) row |= (unsigned long long)(line[y] >> PATHS & 1) << y;
-        paths[x] = row;
-    }
-    for (int x = 0; x < 64; ++x) {
-        unsigned char* line = &wp::index(cells, env, x, 0);
-        float rolls[64];
-        int across[64];
-        for (int y = 0; y < 64; ++y) {
-            unsigned long long z = seed + (unsigned long long)(first + 64 * x + y) * 0x9E3779B97F4A7C15ull;
-            z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-            z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-            rolls[y] = (int)((z ^ (z >> 31)) >> 40) * 5.9604644775390625e-8f;
-            across[y] = (int)((paths[x] >> y | paths[y] >> x) & 1);
-        }
-        for (int y = 0; y < 64; ++y) {
-            const int water = line[y] & 3, rock = line[y] >> ROCK & 3, woods = line[y] >> WOODS & 3;
-            const float roll = rolls[y];
-            int open = ((woods > 0) & (roll > 0.8f)) ? TREE : GRASS;
-            open = water == 2 ? SAND : water >= 3 ? WATER : open;
-            const float rare = 0.04f + 0.96f * (0.03f + 0.97f * 0.005f);
-            int stone = ((rock >= 2) & (roll < rare)) ? DIAMOND : STONE;
-            stone = roll < 0.04f ? COAL : roll < 0.04f + 0.96f * 0.03f ? IRON : stone;
-            stone = (across[y] | ((rock == 3) & (water >= 1))) ? PATH : stone;
-            line[y] = (unsigned char)(((rock == 3) & (woods == 2)) ? LAVA : rock == 0 ? open : stone);
-        }
-    }
-"""
-
-
-@wp.func_native(LAY)
+@wp.func_native(cpp(__file__, "lay_blocks"))
 def lay_blocks(cells: wp.array3d[wp.uint8], env: int, seed: wp.uint64, first: int):
     """Makes blocks of all marks, with chances from number ``first`` on."""
     for x in range(s.SIZE):

@@ -16,6 +16,7 @@ import warp as wp
 
 from headrace.envs.drawing import Color
 from headrace.pool.executors.kernels import KernelEnv, KernelTask, Option, Streams, uniform
+from headrace.pool.executors.kernels.cpp import cpp
 
 SIZE = 10  # cells, the screen's width and height
 LAST = wp.constant(SIZE - 1)
@@ -69,23 +70,7 @@ def cell(place: wp.vec2i, y: int) -> int:
     return wp.where(place[1] == y, 1 << place[0], 0)
 
 
-# as the function's body below, eight cells at once: each byte of a word keeps one of eight bits, as 0 or 1
-SHOW_ROW = """
-    unsigned char* cells = &wp::index(screen, channel, y, 0);
-#if defined(__CUDA_ARCH__)
-    for (int x = 0; x < 10; ++x) cells[x] = bits >> x & 1;
-#else
-    typedef unsigned long long Word;
-    const Word ones = 0x0101010101010101, kept = (bits & 255) * ones & 0x8040201008040201;
-    const Word eight = (kept + 127 * ones) >> 7 & ones;
-    const unsigned short two = (bits >> 8 & 1) | (bits & 512) >> 1;
-    __builtin_memcpy(cells, &eight, 8);
-    __builtin_memcpy(cells + 8, &two, 2);
-#endif
-"""
-
-
-@wp.func_native(SHOW_ROW)
+@wp.func_native(cpp(__file__, "show_row"))
 def show_row(screen: wp.array3d[wp.uint8], channel: int, y: int, bits: int):
     """Writes the bits of row y into one channel of a screen [channels, 10, 10]."""
     for x in range(SIZE):

@@ -113,7 +113,7 @@ class _Grids:
             FlatView if flat else View,
             level.reset,
             level.step,
-            observing_flat(full, self.told) if flat else observing(full),
+            observing_flat(full, self.told) if flat else observing(full, len(self.words)),
             render,
             shapes={
                 "cells": (cells,),

@@ -11,9 +11,10 @@ from typing import Any
 
 import warp as wp
 
-from headrace.envs.minigrid.byte_vectors import SHOW_VIEW, SIDE
 from headrace.envs.minigrid.world import AGENT, COLORS, NOT_NEGATIVE, WALL, State, ahead_x, ahead_y
+from headrace.pool.executors.kernels.cpp import cpp
 
+SIDE = 7  # cells of the view, across and ahead
 BITS = 11 + COLORS + 3
 """numbers of a cell in one array: its kind, colour and state, one-hot"""
 ALL = wp.constant((1 << SIDE) - 1)
@@ -45,38 +46,6 @@ the first and last column of the view that are in the grid"""
 
 Rows = wp.types.vector(SIDE, wp.uint64)
 """the cells of each row of the view from the agent's on, a byte each from the left"""
-# as the function's body below, in plain memory
-SHOW_ROWS = """
-    unsigned char* bytes = &wp::index(image, 0, 0, 0);
-    const int* look = &wp::index(looks, 0);
-    for (int x = 0; x < 7; ++x) {
-        for (int y = 0; y < 7; ++y, bytes += 3) {
-            const int seen = look[rows.c[6 - y] >> (8 * x) & 255];
-            for (int i = 0; i < 3; ++i) bytes[i] = (unsigned char)(seen >> (8 * i));
-        }
-    }
-"""
-ON_CPU = """
-#if defined(__CUDA_ARCH__)
-    return false;
-#else
-    return true;
-#endif
-"""
-# as the function's body below, in plain memory: eight words at once
-SHOW_MISSION = """
-    const int count = mission.shape[0];
-    unsigned char* to = &wp::index(shown, 0);
-    const unsigned char* from = &wp::index(mission, 0);
-#if !defined(__CUDA_ARCH__)
-    if (count >= 8) {
-        for (int i = 0; i < count - 8; i += 8) __builtin_memcpy(to + i, from + i, 8);
-        __builtin_memcpy(to + count - 8, from + count - 8, 8);
-        return;
-    }
-#endif
-    for (int i = 0; i < count; ++i) to[i] = from[i];
-"""
 
 
 @wp.struct
@@ -198,7 +167,7 @@ def look_of(looks: wp.array[wp.int32], rows: Rows, x: int, y: int) -> int:
     return int(looks[int((rows[LAST - y] >> (wp.uint64(x) * BYTE)) & wp.uint64(255)) & NOT_NEGATIVE])
 
 
-@wp.func_native(SHOW_ROWS)
+@wp.func
 def show_rows(image: wp.array3d[wp.uint8], rows: Rows, looks: wp.array[wp.int32]):
     """Writes the view as an image."""
     for x in range(SIDE):
@@ -206,13 +175,13 @@ def show_rows(image: wp.array3d[wp.uint8], rows: Rows, looks: wp.array[wp.int32]
             put_image(image, x, y, SIDE, look_of(looks, rows, x, y))
 
 
-@wp.func_native(ON_CPU)
+@wp.func_native(cpp(__file__, "on_cpu"))
 def on_cpu() -> bool:
     """Returns whether this is compiled for a CPU."""
     return True
 
 
-@wp.func_native(SHOW_VIEW)
+@wp.func_native(cpp(__file__, "show_view"))
 def show_view(state: State, env: int, image: wp.array3d[wp.uint8]):
     show_rows(image, in_view(state, env), state.looks)
 
@@ -257,21 +226,17 @@ def looking(full: bool, put: Callable[..., Any], partial: Callable[..., Any]) ->
     return whole if full else partial
 
 
-@wp.func_native(SHOW_MISSION)
-def show_mission(shown: wp.array[wp.uint8], mission: wp.array[wp.uint8]):
-    for i in range(mission.shape[0]):
-        shown[i] = mission[i]
-
-
-def observing(full: bool) -> Any:
-    """Returns the environment function ``observe`` of the dictionary."""
+def observing(full: bool, words: int) -> Any:
+    """Returns the environment function ``observe`` of the dictionary, whose mission has so many words."""
     look = looking(full, put_image, seen_as_image)
 
     @wp.func
     def observe(state: State, env: int, view: View, row: int):
         look(state, env, view.obs_image[row])
         view.obs_direction[row] = wp.int64(state.direction[env])
-        show_mission(view.obs_mission[row], state.mission[env])
+        shown, mission = view.obs_mission[row], state.mission[env]
+        for i in range(words):
+            shown[i] = mission[i]
 
     return observe
 

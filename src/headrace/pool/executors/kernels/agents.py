@@ -22,6 +22,7 @@ import numpy as np
 import warp as wp
 
 from headrace.errors import KernelError
+from headrace.pool.executors.kernels.cpp import cpp
 from headrace.pool.executors.kernels.program import (
     NEXT_STEP,
     NOT_NEGATIVE,
@@ -119,20 +120,7 @@ def block_for(lanes: int, device: str) -> int:
     return lanes if device == "cpu" or lanes > WARP else BLOCK
 
 
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    if (lanes > 32) {
-        __syncthreads();
-    } else {
-        unsigned members = lanes == 32 ? 0xffffffffu : (1u << lanes) - 1u;
-        __syncwarp(members << (threadIdx.x & 31u & ~(unsigned(lanes) - 1u)));
-    }
-#elif WP_TILE_BLOCK_DIM > 1
-    WP_TILE_SYNC();  // lanes are fibers on one core, where warp.config.enable_cpu_blocks says so
-#endif
-"""
-)
+@wp.func_native(cpp(__file__, "barrier"))
 def barrier(lanes: int):
     """Waits for the other lanes of this environment, and makes their writes visible.
 

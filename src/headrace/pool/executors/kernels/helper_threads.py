@@ -20,68 +20,19 @@ import numpy as np
 import warp as wp
 
 from headrace.errors import OptionError
+from headrace.pool.executors.kernels.cpp import cpp
 from headrace.pool.executors.kernels.launch import Call, Movable, Run, load, record
 
 LOOKS = 400  # times that a helper looks at its mailbox, giving its core away in between, before it sleeps
 
-# A mailbox is 16 words: its state, then the address of a compiled function and of its two arguments; at AWAKE, on a
-# cache line of its own, whether the helper looks at it. The caller turns EMPTY into POSTED, and what it takes back or
-# finds DONE into EMPTY; the helper turns POSTED into TAKEN, and TAKEN into DONE. A mailbox is written when it is EMPTY
-# only, and read when it is TAKEN only.
-WORDS, AWAKE = 16, 8
-_SHARED = """
-    typedef unsigned long long Word;
-    enum : Word { EMPTY, POSTED, TAKEN, DONE };
-    typedef int Yield();
-    typedef void Function(Word, Word);
-    auto give_core_away = reinterpret_cast<Yield*>(sched_yield_address);
-    auto run = [](const Word* part) { reinterpret_cast<Function*>(part[0])(part[1], part[2]); };
-    auto state = [](Word* box) { return __atomic_load_n(box, __ATOMIC_ACQUIRE); };
-    auto put = [](Word* box, Word value) { __atomic_store_n(box, value, __ATOMIC_RELEASE); };
-    auto turn = [](Word* box, Word from, Word to) {
-        return __atomic_compare_exchange_n(box, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    };
-"""
-_SERVE = f"""{_SHARED}
-    Word* box = reinterpret_cast<Word*>(mailbox);
-    put(box + {AWAKE}, 1);
-    for (int look = 0; look < looks; ++look) {{
-        if (state(box) == POSTED && turn(box, POSTED, TAKEN)) {{
-            run(box + 1);
-            put(box, DONE);
-            look = 0;
-        }}
-        give_core_away();
-    }}
-    put(box + {AWAKE}, 0);
-"""
-_LEAD = f"""{_SHARED}
-    Word* first = reinterpret_cast<Word*>(mailboxes);
-    const Word* part = reinterpret_cast<const Word*>(parts);
-    Word asleep = 0;
-    for (int i = 1; i < count; ++i) {{
-        Word* box = first + {WORDS} * (i - 1);
-        for (int word = 0; word < 3; ++word) box[1 + word] = part[3 * i + word];
-        put(box, POSTED);
-        asleep += !state(box + {AWAKE});
-    }}
-    *reinterpret_cast<Word*>(sleepers) = asleep;
-    run(part);
-    for (int i = 1; i < count; ++i)
-        if (turn(first + {WORDS} * (i - 1), POSTED, EMPTY)) run(part + 3 * i);
-    for (int i = 1; i < count; ++i) {{
-        Word* box = first + {WORDS} * (i - 1);
-        while (state(box) == TAKEN) give_core_away();
-        put(box, EMPTY);
-    }}
-"""
+WORDS = 16  # of a mailbox, which the header describes
 
 
-@wp.func_native(_SERVE)
+@wp.func_native(cpp(__file__, "serve"))
 def _serve(mailbox: wp.uint64, looks: int, sched_yield_address: wp.uint64) -> None: ...
 
 
-@wp.func_native(_LEAD)
+@wp.func_native(cpp(__file__, "lead"))
 def _lead(
     mailboxes: wp.uint64, sleepers: wp.uint64, parts: wp.uint64, count: int, sched_yield_address: wp.uint64
 ) -> None: ...

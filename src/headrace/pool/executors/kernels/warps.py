@@ -11,44 +11,10 @@ from typing import Any
 
 import warp as wp
 
-ATOMIC_MIN = """
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    int* place = &wp::index(array, at);
-    unsigned same = __match_any_sync(__activemask(), (unsigned long long)place);
-    int lowest = __reduce_min_sync(same, value);
-    if ((threadIdx.x & 31u) == __ffs(same) - 1u) {
-        atomicMin(place, lowest);
-    }
-#else
-    wp::atomic_min(array, at, value);
-#endif
-"""
-STORE = """
-#if defined(__CUDA_ARCH__)
-    __shared__ float* places[WP_TILE_BLOCK_DIM];
-    __shared__ float waiting[WP_TILE_BLOCK_DIM * COUNT];
-    unsigned active = __activemask(), own = threadIdx.x & 31u, warp = threadIdx.x - own;
-    places[threadIdx.x] = &wp::index(array, i, j, k);
-    for (int n = 0; n < COUNT; ++n) {
-        waiting[threadIdx.x * COUNT + n] = numbers[n];
-    }
-    __syncwarp(active);
-    unsigned first = __ffs(active) - 1u, end = 32u - __clz(active), threads = __popc(active);
-    for (unsigned n = first * COUNT + __popc(active & ((1u << own) - 1u)); n < end * COUNT; n += threads) {
-        if (active >> n / COUNT & 1u) {
-            places[warp + n / COUNT][n % COUNT] = waiting[warp * COUNT + n];
-        }
-    }
-    __syncwarp(active);  // before the next call
-#else
-    for (int n = 0; n < COUNT; ++n) {
-        wp::index(array, i, j, k + n) = numbers[n];
-    }
-#endif
-"""
+from headrace.pool.executors.kernels.cpp import cpp
 
 
-@wp.func_native(ATOMIC_MIN)
+@wp.func_native(cpp(__file__, "warp_atomic_min"))
 def warp_atomic_min(array: wp.array[wp.int32], at: int, value: int):
     """Lowers ``array[at]`` to ``value`` if that is less, with one atomic for all threads of a warp that do so."""
     wp.atomic_min(array, at, value)
@@ -69,4 +35,4 @@ def coalesced_store(count: int) -> Any:
     put.__name__ = put.__qualname__ = f"coalesced_store_{count}"
     numbers_type = wp.types.vector(count, wp.float32)
     put.__annotations__ = {"array": wp.array3d[wp.float32], "i": int, "j": int, "k": int, "numbers": numbers_type}
-    return wp.func_native(STORE.replace("COUNT", str(count)))(put)
+    return wp.func_native(cpp(__file__, "coalesced_store"))(put)
