@@ -143,7 +143,8 @@ void AtariEnv::push(bool fill) {
   auto* frame = stack_.data() + newest_ * frame_bytes();
   const std::size_t plane_bytes = frame_bytes() / planes();
   for (int plane = 0; plane < planes(); ++plane)
-    resize_(pooled_.data() + plane * pixels_, frame + plane * plane_bytes, before + plane * plane_bytes, changed_[plane]);
+    resize_(pooled_.data() + plane * pixels_, frame + plane * plane_bytes, before + plane * plane_bytes,
+            changed_[plane]);
   if (!fill) return;
   for (int i = 0; i < options_.stack_num; ++i)
     if (i != newest_) std::memcpy(stack_.data() + i * frame_bytes(), frame, frame_bytes());

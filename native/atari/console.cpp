@@ -49,9 +49,7 @@ struct Position {
 };
 
 std::vector<std::span<const std::uint8_t>> mask_tables() {
-  auto bytes = [](const auto* table) {
-    return std::span(reinterpret_cast<const std::uint8_t*>(table), sizeof *table);
-  };
+  auto bytes = [](const auto* table) { return std::span(reinterpret_cast<const std::uint8_t*>(table), sizeof *table); };
   return {bytes(member(BallTable{})), bytes(member(MissileTable{})), bytes(member(PlayerTable{})),
           bytes(member(DisabledTable{})), bytes(member(PlayfieldTable{}))};
 }
@@ -201,7 +199,8 @@ void Console::boot_and_remember(int timer) {
   std::vector<std::byte> blob;
   Writer writer(blob);
   save_machine(writer, false);
-  boots_->add(any_timer ? BootCache::kAnyTimer : timer, std::make_shared<const std::vector<std::byte>>(std::move(blob)));
+  boots_->add(any_timer ? BootCache::kAnyTimer : timer,
+              std::make_shared<const std::vector<std::byte>>(std::move(blob)));
 }
 
 void Console::follow_draws() { draws_ = draws_of(ale_.theOSystem->console().system().rng()); }

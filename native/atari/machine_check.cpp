@@ -182,8 +182,9 @@ void check_list(Pair& state, std::int32_t high = 0) {
 
 // the cartridges that games of the Arcade Learning Environment have
 void check_cartridge(Pair& state) {
-  static const std::map<std::string_view, int> banks = {{"CartridgeF8", 2},   {"CartridgeF6", 4},   {"CartridgeF4", 8},
-                                                        {"CartridgeF8SC", 2}, {"CartridgeF6SC", 4}, {"CartridgeF4SC", 8}};
+  static const std::map<std::string_view, int> banks = {{"CartridgeF8", 2},   {"CartridgeF6", 4},
+                                                        {"CartridgeF4", 8},   {"CartridgeF8SC", 2},
+                                                        {"CartridgeF6SC", 4}, {"CartridgeF4SC", 8}};
   const auto name = state.same_text();
   if (name == "Cartridge2K" || name == "Cartridge4K" || name == "CartridgeFE") return;
   if (const auto found = banks.find(name); found != banks.end()) {
@@ -207,7 +208,8 @@ void check_cartridge(Pair& state) {
 // what a game counts; it ends where only the random stream is left
 void check_settings(Pair& state) {
   auto is_last = [](Words own) {
-    return own.word() == kTrue && own.left().size() >= 4 && Words(own).word() == static_cast<int>(own.left().size()) - 4;
+    return own.word() == kTrue && own.left().size() >= 4 &&
+           Words(own).word() == static_cast<int>(own.left().size()) - 4;
   };
   while (!is_last(Words(state.own_left()))) state.either();
 }

@@ -25,8 +25,12 @@ GameInfo game_info(const std::string& rom) {
   nb::gil_scoped_release unlocked;
   const Console console({rom}, nullptr);
   auto ints = [](const auto& values) { return std::vector<int>(values.begin(), values.end()); };
-  return {ints(console.actions(false)), ints(console.actions(true)), ints(console.modes()),
-          ints(console.difficulties()), console.height(), console.width()};
+  return {ints(console.actions(false)),
+          ints(console.actions(true)),
+          ints(console.modes()),
+          ints(console.difficulties()),
+          console.height(),
+          console.width()};
 }
 
 Image new_image(std::size_t height, std::size_t width) {
@@ -88,18 +92,18 @@ void bind_workbench(nb::module_& m) {
       .def_ro("status", &Registers::status)
       .def_ro("pc", &Registers::pc)
       .def_ro("jammed", &Registers::jammed);
-  nb::class_<Workbench>(m, "Workbench",
-                        "A console whose cartridge is a program of a test's, an instruction at a time.")
+  nb::class_<Workbench>(m, "Workbench", "A console whose cartridge is a program of a test's, an instruction at a time.")
       .def(
           "__init__",
           [](Workbench* self, const std::string& rom, bool original) { new (self) Workbench(rom, original); }, "rom"_a,
           "original"_a = false)
-      .def("start",
-           [](Workbench& self, const nb::bytes& program, const nb::bytes& memory) {
-             if (memory.size() != Workbench::kMemory) throw nb::value_error("memory has 128 bytes");
-             self.start(bytes_of(program), bytes_of(memory).first<Workbench::kMemory>());
-           },
-           "program"_a, "memory"_a, "A reset with these bytes in the cartridge and in memory.")
+      .def(
+          "start",
+          [](Workbench& self, const nb::bytes& program, const nb::bytes& memory) {
+            if (memory.size() != Workbench::kMemory) throw nb::value_error("memory has 128 bytes");
+            self.start(bytes_of(program), bytes_of(memory).first<Workbench::kMemory>());
+          },
+          "program"_a, "memory"_a, "A reset with these bytes in the cartridge and in memory.")
       .def("instructions", &Workbench::instructions, "n"_a)
       .def_prop_ro("size", &Workbench::size)
       .def_prop_ro("registers", &Workbench::registers)
@@ -134,26 +138,34 @@ NB_MODULE(_atari, m) {
          int frame_skip, int noop_max, int img_height, int img_width, bool gray_scale, bool use_inter_area_resize,
          bool full_action_space, bool episodic_life, bool zero_discount_on_life_loss, bool reward_clip,
          bool use_fire_reset, bool reuse_boots, bool original) {
-        return simulator({{rom, mode, difficulty, repeat_action_probability, original}, stack_num, frame_skip, noop_max,
-                          img_height, img_width, gray_scale, use_inter_area_resize, full_action_space, episodic_life,
-                          zero_discount_on_life_loss, reward_clip, use_fire_reset, reuse_boots});
+        return simulator({{rom, mode, difficulty, repeat_action_probability, original},
+                          stack_num,
+                          frame_skip,
+                          noop_max,
+                          img_height,
+                          img_width,
+                          gray_scale,
+                          use_inter_area_resize,
+                          full_action_space,
+                          episodic_life,
+                          zero_discount_on_life_loss,
+                          reward_clip,
+                          use_fire_reset,
+                          reuse_boots});
       },
       nb::kw_only(), "rom"_a, "mode"_a, "difficulty"_a, "repeat_action_probability"_a, "stack_num"_a, "frame_skip"_a,
       "noop_max"_a, "img_height"_a, "img_width"_a, "gray_scale"_a, "use_inter_area_resize"_a, "full_action_space"_a,
       "episodic_life"_a, "zero_discount_on_life_loss"_a, "reward_clip"_a, "use_fire_reset"_a, "reuse_boots"_a = true,
-      "original"_a = false,
-      "The simulator of one game; options are those of headrace.envs.atari, which checks them.");
+      "original"_a = false, "The simulator of one game; options are those of headrace.envs.atari, which checks them.");
 
   m.def(
       "bare_emulator",
-      [](const std::string& rom, int num_threads, double seconds, std::uint64_t seed, int frame_skip,
-         bool original) {
+      [](const std::string& rom, int num_threads, double seconds, std::uint64_t seed, int frame_skip, bool original) {
         nb::gil_scoped_release unlocked;
         const BareRun run = bare_emulator(rom, num_threads, seconds, seed, frame_skip, original);
         return std::make_tuple(run.steps, run.seconds);
       },
-      "rom"_a, "num_threads"_a = 1, "seconds"_a = 1.0, "seed"_a = 0, "frame_skip"_a = 4,
-      "original"_a = false,
+      "rom"_a, "num_threads"_a = 1, "seconds"_a = 1.0, "seed"_a = 0, "frame_skip"_a = 4, "original"_a = false,
       "Step emulators on threads with random actions and nothing else: (steps, seconds).");
 
   // for tests and benchmarks
@@ -164,12 +176,16 @@ NB_MODULE(_atari, m) {
         "The larger of two frames' pixels, looked up in a table.");
   m.def("preprocessing_time", &preprocessing_time, "a"_a, "b"_a, "table"_a, "repeats"_a = 1000, "level"_a = "best",
         "Seconds to turn two 210 x 160 frames into an 84 x 84 one and copy a stack of four.");
-  m.def("numpy_integers", [](std::uint64_t seed, std::int64_t low, std::int64_t high, int n) {
-    NumpyGenerator random(seed);
-    std::vector<std::int64_t> out(n);
-    for (auto& x : out) x = random.integers(low, high);
-    return out;
-  }, "seed"_a, "low"_a, "high"_a, "n"_a, "n draws of numpy.random.default_rng(seed).integers(low, high).");
-  m.def("seed_sequence", [](std::uint64_t seed, int n) { return SeedSequence(seed).words(n); }, "seed"_a, "n"_a,
-        "numpy.random.SeedSequence(seed).generate_state(n).");
+  m.def(
+      "numpy_integers",
+      [](std::uint64_t seed, std::int64_t low, std::int64_t high, int n) {
+        NumpyGenerator random(seed);
+        std::vector<std::int64_t> out(n);
+        for (auto& x : out) x = random.integers(low, high);
+        return out;
+      },
+      "seed"_a, "low"_a, "high"_a, "n"_a, "n draws of numpy.random.default_rng(seed).integers(low, high).");
+  m.def(
+      "seed_sequence", [](std::uint64_t seed, int n) { return SeedSequence(seed).words(n); }, "seed"_a, "n"_a,
+      "numpy.random.SeedSequence(seed).generate_state(n).");
 }

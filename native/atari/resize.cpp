@@ -111,8 +111,8 @@ HEADRACE_AVX2 void add_columns_avx2(const std::uint16_t* row, Sums& sums) {
     __m128i w[3];
     for (int k = 0; k < 3; ++k) w[k] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kColumns.weight[k].data() + x));
     const __m256i pair = _mm256_set_m128i(_mm_unpackhi_epi16(w[0], w[1]), _mm_unpacklo_epi16(w[0], w[1]));
-    const __m256i sum = _mm256_add_epi32(weighted_pairs(row, x, pair),
-                                         weighted_pairs(row + 2, x, _mm256_cvtepu16_epi32(w[2])));
+    const __m256i sum =
+        _mm256_add_epi32(weighted_pairs(row, x, pair), weighted_pairs(row + 2, x, _mm256_cvtepu16_epi32(w[2])));
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(sum, sum), 0b1000);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(sums.at + x), _mm256_castsi256_si128(packed));
   }
@@ -142,8 +142,7 @@ HEADRACE_AVX512 void add_columns_avx512(const std::uint16_t* row, Sums& sums) {
   }
 }
 
-HEADRACE_AVX512 int two_rows_avx512(const std::uint8_t* src, Rows& rows, std::array<Sums, 2>& sums,
-                                    std::uint8_t* out) {
+HEADRACE_AVX512 int two_rows_avx512(const std::uint8_t* src, Rows& rows, std::array<Sums, 2>& sums, std::uint8_t* out) {
   add_rows(src, rows);
   add_columns_avx512(rows.upper, sums[0]);
   add_columns_avx512(rows.lower, sums[1]);
@@ -241,8 +240,8 @@ void Resizer::blocks(const std::uint8_t* src, std::uint8_t* dst) const {
       int sum = 0;
       for (int j = 0; j < tall; ++j)
         for (int i = 0; i < wide; ++i) sum += src[(y * tall + j) * width_ + x * wide + i];
-      *dst++ = tall == 2 && wide == 2 ? static_cast<std::uint8_t>((sum + 2) >> 2)
-                                      : rounded(static_cast<float>(sum) * share);
+      *dst++ =
+          tall == 2 && wide == 2 ? static_cast<std::uint8_t>((sum + 2) >> 2) : rounded(static_cast<float>(sum) * share);
     }
 }
 

@@ -80,8 +80,8 @@ __attribute__((target("avx2"))) Changed pool_avx2(const std::uint8_t* a, const s
   for (std::size_t i = 0; i < evens.size(); ++i) evens[i] = table[2 * i];
   __m256i parts[8];
   for (int part = 0; part < 8; ++part)
-    parts[part] = _mm256_broadcastsi128_si256(
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(evens.data() + 16 * part)));
+    parts[part] =
+        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(evens.data() + 16 * part)));
   Changed changed = 0;
   for (std::size_t i = 0; i < n; i += kStrip)
     changed |= changed_strip(i, strip_avx2(a + i, b + i, table, parts, out + i, std::min(kStrip, n - i)));
@@ -96,8 +96,8 @@ HEADRACE_AVX512 inline __m512i look_up_avx512(__m512i index, const __m512i* quar
   return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(index), high);
 }
 
-HEADRACE_AVX512 Changed pool_avx512(const std::uint8_t* a, const std::uint8_t* b, const Table& table,
-                                    std::uint8_t* out, std::size_t n) {
+HEADRACE_AVX512 Changed pool_avx512(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out,
+                                    std::size_t n) {
   __m512i quarters[4];
   for (int q = 0; q < 4; ++q) quarters[q] = _mm512_loadu_si512(table.data() + 64 * q);
   Changed changed = 0;

@@ -11,7 +11,7 @@
 namespace ale::stella {
 class Cartridge;
 class System;
-}
+}  // namespace ale::stella
 
 namespace headrace::atari {
 

@@ -153,8 +153,11 @@ void BipedalWalker::make_clouds(NumpyGenerator& random) {
 
 void BipedalWalker::make_walker(NumpyGenerator& random) {
   const Point start{kStep * kStartPad / 2, kLevel + 2 * kLegHeight};
-  const auto hull = polygon({{-30 / kScale, 9 / kScale}, {6 / kScale, 9 / kScale}, {34 / kScale, 1 / kScale},
-                             {34 / kScale, -8 / kScale}, {-30 / kScale, -8 / kScale}});
+  const auto hull = polygon({{-30 / kScale, 9 / kScale},
+                             {6 / kScale, 9 / kScale},
+                             {34 / kScale, 1 / kScale},
+                             {34 / kScale, -8 / kScale},
+                             {-30 / kScale, -8 / kScale}});
   hull_ = scene_.moving(start, 0, hull, kHullMaterial);
   hull_->ApplyForceToCenter(Point{random.uniform(-kInitialRandom, kInitialRandom), 0}, true);
   for (int leg = 0; leg < 2; ++leg) {
@@ -189,8 +192,16 @@ StepResult BipedalWalker::advance(const Move& torques, NumpyGenerator&) {
             2.0 * hull_->GetAngularVelocity() / kFps,
             0.3 * velocity.x * kW / kFps,
             0.3 * velocity.y * kH / kFps,
-            angle(0), speed(0) / kHipSpeed, angle(1) + 1.0, speed(1) / kKneeSpeed, on_ground_[0] ? 1.0 : 0.0,
-            angle(2), speed(2) / kHipSpeed, angle(3) + 1.0, speed(3) / kKneeSpeed, on_ground_[1] ? 1.0 : 0.0};
+            angle(0),
+            speed(0) / kHipSpeed,
+            angle(1) + 1.0,
+            speed(1) / kKneeSpeed,
+            on_ground_[0] ? 1.0 : 0.0,
+            angle(2),
+            speed(2) / kHipSpeed,
+            angle(3) + 1.0,
+            speed(3) / kKneeSpeed,
+            on_ground_[1] ? 1.0 : 0.0};
   double worth = 130 * static_cast<double>(position.x) / kScale;
   worth -= 5.0 * std::abs(state_[0]);
   auto reward = static_cast<float>(shaped_ ? worth - *shaped_ : 0);
@@ -224,8 +235,8 @@ void BipedalWalker::render(std::uint8_t* rgb) const {
     for (auto& corner : cloud) corner.x += left / 2;   // far away
     canvas.polygon(cloud, {255, 255, 255});
   }
-  const auto shown = std::ranges::subrange(
-      std::ranges::lower_bound(ground_, left - kStep, {}, &Point::x), ground_.end()) |
+  const auto shown =
+      std::ranges::subrange(std::ranges::lower_bound(ground_, left - kStep, {}, &Point::x), ground_.end()) |
       std::views::take(static_cast<int>(kW / kStep) + 3);
   std::vector<Point> earth(shown.begin(), shown.end());
   for (std::size_t i = 0; i + 1 < earth.size(); ++i) canvas.line(earth[i], earth[i + 1], 4, kTurf);

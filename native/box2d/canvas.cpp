@@ -50,8 +50,10 @@ void Canvas::line(const Point& from, const Point& to, double pixels, const Colou
   if (length == 0) return;
   const double across = pixels / 2 / scale_ / length;
   const Point side{-y * across, x * across};
-  polygon(std::array<Point, 4>{{{from.x + side.x, from.y + side.y}, {to.x + side.x, to.y + side.y},
-                                {to.x - side.x, to.y - side.y}, {from.x - side.x, from.y - side.y}}},
+  polygon(std::array<Point, 4>{{{from.x + side.x, from.y + side.y},
+                                {to.x + side.x, to.y + side.y},
+                                {to.x - side.x, to.y - side.y},
+                                {from.x - side.x, from.y - side.y}}},
           colour);
 }
 

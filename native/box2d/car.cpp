@@ -17,9 +17,8 @@ constexpr std::array<Point, 4> kWheelPlaces{{{-55, 80}, {55, 80}, {-55, -82}, {5
 
 b2PolygonShape scaled(std::initializer_list<Point> corners) {
   std::array<b2Vec2, b2_maxPolygonVertices> vertices;
-  std::ranges::transform(corners, vertices.begin(), [](const Point& p) -> b2Vec2 {
-    return Point{p.x * kSize, p.y * kSize};
-  });
+  std::ranges::transform(corners, vertices.begin(),
+                         [](const Point& p) -> b2Vec2 { return Point{p.x * kSize, p.y * kSize}; });
   b2PolygonShape shape;
   shape.Set(vertices.data(), static_cast<int>(corners.size()));
   return shape;
@@ -69,14 +68,15 @@ void Car::put(Scene& scene, const Point& position, double angle) {
   add(*hull_, scaled({{25, 20}, {50, -10}, {50, -40}, {20, -90}, {-20, -90}, {-50, -40}, {-50, -10}, {-25, 20}}),
       kHullMaterial);
   add(*hull_, scaled({{-50, -120}, {50, -120}, {50, -90}, {-50, -90}}), kHullMaterial);
-  const auto tyre = scaled({{-kWheelWidth, kWheelRadius}, {kWheelWidth, kWheelRadius}, {kWheelWidth, -kWheelRadius},
+  const auto tyre = scaled({{-kWheelWidth, kWheelRadius},
+                            {kWheelWidth, kWheelRadius},
+                            {kWheelWidth, -kWheelRadius},
                             {-kWheelWidth, -kWheelRadius}});
   for (int i = 0; i < 4; ++i) {
     const Point place{kWheelPlaces[i].x * kSize, kWheelPlaces[i].y * kSize};
     wheels_[i] = {};
     wheels_[i].body = scene.moving({position.x + place.x, position.y + place.y}, angle, tyre, kWheelMaterial);
-    wheels_[i].joint =
-        scene.hinge({hull_, wheels_[i].body, place, {0, 0}, -kSteerLimit, kSteerLimit, 0, kSteerTorque});
+    wheels_[i].joint = scene.hinge({hull_, wheels_[i].body, place, {0, 0}, -kSteerLimit, kSteerLimit, 0, kSteerTorque});
   }
 }
 
@@ -84,7 +84,7 @@ void Car::control(double steer, double gas, double brake) {
   for (int i = 0; i < 4; ++i) {
     Wheel& wheel = wheels_[i];
     if (i < 2) wheel.steer = steer;
-    else wheel.gas += std::min(std::clamp(gas, 0.0, 1.0) - wheel.gas, 0.1);   // little by little, but it stops at once
+    else wheel.gas += std::min(std::clamp(gas, 0.0, 1.0) - wheel.gas, 0.1);  // little by little, but it stops at once
     wheel.brake = brake;
   }
 }

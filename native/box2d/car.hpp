@@ -12,13 +12,13 @@ struct Wheel {
   b2Body* body = nullptr;
   b2RevoluteJoint* joint = nullptr;
   double gas = 0, brake = 0, steer = 0;
-  double phase = 0, omega = 0;                     // how far it has turned, and how fast it turns
-  int tiles = 0;                                   // of the road below it
+  double phase = 0, omega = 0;  // how far it has turned, and how fast it turns
+  int tiles = 0;  // of the road below it
 };
 
 class Car {
  public:
-  static constexpr double kSize = 0.02;            // metres a unit
+  static constexpr double kSize = 0.02;  // metres a unit
   static constexpr double kWheelRadius = 27, kWheelWidth = 14;
 
   // nothing is in a world that it was put into before
@@ -27,7 +27,7 @@ class Car {
   void push(double seconds);
 
   const b2Body* hull() const { return hull_; }
-  const std::array<Wheel, 4>& wheels() const { return wheels_; }   // in front left and right, behind
+  const std::array<Wheel, 4>& wheels() const { return wheels_; }  // in front left and right, behind
   Wheel* wheel_of(const b2Body& body);
 
  private:

@@ -14,9 +14,8 @@ b2PolygonShape shape_of(const Quad& quad) { return polygon({quad[0], quad[1], qu
 }  // namespace
 
 CarRacing::CarRacing(const Options& options)
-    : options_(options), scene_(0, [this](const b2Body& body, const b2Body& other, bool touches) {
-        hear(body, other, touches);
-      }) {}
+    : options_(options),
+      scene_(0, [this](const b2Body& body, const b2Body& other, bool touches) { hear(body, other, touches); }) {}
 
 // nothing, to the right, to the left, gas, brake
 CarRacing::Move CarRacing::move_of(int action) {

@@ -23,7 +23,9 @@ inline Lanes lanes(const float (&values)[kLanes]) {
 
 // one of two numbers in each lane, by a comparison of lanes
 template <class Mask>
-inline Lanes choose(Mask mask, Lanes yes, Lanes no) { return mask ? yes : no; }
+inline Lanes choose(Mask mask, Lanes yes, Lanes no) {
+  return mask ? yes : no;
+}
 inline Lanes at_least(Lanes x, Lanes low) { return choose(x > low, x, low); }    // b2Max
 inline Lanes at_most(Lanes x, Lanes high) { return choose(x < high, x, high); }  // b2Min
 
@@ -101,10 +103,10 @@ struct Hinge {
     const Pair free = solve22({-slip.x, -slip.y});
     // at a limit: all three, or two of them where the limit would pull
     const Lanes x = -(det33 * (slip.x * minor_x + slip.y * minor_y + spin * minor_z));
-    const Lanes y = -(det33 * (xx * (slip.y * zz - spin * yz) + xy * (spin * xz - slip.x * zz) +
-                               xz * (slip.x * yz - slip.y * xz)));
-    const Lanes z = -(det33 * (xx * (yy * spin - yz * slip.y) + xy * (yz * slip.x - xy * spin) +
-                               xz * (xy * slip.y - yy * slip.x)));
+    const Lanes y =
+        -(det33 * (xx * (slip.y * zz - spin * yz) + xy * (spin * xz - slip.x * zz) + xz * (slip.x * yz - slip.y * xz)));
+    const Lanes z =
+        -(det33 * (xx * (yy * spin - yz * slip.y) + xy * (yz * slip.x - xy * spin) + xz * (xy * slip.y - yy * slip.x)));
     const Lanes whole = limit_impulse + z;
     const auto pulls = ((lower > 0) & (whole < 0)) | ((upper > 0) & (whole > 0));
     const Pair less = solve22({-slip.x + limit_impulse * xz, -slip.y + limit_impulse * yz});

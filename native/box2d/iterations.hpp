@@ -16,7 +16,7 @@ struct Iterations {
   b2Body** bodies;
   b2Velocity* velocities;
   int num_bodies;
-  b2Joint** joints;                    // revolute joints
+  b2Joint** joints;  // revolute joints
   int num_joints;
   b2ContactSolver* contacts;
   b2TimeStep step;

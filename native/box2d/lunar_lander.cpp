@@ -66,8 +66,12 @@ void LunarLander::make_moon(NumpyGenerator& random) {
 
 void LunarLander::make_lander(NumpyGenerator& random) {
   const Point start{kW / 2, kH};
-  const auto hull = polygon({{-14 / kScale, 17 / kScale}, {-17 / kScale, 0}, {-17 / kScale, -10 / kScale},
-                             {17 / kScale, -10 / kScale}, {17 / kScale, 0}, {14 / kScale, 17 / kScale}});
+  const auto hull = polygon({{-14 / kScale, 17 / kScale},
+                             {-17 / kScale, 0},
+                             {-17 / kScale, -10 / kScale},
+                             {17 / kScale, -10 / kScale},
+                             {17 / kScale, 0},
+                             {14 / kScale, 17 / kScale}});
   lander_ = scene_.moving(start, 0, hull, kHullMaterial);
   Point push;
   push.x = random.uniform(-kInitialRandom, kInitialRandom);
@@ -79,7 +83,13 @@ void LunarLander::make_lander(NumpyGenerator& random) {
     legs_[leg] = scene_.moving({start.x - side * kLegAway / kScale, start.y}, side * 0.05, box(2 / kScale, 8 / kScale),
                                kLegMaterial);
     const double lower = side < 0 ? 0.9 - 0.5 : -0.9, upper = side < 0 ? 0.9 : -0.9 + 0.5;
-    scene_.hinge({lander_, legs_[leg], {0, 0}, {side * kLegAway / kScale, kLegDown / kScale}, lower, upper, 0.3 * side,
+    scene_.hinge({lander_,
+                  legs_[leg],
+                  {0, 0},
+                  {side * kLegAway / kScale, kLegDown / kScale},
+                  lower,
+                  upper,
+                  0.3 * side,
                   kLegTorque});
   }
 }

@@ -133,8 +133,10 @@ void draw_rim(Raster& raster, const Camera& camera, const Wheel& wheel) {
   if (std::sin(begin) > 0) from = from > 0 ? 1 : from < 0 ? -1 : 0;
   if (std::sin(end) > 0) to = to > 0 ? 1 : to < 0 ? -1 : 0;
   constexpr double kWidth = Car::kWheelWidth, kRadius = Car::kWheelRadius, kSize = Car::kSize;
-  const Quad rim{{{-kWidth * kSize, kRadius * from * kSize}, {kWidth * kSize, kRadius * from * kSize},
-                  {kWidth * kSize, kRadius * to * kSize}, {-kWidth * kSize, kRadius * to * kSize}}};
+  const Quad rim{{{-kWidth * kSize, kRadius * from * kSize},
+                  {kWidth * kSize, kRadius * from * kSize},
+                  {kWidth * kSize, kRadius * to * kSize},
+                  {-kWidth * kSize, kRadius * to * kSize}}};
   std::array<Pixel, 4> corners;
   std::ranges::transform(rim, corners.begin(), [&](const Point& p) { return camera(in_world(*wheel.body, p)); });
   raster.polygon(corners, kRim);
@@ -143,14 +145,17 @@ void draw_rim(Raster& raster, const Camera& camera, const Wheel& wheel) {
 }  // namespace
 
 void CarRacing::draw_field(Raster& raster, const Camera& camera) const {
-  raster.smooth_polygon(camera(Quad{{{kPlayfield, kPlayfield}, {kPlayfield, -kPlayfield}, {-kPlayfield, -kPlayfield},
+  raster.smooth_polygon(camera(Quad{{{kPlayfield, kPlayfield},
+                                     {kPlayfield, -kPlayfield},
+                                     {-kPlayfield, -kPlayfield},
                                      {-kPlayfield, kPlayfield}}}),
                         shade(field_colour_, 0));
   const Colour grass = shade(grass_colour_, 0);
   for (int x = -20; x < 20; x += 2)
     for (int y = -20; y < 20; y += 2) {
       if (!camera.sees({kGrass * x, kGrass * y}, 2 * kGrass)) continue;
-      raster.smooth_polygon(camera(Quad{{{kGrass * x + kGrass, kGrass * y + 0}, {kGrass * x + 0, kGrass * y + 0},
+      raster.smooth_polygon(camera(Quad{{{kGrass * x + kGrass, kGrass * y + 0},
+                                         {kGrass * x + 0, kGrass * y + 0},
                                          {kGrass * x + 0, kGrass * y + kGrass},
                                          {kGrass * x + kGrass, kGrass * y + kGrass}}}),
                             grass);

@@ -62,8 +62,7 @@ void Raster::prepare(int width, int height) {
   }
   even_ = true;
   for (Rgbx c = 0; c < 256; ++c)
-    for (const Share& share : across_.shares)
-      even_ &= across_.scaled(share, c) == across_.scaled(across_.shares[0], c);
+    for (const Share& share : across_.shares) even_ &= across_.scaled(share, c) == across_.scaled(across_.shares[0], c);
 }
 
 void Raster::clear(int width, int height) {
@@ -85,8 +84,8 @@ inline void Raster::push(int y, int from, int to) {
   if (from > to) std::swap(from, to);
   from = std::max(from, 0), to = std::min(to, kRight);
   if (from > to) return;
-  rows_[kTop - y].push_back({static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), kOpaque, ink_.colour,
-                             ink_.scaled});
+  rows_[kTop - y].push_back(
+      {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), kOpaque, ink_.colour, ink_.scaled});
 }
 
 // not where the polygon covers it

@@ -104,10 +104,8 @@ void Engine::run_rows(int first, int last) {
   std::size_t n = 0;
   for (int row = first; row < last; ++row) {
     const int env_id = env_ids_ ? env_ids_[row] : row;
-    if (resetting_)
-      requests[n++] = {env_id, nullptr, seeds_ ? &seeds_[row] : nullptr, row, false};
-    else
-      requests[n++] = {env_id, actions_ + static_cast<std::size_t>(row) * action_bytes_, nullptr, row, false};
+    if (resetting_) requests[n++] = {env_id, nullptr, seeds_ ? &seeds_[row] : nullptr, row, false};
+    else requests[n++] = {env_id, actions_ + static_cast<std::size_t>(row) * action_bytes_, nullptr, row, false};
   }
   run({requests.data(), n}, [this](const Request& request) { finish(request, {*slot_, request.row, failures_}); });
 }
@@ -139,7 +137,8 @@ void Engine::set_slots(std::vector<Slot> slots) {
 void Engine::send_step(const std::byte* actions, const int* env_ids, int count) {
   std::size_t n = action_bytes_;
   for (int i = 0; i < count; ++i)
-    std::memcpy(&queued_actions_[static_cast<std::size_t>(env_ids[i]) * n], actions + static_cast<std::size_t>(i) * n, n);
+    std::memcpy(&queued_actions_[static_cast<std::size_t>(env_ids[i]) * n], actions + static_cast<std::size_t>(i) * n,
+                n);
   unfinished_.fetch_add(count, std::memory_order_relaxed);
   workers_.push(env_ids, count);
 }
@@ -180,8 +179,8 @@ void Engine::finish_queued(const Request& request) {
 
 bool Engine::wait_ready(Milliseconds patience) {
   const Output& oldest = *outputs_[received_ % outputs_.size()];
-  return workers_.wait_until(
-      [&] { return oldest.filled.load(std::memory_order_acquire) == settings_.batch_size; }, patience);
+  return workers_.wait_until([&] { return oldest.filled.load(std::memory_order_acquire) == settings_.batch_size; },
+                             patience);
 }
 
 void Engine::check_ready() {

@@ -37,7 +37,9 @@ class Writer {
 
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  void value(const T& v) { bytes(&v, sizeof v); }
+  void value(const T& v) {
+    bytes(&v, sizeof v);
+  }
 
   void text(std::string_view s) {
     value(static_cast<std::uint64_t>(s.size()));

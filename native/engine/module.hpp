@@ -199,8 +199,14 @@ class BoundEngine {
 
 inline Settings make_settings(int num_envs, int batch_size, int num_threads, std::vector<std::uint64_t> seeds,
                               const std::string& autoreset, int max_episode_steps, int pin_from) {
-  Settings settings{num_envs, batch_size, num_threads, std::move(seeds), Autoreset::next_step, max_episode_steps,
-                    pin_from, Topology::of_this_machine()};
+  Settings settings{num_envs,
+                    batch_size,
+                    num_threads,
+                    std::move(seeds),
+                    Autoreset::next_step,
+                    max_episode_steps,
+                    pin_from,
+                    Topology::of_this_machine()};
   if (autoreset == "same_step") settings.autoreset = Autoreset::same_step;
   if (autoreset == "disabled") settings.autoreset = Autoreset::disabled;
   return settings;
@@ -242,22 +248,26 @@ inline void bind_engine(nb::module_& m) {
       .def_ro("dtype", &Declared::dtype)
       .def_ro("shape", &Declared::shape);
   nb::class_<Simulator>(m, "Simulator", "A kind of environment: what its rows hold, and how to make one.")
-      .def_prop_ro("fields", [](const Simulator& s) { return s.spec.fields(); }, "What environments write, in order.")
-      .def_prop_ro("action", [](const Simulator& s) { return s.spec.actions(); }, "One row of actions; None: it takes none.")
+      .def_prop_ro(
+          "fields", [](const Simulator& s) { return s.spec.fields(); }, "What environments write, in order.")
+      .def_prop_ro(
+          "action", [](const Simulator& s) { return s.spec.actions(); }, "One row of actions; None: it takes none.")
       .def_prop_ro("frame_shape", [](const Simulator& s) { return nb::make_tuple(s.frame_height, s.frame_width, 3); });
   nb::class_<Slot>(m, "Slot", "The arrays of one batch, as the engine writes to them.")
       .def(
           "over", [](const Slot& slot, const std::vector<std::uintptr_t>& addresses) { return slot.over(addresses); },
           "addresses"_a, "The same over the arrays of another batch of as many rows.");
-  nb::class_<BoundEngine>(m, "Engine", "Runs environments on threads; used through ThreadsExecutor, which checks arguments.")
-      .def("__init__",
-           [](BoundEngine* self, const Simulator& simulator, int num_envs, int batch_size, int num_threads,
-              std::vector<std::uint64_t> seeds, const std::string& autoreset, int max_episode_steps, int pin_from) {
-             new (self) BoundEngine(simulator, make_settings(num_envs, batch_size, num_threads, std::move(seeds),
-                                                             autoreset, max_episode_steps, pin_from));
-           },
-           "simulator"_a, "num_envs"_a, "batch_size"_a, "num_threads"_a, "seeds"_a, "autoreset"_a,
-           "max_episode_steps"_a, "pin_from"_a)
+  nb::class_<BoundEngine>(m, "Engine",
+                          "Runs environments on threads; used through ThreadsExecutor, which checks arguments.")
+      .def(
+          "__init__",
+          [](BoundEngine* self, const Simulator& simulator, int num_envs, int batch_size, int num_threads,
+             std::vector<std::uint64_t> seeds, const std::string& autoreset, int max_episode_steps, int pin_from) {
+            new (self) BoundEngine(simulator, make_settings(num_envs, batch_size, num_threads, std::move(seeds),
+                                                            autoreset, max_episode_steps, pin_from));
+          },
+          "simulator"_a, "num_envs"_a, "batch_size"_a, "num_threads"_a, "seeds"_a, "autoreset"_a, "max_episode_steps"_a,
+          "pin_from"_a)
       .def_prop_ro("num_slots", &BoundEngine::num_slots)
       .def("bind", &BoundEngine::bind, "arrays"_a)
       .def("step", &BoundEngine::step, "actions"_a, "env_ids"_a.none(), "slot"_a)

@@ -104,15 +104,16 @@ class NumpyGenerator {
     std::uint64_t product = static_cast<std::uint64_t>(next32()) * n;
     if (static_cast<std::uint32_t>(product) < n) {
       const std::uint32_t threshold = (std::numeric_limits<std::uint32_t>::max() - (n - 1)) % n;
-      while (static_cast<std::uint32_t>(product) < threshold)
-        product = static_cast<std::uint64_t>(next32()) * n;
+      while (static_cast<std::uint32_t>(product) < threshold) product = static_cast<std::uint64_t>(next32()) * n;
     }
     return low + static_cast<std::int64_t>(product >> 32);
   }
 
   // by environment.hpp's Writer and Reader; value by value, as an object has gaps that hold anything
   template <class Out>
-  void save(Out& out) const { out.value(state_), out.value(increment_), out.value(half_), out.value(has_half_); }
+  void save(Out& out) const {
+    out.value(state_), out.value(increment_), out.value(half_), out.value(has_half_);
+  }
   template <class In>
   void load(In& in) {
     state_ = in.template value<u128>(), increment_ = in.template value<u128>();

@@ -41,10 +41,8 @@ void Workers::hire(int threads, const Topology& topology, int pin_from) {
   for (int i = 0; i < threads; ++i) {
     int home = i % nodes();
     std::vector<int> cores;
-    if (pin_from >= 0)
-      cores = {all[static_cast<std::size_t>(pin_from + i) % all.size()]};
-    else if (nodes() > 1)
-      cores = topology.nodes[static_cast<std::size_t>(home)];
+    if (pin_from >= 0) cores = {all[static_cast<std::size_t>(pin_from + i) % all.size()]};
+    else if (nodes() > 1) cores = topology.nodes[static_cast<std::size_t>(home)];
     threads_.emplace_back(&Workers::serve, this, home, std::move(cores));
   }
 }
@@ -97,7 +95,9 @@ void Workers::push(const int* items, int count) {
 }
 
 void Workers::announce() {
-  { std::lock_guard lock(mutex_); }
+  {
+    std::lock_guard lock(mutex_);
+  }
   progress_.notify_all();
 }
 
@@ -122,7 +122,8 @@ bool Workers::work_on_loop(int home) {
   for (int away = 1; away < nodes(); ++away) {
     Part& part = parts_[static_cast<std::size_t>((home + away) % nodes())];
     // a quick look first, so that idle threads do not count everybody's counters down
-    if (part.remaining.load(std::memory_order_acquire) > 0 && !stay_home_.load(std::memory_order_relaxed)) worked |= work_on_part(part);
+    if (part.remaining.load(std::memory_order_acquire) > 0 && !stay_home_.load(std::memory_order_relaxed))
+      worked |= work_on_part(part);
   }
   return worked;
 }

@@ -28,7 +28,8 @@ bool any(const mjtNum* values, mjtSize n) {
 
 void check_options(const mjModel& m) {
   refuse_if(m.nv == 0, "the model has no degree of freedom");
-  refuse_if(m.nv > Pattern::kMost, std::to_string(m.nv) + " degrees of freedom, of at most " + std::to_string(Pattern::kMost));
+  refuse_if(m.nv > Pattern::kMost,
+            std::to_string(m.nv) + " degrees of freedom, of at most " + std::to_string(Pattern::kMost));
   const bool fast = m.opt.integrator == mjINT_IMPLICITFAST, fluid = m.opt.density != 0 || m.opt.viscosity != 0;
   refuse_if(m.opt.integrator == mjINT_IMPLICIT, "the integrator is implicit");
   refuse_if(m.opt.integrator > mjINT_IMPLICITFAST, "the integrator is discrete");
@@ -51,7 +52,8 @@ void check_joints(const mjModel& m) {
   for (int j = 0; j < m.njnt; ++j) {
     const auto joint = named(m, mjOBJ_JOINT, "joint", j);
     refuse_if(any(m.jnt_stiffnesspoly + mjNPOLY * j, mjNPOLY), joint + ": stiffness that is a polynomial");
-    refuse_if(m.jnt_stiffness[j] != 0 && (m.jnt_type[j] == mjJNT_FREE || m.jnt_type[j] == mjJNT_BALL), joint + ": its spring");
+    refuse_if(m.jnt_stiffness[j] != 0 && (m.jnt_type[j] == mjJNT_FREE || m.jnt_type[j] == mjJNT_BALL),
+              joint + ": its spring");
     refuse_if(m.jnt_plasticadr[j] >= 0, joint + ": a spring that yields");
   }
   refuse_if(any(m.dof_dampingpoly, mjNPOLY * m.nv), "damping that is a polynomial");
@@ -74,16 +76,22 @@ void check_actuators(const mjModel& m) {
     const int type = m.actuator_trntype[i], target = m.actuator_trnid[2 * i];
     const bool turns = (type == mjTRN_JOINT || type == mjTRN_JOINTINPARENT) &&
                        (m.jnt_type[target] == mjJNT_HINGE || m.jnt_type[target] == mjJNT_SLIDE);
-    refuse_if(!turns && type != mjTRN_TENDON, actuator + ": a transmission to anything but a hinge, a slide or a tendon");
-    refuse_if(m.actuator_gaintype[i] != mjGAIN_FIXED && m.actuator_gaintype[i] != mjGAIN_AFFINE, actuator + ": its gain");
-    refuse_if(m.actuator_biastype[i] != mjBIAS_NONE && m.actuator_biastype[i] != mjBIAS_AFFINE, actuator + ": its bias");
+    refuse_if(!turns && type != mjTRN_TENDON,
+              actuator + ": a transmission to anything but a hinge, a slide or a tendon");
+    refuse_if(m.actuator_gaintype[i] != mjGAIN_FIXED && m.actuator_gaintype[i] != mjGAIN_AFFINE,
+              actuator + ": its gain");
+    refuse_if(m.actuator_biastype[i] != mjBIAS_NONE && m.actuator_biastype[i] != mjBIAS_AFFINE,
+              actuator + ": its bias");
     const int dynamics = m.actuator_dyntype[i];
-    refuse_if(dynamics != mjDYN_NONE && dynamics != mjDYN_INTEGRATOR && dynamics != mjDYN_FILTER && dynamics != mjDYN_FILTEREXACT,
+    refuse_if(dynamics != mjDYN_NONE && dynamics != mjDYN_INTEGRATOR && dynamics != mjDYN_FILTER &&
+                  dynamics != mjDYN_FILTEREXACT,
               actuator + ": its dynamics");
     refuse_if(m.actuator_actnum[i] > 1 || m.actuator_ctrlnum[i] != 1, actuator + ": more than one control or state");
-    refuse_if(m.actuator_armature[i] != 0 || m.actuator_damping[i] != 0 || any(m.actuator_dampingpoly + mjNPOLY * i, mjNPOLY),
-              actuator + ": armature or damping");
-    refuse_if(m.actuator_group[i] >= 0 && m.actuator_group[i] < 31 && m.opt.disableactuator >> m.actuator_group[i] & 1, actuator + ": it is disabled");
+    refuse_if(
+        m.actuator_armature[i] != 0 || m.actuator_damping[i] != 0 || any(m.actuator_dampingpoly + mjNPOLY * i, mjNPOLY),
+        actuator + ": armature or damping");
+    refuse_if(m.actuator_group[i] >= 0 && m.actuator_group[i] < 31 && m.opt.disableactuator >> m.actuator_group[i] & 1,
+              actuator + ": it is disabled");
   }
 }
 
@@ -133,7 +141,8 @@ void check_sensors(const mjModel& m, const Wanted& wanted) {
     refuse_if(type != mjSENS_TOUCH && type != mjSENS_ACCELEROMETER && type != mjSENS_FORCE && type != mjSENS_TORQUE,
               sensor + ": its kind");
     refuse_if(m.sensor_cutoff[i] > 0 || m.sensor_noise[i] > 0, sensor + ": a cutoff or noise");
-    refuse_if((type == mjSENS_FORCE || type == mjSENS_TORQUE) && has_spatial_tendons(m), sensor + ": forces between bodies beside spatial tendons");
+    refuse_if((type == mjSENS_FORCE || type == mjSENS_TORQUE) && has_spatial_tendons(m),
+              sensor + ": forces between bodies beside spatial tendons");
     refuse_if(m.opt.integrator == mjINT_RK4, sensor + ": accelerations under RK4");
   }
 }
@@ -152,17 +161,31 @@ const char* callback() {
 
 bool is_renewed(const std::string& field) {
   static const std::unordered_set<std::string_view> names = {
-      "xpos", "xquat", "xmat", "xipos", "xiquat", "ximat", "xanchor", "xaxis", "geom_xpos", "geom_xquat", "geom_xmat",
-      "site_xpos", "site_xquat", "site_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light_xdir", "subtree_com", "cdof", "cinert",
-      "ten_length", "ten_J", "ten_wrapadr", "ten_wrapnum", "wrap_obj", "wrap_xpos", "ten_velocity", "cvel", "cdof_dot",
-      "subtree_linvel", "subtree_angmom", "sensordata"};
+      "xpos",       "xquat",     "xmat",           "xipos",          "xiquat",      "ximat",      "xanchor",
+      "xaxis",      "geom_xpos", "geom_xquat",     "geom_xmat",      "site_xpos",   "site_xquat", "site_xmat",
+      "cam_xpos",   "cam_xmat",  "light_xpos",     "light_xdir",     "subtree_com", "cdof",       "cinert",
+      "ten_length", "ten_J",     "ten_wrapadr",    "ten_wrapnum",    "wrap_obj",    "wrap_xpos",  "ten_velocity",
+      "cvel",       "cdof_dot",  "subtree_linvel", "subtree_angmom", "sensordata"};
   return names.contains(field) || takes_all(field);
 }
 
 bool takes_all(const std::string& field) {
-  static const std::unordered_set<std::string_view> names = {
-      "actuator_length", "actuator_velocity", "actuator_moment", "moment_rownnz", "moment_rowadr", "moment_colind", "crb", "M", "qLD",
-      "qLDiagInv", "qfrc_bias", "qfrc_spring", "qfrc_damper", "qfrc_gravcomp", "qfrc_fluid", "qfrc_passive"};
+  static const std::unordered_set<std::string_view> names = {"actuator_length",
+                                                             "actuator_velocity",
+                                                             "actuator_moment",
+                                                             "moment_rownnz",
+                                                             "moment_rowadr",
+                                                             "moment_colind",
+                                                             "crb",
+                                                             "M",
+                                                             "qLD",
+                                                             "qLDiagInv",
+                                                             "qfrc_bias",
+                                                             "qfrc_spring",
+                                                             "qfrc_damper",
+                                                             "qfrc_gravcomp",
+                                                             "qfrc_fluid",
+                                                             "qfrc_passive"};
   return names.contains(field);
 }
 
@@ -221,15 +244,20 @@ void check_model(const mjModel& m) {
 
 void check_wanted(const mjModel& m, const Wanted& wanted) {
   static const std::unordered_set<std::string_view> known = {
-      "time", "qpos", "qvel", "act", "ctrl", "qacc_warmstart", "mocap_pos", "mocap_quat", "qacc", "xpos", "xquat", "xmat", "xipos",
-      "ximat", "site_xpos", "site_xmat", "geom_xpos", "geom_xmat", "ten_length", "ten_velocity", "subtree_com", "cinert", "cvel", "cdof", "qfrc_actuator", "actuator_force",
-      "qfrc_constraint", "cfrc_ext", "ncon", "act_dot"};
+      "time",       "qpos",      "qvel",      "act",           "ctrl",           "qacc_warmstart",  "mocap_pos",
+      "mocap_quat", "qacc",      "xpos",      "xquat",         "xmat",           "xipos",           "ximat",
+      "site_xpos",  "site_xmat", "geom_xpos", "geom_xmat",     "ten_length",     "ten_velocity",    "subtree_com",
+      "cinert",     "cvel",      "cdof",      "qfrc_actuator", "actuator_force", "qfrc_constraint", "cfrc_ext",
+      "ncon",       "act_dot"};
   for (const auto& field : wanted.fields) {
-    refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)), "ncon is read, and contacts have a gap");
+    refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)),
+              "ncon is read, and contacts have a gap");
     for (int p = 0; p < m.npair; ++p)  // MuJoCo counts their contacts, which nothing can part
-      refuse_if(field == "ncon" && are_one(m, m.geom_bodyid[m.pair_geom1[p]], m.geom_bodyid[m.pair_geom2[p]]),
-                "ncon is read, and " + named(m, mjOBJ_PAIR, "pair", p) + " is of bodies that do not move against each other");
-    refuse_if(field == "cfrc_ext" && wanted.forces && has_spatial_tendons(m), "cfrc_ext is read, and there are spatial tendons");
+      refuse_if(
+          field == "ncon" && are_one(m, m.geom_bodyid[m.pair_geom1[p]], m.geom_bodyid[m.pair_geom2[p]]),
+          "ncon is read, and " + named(m, mjOBJ_PAIR, "pair", p) + " is of bodies that do not move against each other");
+    refuse_if(field == "cfrc_ext" && wanted.forces && has_spatial_tendons(m),
+              "cfrc_ext is read, and there are spatial tendons");
     if (model_fields().contains(field) || known.contains(field)) continue;
     if (field == "sensordata") {
       check_sensors(m, wanted);
@@ -242,11 +270,13 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
 
 void read_varying(Plan& plan, const Wanted& wanted) {
   const mjModel& m = *plan.model;
-  const auto read = [&](mjtNum* mjModel::* field, int id, int n) { plan.read.push_back({field, n * id, n * (id + 1)}); };
+  const auto read = [&](mjtNum* mjModel::* field, int id, int n) {
+    plan.read.push_back({field, n * id, n * (id + 1)});
+  };
   for (const auto& field : wanted.varies) {
     const bool free = field.starts_with("light_") || field.starts_with("cam_") || field.starts_with("tex_") ||
-                       field.starts_with("mat_") || field == "geom_rgba" ||
-                       field == "hfield_data";  // MuJoCo's functions read it of each lane's model
+                      field.starts_with("mat_") || field == "geom_rgba" ||
+                      field == "hfield_data";  // MuJoCo's functions read it of each lane's model
     if (field == "geom_pos") {
       for (const Geom& g : plan.geoms) read(&mjModel::geom_pos, g.id, 3);
     } else if (field == "site_pos") {
@@ -259,16 +289,20 @@ void read_varying(Plan& plan, const Wanted& wanted) {
     } else if (field == "jnt_stiffness") {
       plan.own_stiffness = !(m.opt.disableflags & mjDSBL_SPRING);
       for (const Joint& j : plan.joints)
-        refuse_if(j.type == mjJNT_FREE || j.type == mjJNT_BALL, "jnt_stiffness of free and ball joints differs between environments");
+        refuse_if(j.type == mjJNT_FREE || j.type == mjJNT_BALL,
+                  "jnt_stiffness of free and ball joints differs between environments");
     } else if (field == "body_pos" || field == "body_quat") {
       plan.own_poses = true;
     } else if (field == "wrap_prm") {
       plan.own_coefficients = true;
       refuse_if(std::ranges::any_of(plan.tendons, [](const Combination& t) { return t.spatial >= 0; }),
                 "wrap_prm of spatial tendons differs between environments");
-      refuse_if(std::ranges::any_of(plan.blocks, [](const Block& b) {
-        return b.kind == Block::kTendonEquality || b.kind == Block::kTendonFriction || b.kind == Block::kTendonLimit;
-      }), "wrap_prm of constrained tendons differs between environments");
+      refuse_if(std::ranges::any_of(plan.blocks,
+                                    [](const Block& b) {
+                                      return b.kind == Block::kTendonEquality || b.kind == Block::kTendonFriction ||
+                                             b.kind == Block::kTendonLimit;
+                                    }),
+                "wrap_prm of constrained tendons differs between environments");
     } else {
       refuse_if(!free, field + " differs between environments");
     }

@@ -120,7 +120,8 @@ class Collider {
       const Touch<V> t{depth, fma(-(V(0.5) * depth), normal, corner + centre), normal, {V(0), V(0), V(0)}};
       for (int slot = 0; slot < 4; ++slot) {  // the first that is free in each lane
         const M here = left & ~has[slot];
-        found[slot].dist = select(here, t.dist, found[slot].dist), found[slot].pos = select<V>(here, t.pos, found[slot].pos);
+        found[slot].dist = select(here, t.dist, found[slot].dist),
+        found[slot].pos = select<V>(here, t.pos, found[slot].pos);
         has[slot] = has[slot] | here, left = left & ~here;
       }
     }
@@ -179,7 +180,8 @@ class Collider {
     const V radius1 = size(p, 0, 0), radius2 = size(p, 1, 0);
     Touch<V> t;
     t.normal = normalized(centre2 - centre1, &distance);
-    w_.bad = w_.bad | (close & (distance < V(by_kind<V>(kTie, 1e-6))));  // the normal is then MuJoCo's choice, or rounding
+    w_.bad =
+        w_.bad | (close & (distance < V(by_kind<V>(kTie, 1e-6))));  // the normal is then MuJoCo's choice, or rounding
     t.dist = (distance - radius1) - radius2;
     t.pos = fma(fma(V(0.5), t.dist, radius1), t.normal, centre1);
     t.tangent = {V(0), V(0), V(0)};

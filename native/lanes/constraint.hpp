@@ -18,7 +18,9 @@ namespace {
 inline bool is_contact(const Block& b) { return b.kind >= Block::kPoint; }
 inline bool is_friction(const Block& b) { return b.kind == Block::kFrictionLoss || b.kind == Block::kTendonFriction; }
 inline bool joins_bodies(const Block& b) { return b.kind == Block::kConnect || b.kind == Block::kWeld; }
-inline bool is_equality(const Block& b) { return b.kind == Block::kJointEquality || b.kind == Block::kTendonEquality || joins_bodies(b); }
+inline bool is_equality(const Block& b) {
+  return b.kind == Block::kJointEquality || b.kind == Block::kTendonEquality || joins_bodies(b);
+}
 
 template <class V>
 V power(V x, double exponent) {
@@ -83,7 +85,9 @@ std::pair<Quat<V>, Quat<V>> orientations(const Block& b, const Work<V>& w) {
 }
 
 template <class V>
-V torque_scale(const Plan& plan, const Block& b) { return V(plan.model->eq_data[mjNEQDATA * b.source + 10]); }
+V torque_scale(const Plan& plan, const Block& b) {
+  return V(plan.model->eq_data[mjNEQDATA * b.source + 10]);
+}
 
 // How far two bodies are from where they are joined: the first's place less the second's, and with a weld the vector of
 // the first's orientation as the second sees it; and the Jacobian of both.
@@ -102,7 +106,9 @@ V body_error(const Plan& plan, const Block& b, Work<V>& w) {
   for (int i = 0; i < b.n; ++i, J += b.dim) {
     const Column& column = plan.columns[b.dofs + i];
     const auto cdof = load6(w.cdof + 6 * column.dof);
-    const auto velocity = [&](int end) { return cdof.t + cross(cdof.r, point[end] - load3(w.subtree_com + 3 * b.root[end])); };
+    const auto velocity = [&](int end) {
+      return cdof.t + cross(cdof.r, point[end] - load3(w.subtree_com + 3 * b.root[end]));
+    };
     store3(J, V(column.sign) * velocity(0) - V(column.second) * velocity(1));
     if (b.kind == Block::kConnect) continue;
     const auto turn = V(column.sign - column.second) * cdof.r;
@@ -177,13 +183,17 @@ void find_constraints(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < blocks && !is_contact(plan.blocks[i]); ++i) {
     const Block& b = plan.blocks[i];
     if (b.moves) write_moment_arms(plan, b, w);
-    w.dist[i] = is_friction(b) ? V(0) : joins_bodies(b) ? body_error(plan, b, w) : is_equality(b) ? equality_error(plan, b, w) : limit_distance(plan, b, w);
+    w.dist[i] = is_friction(b)    ? V(0)
+                : joins_bodies(b) ? body_error(plan, b, w)
+                : is_equality(b)  ? equality_error(plan, b, w)
+                                  : limit_distance(plan, b, w);
     if (b.kind == Block::kBallLimit || b.kind == Block::kTendonLimit) w.bad = w.bad | ties(w.dist[i], b.margin);
     if (any(holds(b, w.dist[i]))) w.active[w.actives++] = i;
   }
   Collider<V>(plan, w).run();
   w.constrained = V(0) < V(0);
-  for (int a = 0; a < w.actives; ++a) w.constrained = w.constrained | holds(plan.blocks[w.active[a]], w.dist[w.active[a]]);
+  for (int a = 0; a < w.actives; ++a)
+    w.constrained = w.constrained | holds(plan.blocks[w.active[a]], w.dist[w.active[a]]);
 }
 
 // how the contact's point moves in its frame, with each degree of freedom

@@ -10,7 +10,9 @@ namespace {
 constexpr int kMostDim = 6;
 
 template <std::size_t N>
-void copy(double (&to)[N], const mjtNum* from) { std::copy_n(from, N, to); }
+void copy(double (&to)[N], const mjtNum* from) {
+  std::copy_n(from, N, to);
+}
 
 // K and B of solref, in both of its formats (mj_makeImpedance)
 std::pair<double, double> stiffness_and_damping(const mjModel& m, const mjtNum* solref, double dmax) {
@@ -18,10 +20,12 @@ std::pair<double, double> stiffness_and_damping(const mjModel& m, const mjtNum* 
   if ((ref[0] > 0) != (ref[1] > 0)) ref[0] = 0.02, ref[1] = 1;  // MuJoCo's default in place of a mixture
   if (ref[0] > 0 && !(m.opt.disableflags & mjDSBL_REFSAFE)) ref[0] = std::max(ref[0], 2 * m.opt.timestep);
   if (ref[0] <= 0) return {-ref[0] / std::max(mjMINVAL, dmax * dmax), -ref[1] / std::max(mjMINVAL, dmax)};
-  return {1 / std::max(mjMINVAL, dmax * dmax * ref[0] * ref[0] * ref[1] * ref[1]), 2 / std::max(mjMINVAL, dmax * ref[0])};
+  return {1 / std::max(mjMINVAL, dmax * dmax * ref[0] * ref[0] * ref[1] * ref[1]),
+          2 / std::max(mjMINVAL, dmax * ref[0])};
 }
 
-Impedance impedance_of(const mjModel& m, const mjtNum* solref, const mjtNum* solimp, const mjtNum* solreffriction = nullptr) {
+Impedance impedance_of(const mjModel& m, const mjtNum* solref, const mjtNum* solimp,
+                       const mjtNum* solreffriction = nullptr) {
   const auto clipped = [](double x) { return std::min(mjMAXIMP, std::max(mjMINIMP, x)); };
   Impedance imp{};
   imp.dmin = clipped(solimp[0]), imp.dmax = clipped(solimp[1]), imp.width = std::max(0.0, solimp[2]);
@@ -31,7 +35,8 @@ Impedance impedance_of(const mjModel& m, const mjtNum* solref, const mjtNum* sol
   imp.low = 1 / std::pow(imp.midpoint, imp.power - 1), imp.high = 1 / std::pow(1 - imp.midpoint, imp.power - 1);
   std::tie(imp.stiffness, imp.damping) = stiffness_and_damping(m, solref, imp.dmax);
   imp.friction_damping = imp.damping;
-  if (solreffriction && (solreffriction[0] != 0 || solreffriction[1] != 0) && (solreffriction[0] > 0) == (solreffriction[1] > 0))
+  if (solreffriction && (solreffriction[0] != 0 || solreffriction[1] != 0) &&
+      (solreffriction[0] > 0) == (solreffriction[1] > 0))
     imp.friction_damping = stiffness_and_damping(m, solreffriction, imp.dmax).second;
   return imp;
 }
@@ -58,8 +63,7 @@ class Reader {
     block.jac = plan_.jacobian, block.row = plan_.rows;
     plan_.jacobian += dim * block.n, plan_.rows += dim;
     for (std::size_t i = 0; i < columns.size(); ++i)
-      for (std::size_t j = 0; j < i; ++j)
-        block.couples |= !(plan_.mass.columns[columns[i].dof] >> columns[j].dof & 1);
+      for (std::size_t j = 0; j < i; ++j) block.couples |= !(plan_.mass.columns[columns[i].dof] >> columns[j].dof & 1);
     for (const Column& column : columns) block.moves |= column.arm >= 0 || column.second_arm >= 0;
     plan_.columns.insert(plan_.columns.end(), columns.begin(), columns.end());
     return plan_.blocks.emplace_back(block);
@@ -178,7 +182,9 @@ class Reader {
 
   Surface mixed(int g1, int g2) const {
     Surface s{};
-    const int higher = m_.geom_priority[g1] > m_.geom_priority[g2] ? g1 : m_.geom_priority[g2] > m_.geom_priority[g1] ? g2 : -1;
+    const int higher = m_.geom_priority[g1] > m_.geom_priority[g2]   ? g1
+                       : m_.geom_priority[g2] > m_.geom_priority[g1] ? g2
+                                                                     : -1;
     double slide[3];
     if (higher >= 0) {
       s.dim = m_.geom_condim[higher];
@@ -187,7 +193,7 @@ class Reader {
     } else {
       s.dim = std::max(m_.geom_condim[g1], m_.geom_condim[g2]);
       const double mix1 = m_.geom_solmix[g1], mix2 = m_.geom_solmix[g2];
-      const double mix = mix1 >= mjMINVAL && mix2 >= mjMINVAL  ? mix1 / (mix1 + mix2)
+      const double mix = mix1 >= mjMINVAL && mix2 >= mjMINVAL ? mix1 / (mix1 + mix2)
                          : mix1 < mjMINVAL && mix2 < mjMINVAL ? 0.5
                                                               : (mix1 < mjMINVAL ? 0.0 : 1.0);
       const mjtNum *ref1 = m_.geom_solref + mjNREF * g1, *ref2 = m_.geom_solref + mjNREF * g2;
@@ -232,7 +238,8 @@ class Reader {
     for (int g1 = 0; g1 < m_.ngeom; ++g1)
       for (int g2 = g1 + 1; g2 < m_.ngeom; ++g2) {
         const int b1 = m_.geom_bodyid[g1], b2 = m_.geom_bodyid[g2];
-        const bool wanted = (m_.geom_contype[g1] & m_.geom_conaffinity[g2]) || (m_.geom_contype[g2] & m_.geom_conaffinity[g1]);
+        const bool wanted =
+            (m_.geom_contype[g1] & m_.geom_conaffinity[g2]) || (m_.geom_contype[g2] & m_.geom_conaffinity[g1]);
         if (wanted && !given.contains({g1, g2}) && may_touch(std::min(b1, b2), std::max(b1, b2)))
           add_pair(g1, g2, mixed(g1, g2));
       }
@@ -267,7 +274,8 @@ class Reader {
     pair.first_block = static_cast<int>(plan_.blocks.size());
     const auto columns = contact_columns(pair.body[0], pair.body[1]);
     if (columns.empty()) return;
-    if (pair.kind == Pair::kByMujoco) pair.slots = std::min(Pair::kMostSlots, mj_maxContact(&m_, g1, g2, pair.reach > 0));
+    if (pair.kind == Pair::kByMujoco)
+      pair.slots = std::min(Pair::kMostSlots, mj_maxContact(&m_, g1, g2, pair.reach > 0));
     for (int i = 0; i < pair.slots; ++i) add_contact(pair, surface, columns);
     plan_.pairs.push_back(pair);
   }
@@ -295,7 +303,8 @@ class Reader {
     // the rows of a pyramid all have R = 2 mu² R of its first, whose inertia includes friction
     block.diagonal = kind == Block::kPyramid ? 2 * block.mu * block.mu * (moved + f0 * f0 * moved) : moved;
     block.ratio[0] = 1;
-    for (int j = 1; j < kMostDim; ++j) block.ratio[j] = impratio * block.friction[j - 1] * block.friction[j - 1] / (f0 * f0);
+    for (int j = 1; j < kMostDim; ++j)
+      block.ratio[j] = impratio * block.friction[j - 1] * block.friction[j - 1] / (f0 * f0);
   }
 
   // a capsule around a geom, along its longest axis where it has one
@@ -307,7 +316,10 @@ class Reader {
     for (int i = 0; i < 3; ++i) g.axis[i] = g.mat[3 * i + along];
     if (g.type != mjGEOM_PLANE && (g.type < mjGEOM_SPHERE || g.type > mjGEOM_BOX)) return;  // its bounding sphere
     g.radius = g.type == mjGEOM_BOX ? std::hypot(b, c) : g.type == mjGEOM_ELLIPSOID ? std::max(b, c) : s[0];
-    g.half = g.type == mjGEOM_BOX ? s[along] : g.type == mjGEOM_ELLIPSOID ? s[along] - g.radius : g.type == mjGEOM_SPHERE ? 0 : s[1];
+    g.half = g.type == mjGEOM_BOX         ? s[along]
+             : g.type == mjGEOM_ELLIPSOID ? s[along] - g.radius
+             : g.type == mjGEOM_SPHERE    ? 0
+                                          : s[1];
   }
 
   // its place in the plan
@@ -334,7 +346,8 @@ class Reader {
 std::vector<int> dofs_above(const mjModel& m, int body) {
   std::vector<int> dofs;
   for (; body; body = m.body_parentid[body])
-    for (int i = m.body_dofadr[body] + m.body_dofnum[body] - 1; i >= m.body_dofadr[body] && i >= 0; --i) dofs.push_back(i);
+    for (int i = m.body_dofadr[body] + m.body_dofnum[body] - 1; i >= m.body_dofadr[body] && i >= 0; --i)
+      dofs.push_back(i);
   std::ranges::sort(dofs);
   return dofs;
 }

@@ -41,7 +41,8 @@ Spatial<V> fluid_force(const Plan& plan, const Body& b, const Work<V>& w) {
   const auto mat = load9(w.ximat + 9 * b.id);
   const auto arm = load3(w.xipos + 3 * b.id) - load3(w.subtree_com + 3 * b.root);
   const auto vel = load6(w.cvel + 6 * b.id);
-  const auto turn = transposed(mat, vel.r), move = transposed(mat, (vel.t + cross(vel.r, arm)) - constant3<V>(plan.wind));
+  const auto turn = transposed(mat, vel.r),
+             move = transposed(mat, (vel.t + cross(vel.r, arm)) - constant3<V>(plan.wind));
   const double *box = b.box, d = (box[0] + box[1] + box[2]) / 3, pi = 3.14159265358979323846;
   V torque[3] = {turn.x, turn.y, turn.z}, force[3] = {move.x, move.y, move.z};
   for (int i = 0; i < 3; ++i) {
@@ -101,7 +102,9 @@ void passive_forces(const Plan& plan, Work<V>& w) {
 }
 
 template <class V>
-V clipped(V x, const double (&range)[2]) { return min(max(x, V(range[0])), V(range[1])); }
+V clipped(V x, const double (&range)[2]) {
+  return min(max(x, V(range[0])), V(range[1]));
+}
 
 // a state's value after a step of the integrator (mj_nextActivation)
 template <class V>
@@ -143,7 +146,8 @@ void actuator_forces(const Plan& plan, Work<V>& w) {
     w.actuator_force[number++] = force;
     push(a.transmission, plan, w, force, w.qfrc_actuator);
   }
-  for (const auto& limit : plan.force_limits) w.qfrc_actuator[limit.dof] = clipped(w.qfrc_actuator[limit.dof], limit.range);
+  for (const auto& limit : plan.force_limits)
+    w.qfrc_actuator[limit.dof] = clipped(w.qfrc_actuator[limit.dof], limit.range);
 }
 
 // what would happen without constraints

@@ -111,14 +111,17 @@ template <class V>
 void damp_spin(const Plan& plan, const Body& body, Work<V>& w) {
   const V h(plan.timestep), none(0);
   const int first = body.first_dof;
-  const auto element = [&](int r, int c) -> V& { return w.factor[plan.mass.at(first + std::max(r, c), first + std::min(r, c))]; };
+  const auto element = [&](int r, int c) -> V& {
+    return w.factor[plan.mass.at(first + std::max(r, c), first + std::min(r, c))];
+  };
   V A[6][7];
   for (int r = 0; r < 6; ++r) {
     for (int c = 0; c < 6; ++c) A[r][c] = element(r, c);
     A[r][6] = w.change[first + r];
   }
   const auto mat = load9(w.xmat + 9 * body.id);
-  const auto spin = mat * load3(w.qvel + first + 3), arm = load3(w.subtree_com + 3 * body.id) - load3(w.xpos + 3 * body.id);
+  const auto spin = mat * load3(w.qvel + first + 3),
+             arm = load3(w.subtree_com + 3 * body.id) - load3(w.xpos + 3 * body.id);
   const V* inertia = w.crb + 10 * body.id;
   const auto turn = [&](const V3<V>& by) { return inertia_times(inertia, Spatial<V>{by, {none, none, none}}).r; };
   const auto moves = cross(spin, arm), momentum = turn(spin);
@@ -187,12 +190,15 @@ void runge_kutta(const Plan& plan, Work<V>& w, bool forces) {
   const mjModel& m = *plan.model;
   const int nq = static_cast<int>(m.nq), nv = static_cast<int>(m.nv), na = static_cast<int>(m.na);
   const V h(plan.timestep);
-  const auto copy = [](V* to, const V* from, int n) { for (int i = 0; i < n; ++i) to[i] = from[i]; };
+  const auto copy = [](V* to, const V* from, int n) {
+    for (int i = 0; i < n; ++i) to[i] = from[i];
+  };
   copy(w.first_qpos, w.qpos, nq), copy(w.first_qvel, w.qvel, nv), copy(w.first_act, w.act, na);
   copy(w.stage_qvel, w.qvel, nv);
   const auto add_up = [&](V weight, bool first) {
     const auto to = [&](V sum, V x) { return first ? weight * x : fma(weight, x, sum); };
-    for (int i = 0; i < nv; ++i) w.sum_qvel[i] = to(w.sum_qvel[i], w.stage_qvel[i]), w.sum_qacc[i] = to(w.sum_qacc[i], w.qacc[i]);
+    for (int i = 0; i < nv; ++i)
+      w.sum_qvel[i] = to(w.sum_qvel[i], w.stage_qvel[i]), w.sum_qacc[i] = to(w.sum_qacc[i], w.qacc[i]);
     for (int i = 0; i < na; ++i) w.sum_act[i] = to(w.sum_act[i], w.act_dot[i]);
   };
   add_up(V(kWeight[0]), true);

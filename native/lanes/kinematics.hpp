@@ -92,7 +92,8 @@ void move_by(const Joint& joint, int j, Pose<V>& pose, Work<V>& w) {
     pose.pos = fma(q[0] - V(joint.ref), axis, pose.pos);
     return;
   }
-  const auto turn = joint.type == mjJNT_BALL ? normalized(load4(q)) : rotation(constant3<V>(joint.axis), q[0] - V(joint.ref));
+  const auto turn =
+      joint.type == mjJNT_BALL ? normalized(load4(q)) : rotation(constant3<V>(joint.axis), q[0] - V(joint.ref));
   pose.quat = pose.quat * turn;
   pose.mat = matrix_of(pose.quat);
   pose.pos = anchor - pose.mat * constant3<V>(joint.pos);
@@ -121,7 +122,8 @@ void kinematics(const Plan& plan, Work<V>& w) {
       pose = pose_before_joints(body, w, plan.own_poses);
       for (int j = body.first_joint; j < body.first_joint + body.joints; ++j) move_by(plan.joints[j], j, pose, w);
     }
-    store3(w.xpos + 3 * body.id, pose.pos), store4(w.xquat + 4 * body.id, pose.quat), store9(w.xmat + 9 * body.id, pose.mat);
+    store3(w.xpos + 3 * body.id, pose.pos), store4(w.xquat + 4 * body.id, pose.quat),
+        store9(w.xmat + 9 * body.id, pose.mat);
     place_inertia(body, pose.pos, pose.mat, w);
   }
   for (std::size_t i = 0; i < plan.geoms.size(); ++i)
@@ -185,7 +187,8 @@ void inertia_about_centre(const Body& b, Work<V>& w) {
   const auto moment = mass * d;
   V* i = w.cinert + 10 * b.id;
   const V xx = moment.x * d.x, yy = moment.y * d.y, zz = moment.z * d.z;
-  i[0] = dot(scaled.a, mat.a) + (yy + zz), i[1] = dot(scaled.b, mat.b) + (xx + zz), i[2] = dot(scaled.c, mat.c) + (xx + yy);
+  i[0] = dot(scaled.a, mat.a) + (yy + zz), i[1] = dot(scaled.b, mat.b) + (xx + zz),
+  i[2] = dot(scaled.c, mat.c) + (xx + yy);
   i[3] = fnma(moment.x, d.y, dot(scaled.a, mat.b)), i[4] = fnma(moment.x, d.z, dot(scaled.a, mat.c));
   i[5] = fnma(moment.y, d.z, dot(scaled.b, mat.c));
   store3(i + 6, moment), i[9] = mass;
@@ -203,8 +206,7 @@ void motions(const Plan& plan, const Body& body, Work<V>& w) {
     if (joint.type == mjJNT_SLIDE) store6(cdof, Spatial<V>{none, axis});
     if (joint.type == mjJNT_HINGE) store6(cdof, Spatial<V>{axis, cross(axis, offset)});
     if (joint.type == mjJNT_FREE) {
-      for (int k = 0; k < 3; ++k, cdof += 6)
-        store6(cdof, Spatial<V>{none, {V(k == 0), V(k == 1), V(k == 2)}});
+      for (int k = 0; k < 3; ++k, cdof += 6) store6(cdof, Spatial<V>{none, {V(k == 0), V(k == 1), V(k == 2)}});
     }
     if (joint.type == mjJNT_FREE || joint.type == mjJNT_BALL) {
       const auto mat = load9(w.xmat + 9 * body.id);

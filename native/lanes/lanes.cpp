@@ -17,7 +17,8 @@ std::vector<std::pair<int, Make>> cores(Number number) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+  if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
     found.emplace_back(floats ? 16 : 8, floats ? make_float_16 : make_double_8);
   if (fma) found.emplace_back(floats ? 8 : 4, floats ? make_float_8 : make_double_4);
   if (!fma) return found;
@@ -66,7 +67,8 @@ std::vector<int> widths(Number number) {
   return found;
 }
 
-std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, Number number, int width) {
+std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, Number number,
+                                      int width) {
   auto widths = cores(number);
   if (width != 0) std::erase_if(widths, [&](const auto& each) { return each.first != width; });
   if (widths.empty()) throw Unsupported("this processor has no registers of that width");

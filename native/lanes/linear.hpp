@@ -34,7 +34,8 @@ void copy_matrix(const Pattern& p, const V* from, const Pattern& wider, V* to) {
 
 // target[j] -= Σ factor(k) A[k][j] over the rows of a chain from the last to the first, for n columns
 template <class V, class Factor>
-inline void subtract_chain(const Pattern& p, const V* A, int first, int last, int n, int place, V* target, Factor factor) {
+inline void subtract_chain(const Pattern& p, const V* A, int first, int last, int n, int place, V* target,
+                           Factor factor) {
   int k = last;
   for (; k > first; k -= 2) {
     const V *row = A + p.begin[k] + place, *next = A + p.begin[k - 1] + place, l = factor(k), m = factor(k - 1);
@@ -50,7 +51,8 @@ template <class V>
 inline void eliminate(const Pattern& p, V* A, const V* inverse_diagonal, int first, int last, int i) {
   const int place = p.place[i];
   V* row = A + p.begin[i];
-  subtract_chain(p, A, first, last, place + 1, 0, row, [&](int k) { return A[p.begin[k] + place] * inverse_diagonal[k]; });
+  subtract_chain(p, A, first, last, place + 1, 0, row,
+                 [&](int k) { return A[p.begin[k] + place] * inverse_diagonal[k]; });
   for (int k = first; k <= last; ++k) A[p.begin[k] + place] = A[p.begin[k] + place] * inverse_diagonal[k];
 }
 

@@ -33,36 +33,66 @@ struct Spatial {
 };
 
 template <class V>
-inline V3<V> load3(const V* p) { return {p[0], p[1], p[2]}; }
+inline V3<V> load3(const V* p) {
+  return {p[0], p[1], p[2]};
+}
 template <class V>
-inline void store3(V* p, const V3<V>& a) { p[0] = a.x, p[1] = a.y, p[2] = a.z; }
+inline void store3(V* p, const V3<V>& a) {
+  p[0] = a.x, p[1] = a.y, p[2] = a.z;
+}
 template <class V>
-inline V3<V> constant3(const double* p) { return {V(p[0]), V(p[1]), V(p[2])}; }
+inline V3<V> constant3(const double* p) {
+  return {V(p[0]), V(p[1]), V(p[2])};
+}
 template <class V>
-inline Mat3<V> load9(const V* p) { return {load3(p), load3(p + 3), load3(p + 6)}; }
+inline Mat3<V> load9(const V* p) {
+  return {load3(p), load3(p + 3), load3(p + 6)};
+}
 template <class V>
-inline void store9(V* p, const Mat3<V>& m) { store3(p, m.a), store3(p + 3, m.b), store3(p + 6, m.c); }
+inline void store9(V* p, const Mat3<V>& m) {
+  store3(p, m.a), store3(p + 3, m.b), store3(p + 6, m.c);
+}
 template <class V>
-inline Spatial<V> load6(const V* p) { return {load3(p), load3(p + 3)}; }
+inline Spatial<V> load6(const V* p) {
+  return {load3(p), load3(p + 3)};
+}
 template <class V>
-inline void store6(V* p, const Spatial<V>& s) { store3(p, s.r), store3(p + 3, s.t); }
+inline void store6(V* p, const Spatial<V>& s) {
+  store3(p, s.r), store3(p + 3, s.t);
+}
 template <class V>
-inline Quat<V> load4(const V* p) { return {p[0], p[1], p[2], p[3]}; }
+inline Quat<V> load4(const V* p) {
+  return {p[0], p[1], p[2], p[3]};
+}
 template <class V>
-inline void store4(V* p, const Quat<V>& q) { p[0] = q.w, p[1] = q.x, p[2] = q.y, p[3] = q.z; }
+inline void store4(V* p, const Quat<V>& q) {
+  p[0] = q.w, p[1] = q.x, p[2] = q.y, p[3] = q.z;
+}
 
 template <class V>
-inline V3<V> operator+(const V3<V>& a, const V3<V>& b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
+inline V3<V> operator+(const V3<V>& a, const V3<V>& b) {
+  return {a.x + b.x, a.y + b.y, a.z + b.z};
+}
 template <class V>
-inline V3<V> operator-(const V3<V>& a, const V3<V>& b) { return {a.x - b.x, a.y - b.y, a.z - b.z}; }
+inline V3<V> operator-(const V3<V>& a, const V3<V>& b) {
+  return {a.x - b.x, a.y - b.y, a.z - b.z};
+}
 template <class V>
-inline V3<V> operator-(const V3<V>& a) { return {-a.x, -a.y, -a.z}; }
+inline V3<V> operator-(const V3<V>& a) {
+  return {-a.x, -a.y, -a.z};
+}
 template <class V>
-inline V3<V> operator*(V s, const V3<V>& a) { return {s * a.x, s * a.y, s * a.z}; }
+inline V3<V> operator*(V s, const V3<V>& a) {
+  return {s * a.x, s * a.y, s * a.z};
+}
 template <class V>
-inline V3<V> fma(V s, const V3<V>& a, const V3<V>& b) { return {fma(s, a.x, b.x), fma(s, a.y, b.y), fma(s, a.z, b.z)}; }
+inline V3<V> fma(V s, const V3<V>& a, const V3<V>& b) {
+  return {fma(s, a.x, b.x), fma(s, a.y, b.y), fma(s, a.z, b.z)};
+}
 template <class V>
-inline V dot(const V3<V>& a, const V3<V>& b) { return fma(a.z, b.z, fma(a.y, b.y, a.x * b.x)); }
+inline V dot(const V3<V>& a, const V3<V>& b) {
+  return fma(a.z, b.z, fma(a.y, b.y, a.x * b.x));
+}
 template <class V>
 inline V3<V> cross(const V3<V>& a, const V3<V>& b) {
   return {fnma(a.z, b.y, a.y * b.z), fnma(a.x, b.z, a.z * b.x), fnma(a.y, b.x, a.x * b.y)};
@@ -72,15 +102,21 @@ inline V3<V> select(typename V::M m, const V3<V>& a, const V3<V>& b) {
   return {select(m, a.x, b.x), select(m, a.y, b.y), select(m, a.z, b.z)};
 }
 template <class V>
-inline V3<V> operator*(const Mat3<V>& m, const V3<V>& a) { return {dot(m.a, a), dot(m.b, a), dot(m.c, a)}; }
+inline V3<V> operator*(const Mat3<V>& m, const V3<V>& a) {
+  return {dot(m.a, a), dot(m.b, a), dot(m.c, a)};
+}
 template <class V>
 inline V3<V> transposed(const Mat3<V>& m, const V3<V>& a) {
   return fma(a.z, m.c, fma(a.y, m.b, a.x * m.a));
 }
 template <class V>
-inline Mat3<V> operator*(const Mat3<V>& m, const Mat3<V>& n) { return {transposed(n, m.a), transposed(n, m.b), transposed(n, m.c)}; }
+inline Mat3<V> operator*(const Mat3<V>& m, const Mat3<V>& n) {
+  return {transposed(n, m.a), transposed(n, m.b), transposed(n, m.c)};
+}
 template <class V>
-inline Mat3<V> constant9(const double* p) { return {constant3<V>(p), constant3<V>(p + 3), constant3<V>(p + 6)}; }
+inline Mat3<V> constant9(const double* p) {
+  return {constant3<V>(p), constant3<V>(p + 3), constant3<V>(p + 6)};
+}
 template <class V>
 inline V3<V> column(const Mat3<V>& m, int i) {
   return i == 0 ? V3<V>{m.a.x, m.b.x, m.c.x} : i == 1 ? V3<V>{m.a.y, m.b.y, m.c.y} : V3<V>{m.a.z, m.b.z, m.c.z};
@@ -104,9 +140,13 @@ inline Quat<V> operator*(const Quat<V>& a, const Quat<V>& b) {
           fma(a.z, b.w, fnma(a.y, b.x, fma(a.x, b.y, a.w * b.z)))};
 }
 template <class V>
-inline Quat<V> conjugate(const Quat<V>& q) { return {q.w, -q.x, -q.y, -q.z}; }
+inline Quat<V> conjugate(const Quat<V>& q) {
+  return {q.w, -q.x, -q.y, -q.z};
+}
 template <class V>
-inline Quat<V> constant4(const double* p) { return {V(p[0]), V(p[1]), V(p[2]), V(p[3])}; }
+inline Quat<V> constant4(const double* p) {
+  return {V(p[0]), V(p[1]), V(p[2]), V(p[3])};
+}
 
 template <class V>
 inline Quat<V> normalized(const Quat<V>& q) {
@@ -122,7 +162,8 @@ inline Mat3<V> matrix_of(const Quat<V>& q) {
   const V two(2), w = two * q.w, x = two * q.x, y = two * q.y, z = two * q.z;
   const V xx = x * q.x, yy = y * q.y, zz = z * q.z, xy = x * q.y, xz = x * q.z, yz = y * q.z;
   const V wx = w * q.x, wy = w * q.y, wz = w * q.z, one(1);
-  return {{one - (yy + zz), xy - wz, xz + wy}, {xy + wz, one - (xx + zz), yz - wx}, {xz - wy, yz + wx, one - (xx + yy)}};
+  return {
+      {one - (yy + zz), xy - wz, xz + wy}, {xy + wz, one - (xx + zz), yz - wx}, {xz - wy, yz + wx, one - (xx + yy)}};
 }
 
 // Sine and cosine by Cody and Waite's reduction to [-π/4, π/4] and the polynomials of fdlibm (Sun Microsystems, 1993);
@@ -163,11 +204,17 @@ inline Quat<V> rotation(const V3<V>& axis, V angle) {
 }
 
 template <class V>
-inline Spatial<V> operator+(const Spatial<V>& a, const Spatial<V>& b) { return {a.r + b.r, a.t + b.t}; }
+inline Spatial<V> operator+(const Spatial<V>& a, const Spatial<V>& b) {
+  return {a.r + b.r, a.t + b.t};
+}
 template <class V>
-inline Spatial<V> operator-(const Spatial<V>& a, const Spatial<V>& b) { return {a.r - b.r, a.t - b.t}; }
+inline Spatial<V> operator-(const Spatial<V>& a, const Spatial<V>& b) {
+  return {a.r - b.r, a.t - b.t};
+}
 template <class V>
-inline Spatial<V> fma(V s, const Spatial<V>& a, const Spatial<V>& b) { return {fma(s, a.r, b.r), fma(s, a.t, b.t)}; }
+inline Spatial<V> fma(V s, const Spatial<V>& a, const Spatial<V>& b) {
+  return {fma(s, a.r, b.r), fma(s, a.t, b.t)};
+}
 template <class V>
 inline V dot(const Spatial<V>& a, const Spatial<V>& b) {
   return fma(a.t.z, b.t.z, fma(a.t.y, b.t.y, fma(a.t.x, b.t.x, dot(a.r, b.r))));

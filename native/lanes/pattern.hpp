@@ -12,14 +12,18 @@ namespace headrace::lanes {
 struct Pattern {
   static constexpr int kMost = 64;  // rows: a row's columns are bits of a word
 
-  struct Run { std::uint8_t begin, end; };    // columns
-  struct Chain { std::uint8_t first, last; };  // rows, each of which but the first has the one before as its parent
+  struct Run {
+    std::uint8_t begin, end;
+  };  // columns
+  struct Chain {
+    std::uint8_t first, last;
+  };  // rows, each of which but the first has the one before as its parent
 
   int size = 0, elements = 0, chains = 0;
   std::uint64_t columns[kMost] = {};  // of row i, those before i, and i
-  int begin[kMost] = {};              // where row i begins
-  std::uint8_t place[kMost] = {};     // where column i lies in a row, and how many are before the diagonal of row i
-  std::uint8_t count[kMost] = {};     // runs of row i
+  int begin[kMost] = {};  // where row i begins
+  std::uint8_t place[kMost] = {};  // where column i lies in a row, and how many are before the diagonal of row i
+  std::uint8_t count[kMost] = {};  // runs of row i
   Run runs[kMost][kMost / 2] = {};
   Chain chain[kMost] = {};
 

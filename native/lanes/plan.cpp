@@ -11,7 +11,9 @@ namespace headrace::lanes {
 namespace {
 
 template <std::size_t N>
-void copy(double (&to)[N], const mjtNum* from) { std::copy_n(from, N, to); }
+void copy(double (&to)[N], const mjtNum* from) {
+  std::copy_n(from, N, to);
+}
 
 // where the bodies that cannot move are
 std::unique_ptr<mjData, decltype(&mj_deleteData)> rest(const mjModel& m) {
@@ -27,7 +29,8 @@ bool moves(const mjModel& m, int body) {
 
 // does it float, and is all that it carries fixed to it?
 bool spins_freely(const mjModel& m, int body) {
-  return m.body_jntnum[body] == 1 && m.jnt_type[m.body_jntadr[body]] == mjJNT_FREE && m.tree_dofnum[m.body_treeid[body]] == 6;
+  return m.body_jntnum[body] == 1 && m.jnt_type[m.body_jntadr[body]] == mjJNT_FREE &&
+         m.tree_dofnum[m.body_treeid[body]] == 6;
 }
 
 Joint joint_of(const mjModel& m, int j) {
@@ -171,31 +174,51 @@ void read_forces(Plan& plan, const mjModel& m) {
   }
   if (m.nactuator == 0 || m.opt.disableflags & mjDSBL_ACTUATION) return;
   for (int j = 0; j < m.njnt; ++j)
-    if (m.jnt_actfrclimited[j]) plan.force_limits.push_back({m.jnt_dofadr[j], {m.jnt_actfrcrange[2 * j], m.jnt_actfrcrange[2 * j + 1]}});
+    if (m.jnt_actfrclimited[j])
+      plan.force_limits.push_back({m.jnt_dofadr[j], {m.jnt_actfrcrange[2 * j], m.jnt_actfrcrange[2 * j + 1]}});
   for (int i = 0; i < m.nactuator; ++i) plan.actuators.push_back(actuator_of(m, plan, i));
 }
 
 const std::vector<std::pair<std::string, Shown>>& shown_fields() {
-  static const std::vector<std::pair<std::string, Shown>> known = {
-      {"qacc", Shown::qacc}, {"xpos", Shown::xpos}, {"xquat", Shown::xquat}, {"xmat", Shown::xmat},
-      {"xipos", Shown::xipos}, {"ximat", Shown::ximat}, {"site_xpos", Shown::site_xpos}, {"site_xmat", Shown::site_xmat},
-      {"geom_xpos", Shown::geom_xpos}, {"geom_xmat", Shown::geom_xmat}, {"ten_length", Shown::ten_length},
-      {"ten_velocity", Shown::ten_velocity}, {"subtree_com", Shown::subtree_com}, {"cinert", Shown::cinert},
-      {"cvel", Shown::cvel}, {"cdof", Shown::cdof}, {"qfrc_actuator", Shown::qfrc_actuator},
-      {"actuator_force", Shown::actuator_force}, {"qfrc_constraint", Shown::qfrc_constraint}, {"cfrc_ext", Shown::cfrc_ext},
-      {"ncon", Shown::ncon}, {"act_dot", Shown::act_dot}};
+  static const std::vector<std::pair<std::string, Shown>> known = {{"qacc", Shown::qacc},
+                                                                   {"xpos", Shown::xpos},
+                                                                   {"xquat", Shown::xquat},
+                                                                   {"xmat", Shown::xmat},
+                                                                   {"xipos", Shown::xipos},
+                                                                   {"ximat", Shown::ximat},
+                                                                   {"site_xpos", Shown::site_xpos},
+                                                                   {"site_xmat", Shown::site_xmat},
+                                                                   {"geom_xpos", Shown::geom_xpos},
+                                                                   {"geom_xmat", Shown::geom_xmat},
+                                                                   {"ten_length", Shown::ten_length},
+                                                                   {"ten_velocity", Shown::ten_velocity},
+                                                                   {"subtree_com", Shown::subtree_com},
+                                                                   {"cinert", Shown::cinert},
+                                                                   {"cvel", Shown::cvel},
+                                                                   {"cdof", Shown::cdof},
+                                                                   {"qfrc_actuator", Shown::qfrc_actuator},
+                                                                   {"actuator_force", Shown::actuator_force},
+                                                                   {"qfrc_constraint", Shown::qfrc_constraint},
+                                                                   {"cfrc_ext", Shown::cfrc_ext},
+                                                                   {"ncon", Shown::ncon},
+                                                                   {"act_dot", Shown::act_dot}};
   return known;
 }
 
 // which centres of mass and inertias of bodies that cannot move does somebody see?
 void read_fixed(Plan& plan, const mjModel& m) {
-  const auto shows = [&](Shown field) { return std::ranges::count(plan.shown, field) + std::ranges::count(plan.shown_new, field) > 0; };
-  const bool carries = std::ranges::any_of(plan.bodies, [&](const Body& b) { return b.parent != 0 && !moves(m, b.parent); });
+  const auto shows = [&](Shown field) {
+    return std::ranges::count(plan.shown, field) + std::ranges::count(plan.shown_new, field) > 0;
+  };
+  const bool carries =
+      std::ranges::any_of(plan.bodies, [&](const Body& b) { return b.parent != 0 && !moves(m, b.parent); });
   const bool several = plan.fixed.size() > 1;  // the world has no inertia, and feels no force
-  const bool senses = std::ranges::any_of(plan.sensors, [&](int i) { return !moves(m, m.site_bodyid[m.sensor_objid[i]]); });
+  const bool senses =
+      std::ranges::any_of(plan.sensors, [&](int i) { return !moves(m, m.site_bodyid[m.sensor_objid[i]]); });
   plan.fixed_inertias = several && (senses || shows(Shown::cinert));
-  plan.fixed_centres = carries || senses || plan.fixed_inertias || (several && shows(Shown::cfrc_ext)) || shows(Shown::subtree_com) ||
-                       std::ranges::any_of(plan.new_sensors, [&](int i) { return m.sensor_type[i] == mjSENS_SUBTREECOM; });
+  plan.fixed_centres =
+      carries || senses || plan.fixed_inertias || (several && shows(Shown::cfrc_ext)) || shows(Shown::subtree_com) ||
+      std::ranges::any_of(plan.new_sensors, [&](int i) { return m.sensor_type[i] == mjSENS_SUBTREECOM; });
 }
 
 void read_shown(Plan& plan, const Wanted& wanted) {

@@ -48,32 +48,34 @@ struct Combination {
     double coefficient;
     int wrap = -1;     // of a fixed tendon, its number among wrap_prm; the coefficient is then `gear` times that
     double gear = 1;
-    int arm = -1;      // of a spatial tendon, its moment arm's place in ten_J; the coefficient is then `gear` times that
+    int arm = -1;  // of a spatial tendon, its moment arm's place in ten_J; the coefficient is then `gear` times that
   };
   std::vector<Term> terms;
-  int spatial = -1;    // the spatial tendon whose length, times `gear`, this is
+  int spatial = -1;  // the spatial tendon whose length, times `gear`, this is
   double gear = 1;
   double stiffness = 0, damping = 0, spring_low = 0, spring_high = 0;  // of a tendon
 };
 
 // a straight piece of a spatial tendon, between two sites
 struct Segment {
-  struct Arm { int dof, place, end; };  // a degree of freedom that moves one end; where its moment arm is in ten_J
+  struct Arm {
+    int dof, place, end;
+  };  // a degree of freedom that moves one end; where its moment arm is in ten_J
   int tendon;
-  double divisor;      // of the pulley before it
+  double divisor;  // of the pulley before it
   int body[2], root[2];
-  double pos[2][3];    // of its sites in their bodies
+  double pos[2][3];  // of its sites in their bodies
   std::vector<Arm> arms;
 };
 
 struct Actuator {
   Combination transmission;
-  double gain[3], bias[3];    // constant, length, velocity
-  int ctrl, act;              // addresses; act -1: without a state
-  int joint_limit;            // the limit in Plan::force_limits of the joint that it drives, or -1
-  int dynamics;               // mjtDyn
-  double tau;                 // time constant of a filter
-  double decay;               // 1 - exp(-timestep / tau)
+  double gain[3], bias[3];  // constant, length, velocity
+  int ctrl, act;  // addresses; act -1: without a state
+  int joint_limit;  // the limit in Plan::force_limits of the joint that it drives, or -1
+  int dynamics;  // mjtDyn
+  double tau;  // time constant of a filter
+  double decay;  // 1 - exp(-timestep / tau)
   bool ctrl_limited, act_limited, act_early, force_limited;
   double ctrl_range[2], act_range[2], force_range[2];
 };
@@ -82,47 +84,70 @@ struct Actuator {
 struct Impedance {
   double dmin, dmax, width, midpoint;
   double power;
-  bool flat;                  // the same everywhere
-  double low, high;           // factors of y(x) on both sides of the midpoint
+  bool flat;  // the same everywhere
+  double low, high;  // factors of y(x) on both sides of the midpoint
   double stiffness, damping;  // K and B; with an elliptic cone's own damping of its friction:
   double friction_damping;
 };
 
 // a constraint or contact: `dim` rows over `n` degrees of freedom
 struct Block {
-  enum Kind { kJointEquality, kTendonEquality, kConnect, kWeld, kFrictionLoss, kTendonFriction, kLimit, kBallLimit, kTendonLimit, kPoint, kPyramid, kCone };
+  enum Kind {
+    kJointEquality,
+    kTendonEquality,
+    kConnect,
+    kWeld,
+    kFrictionLoss,
+    kTendonFriction,
+    kLimit,
+    kBallLimit,
+    kTendonLimit,
+    kPoint,
+    kPyramid,
+    kCone
+  };
 
   Kind kind;
-  int dim, n, dofs;           // dofs: the first of them in Plan::dofs
-  int jac, row;               // where its Jacobian [dim, n] and rows [dim] begin
-  bool couples;               // joins degrees of freedom that the tree does not
-  bool moves = false;         // its Jacobian is made of moment arms of spatial tendons
+  int dim, n, dofs;  // dofs: the first of them in Plan::dofs
+  int jac, row;  // where its Jacobian [dim, n] and rows [dim] begin
+  bool couples;  // joins degrees of freedom that the tree does not
+  bool moves = false;  // its Jacobian is made of moment arms of spatial tendons
   Impedance impedance;
   double margin;
-  double diagonal;            // approximate inverse inertia of the first row (mj_diagApprox), as R needs it
-  double friction[5];         // of a contact
-  double mu;                  // of the regularized cone
-  double ratio[6];            // D of row j by that of row 0, of an elliptic cone or a weld
-  double loss = 0;            // of friction
-  int source = 0, side = 0;   // the joint, tendon or equality; and the sign of the limit
+  double diagonal;  // approximate inverse inertia of the first row (mj_diagApprox), as R needs it
+  double friction[5];  // of a contact
+  double mu;  // of the regularized cone
+  double ratio[6];  // D of row j by that of row 0, of an elliptic cone or a weld
+  double loss = 0;  // of friction
+  int source = 0, side = 0;  // the joint, tendon or equality; and the sign of the limit
   int body[2] = {}, root[2] = {};  // of the geoms of a contact, or that are joined
   double anchor[2][3], turn[2][4];  // in the bodies that are joined: points and orientations
 };
 
 struct Pair {
-  enum Kind { kPlaneSphere, kPlaneCapsule, kPlaneBox, kPlaneCylinder, kPlaneEllipsoid, kSphereSphere, kSphereCapsule, kCapsuleCapsule, kByMujoco };
+  enum Kind {
+    kPlaneSphere,
+    kPlaneCapsule,
+    kPlaneBox,
+    kPlaneCylinder,
+    kPlaneEllipsoid,
+    kSphereSphere,
+    kSphereCapsule,
+    kCapsuleCapsule,
+    kByMujoco
+  };
 
   static constexpr int kMostSlots = 8;  // a height field could make more contacts: such a step is libmujoco's
   static constexpr double kSlack = 1e-6;  // of what tells geoms that are far apart, so that none is lost in rounding
 
   Kind kind;
-  int geom[2];                // in Plan::geoms
+  int geom[2];  // in Plan::geoms
   int body[2], root[2];
-  double margin, bound;       // contacts count where they are nearer than margin; bounding spheres' radii, margin and slack
-  double reach;               // MuJoCo looks for contacts as far as this
-  bool plane;                 // geom[0] is one
-  int first_block, slots;     // one block a contact that it can make
-  int names[2];               // in the model
+  double margin, bound;  // contacts count where they are nearer than margin; bounding spheres' radii, margin and slack
+  double reach;  // MuJoCo looks for contacts as far as this
+  bool plane;  // geom[0] is one
+  int first_block, slots;  // one block a contact that it can make
+  int names[2];  // in the model
 };
 
 // One column of a Jacobian: of a contact, a degree of freedom that moves geom 1 (sign -1) or geom 2 (sign 1); else the
@@ -135,51 +160,79 @@ struct Column {
 };
 
 // a field that is written to mjData after a step, besides the state
-enum class Shown { qacc, xpos, xquat, xmat, xipos, ximat, site_xpos, site_xmat, geom_xpos, geom_xmat, ten_length, ten_velocity, subtree_com, cinert, cvel, cdof, qfrc_actuator,
-                   actuator_force, qfrc_constraint, cfrc_ext, ncon, act_dot };
+enum class Shown {
+  qacc,
+  xpos,
+  xquat,
+  xmat,
+  xipos,
+  ximat,
+  site_xpos,
+  site_xmat,
+  geom_xpos,
+  geom_xmat,
+  ten_length,
+  ten_velocity,
+  subtree_com,
+  cinert,
+  cvel,
+  cdof,
+  qfrc_actuator,
+  actuator_force,
+  qfrc_constraint,
+  cfrc_ext,
+  ncon,
+  act_dot
+};
 
 struct Plan {
   std::shared_ptr<const mjModel> model;
 
-  int integrator;             // mjtIntegrator
+  int integrator;  // mjtIntegrator
   double timestep, gravity[3];
   double density, viscosity, wind[3];  // of the fluid around
-  bool damped;                // velocities are damped implicitly
+  bool damped;  // velocities are damped implicitly
   bool clamps_ctrl;
-  double scale;               // of gradients, as MuJoCo measures convergence
+  double scale;  // of gradients, as MuJoCo measures convergence
 
   std::vector<Joint> joints;
-  std::vector<Body> bodies;   // those that can move, parents first
-  std::vector<Body> fixed;    // the others: the world, and what is welded to it
+  std::vector<Body> bodies;  // those that can move, parents first
+  std::vector<Body> fixed;  // the others: the world, and what is welded to it
   bool fixed_centres = false, fixed_inertias = false;  // their subtrees' centres of mass are needed, their inertias
-  bool own_poses = false;     // bodies' positions and orientations differ between simulations
+  bool own_poses = false;  // bodies' positions and orientations differ between simulations
   bool own_coefficients = false;  // so do tendons' coefficients
-  bool own_stiffness = false;     // and the stiffness of hinges and slides
-  std::vector<int> trees;     // numbers of the bodies that are roots, among those that can move
-  std::vector<Body> spinning; // those that float, and carry none that moves against them, where their spin is damped
+  bool own_stiffness = false;  // and the stiffness of hinges and slides
+  std::vector<int> trees;  // numbers of the bodies that are roots, among those that can move
+  std::vector<Body> spinning;  // those that float, and carry none that moves against them, where their spin is damped
   std::vector<double> armature, damping;
-  Pattern mass;               // of the inertia matrix
+  Pattern mass;  // of the inertia matrix
 
-  std::vector<Geom> geoms;    // those that can touch
+  std::vector<Geom> geoms;  // those that can touch
   std::vector<Pair> pairs;
   std::vector<Block> blocks;
   std::vector<Column> columns;  // of all blocks: dofs, and signs where they are contacts
-  int jacobian = 0, rows = 0;   // numbers, in all blocks together
+  int jacobian = 0, rows = 0;  // numbers, in all blocks together
 
   std::vector<Combination> tendons;
-  std::vector<Segment> segments;    // of spatial tendons
-  bool wraps = false;               // some tendons wrap around geoms: MuJoCo's function finds them
+  std::vector<Segment> segments;  // of spatial tendons
+  bool wraps = false;  // some tendons wrap around geoms: MuJoCo's function finds them
   std::vector<Actuator> actuators;
-  struct Limit { int dof; double range[2]; };
+  struct Limit {
+    int dof;
+    double range[2];
+  };
   std::vector<Limit> force_limits;  // of qfrc_actuator
 
-  std::vector<double> fixed_pose;   // xpos[3], xquat[4], xmat[9] of each of the fixed
-  struct Read { mjtNum* mjModel::* field; int begin, end; };
-  std::vector<Read> read;           // what a step reads of the model's fields that may vary
+  std::vector<double> fixed_pose;  // xpos[3], xquat[4], xmat[9] of each of the fixed
+  struct Read {
+    mjtNum* mjModel::* field;
+    int begin, end;
+  };
+  std::vector<Read> read;  // what a step reads of the model's fields that may vary
   std::vector<Shown> shown, shown_new;  // of the last step; of the new state
-  bool shows_forces = false;        // some of `shown` need the forces of constraints
-  std::vector<int> sensors;         // those that are read of accelerations and forces
-  bool kinematics = false;          // positions and velocities of the new state are shown; and sensors that follow from them:
+  bool shows_forces = false;  // some of `shown` need the forces of constraints
+  std::vector<int> sensors;  // those that are read of accelerations and forces
+  bool kinematics = false;  // positions and velocities of the new state are shown; and sensors that follow from them:
   std::vector<int> new_sensors;
 };
 

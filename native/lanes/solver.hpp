@@ -48,7 +48,8 @@ class Newton {
   }
 
  private:
-  static constexpr double kTolerance = by_kind<V>(1e-20, 1e-10);  // of what one more step would gain, in MuJoCo's measure
+  static constexpr double kTolerance =
+      by_kind<V>(1e-20, 1e-10);  // of what one more step would gain, in MuJoCo's measure
   // Those that need any need 15, and floats 25: rounding may hide from them that they are there.
   static constexpr int kMostIterations = is_single<V> ? 30 : 100, kMostSearches = 20;
   // A coarse search serves as well as an exact one; where it goes in circles, exactness ends it.
@@ -65,7 +66,8 @@ class Newton {
 
   // a constraint whose D is zero in all other lanes adds zeros to theirs
   void keep_pending(M done) {
-    const auto last = std::remove_if(w_.pending, w_.pending + w_.pendings, [&](int i) { return !any((V(0) < w_.D[i]) & ~done); });
+    const auto last =
+        std::remove_if(w_.pending, w_.pending + w_.pendings, [&](int i) { return !any((V(0) < w_.D[i]) & ~done); });
     w_.pendings = static_cast<int>(last - w_.pending);
   }
 
@@ -157,7 +159,8 @@ class Newton {
 
   M all_same_form() const {
     M same = V(0) == V(0);
-    for (int a = 0; a < w_.pendings; ++a) same = same & same_form(block(a), D(a), w_.jar + block(a).row, w_.Jv + block(a).row);
+    for (int a = 0; a < w_.pendings; ++a)
+      same = same & same_form(block(a), D(a), w_.jar + block(a).row, w_.Jv + block(a).row);
     return same;
   }
 

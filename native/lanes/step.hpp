@@ -88,7 +88,9 @@ class Lanes final : public Core {
 
   // one step of a lane that met what is not computed, from its state of before
   void step_by_mujoco(int l, mjData& d, const mjModel& own) {
-    each_state(d, [&](const V* from, mjtNum* to, mjtSize n) { take(w_.before + (from - w_.qpos), static_cast<int>(n), l, to); });
+    each_state(d, [&](const V* from, mjtNum* to, mjtSize n) {
+      take(w_.before + (from - w_.qpos), static_cast<int>(n), l, to);
+    });
     d.time = w_.time_before[l];
     mj_step(&own, &d);
     load(l, d, own);
@@ -111,7 +113,8 @@ class Lanes final : public Core {
     for (const int sensor : plan_.sensors)
       for (int l = 0; l < V::width; ++l) {
         sense(plan_, w_, sensor, l, value);
-        for (int i = 0; i < plan_.model->sensor_dim[sensor]; ++i) lane(w_.sensordata[plan_.model->sensor_adr[sensor] + i], l) = value[i];
+        for (int i = 0; i < plan_.model->sensor_dim[sensor]; ++i)
+          lane(w_.sensordata[plan_.model->sensor_adr[sensor] + i], l) = value[i];
       }
   }
 
@@ -150,7 +153,9 @@ class Lanes final : public Core {
 
   void load(int l, const mjData& d, const mjModel& own) {
     const mjModel& m = *plan_.model;
-    const auto read = [l](V* to, const mjtNum* from, mjtSize n) { for (mjtSize i = 0; i < n; ++i) lane(to[i], l) = from[i]; };
+    const auto read = [l](V* to, const mjtNum* from, mjtSize n) {
+      for (mjtSize i = 0; i < n; ++i) lane(to[i], l) = from[i];
+    };
     each_state(d, read);
     read(w_.ctrl, d.ctrl, m.nu), w_.time[l] = d.time;
     read(w_.mocap_pos, d.mocap_pos, 3 * m.nmocap), read(w_.mocap_quat, d.mocap_quat, 4 * m.nmocap);
@@ -161,7 +166,9 @@ class Lanes final : public Core {
 
   // the state, and what is wanted beside it; what belongs to the last step libmujoco has left where it was its
   void store(int l, mjData& d, const mjModel& own, bool stepped) {
-    const auto write = [l](const V* from, mjtNum* to, mjtSize n) { for (mjtSize i = 0; i < n; ++i) to[i] = lane(from[i], l); };
+    const auto write = [l](const V* from, mjtNum* to, mjtSize n) {
+      for (mjtSize i = 0; i < n; ++i) to[i] = lane(from[i], l);
+    };
     const mjModel& m = *plan_.model;
     each_state(d, write);
     d.time = w_.time[l];
@@ -173,7 +180,8 @@ class Lanes final : public Core {
       const int adr = m.sensor_adr[sensor];
       write(w_.sensordata + adr, d.sensordata + adr, m.sensor_dim[sensor]);
     }
-    for (const int sensor : plan_.new_sensors) sense_new(plan_, own, w_, sensor, l, d.sensordata + m.sensor_adr[sensor]);
+    for (const int sensor : plan_.new_sensors)
+      sense_new(plan_, own, w_, sensor, l, d.sensordata + m.sensor_adr[sensor]);
   }
 
   template <class Write>
@@ -190,9 +198,11 @@ class Lanes final : public Core {
       case Shown::xmat: return bodies(w_.xmat, d.xmat, 9);
       case Shown::xipos: return bodies(w_.xipos, d.xipos, 3);
       case Shown::ximat: return bodies(w_.ximat, d.ximat, 9);
-      case Shown::site_xpos: return show_places(l, m.nsite, m.site_bodyid, m.site_sameframe, m.site_pos, own.site_pos, d.site_xpos);
+      case Shown::site_xpos:
+        return show_places(l, m.nsite, m.site_bodyid, m.site_sameframe, m.site_pos, own.site_pos, d.site_xpos);
       case Shown::site_xmat: return show_turns(l, m.nsite, m.site_bodyid, own.site_quat, d.site_xmat);
-      case Shown::geom_xpos: return show_places(l, m.ngeom, m.geom_bodyid, m.geom_sameframe, m.geom_pos, own.geom_pos, d.geom_xpos);
+      case Shown::geom_xpos:
+        return show_places(l, m.ngeom, m.geom_bodyid, m.geom_sameframe, m.geom_pos, own.geom_pos, d.geom_xpos);
       case Shown::geom_xmat: return show_turns(l, m.ngeom, m.geom_bodyid, own.geom_quat, d.geom_xmat);
       case Shown::ten_length: return write(w_.ten_length, d.ten_length, m.ntendon);
       case Shown::ten_velocity: return write(w_.ten_velocity, d.ten_velocity, m.ntendon);
@@ -210,7 +220,8 @@ class Lanes final : public Core {
   }
 
   // where things that are fixed to bodies are, and how they are turned
-  void show_places(int l, mjtSize n, const int* bodies, const mjtByte* frames, const mjtNum* all, const mjtNum* own, mjtNum* out) const {
+  void show_places(int l, mjtSize n, const int* bodies, const mjtByte* frames, const mjtNum* all, const mjtNum* own,
+                   mjtNum* out) const {
     mjtNum mat[9], pos[3];
     for (mjtSize i = 0; i < n; ++i) {
       take(w_.xmat + 9 * bodies[i], 9, l, mat), take(w_.xpos + 3 * bodies[i], 3, l, pos);

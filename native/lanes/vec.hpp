@@ -156,20 +156,32 @@ constexpr bool is_single = std::is_same_v<typename V::Number, float>;
 
 // a constant by the kind of numbers
 template <class V>
-constexpr double by_kind(double for_doubles, double for_floats) { return is_single<V> ? for_floats : for_doubles; }
+constexpr double by_kind(double for_doubles, double for_floats) {
+  return is_single<V> ? for_floats : for_doubles;
+}
 
 template <class V>
-inline typename V::M operator>(V a, V b) { return b < a; }
+inline typename V::M operator>(V a, V b) {
+  return b < a;
+}
 template <class V>
-inline typename V::M operator>=(V a, V b) { return b <= a; }
+inline typename V::M operator>=(V a, V b) {
+  return b <= a;
+}
 
 template <int W, class T>
-inline bool any(Mask<W, T> m) { return bits(m) != 0; }
+inline bool any(Mask<W, T> m) {
+  return bits(m) != 0;
+}
 
 template <class V>
-inline typename V::Number& lane(V& v, int i) { return reinterpret_cast<typename V::Number*>(&v)[i]; }
+inline typename V::Number& lane(V& v, int i) {
+  return reinterpret_cast<typename V::Number*>(&v)[i];
+}
 template <class V>
-inline typename V::Number lane(const V& v, int i) { return reinterpret_cast<const typename V::Number*>(&v)[i]; }
+inline typename V::Number lane(const V& v, int i) {
+  return reinterpret_cast<const typename V::Number*>(&v)[i];
+}
 
 }  // namespace
 }  // namespace headrace::lanes

@@ -29,12 +29,13 @@ struct Work {
 
   // the state, and what acts on it, one after the other
   V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat;
-  V *before;                // the state at a step's beginning, in the same order as far as `mocap_pos`
+  V* before;                // the state at a step's beginning, in the same order as far as `mocap_pos`
   double time[V::width], time_before[V::width];
   V *body_pos, *body_quat, *wrap_prm, *jnt_stiffness;  // where they differ
 
   // positions: of all bodies by their numbers, of the plan's geoms by theirs
-  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity, *ten_J, *geom_xpos, *geom_xmat, *sensordata;
+  V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity,
+      *ten_J, *geom_xpos, *geom_xmat, *sensordata;
 
   // inertia: under the tree's pattern; D⁻¹ of LᵀDL
   V *crb, *mass, *factor, *inverse_diagonal;
@@ -67,7 +68,9 @@ struct Work {
   V *cacc, *cfrc_ext, *cfrc_int;  // accelerations of bodies, forces of contacts on them, and between them
 
  private:
-  struct Free { void operator()(V* p) const { ::operator delete(p, std::align_val_t(64)); } };
+  struct Free {
+    void operator()(V* p) const { ::operator delete(p, std::align_val_t(64)); }
+  };
 
   template <class Take>
   void lay_out(const Plan& plan, Take take);
@@ -89,15 +92,18 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(wrap_prm, plan.own_coefficients ? m.nwrap : 0), take(jnt_stiffness, plan.own_stiffness ? m.njnt : 0);
   take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);
   take(xanchor, 3 * m.njnt), take(xaxis, 3 * m.njnt), take(subtree_com, 3 * nbody), take(cinert, 10 * nbody);
-  take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(ten_J, m.nJten), take(sensordata, m.nsensordata), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
+  take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(ten_J, m.nJten),
+      take(sensordata, m.nsensordata), take(geom_xpos, 3 * geoms), take(geom_xmat, 9 * geoms);
   take(crb, 10 * nbody), take(mass, n), take(factor, n), take(inverse_diagonal, nv);
   take(cvel, 6 * nbody), take(bias_acc, 6 * nbody), take(cfrc, 6 * nbody), take(qfrc_bias, nv), take(qfrc_passive, nv);
   take(qfrc_actuator, nv), take(qfrc_smooth, nv), take(qfrc_constraint, nv), take(actuator_force, m.nout);
   take(act_dot, na), take(qacc_smooth, nv), take(qacc, nv);
   take(dist, blocks), take(D, blocks), take(J, plan.jacobian), take(aref, rows), take(jar, rows), take(Jv, rows);
   take(force, rows), take(efc_pos, rows), take(contact_pos, 3 * blocks), take(contact_frame, 9 * blocks);
-  take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, nv * (nv + 1) / 2), take(hessian_inverse, nv);
-  take(first_qpos, nq), take(first_qvel, nv), take(first_act, na), take(sum_qvel, nv), take(sum_qacc, nv), take(sum_act, na);
+  take(Ma, nv), take(grad, nv), take(search, nv), take(Mv, nv), take(hessian, nv * (nv + 1) / 2),
+      take(hessian_inverse, nv);
+  take(first_qpos, nq), take(first_qvel, nv), take(first_act, na), take(sum_qvel, nv), take(sum_qacc, nv),
+      take(sum_act, na);
   take(stage_qvel, nv), take(change, nv);
   take(cacc, 6 * nbody), take(cfrc_ext, 6 * nbody), take(cfrc_int, 6 * nbody);
 }
@@ -106,7 +112,8 @@ template <class V>
 Work<V>::Work(const Plan& plan) {
   mjtSize size = 0;
   lay_out(plan, [&](V*&, mjtSize n) { size += n; });
-  const auto numbers = static_cast<mjtSize>(2 * plan.blocks.size() * sizeof(int) / sizeof(V) + 1);  // for `active` and `pending`
+  const auto numbers =
+      static_cast<mjtSize>(2 * plan.blocks.size() * sizeof(int) / sizeof(V) + 1);  // for `active` and `pending`
   size += numbers;
   memory_.reset(static_cast<V*>(::operator new(static_cast<std::size_t>(size) * sizeof(V), std::align_val_t(64))));
   V* free = memory_.get();

@@ -8,7 +8,7 @@ namespace headrace::mujoco {
 struct After {
   bool kinematics = false;  // positions and velocities of the new state, and the sensors that follow from them
   bool forces = false;      // mj_rnePostConstraint, of the last step
-  bool all = false;         // with kinematics: contacts, constraints, actuators' lengths and energies of the new state, too
+  bool all = false;  // with kinematics: contacts, constraints, actuators' lengths and energies of the new state, too
 };
 
 // Positions and velocities of the new state, and the sensors that follow from them: what mj_step1 would leave. Without

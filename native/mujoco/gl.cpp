@@ -41,13 +41,12 @@ class Kind {
 using EglInt = std::int32_t;
 constexpr EglInt kEglTrue = 1, kEglNone = 0x3038, kEglOpenGlApi = 0x30A2, kEglDraw = 0x3059, kEglRead = 0x305A,
                  kEglPlatformDevice = 0x313F;
-constexpr EglInt kEglConfig[] = {
-    0x3024, 8, 0x3023, 8, 0x3022, 8, 0x3021, 8,  // red, green, blue, alpha
-    0x3025, 24, 0x3026, 8,                       // depth, stencil
-    0x303F, 0x308E,                              // colours are RGB
-    0x3033, 0x0001,                              // surfaces: pixel buffers
-    0x3040, 0x0008,                              // draws OpenGL
-    kEglNone};
+constexpr EglInt kEglConfig[] = {0x3024,  8,      0x3023, 8, 0x3022, 8, 0x3021, 8,  // red, green, blue, alpha
+                                 0x3025,  24,     0x3026, 8,                       // depth, stencil
+                                 0x303F,  0x308E,                              // colours are RGB
+                                 0x3033,  0x0001,                              // surfaces: pixel buffers
+                                 0x3040,  0x0008,                              // draws OpenGL
+                                 kEglNone};
 
 class Egl final : public Kind {
  public:
@@ -112,7 +111,8 @@ class Egl final : public Kind {
       char* end = nullptr;
       const long id = std::strtol(chosen, &end, 10);
       if (*end || id < 0 || id >= count)
-        throw NoPictures("MUJOCO_EGL_DEVICE_ID=" + std::string(chosen) + " is none of its " + std::to_string(count) + " devices");
+        throw NoPictures("MUJOCO_EGL_DEVICE_ID=" + std::string(chosen) + " is none of its " + std::to_string(count) +
+                         " devices");
       first = static_cast<std::size_t>(id), last = first + 1;
     }
     for (std::size_t i = first; i < last; ++i) {
@@ -141,10 +141,8 @@ class EglContext final : public GlContext {
   }
 
   void leave(const Before& before) override {
-    if (before.context)
-      egl_.make_current(before.display, before.draw, before.read, before.context);
-    else
-      egl_.make_current(egl_.display(), nullptr, nullptr, nullptr);
+    if (before.context) egl_.make_current(before.display, before.draw, before.read, before.context);
+    else egl_.make_current(egl_.display(), nullptr, nullptr, nullptr);
   }
 
  private:
@@ -235,8 +233,9 @@ std::unique_ptr<GlContext> make_context() {
   static pid_t owner = 0;
   std::lock_guard lock(mutex);
   if (kind && owner != getpid())
-    throw NoPictures("this process was forked from one that had drawn pictures, and OpenGL does not survive that: "
-                     "start processes with the method \"spawn\"");
+    throw NoPictures(
+        "this process was forked from one that had drawn pictures, and OpenGL does not survive that: "
+        "start processes with the method \"spawn\"");
   if (!kind) kind = find_kind().release(), owner = getpid();
   return kind->make();
 }

@@ -97,12 +97,14 @@ class Trial {
 
   int width() const { return stepper_->width(); }
 
-  std::uint32_t in_lanes(const std::vector<std::uintptr_t>& addresses, int steps, const std::vector<std::uintptr_t>& own) {
+  std::uint32_t in_lanes(const std::vector<std::uintptr_t>& addresses, int steps,
+                         const std::vector<std::uintptr_t>& own) {
     std::vector<mjData*> data;
     std::vector<const mjModel*> models;
     for (const auto address : addresses) data.push_back(reinterpret_cast<mjData*>(address));
     for (const auto address : own) models.push_back(&model_at(address));
-    if (data.empty() || data.size() > static_cast<std::size_t>(width())) throw BadSpec("there are as many simulations as lanes, or fewer");
+    if (data.empty() || data.size() > static_cast<std::size_t>(width()))
+      throw BadSpec("there are as many simulations as lanes, or fewer");
     std::uint32_t left = 0;
     guarded([&] {
       left = stepper_->step(data, steps, models);
@@ -137,7 +139,8 @@ NB_MODULE(_mujoco, m) {
   bind_engine(m);
   if (!version_matches())
     throw nb::import_error(("headrace was compiled for MuJoCo " + std::to_string(mjVERSION_HEADER) + ", and " +
-                            std::to_string(mj_version()) + " is installed: install headrace again").c_str());
+                            std::to_string(mj_version()) + " is installed: install headrace again")
+                               .c_str());
   install_callbacks();
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
@@ -152,43 +155,48 @@ NB_MODULE(_mujoco, m) {
   });
 
   nb::class_<Physics>(m, "Physics", "A model, a task's compiled functions, and the simulations that threads lend.")
-      .def("__init__",
-           [](Physics* self, std::uintptr_t model, std::uintptr_t function, const nb::bytes& bounds,
-              const nb::bytes& arguments, std::size_t env_id, std::size_t command,
-              std::vector<std::pair<std::size_t, std::string>> arrays,
-              const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces,
-              const std::string& physics,
-              bool kinematics, bool forces, std::vector<std::string> sensors) {
-             Program program{reinterpret_cast<Program::Function>(function), bytes_of(bounds), bytes_of(arguments),
-                             env_id, command, std::move(arrays)};
-             std::vector<Varying> fields;
-             lanes::Wanted wanted{{}, kinematics, forces, {}, std::move(sensors)};
-             for (const auto& [offset, name] : program.arrays) wanted.fields.push_back(name);
-             for (const auto& [name, array] : varying) {
-               fields.push_back({name, rows_of(array), rows_of(array).stride});
-               wanted.varies.push_back(name);
-             }
-             new (self) Physics(model_at(model), std::move(program), std::move(fields), keeps_forces,
-                                stepping(physics, std::move(wanted)));
-           },
-           nb::kw_only(), "model"_a, "function"_a, "bounds"_a, "arguments"_a, "env_id"_a, "command"_a, "arrays"_a,
-           "varying"_a, "keeps_forces"_a, "physics"_a, "kinematics"_a, "forces"_a, "sensors"_a)
+      .def(
+          "__init__",
+          [](Physics* self, std::uintptr_t model, std::uintptr_t function, const nb::bytes& bounds,
+             const nb::bytes& arguments, std::size_t env_id, std::size_t command,
+             std::vector<std::pair<std::size_t, std::string>> arrays,
+             const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces, const std::string& physics,
+             bool kinematics, bool forces, std::vector<std::string> sensors) {
+            Program program{reinterpret_cast<Program::Function>(function),
+                            bytes_of(bounds),
+                            bytes_of(arguments),
+                            env_id,
+                            command,
+                            std::move(arrays)};
+            std::vector<Varying> fields;
+            lanes::Wanted wanted{{}, kinematics, forces, {}, std::move(sensors)};
+            for (const auto& [offset, name] : program.arrays) wanted.fields.push_back(name);
+            for (const auto& [name, array] : varying) {
+              fields.push_back({name, rows_of(array), rows_of(array).stride});
+              wanted.varies.push_back(name);
+            }
+            new (self) Physics(model_at(model), std::move(program), std::move(fields), keeps_forces,
+                               stepping(physics, std::move(wanted)));
+          },
+          nb::kw_only(), "model"_a, "function"_a, "bounds"_a, "arguments"_a, "env_id"_a, "command"_a, "arrays"_a,
+          "varying"_a, "keeps_forces"_a, "physics"_a, "kinematics"_a, "forces"_a, "sensors"_a)
       .def_prop_ro("signature", &Physics::signature, "mjtState bits of a state row.");
 
   nb::class_<Studio>(m, "Studio", "Draws pictures of a pool's simulations, from one camera and of one size.")
-      .def("__init__",
-           [](Studio* self, const Physics& physics, int width, int height, const std::tuple<int, int, int>& camera,
-              const std::array<double, 3>& lookat, double distance, double azimuth, double elevation, bool effects,
-              int most_geoms, std::vector<std::pair<int, bool>> flags) {
-             Picture picture = picture_of(width, height, camera, lookat, distance, azimuth, elevation);
-             picture.textures_vary = physics.varies("tex_data");
-             picture.effects = effects, picture.most_geoms = most_geoms, picture.flags = std::move(flags);
-             new (self) Studio(physics.model(), picture);
-           },
-           nb::kw_only(), "physics"_a, "width"_a, "height"_a, "camera"_a, "lookat"_a, "distance"_a, "azimuth"_a,
-           "elevation"_a, "effects"_a, "most_geoms"_a, "flags"_a,
-           "camera: its mjtCamera type, the fixed camera's number, the tracked body's number. effects: whether there are\n"
-           "shadows, reflections and smooth edges. flags: mjtVisFlag, on.")
+      .def(
+          "__init__",
+          [](Studio* self, const Physics& physics, int width, int height, const std::tuple<int, int, int>& camera,
+             const std::array<double, 3>& lookat, double distance, double azimuth, double elevation, bool effects,
+             int most_geoms, std::vector<std::pair<int, bool>> flags) {
+            Picture picture = picture_of(width, height, camera, lookat, distance, azimuth, elevation);
+            picture.textures_vary = physics.varies("tex_data");
+            picture.effects = effects, picture.most_geoms = most_geoms, picture.flags = std::move(flags);
+            new (self) Studio(physics.model(), picture);
+          },
+          nb::kw_only(), "physics"_a, "width"_a, "height"_a, "camera"_a, "lookat"_a, "distance"_a, "azimuth"_a,
+          "elevation"_a, "effects"_a, "most_geoms"_a, "flags"_a,
+          "camera: its mjtCamera type, the fixed camera's number, the tracked body's number. effects: whether there are\n"
+          "shadows, reflections and smooth edges. flags: mjtVisFlag, on.")
       .def("open", &Studio::open, nb::call_guard<nb::gil_scoped_release>(),
            "See that pictures can be drawn; raises RenderError.")
       .def("close", &Studio::close, nb::call_guard<nb::gil_scoped_release>(), "Free what drawing needed.");
@@ -196,15 +204,22 @@ NB_MODULE(_mujoco, m) {
   m.def(
       "simulator",
       [](std::shared_ptr<Physics> physics, std::shared_ptr<Studio> studio, const Array& state, const Array& actions,
-         const Array& reward, const Array& terminated, const Array& accepted, const Array& warning,
-         const Array& seed, const Array& drawn, const std::vector<Array>& kept,
-         const std::optional<Array>& pixels,
+         const Array& reward, const Array& terminated, const Array& accepted, const Array& warning, const Array& seed,
+         const Array& drawn, const std::vector<Array>& kept, const std::optional<Array>& pixels,
          const std::vector<std::tuple<std::string, std::vector<int>, Array, std::optional<Array>, int>>& reports,
          int frame_skip, bool kinematics, bool forces, std::vector<std::string> sensors, bool acts, bool may_refuse,
          int settling_steps, bool starts_unactuated) {
         const After after = after_of(*physics->model(), {physics->reads(), kinematics, forces, {}, std::move(sensors)});
-        Memory memory{rows_of(state),   rows_of(actions), rows_of(reward), rows_of(terminated), rows_of(accepted),
-                      rows_of(warning), rows_of(seed),    rows_of(drawn),  {}, pixels ? rows_of(*pixels) : Rows{}};
+        Memory memory{rows_of(state),
+                      rows_of(actions),
+                      rows_of(reward),
+                      rows_of(terminated),
+                      rows_of(accepted),
+                      rows_of(warning),
+                      rows_of(seed),
+                      rows_of(drawn),
+                      {},
+                      pixels ? rows_of(*pixels) : Rows{}};
         Task task(std::move(physics), std::move(studio), std::move(memory));
         for (const auto& array : kept) task.memory.kept.emplace_back(rows_of(array), rows_of(array).stride);
         task.rules = {frame_skip, after, acts, may_refuse, settling_steps, starts_unactuated};
@@ -212,41 +227,48 @@ NB_MODULE(_mujoco, m) {
           task.report(name, dtype_name(newest), shape, rows_of(newest), stack ? rows_of(*stack) : Rows{}, depth);
         return simulator(std::move(task));
       },
-      nb::kw_only(), "physics"_a, "studio"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a, "warning"_a,
-      "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "reports"_a, "frame_skip"_a, "kinematics"_a, "forces"_a, "sensors"_a,
-      "acts"_a, "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
+      nb::kw_only(), "physics"_a, "studio"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a,
+      "warning"_a, "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "reports"_a, "frame_skip"_a, "kinematics"_a,
+      "forces"_a, "sensors"_a, "acts"_a, "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
       "The simulator of one task, over arrays [N, …] that the caller keeps.");
 
-  m.def("lane_widths", [](const std::string& physics) { return lanes::widths(number_of(physics)); }, "physics"_a = "lanes",
-        "Numbers of simulations that one call steps on this processor, the best first.");
+  m.def(
+      "lane_widths", [](const std::string& physics) { return lanes::widths(number_of(physics)); },
+      "physics"_a = "lanes", "Numbers of simulations that one call steps on this processor, the best first.");
   m.def(
       "why_not_in_lanes",
       [](std::uintptr_t model, std::vector<std::string> reads, std::vector<std::string> varies, bool kinematics,
          bool forces, std::vector<std::string> sensors) {
-        return why_not_in_lanes(model_at(model), {std::move(reads), kinematics, forces, std::move(varies), std::move(sensors)});
+        return why_not_in_lanes(model_at(model),
+                                {std::move(reads), kinematics, forces, std::move(varies), std::move(sensors)});
       },
       nb::kw_only(), "model"_a, "reads"_a, "varies"_a, "kinematics"_a, "forces"_a, "sensors"_a,
       "What of a model is not stepped in lanes, or of fields that are read or vary; empty for nothing.");
   m.def(
       "left_to_mujoco",
-      [](std::uintptr_t model, std::vector<std::string> reads, bool kinematics, bool forces, std::vector<std::string> sensors) {
+      [](std::uintptr_t model, std::vector<std::string> reads, bool kinematics, bool forces,
+         std::vector<std::string> sensors) {
         return lanes::left_to_mujoco(model_at(model), {std::move(reads), kinematics, forces, {}, std::move(sensors)});
       },
       nb::kw_only(), "model"_a, "reads"_a, "kinematics"_a, "forces"_a, "sensors"_a,
       "What a task in lanes reads and libmujoco computes after each step, for one simulation after the other, by name.");
 
   nb::class_<Trial>(m, "Trial", "Steps simulations of a model, mujoco.MjData, in lanes and by libmujoco.")
-      .def("__init__",
-           [](Trial* self, std::uintptr_t model, std::vector<std::string> reads, std::vector<std::string> varies,
-              bool kinematics, bool forces, std::vector<std::string> sensors) {
-             new (self) Trial(model_at(model), {std::move(reads), kinematics, forces, std::move(varies), std::move(sensors)});
-           },
-           nb::kw_only(), "model"_a, "reads"_a, "varies"_a, "kinematics"_a, "forces"_a, "sensors"_a,
-           "The model must outlive it. Raises OptionError where lanes cannot step it.")
+      .def(
+          "__init__",
+          [](Trial* self, std::uintptr_t model, std::vector<std::string> reads, std::vector<std::string> varies,
+             bool kinematics, bool forces, std::vector<std::string> sensors) {
+            new (self)
+                Trial(model_at(model), {std::move(reads), kinematics, forces, std::move(varies), std::move(sensors)});
+          },
+          nb::kw_only(), "model"_a, "reads"_a, "varies"_a, "kinematics"_a, "forces"_a, "sensors"_a,
+          "The model must outlive it. Raises OptionError where lanes cannot step it.")
       .def_prop_ro("width", &Trial::width, "The most simulations that lanes step at once.")
-      .def("in_lanes", &Trial::in_lanes, "data"_a, "steps"_a, "models"_a = std::vector<std::uintptr_t>(), nb::call_guard<nb::gil_scoped_release>(),
-           "Advance simulations, given as addresses, and compute what is read of them; models: theirs, where they differ.\n"
-           "Returns a bit for each that was left as it was.")
+      .def(
+          "in_lanes", &Trial::in_lanes, "data"_a, "steps"_a, "models"_a = std::vector<std::uintptr_t>(),
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Advance simulations, given as addresses, and compute what is read of them; models: theirs, where they differ.\n"
+          "Returns a bit for each that was left as it was.")
       .def("by_mujoco", &Trial::by_mujoco, "model"_a, "data"_a, "steps"_a, nb::call_guard<nb::gil_scoped_release>(),
            "The same by mj_step, for one simulation of a model that may have other options.");
 
@@ -259,8 +281,9 @@ NB_MODULE(_mujoco, m) {
         nb::gil_scoped_release unlocked;
         const auto steps = static_cast<int>(states.shape(0)), num_envs = static_cast<int>(states.shape(1));
         const lanes::Wanted wanted{reads, kinematics, forces, {}, sensors};
-        const Replay replay{states.data(), controls.data(), steps, num_envs, signature, frame_skip,
-                            after_of(model_at(model), wanted), num_threads};
+        const Replay replay{
+            states.data(), controls.data(), steps, num_envs, signature, frame_skip, after_of(model_at(model), wanted),
+            num_threads};
         return bare_loop(model_at(model), replay, stepping(physics, wanted, width));
       },
       nb::kw_only(), "model"_a, "states"_a, "controls"_a, "signature"_a, "frame_skip"_a, "kinematics"_a, "forces"_a,

@@ -10,7 +10,9 @@ namespace {
 constexpr int kMostStarts = 10000;
 
 template <class T>
-T& at(const Rows& rows, int env_id) { return *reinterpret_cast<T*>(rows.row(env_id)); }
+T& at(const Rows& rows, int env_id) {
+  return *reinterpret_cast<T*>(rows.row(env_id));
+}
 
 }  // namespace
 
@@ -152,7 +154,8 @@ void MujocoEnv::advance(Lane& lane) const {
 
 // what a stepper leaves to be computed
 void MujocoEnv::complete(Lane& lane) const {
-  if (task_->rules.after.kinematics) guarded([&] { update_kinematics(lane.model(), lane.data(), task_->rules.after.all); });
+  if (task_->rules.after.kinematics)
+    guarded([&] { update_kinematics(lane.model(), lane.data(), task_->rules.after.all); });
 }
 
 // what the task makes of the new state
@@ -175,7 +178,8 @@ void MujocoEnv::report(bool first) {
     std::byte* stack = r.stack.row(env_id_);
     const int kept = first ? 0 : r.depth - 1;
     std::memmove(stack, stack + bytes, bytes * static_cast<std::size_t>(kept));
-    for (int i = kept; i < r.depth; ++i) std::memcpy(stack + bytes * static_cast<std::size_t>(i), r.newest.row(env_id_), bytes);
+    for (int i = kept; i < r.depth; ++i)
+      std::memcpy(stack + bytes * static_cast<std::size_t>(i), r.newest.row(env_id_), bytes);
   }
 }
 

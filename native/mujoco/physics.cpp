@@ -60,8 +60,9 @@ const Offsets<mjModel>& model_offsets() {
 }
 
 // the parts of MuJoCo's state, in the order of its bits
-constexpr const char* kState[] = {"time", "qpos", "qvel", "act", "history", "qacc_warmstart", "ctrl", "qfrc_applied",
-                                  "xfrc_applied", "eq_active", "mocap_pos", "mocap_quat", "userdata", "plugin_state"};
+constexpr const char* kState[] = {"time",           "qpos",       "qvel",         "act",          "history",
+                                  "qacc_warmstart", "ctrl",       "qfrc_applied", "xfrc_applied", "eq_active",
+                                  "mocap_pos",      "mocap_quat", "userdata",     "plugin_state"};
 
 bool is_state(const std::string& name) { return std::ranges::count(kState, name) > 0; }
 

@@ -101,11 +101,18 @@ class Lane {
   void forget_warnings();
 
  private:
-  struct FreeModel { void operator()(mjModel* m) const { mj_deleteModel(m); } };
-  struct Part { std::byte* field; std::size_t bytes; };
+  struct FreeModel {
+    void operator()(mjModel* m) const { mj_deleteModel(m); }
+  };
+  struct Part {
+    std::byte* field;
+    std::size_t bytes;
+  };
   std::vector<Part> parts() const;
 
-  struct FreeData { void operator()(mjData* d) const { mj_deleteData(d); } };
+  struct FreeData {
+    void operator()(mjData* d) const { mj_deleteData(d); }
+  };
 
   const Program& program_;
   const std::vector<Varying>& varying_;
@@ -116,8 +123,8 @@ class Lane {
   std::unique_ptr<mjData, FreeData> data_;
   bool senses_accelerations_;                      // some sensors follow from accelerations and forces
   std::vector<Part> parts_;                        // of a state row
-  std::vector<std::byte> initial_;                 // mjData's buffer after mj_resetData, where that is always the same
-  std::vector<void*> varying_fields_;              // where they lie in this lane's model
+  std::vector<std::byte> initial_;  // mjData's buffer after mj_resetData, where that is always the same
+  std::vector<void*> varying_fields_;  // where they lie in this lane's model
   std::vector<std::byte> arguments_;
 };
 
@@ -175,7 +182,9 @@ class Physics {
   // does the program read nothing of mjData but the state itself?
   bool reads_state_alone() const { return reads_state_alone_; }
   int signature() const { return signature_; }
-  std::size_t state_bytes() const { return static_cast<std::size_t>(mj_stateSize(model_.get(), signature_)) * sizeof(mjtNum); }
+  std::size_t state_bytes() const {
+    return static_cast<std::size_t>(mj_stateSize(model_.get(), signature_)) * sizeof(mjtNum);
+  }
 
  private:
   std::shared_ptr<const mjModel> model_;

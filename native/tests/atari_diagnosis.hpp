@@ -108,8 +108,7 @@ class Diagnosis {
                       b.memory[at]);
       else if (a.collisions != b.collisions)
         std::snprintf(text, sizeof text, "collisions: %04x, not %04x", a.collisions, b.collisions);
-      else
-        continue;
+      else continue;
       return text + (" at [" + b.text()) + "], after [" + latest(i) + "]";
     }
     if (mine_.size() == theirs_.size()) return "";

@@ -37,13 +37,15 @@ class Generator {
     if (!stages_ && chance(0.2)) world += "<geom type='hfield' hfield='ground' " + surface() + "/>";
     const int trees = integer(1, 2);
     for (int i = 0; i < trees; ++i) world += body(0, i);
-    return "<mujoco>" + given + assets() + "<worldbody>" + world + "</worldbody>" + coupled() + "<sensor>" + sensors() + "</sensor></mujoco>";
+    return "<mujoco>" + given + assets() + "<worldbody>" + world + "</worldbody>" + coupled() + "<sensor>" + sensors() +
+           "</sensor></mujoco>";
   }
 
   // a mesh and a height field
   std::string assets() {
-    return "<asset><mesh name='stone' vertex='" + reals(3 * integer(6, 20), -0.1, 0.1) + "'/><hfield name='ground' nrow='9' ncol='9' " +
-           "size='2 2 0.3 0.1' elevation='" + reals(81, 0, 1) + "'/></asset>";
+    return "<asset><mesh name='stone' vertex='" + reals(3 * integer(6, 20), -0.1, 0.1) +
+           "'/><hfield name='ground' nrow='9' ncol='9' " + "size='2 2 0.3 0.1' elevation='" + reals(81, 0, 1) +
+           "'/></asset>";
   }
 
   double real(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random_); }
@@ -66,18 +68,27 @@ class Generator {
   std::string options() {
     std::string o = attribute("timestep", text(real(0.001, 0.005)));
     stages_ = chance(0.5), fast_ = !stages_ && chance(0.4);
-    o += attribute("integrator", stages_ ? "RK4" : fast_ ? "implicitfast" : "Euler") + attribute("cone", chance(0.5) ? "elliptic" : "pyramidal");
+    o += attribute("integrator", stages_ ? "RK4"
+                                 : fast_ ? "implicitfast"
+                                         : "Euler") +
+         attribute("cone", chance(0.5) ? "elliptic" : "pyramidal");
     // MuJoCo's solver goes on until it has the optimum, too
     o += attribute("iterations", "100") + attribute("tolerance", "1e-15") + attribute("ls_tolerance", "1e-6");
     if (chance(0.3)) o += attribute("impratio", text(real(0.5, 5)));
-    if (!fast_ && chance(0.3)) o += attribute("density", text(real(0, 1000))) + attribute("viscosity", text(real(0, 0.1))) + attribute("wind", reals(3, -1, 1));
+    if (!fast_ && chance(0.3))
+      o += attribute("density", text(real(0, 1000))) + attribute("viscosity", text(real(0, 0.1))) +
+           attribute("wind", reals(3, -1, 1));
     return "<compiler angle='radian'/><option " + o + "/>";
   }
 
   std::string stiffness(const char* ref, const char* imp) {
     std::string s;
-    if (chance(0.3)) s += attribute(ref, chance(0.7) ? text(real(0.01, 0.05)) + " " + text(real(0.5, 1.5)) : text(real(-2000, -200)) + " " + text(real(-50, -5)));
-    if (chance(0.3)) s += attribute(imp, text(real(0.5, 0.9)) + " " + text(real(0.9, 0.99)) + " " + text(real(0.001, 0.05)) + " " + text(real(0.2, 0.8)) + " " + text(integer(2, 6) * 0.5));
+    if (chance(0.3))
+      s += attribute(ref, chance(0.7) ? text(real(0.01, 0.05)) + " " + text(real(0.5, 1.5))
+                                      : text(real(-2000, -200)) + " " + text(real(-50, -5)));
+    if (chance(0.3))
+      s += attribute(imp, text(real(0.5, 0.9)) + " " + text(real(0.9, 0.99)) + " " + text(real(0.001, 0.05)) + " " +
+                              text(real(0.2, 0.8)) + " " + text(integer(2, 6) * 0.5));
     return s;
   }
 
@@ -94,8 +105,12 @@ class Generator {
   std::string geom(bool centred = false) {
     const char* kinds[] = {"sphere", "capsule", "capsule", "box", "box", "cylinder", "ellipsoid", "mesh"};
     const int kind = integer(0, stages_ ? 6 : 7);
-    const std::string sizes = kind == 0 ? text(real(0.04, 0.12)) : kind == 3 || kind == 4 || kind == 6 ? reals(3, 0.04, 0.12) : reals(2, 0.04, 0.12);
-    std::string g = attribute("type", kinds[kind]) + (kind == 7 ? attribute("mesh", "stone") : attribute("size", sizes)) + (centred ? "" : attribute("pos", reals(3, -0.1, 0.1)));
+    const std::string sizes = kind == 0                             ? text(real(0.04, 0.12))
+                              : kind == 3 || kind == 4 || kind == 6 ? reals(3, 0.04, 0.12)
+                                                                    : reals(2, 0.04, 0.12);
+    std::string g = attribute("type", kinds[kind]) +
+                    (kind == 7 ? attribute("mesh", "stone") : attribute("size", sizes)) +
+                    (centred ? "" : attribute("pos", reals(3, -0.1, 0.1)));
     // Where curved shapes touch, MuJoCo finds by iterations that end sooner or later with the last bits of their place,
     // which Runge-Kutta's stages do not share: there they touch the floor alone.
     if (stages_ && kind > 4) g += "contype='0' conaffinity='2' ";
@@ -114,10 +129,13 @@ class Generator {
       if (chance(0.3)) j += attribute("range", "0 " + text(real(0.3, 2))) + attribute("limited", "true");
     } else {
       j += attribute("type", kind < 3 ? "slide" : "hinge") + attribute("axis", reals(3, -1, 1));
-      if (chance(0.5)) j += attribute("range", text(real(-1, -0.1)) + " " + text(real(0.1, 1))) + attribute("limited", "true");
+      if (chance(0.5))
+        j += attribute("range", text(real(-1, -0.1)) + " " + text(real(0.1, 1))) + attribute("limited", "true");
       if (chance(0.3)) j += attribute("stiffness", text(real(0, 20))) + attribute("springref", text(real(-0.5, 0.5)));
       if (chance(0.3)) j += attribute("ref", text(real(-0.5, 0.5)));
-      if (chance(0.3)) j += attribute("actuatorfrcrange", text(real(-3, 0)) + " " + text(real(0, 3))) + attribute("actuatorfrclimited", "true");
+      if (chance(0.3))
+        j += attribute("actuatorfrcrange", text(real(-3, 0)) + " " + text(real(0, 3))) +
+             attribute("actuatorfrclimited", "true");
       scalars_.push_back("j" + std::to_string(joints_));
     }
     ++joints_;
@@ -131,13 +149,16 @@ class Generator {
   std::string body(int depth, int tree) {
     ++bodies_;
     const std::string place = depth == 0 ? text(tree * 0.4) + " 0 " + text(real(0.05, 0.5)) : reals(3, -0.2, 0.2);
-    std::string b = "<body " + attribute("name", "b" + std::to_string(bodies_)) + attribute("pos", place) + (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
+    std::string b = "<body " + attribute("name", "b" + std::to_string(bodies_)) + attribute("pos", place) +
+                    (chance(0.5) ? attribute("euler", reals(3, -1, 1)) : "") + ">";
     const bool free = depth == 0 && chance(0.6);
     if (free) b += "<freejoint/>";
     else if (chance(0.15)) b += joint(true);
-    else for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false, depth == 0);
+    else
+      for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false, depth == 0);
     if (free && chance(0.3)) b += geom(true);  // its inertia is a diagonal where it carries none
-    else for (int i = integer(1, 2); i > 0; --i) b += geom();
+    else
+      for (int i = integer(1, 2); i > 0; --i) b += geom();
     b += "<site " + attribute("name", "s" + std::to_string(bodies_)) + attribute("pos", reals(3, -0.1, 0.1)) +
          attribute("euler", reals(3, -3, 3)) + "size='0.15'/>";
     for (int i = integer(0, 2); i > 0 && depth < 3 && bodies_ < 8; --i) b += body(depth + 1, tree);
@@ -156,7 +177,9 @@ class Generator {
     return all + "<subtreelinvel body='b1'/><subtreecom body='b" + std::to_string(bodies_) + "'/>";
   }
 
-  std::string some_joint() { return scalars_[static_cast<std::size_t>(integer(0, static_cast<int>(scalars_.size()) - 1))]; }
+  std::string some_joint() {
+    return scalars_[static_cast<std::size_t>(integer(0, static_cast<int>(scalars_.size()) - 1))];
+  }
 
   std::string actuator() {
     const int kind = integer(0, 4);
@@ -164,11 +187,15 @@ class Generator {
     if (chance(0.5)) a += attribute("ctrlrange", "-0.7 0.7") + attribute("ctrllimited", "true");
     if (chance(0.3)) a += attribute("forcerange", "-3 3") + attribute("forcelimited", "true");
     if (kind == 0) return "<motor " + a + "/>";
-    if (kind == 1) return "<position " + a + attribute("kp", text(real(1, 20))) + attribute("kv", text(real(0, 2))) + "/>";
+    if (kind == 1)
+      return "<position " + a + attribute("kp", text(real(1, 20))) + attribute("kv", text(real(0, 2))) + "/>";
     if (kind == 2) return "<velocity " + a + attribute("kv", text(real(0.1, 2))) + "/>";
-    if (kind == 4) return "<general " + a + "gaintype='affine' biastype='affine' gainprm='" + reals(3, -1, 1) + "' biasprm='" + reals(2, -1, 1) + text(real(-2, 0)) + "'/>";
+    if (kind == 4)
+      return "<general " + a + "gaintype='affine' biastype='affine' gainprm='" + reals(3, -1, 1) + "' biasprm='" +
+             reals(2, -1, 1) + text(real(-2, 0)) + "'/>";
     const char* kinds[] = {"integrator", "filter", "filterexact"};
-    a += attribute("dyntype", kinds[integer(0, 2)]) + attribute("dynprm", text(real(0.01, 0.2))) + attribute("gainprm", text(real(0.5, 3)));
+    a += attribute("dyntype", kinds[integer(0, 2)]) + attribute("dynprm", text(real(0.01, 0.2))) +
+         attribute("gainprm", text(real(0.5, 3)));
     if (chance(0.5)) a += attribute("actrange", "-0.5 0.5") + attribute("actlimited", "true");
     return "<general " + a + (chance(0.3) ? attribute("actearly", "true") : "") + "/>";
   }
@@ -177,8 +204,12 @@ class Generator {
   std::string joined() {
     std::string all;
     const auto some = [&](const char* kind) { return std::string(kind) + std::to_string(integer(1, bodies_)); };
-    if (bodies_ > 1 && chance(0.2)) all += "<connect body1='b1' body2='b" + std::to_string(bodies_) + "' anchor='" + reals(3, -0.1, 0.1) + "' " + stiffness("solref", "solimp") + "/>";
-    if (bodies_ > 1 && chance(0.1)) all += "<weld body1='b" + std::to_string(bodies_) + "' body2='b1' torquescale='" + text(real(0.5, 2)) + "' " + stiffness("solref", "solimp") + "/>";
+    if (bodies_ > 1 && chance(0.2))
+      all += "<connect body1='b1' body2='b" + std::to_string(bodies_) + "' anchor='" + reals(3, -0.1, 0.1) + "' " +
+             stiffness("solref", "solimp") + "/>";
+    if (bodies_ > 1 && chance(0.1))
+      all += "<weld body1='b" + std::to_string(bodies_) + "' body2='b1' torquescale='" + text(real(0.5, 2)) + "' " +
+             stiffness("solref", "solimp") + "/>";
     if (chance(0.1)) all += "<weld body1='" + some("b") + "' relpose='" + reals(3, -0.1, 0.1) + "1 0.1 0.2 0'/>";
     if (bodies_ > 1 && chance(0.1)) all += "<connect site1='s1' site2='s" + std::to_string(bodies_) + "'/>";
     if (bodies_ > 1 && chance(0.1)) all += "<weld site1='s" + std::to_string(bodies_) + "' site2='s1'/>";
@@ -196,7 +227,8 @@ class Generator {
   std::string string() {
     std::string t = attribute("stiffness", text(real(0, 50))) + attribute("damping", text(real(0, 1)));
     if (chance(0.5)) t += attribute("springlength", "0 " + text(real(0.3, 0.9)));
-    if (chance(0.5)) t += attribute("range", text(real(0.4, 0.8)) + " " + text(real(0.9, 1.2))) + attribute("limited", "true");
+    if (chance(0.5))
+      t += attribute("range", text(real(0.4, 0.8)) + " " + text(real(0.9, 1.2))) + attribute("limited", "true");
     if (chance(0.3)) t += attribute("frictionloss", text(real(0.01, 0.5)));
     std::string path = "<site site='s0'/>";
     if (!round_.empty() && chance(0.4))
@@ -218,8 +250,8 @@ class Generator {
       std::string t = attribute("stiffness", text(real(0, 10))) + attribute("damping", text(real(0, 1)));
       if (chance(0.5)) t += attribute("range", "-0.3 0.3") + attribute("limited", "true");
       if (chance(0.3)) t += attribute("frictionloss", text(real(0.01, 0.5)));
-      tendons = "<fixed name='t' " + t + "><joint joint='" + scalars_[0] + "' coef='" + text(real(-2, 2)) + "'/><joint joint='" +
-                scalars_[1] + "' coef='" + text(real(-2, 2)) + "'/></fixed>";
+      tendons = "<fixed name='t' " + t + "><joint joint='" + scalars_[0] + "' coef='" + text(real(-2, 2)) +
+                "'/><joint joint='" + scalars_[1] + "' coef='" + text(real(-2, 2)) + "'/></fixed>";
       actuators += "<motor tendon='t' gear='2'/>";
     }
     if (bodies_ > 1 && chance(0.4)) {
@@ -227,8 +259,10 @@ class Generator {
       if (chance(0.3)) equalities += "<tendon tendon1='u' polycoef='" + reals(5, -0.1, 0.1) + "'/>";
     }
     if (chance(0.3))
-      equalities += "<joint joint1='" + scalars_[0] + "' joint2='" + scalars_.back() + "' polycoef='" + reals(5, -0.5, 0.5) + "'/>";
-    return "<actuator>" + actuators + "</actuator><tendon>" + tendons + "</tendon><equality>" + equalities + "</equality>";
+      equalities += "<joint joint1='" + scalars_[0] + "' joint2='" + scalars_.back() + "' polycoef='" +
+                    reals(5, -0.5, 0.5) + "'/>";
+    return "<actuator>" + actuators + "</actuator><tendon>" + tendons + "</tendon><equality>" + equalities +
+           "</equality>";
   }
 
   std::mt19937_64 random_;

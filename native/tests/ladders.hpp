@@ -87,15 +87,24 @@ inline Settings settings_of(int n, int batch, int threads, Autoreset autoreset) 
 // the arrays of a batch and the slot that points at them
 struct Arrays {
   explicit Arrays(int rows)
-      : obs(static_cast<std::size_t>(rows) * 3), reward(static_cast<std::size_t>(rows)),
-        terminated(reward.size()), truncated(reward.size()), env_id(reward.size()), elapsed(reward.size()),
-        steps(reward.size()), final_obs(obs.size()), final_elapsed(reward.size()), final_steps(reward.size()) {
+      : obs(static_cast<std::size_t>(rows) * 3),
+        reward(static_cast<std::size_t>(rows)),
+        terminated(reward.size()),
+        truncated(reward.size()),
+        env_id(reward.size()),
+        elapsed(reward.size()),
+        steps(reward.size()),
+        final_obs(obs.size()),
+        final_elapsed(reward.size()),
+        final_steps(reward.size()) {
     slot.rows = rows;
-    slot.arrays = {at(obs), at(reward), at(terminated), at(truncated), at(env_id), at(elapsed),
-                   at(steps), at(final_obs), at(final_elapsed), at(final_steps)};
+    slot.arrays = {at(obs),     at(reward), at(terminated), at(truncated),     at(env_id),
+                   at(elapsed), at(steps),  at(final_obs),  at(final_elapsed), at(final_steps)};
   }
   template <class T>
-  static std::byte* at(std::vector<T>& v) { return reinterpret_cast<std::byte*>(v.data()); }
+  static std::byte* at(std::vector<T>& v) {
+    return reinterpret_cast<std::byte*>(v.data());
+  }
 
   std::vector<std::int64_t> obs;
   std::vector<float> reward;
@@ -108,7 +117,9 @@ struct Arrays {
   Slot slot;
 };
 
-inline const std::byte* bytes(const std::vector<std::int64_t>& v) { return reinterpret_cast<const std::byte*>(v.data()); }
+inline const std::byte* bytes(const std::vector<std::int64_t>& v) {
+  return reinterpret_cast<const std::byte*>(v.data());
+}
 
 inline void step(Engine& engine, const std::vector<std::int64_t>& actions, Arrays& out, const int* ids = nullptr) {
   engine.start_step(bytes(actions), ids, out.slot);

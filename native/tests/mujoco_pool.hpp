@@ -58,9 +58,19 @@ struct Arguments {
 // N rows of everything
 struct Table {
   Table(const mjModel& m, std::size_t state_bytes)
-      : nq(m.nq), nv(m.nv), state(kN * state_bytes), actions(static_cast<std::size_t>(kN * m.nu)),
-        obs(static_cast<std::size_t>(kN * (m.nq + m.nv))), reward(kN), terminated(kN), accepted(kN), warning(kN),
-        seed(kN), drawn(kN), starts(kN), cost(kN) {}
+      : nq(m.nq),
+        nv(m.nv),
+        state(kN * state_bytes),
+        actions(static_cast<std::size_t>(kN * m.nu)),
+        obs(static_cast<std::size_t>(kN * (m.nq + m.nv))),
+        reward(kN),
+        terminated(kN),
+        accepted(kN),
+        warning(kN),
+        seed(kN),
+        drawn(kN),
+        starts(kN),
+        cost(kN) {}
 
   int nq, nv;
   std::vector<std::byte> state;
@@ -113,8 +123,14 @@ struct Pool {
       : model(m), table(make(m, std::move(make_stepper))), actions(kN) {
     table->refused = refused;
     Task task(physics, nullptr,
-              {rows_of(table->state),    rows_of(table->actions), rows_of(table->reward), rows_of(table->terminated),
-               rows_of(table->accepted), rows_of(table->warning), rows_of(table->seed),   rows_of(table->drawn),
+              {rows_of(table->state),
+               rows_of(table->actions),
+               rows_of(table->reward),
+               rows_of(table->terminated),
+               rows_of(table->accepted),
+               rows_of(table->warning),
+               rows_of(table->seed),
+               rows_of(table->drawn),
                {{rows_of(table->starts), sizeof(std::uint64_t)}}});
     task.rules.frame_skip = kFrameSkip;
     task.rules.may_refuse = refused > 0;
@@ -143,15 +159,19 @@ struct Pool {
     Arguments blank{nullptr, nullptr, nullptr, nullptr, 0, 0, t.get()};
     std::memcpy(program.arguments.data(), &blank, sizeof blank);
     program.env_id = offsetof(Arguments, env_id), program.command = offsetof(Arguments, command);
-    program.arrays = {{offsetof(Arguments, qpos), "qpos"}, {offsetof(Arguments, qvel), "qvel"},
-                      {offsetof(Arguments, xpos), "xpos"}, {offsetof(Arguments, ncon), "ncon"}};
+    program.arrays = {{offsetof(Arguments, qpos), "qpos"},
+                      {offsetof(Arguments, qvel), "qvel"},
+                      {offsetof(Arguments, xpos), "xpos"},
+                      {offsetof(Arguments, ncon), "ncon"}};
     physics = std::make_shared<Physics>(m, std::move(program), std::vector<Varying>{}, false, std::move(make_stepper));
     t->state.resize(kN * physics->state_bytes());
     return t;
   }
 
   template <class T>
-  static std::byte* at(std::vector<T>& v) { return reinterpret_cast<std::byte*>(v.data()); }
+  static std::byte* at(std::vector<T>& v) {
+    return reinterpret_cast<std::byte*>(v.data());
+  }
 
   void finish() {
     engine->take_part();

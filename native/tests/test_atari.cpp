@@ -65,7 +65,9 @@ class Batch {
   Batch(const Engine& engine, int rows) {
     const auto& fields = engine.simulator().spec.fields();
     const auto infos = std::ranges::find_if(fields, [](auto& f) { return f.name.starts_with("info:"); });
-    auto add = [this](auto first, auto last) { for (; first != last; ++first) bytes_.push_back(first->bytes()); };
+    auto add = [this](auto first, auto last) {
+      for (; first != last; ++first) bytes_.push_back(first->bytes());
+    };
     add(fields.begin(), infos);
     reward_ = bytes_.size();
     bytes_.insert(bytes_.end(), {4, 1, 1, 4, 4});   // reward, terminated, truncated, env_id, elapsed_step
@@ -238,7 +240,8 @@ void damaged_states_are_refused() {
   pong.save(0, blob);
   CHECK(is_refused(breakout, blob) && is_refused(taller, blob));
 
-  for (std::size_t size = 0; size < blob.size(); size += 1 + size / 3) CHECK(is_refused(pong, std::span(blob).first(size)));
+  for (std::size_t size = 0; size < blob.size(); size += 1 + size / 3)
+    CHECK(is_refused(pong, std::span(blob).first(size)));
   CHECK(is_refused(pong, std::span(blob).first(blob.size() - 1)));
   for (std::size_t at = 0; at < blob.size(); at += 211) {
     auto garbled = blob;
@@ -335,7 +338,8 @@ void pictures_at_every_level() {
   for (int height : {210, 250, 33})
     for (int width : {160, 47}) {
       std::vector<std::uint8_t> a(static_cast<std::size_t>(height * width)), b(a.size());
-      for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<std::uint8_t>(i * 37), b[i] = static_cast<std::uint8_t>(i * i);
+      for (std::size_t i = 0; i < a.size(); ++i)
+        a[i] = static_cast<std::uint8_t>(i * 37), b[i] = static_cast<std::uint8_t>(i * i);
       std::vector<std::vector<std::uint8_t>> results;
       for (auto level : {Level::plain, Level::avx2, Level::avx512}) {
         level = std::min(level, best_level());
@@ -362,10 +366,10 @@ void pictures_of_what_changed() {
       Resizer resize(height, 160, 84, 84, true, level);
       resize(pooled.data(), frame.data());
       for (int round = 0; round < 60; ++round) {
-        for (unsigned writes = random() % 4; writes > 0; --writes) {   // none, or a few pixels of any value, or a run
+        for (unsigned writes = random() % 4; writes > 0; --writes) {  // none, or a few pixels of any value, or a run
           const std::size_t first = random() % (n - 90), count = random() % 90;
           const auto pixel = static_cast<std::uint8_t>(random());
-          const unsigned where = random() % 3;   // in one of the frames or in both
+          const unsigned where = random() % 3;  // in one of the frames or in both
           if (where != 0) std::fill_n(a.begin() + first, count, pixel);
           if (where != 1) std::fill_n(b.begin() + first, count, pixel);
         }
@@ -377,7 +381,7 @@ void pictures_of_what_changed() {
         resize(anew.data(), whole.data());
         resize(pooled.data(), next.data(), frame.data(), changed);
         CHECK(next == whole);
-        resize(pooled.data(), frame.data(), frame.data(), changed);   // in its place
+        resize(pooled.data(), frame.data(), frame.data(), changed);  // in its place
         CHECK(frame == whole);
       }
     }

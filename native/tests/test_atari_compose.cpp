@@ -37,10 +37,11 @@ Colour colour_of(const Lines& lines, Priority priority, int x) {
 }
 
 std::uint16_t met_at(const Lines& lines, int x) {
-  static constexpr Object pairs[15][2] = {
-      {kMissile0, kPlayer1},   {kMissile0, kPlayer0}, {kMissile1, kPlayer0},   {kMissile1, kPlayer1}, {kPlayer0, kPlayfield},
-      {kPlayer0, kBall},       {kPlayer1, kPlayfield}, {kPlayer1, kBall},      {kMissile0, kPlayfield}, {kMissile0, kBall},
-      {kMissile1, kPlayfield}, {kMissile1, kBall},    {kBall, kPlayfield},     {kPlayer0, kPlayer1},  {kMissile0, kMissile1}};
+  static constexpr Object pairs[15][2] = {{kMissile0, kPlayer1},  {kMissile0, kPlayer0},   {kMissile1, kPlayer0},
+                                          {kMissile1, kPlayer1},  {kPlayer0, kPlayfield},  {kPlayer0, kBall},
+                                          {kPlayer1, kPlayfield}, {kPlayer1, kBall},       {kMissile0, kPlayfield},
+                                          {kMissile0, kBall},     {kMissile1, kPlayfield}, {kMissile1, kBall},
+                                          {kBall, kPlayfield},    {kPlayer0, kPlayer1},    {kMissile0, kMissile1}};
   unsigned latches = 0;
   for (int i = 0; i < 15; ++i)
     latches |= static_cast<unsigned>(lines[pairs[i][0]].from(x) & lines[pairs[i][1]].from(x) & 1) << i;
@@ -54,7 +55,8 @@ int main() {
     Objects objects{random_lines(), {2, 4, 6, 8}, {}};
     const auto priority = static_cast<Priority>(below(3));
     objects.layers.follow(objects.lines, priority);
-    const int first = static_cast<int>(below(kPixels)), n = 1 + static_cast<int>(below(kPixels - static_cast<unsigned>(first)));
+    const int first = static_cast<int>(below(kPixels)),
+              n = 1 + static_cast<int>(below(kPixels - static_cast<unsigned>(first)));
     std::uint16_t met = 0;
     for (int x = first; x < first + n; ++x) met |= met_at(objects.lines, x);
     CHECK((objects.layers.meeting ? meetings(objects, first, n) : 0) == met);
@@ -65,6 +67,7 @@ int main() {
       for (int x = 0; x < first; ++x) CHECK(line[x] == 0);
     }
   }
-  std::printf("lines are composed alike by plain code and by %s\n",
-              best_vectors() == Vectors::avx2 ? "AVX2" : best_vectors() == Vectors::neon ? "NEON" : "plain code");
+  std::printf("lines are composed alike by plain code and by %s\n", best_vectors() == Vectors::avx2   ? "AVX2"
+                                                                    : best_vectors() == Vectors::neon ? "NEON"
+                                                                                                      : "plain code");
 }

@@ -74,8 +74,9 @@ std::optional<std::string> difference(Machine& ours, Machine& original) {
   }
   const auto a = ours.state(), b = original.state();
   if (a == b) return std::nullopt;
-  return "saved state: byte " + std::to_string(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin()) +
-         " of " + std::to_string(a.size());
+  return "saved state: byte " +
+         std::to_string(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin()) + " of " +
+         std::to_string(a.size());
 }
 
 bool stops(unsigned opcode) { return (opcode & 0x1f) == 0x12 || (opcode & 0x9f) == 0x02; }
@@ -103,7 +104,8 @@ struct Fuzzer {
     for (auto& value : bank) value = running();
     std::copy(code.begin(), code.end(), bank.begin() + (entry & 0xfff));
     for (int quarter = 0x3fc; quarter < kBank; quarter += 0x400) {
-      if (code.size() + (entry & 0xfff) > static_cast<unsigned>(quarter) && (entry & 0xfff) < quarter + 2u && quarter != 0xffc)
+      if (code.size() + (entry & 0xfff) > static_cast<unsigned>(quarter) && (entry & 0xfff) < quarter + 2u &&
+          quarter != 0xffc)
         continue;
       bank[quarter] = static_cast<std::uint8_t>(entry), bank[quarter + 1] = static_cast<std::uint8_t>(entry >> 8);
     }
@@ -132,7 +134,8 @@ struct Fuzzer {
         const auto reg = static_cast<std::uint8_t>(3 + below(0x2d - 3));   // neither VSYNC nor VBLANK nor WSYNC
         code.insert(code.end(), {0xa9, byte(), 0x85, reg});
       } else if (kind < 13) {
-        code.insert(code.end(), {0xa5, static_cast<std::uint8_t>(below(16)), 0x85, static_cast<std::uint8_t>(0x80 + below(64))});
+        code.insert(code.end(),
+                    {0xa5, static_cast<std::uint8_t>(below(16)), 0x85, static_cast<std::uint8_t>(0x80 + below(64))});
       } else if (kind < 15) {
         for (unsigned i = below(12); i > 0; --i) code.push_back(0xea);
       } else if (below(8) == 0) {
@@ -152,7 +155,8 @@ bool report(const char* game, const std::string& what, Machine& ours, Machine& o
   const auto found = difference(ours, original);
   if (!found) return true;
   ++counts.different;
-  std::printf("DIFFERENT %s, %s, after opcode %02x: %s\n", game, what.c_str(), original.registers().last, found->c_str());
+  std::printf("DIFFERENT %s, %s, after opcode %02x: %s\n", game, what.c_str(), original.registers().last,
+              found->c_str());
   return false;
 }
 

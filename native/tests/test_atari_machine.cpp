@@ -103,8 +103,11 @@ struct Fault {
 class Match {
  public:
   Match(const std::filesystem::path& roms, Run run, std::optional<Fault> fault = std::nullopt)
-      : run_(std::move(run)), fault_(fault), game_{roms / (run_.game + ".bin"), run_.mode, run_.difficulty},
-        ours_(game_, nullptr), original_(originals(game_), nullptr) {
+      : run_(std::move(run)),
+        fault_(fault),
+        game_{roms / (run_.game + ".bin"), run_.mode, run_.difficulty},
+        ours_(game_, nullptr),
+        original_(originals(game_), nullptr) {
     ours_.power_on(1), original_.power_on(1);
     checkpoint();
   }
@@ -215,8 +218,7 @@ constexpr int kCrashed = 7000;
 bool alike(const std::filesystem::path& roms, const Run& run, int frames) {
   Match match(roms, run);
   const auto found = match.play(frames);
-  if (found)
-    std::printf("DIFFERENT %s\n", found->c_str());
+  if (found) std::printf("DIFFERENT %s\n", found->c_str());
   else
     std::printf("equal %s mode %d difficulty %d: %d frames, reward %d\n", run.game.c_str(), run.mode, run.difficulty,
                 frames, match.reward());
@@ -233,13 +235,13 @@ bool explained(const std::filesystem::path& roms) {
     const char* wanted;
   };
   constexpr Case cases[] = {
-      {"pong", 0x10, 0, "lost: [RESP0 = "},     {"breakout", 0x0e, 20, "lost: [PF1 = "},
-      {"breakout", 0x01, 1, "lost: [VBLANK = "}, {"seaquest", 0x07, 0, "lost: [COLUP1 = "},
-      {"seaquest", 0x24, 7, "lost: [HMBL = "},  {"pitfall", 0x11, 3, "lost: [RESP1 = "},
-      {"pitfall", 0x2b, 1, "lost: [HMCLR = "},  {"enduro", 0x2a, 0, "lost: [HMOVE = "},
-      {"enduro", 0x1f, 3, "lost: [ENABL = "},   {"enduro", 0x09, 1, "lost: [COLUBK = "},
-      {"ms_pacman", 0x25, 0, "lost: [VDELP0 = "}, {"space_invaders", 0x05, 0, "lost: [NUSIZ1 = "},
-      {"space_invaders", 0x1b, 0, "lost: [GRP0 = "}, {"pong", 0x02, 0, "after [WSYNC = "},   // all that follows is late
+      {"pong", 0x10, 0, "lost: [RESP0 = "},          {"breakout", 0x0e, 20, "lost: [PF1 = "},
+      {"breakout", 0x01, 1, "lost: [VBLANK = "},     {"seaquest", 0x07, 0, "lost: [COLUP1 = "},
+      {"seaquest", 0x24, 7, "lost: [HMBL = "},       {"pitfall", 0x11, 3, "lost: [RESP1 = "},
+      {"pitfall", 0x2b, 1, "lost: [HMCLR = "},       {"enduro", 0x2a, 0, "lost: [HMOVE = "},
+      {"enduro", 0x1f, 3, "lost: [ENABL = "},        {"enduro", 0x09, 1, "lost: [COLUBK = "},
+      {"ms_pacman", 0x25, 0, "lost: [VDELP0 = "},    {"space_invaders", 0x05, 0, "lost: [NUSIZ1 = "},
+      {"space_invaders", 0x1b, 0, "lost: [GRP0 = "}, {"pong", 0x02, 0, "after [WSYNC = "},  // all that follows is late
   };
   bool well = true;
   for (const Case& one : cases) {

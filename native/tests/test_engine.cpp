@@ -90,7 +90,8 @@ void rows_in_the_order_sent() {
   reset(engine, all);
   std::vector<int> ids = {3, 1, 2};
   step(engine, {30, 10, 20}, some, ids.data());
-  for (std::size_t i = 0; i < 3; ++i) CHECK(some.env_id[i] == ids[i] && some.reward[i] == static_cast<float>(ids[i] * 10));
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(some.env_id[i] == ids[i] && some.reward[i] == static_cast<float>(ids[i] * 10));
 }
 
 void failures_are_reported_and_reset_away() {

@@ -29,9 +29,13 @@ State state_of(const Model& m, const Data& d) {
   return state;
 }
 
-void set_state(const Model& m, const Data& d, const State& state) { mj_setState(m.get(), d.get(), state.data(), mjSTATE_INTEGRATION); }
+void set_state(const Model& m, const Data& d, const State& state) {
+  mj_setState(m.get(), d.get(), state.data(), mjSTATE_INTEGRATION);
+}
 
-bool same_bits(const State& a, const State& b) { return std::memcmp(a.data(), b.data(), a.size() * sizeof(mjtNum)) == 0; }
+bool same_bits(const State& a, const State& b) {
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(mjtNum)) == 0;
+}
 
 std::vector<Data> several(const Model& m, int n) {
   std::vector<Data> data;
@@ -86,7 +90,8 @@ double difference(const mjtNum* a, const mjtNum* b, mjtSize n) {
 double difference(const mjModel& m, const mjData& a, const mjData& b) {
   return std::max({difference(a.qpos, b.qpos, m.nq), difference(a.qvel, b.qvel, m.nv), difference(a.act, b.act, m.na),
                    difference(a.qacc_warmstart, b.qacc_warmstart, m.nv), difference(a.cvel, b.cvel, 6 * m.nbody),
-                   b.cfrc_ext[6] == kNotRead ? 0 : difference(a.cfrc_ext, b.cfrc_ext, 6 * m.nbody), std::abs(a.time - b.time)});
+                   b.cfrc_ext[6] == kNotRead ? 0 : difference(a.cfrc_ext, b.cfrc_ext, 6 * m.nbody),
+                   std::abs(a.time - b.time)});
 }
 
 // what follows from the new state's positions and velocities, and sensors
@@ -95,7 +100,8 @@ void equals_mujoco_after_a_step(std::uint64_t seed) {
   const auto m = compiled(random.model());
   CHECK(m);
   Wanted wanted;
-  wanted.fields = {"xpos", "xquat", "xmat", "xipos", "site_xpos", "site_xmat", "geom_xpos", "geom_xmat", "subtree_com", "cvel"};
+  wanted.fields = {"xpos",      "xquat",     "xmat",      "xipos",       "site_xpos",
+                   "site_xmat", "geom_xpos", "geom_xmat", "subtree_com", "cvel"};
   const bool senses = m->opt.integrator != mjINT_RK4 && !has_strings(m);
   if (senses) wanted.fields.push_back("sensordata");
   wanted.kinematics = true;
@@ -187,7 +193,8 @@ double difference_of_floats(std::uint64_t seed) {
       mj_step(m.get(), theirs[i].get());
       CHECK(theirs[i]->time == ours[i]->time);
       if (!exploded)
-        found.push_back(std::max(difference(theirs[i]->qpos, ours[i]->qpos, m->nq), difference(theirs[i]->qvel, ours[i]->qvel, m->nv)));
+        found.push_back(std::max(difference(theirs[i]->qpos, ours[i]->qpos, m->nq),
+                                 difference(theirs[i]->qvel, ours[i]->qvel, m->nv)));
     }
   }
   const auto quantile = found.begin() + static_cast<std::ptrdiff_t>(found.size() * 99 / 100);
@@ -215,10 +222,12 @@ void touches_as_mujoco() {
       {"a box in a box", box, "type='box' size='.05 .03 .04' euler='.1 .2 .3'"},
       {"a cylinder on a box", box, "type='cylinder' size='.1 .1' pos='.02 .03 .2499'"},
       {"an ellipsoid on a box", box, "type='ellipsoid' size='.1 .05 .08' pos='.02 .03 .229'"},
-      {"an ellipsoid beside a capsule", "type='capsule' size='.1 .2'", "type='ellipsoid' size='.1 .05 .08' pos='.19 0 .1'"},
+      {"an ellipsoid beside a capsule", "type='capsule' size='.1 .2'",
+       "type='ellipsoid' size='.1 .05 .08' pos='.19 0 .1'"},
       {"a mesh on a box", box, "type='mesh' mesh='stone' pos='0 0 .25'"},
       {"a sphere on a height field", "type='hfield' hfield='ground'", "size='.1' pos='.1 .2 .15'"},
-      {"a capsule on a height field", "type='hfield' hfield='ground'", "type='capsule' size='.1 .2' pos='.1 .2 .15' euler='1.4 0 0'"},
+      {"a capsule on a height field", "type='hfield' hfield='ground'",
+       "type='capsule' size='.1 .2' pos='.1 .2 .15' euler='1.4 0 0'"},
       {"a box on a height field", "type='hfield' hfield='ground'", "type='box' size='.1 .2 .1' pos='.1 .2 .15'"},
   };
   Generator random(1);
@@ -226,9 +235,10 @@ void touches_as_mujoco() {
   for (const auto& [name, first, second] : pairs)
     for (const char* margin : {"0", ".03"}) {
       const bool ground = first.find("hfield") != std::string::npos;
-      const auto m = compiled("<mujoco><compiler angle='radian'/><option tolerance='1e-15' iterations='100'/><default><geom margin='" + std::string(margin) +
-                              "'/></default>" + assets + "<worldbody><body>" + (ground ? "" : "<freejoint/>") + "<geom " + first +
-                              "/></body><body><freejoint/><geom " + second + "/></body></worldbody></mujoco>");
+      const auto m = compiled(
+          "<mujoco><compiler angle='radian'/><option tolerance='1e-15' iterations='100'/><default><geom margin='" +
+          std::string(margin) + "'/></default>" + assets + "<worldbody><body>" + (ground ? "" : "<freejoint/>") +
+          "<geom " + first + "/></body><body><freejoint/><geom " + second + "/></body></worldbody></mujoco>");
       const int steps = equals_mujoco(m, random, name);
       if (steps < kSteps) std::fprintf(stderr, "%s: %d steps in lanes\n", name.c_str(), steps);
       CHECK(steps >= kSteps);
@@ -311,7 +321,8 @@ void leaves_what_it_cannot_step() {
   const int n = std::min(lanes->width(), 4);
   const auto data = several(m, n), beside = several(m, n);
   for (int i = 0; i < n; ++i)  // one of them turned: they cross
-    mju_axisAngle2Quat(data[i]->qpos + 10, (const mjtNum[]){1, 0, 0}, 0.3 + 0.1 * i), set_state(m, beside[i], state_of(m, data[i]));
+    mju_axisAngle2Quat(data[i]->qpos + 10, (const mjtNum[]){1, 0, 0}, 0.3 + 0.1 * i),
+        set_state(m, beside[i], state_of(m, data[i]));
   CHECK(lanes->step(pointers(beside, 0, n), 3) == 0);
   const auto broken = [&](int i, auto breaks) {
     const auto all = several(m, n);
@@ -349,14 +360,16 @@ void lets_mujoco_step_what_it_does_not_compute() {
 }
 
 std::string world(const std::string& inside, const std::string& more = "") {
-  return "<mujoco>" + more + "<worldbody><body name='b'><joint name='j'/><geom name='g' size='.1'/>" + inside + "</body></worldbody></mujoco>";
+  return "<mujoco>" + more + "<worldbody><body name='b'><joint name='j'/><geom name='g' size='.1'/>" + inside +
+         "</body></worldbody></mujoco>";
 }
 
 void says_what_it_cannot_do() {
   CHECK(refusal(world("")).empty());
   CHECK(refusal(world("", "<option integrator='implicit'/>")).find("integrator") != std::string::npos);
   CHECK(refusal(world("", "<option noslip_iterations='3'/>")).find("noslip") != std::string::npos);
-  CHECK(refusal(world("", "<actuator><muscle name='m' joint='j' lengthrange='0.1 1'/></actuator>")).find("actuator 0 'm'") == 0);
+  CHECK(refusal(world("", "<actuator><muscle name='m' joint='j' lengthrange='0.1 1'/></actuator>"))
+            .find("actuator 0 'm'") == 0);
   Wanted wanted;
   wanted.fields = {"efc_force"};
   CHECK(refusal(world(""), wanted) == "efc_force is read");
@@ -380,8 +393,9 @@ void leaves_callbacks_to_mujoco() {
 
 // models that differ: where bodies stand, each lane has its own; where geoms that can touch are, libmujoco steps
 void steps_models_that_differ() {
-  const auto m = compiled("<mujoco><worldbody><geom type='plane' size='1 1 1'/><body pos='0 0 1'><joint pos='.3 0 0' axis='0 1 0'/>"
-                          "<geom size='.1'/></body></worldbody></mujoco>");
+  const auto m = compiled(
+      "<mujoco><worldbody><geom type='plane' size='1 1 1'/><body pos='0 0 1'><joint pos='.3 0 0' axis='0 1 0'/>"
+      "<geom size='.1'/></body></worldbody></mujoco>");
   const auto other = copied(m);
   auto& changed = const_cast<mjModel&>(*other);
   changed.body_pos[5] = 0.05, changed.geom_pos[3] = 0;  // it stands in the floor

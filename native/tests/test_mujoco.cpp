@@ -17,7 +17,8 @@ void equal_to_a_plain_loop() {
       for (int env = 0; env < kN; ++env) pool.actions[static_cast<std::size_t>(env)] = action_of(env, step);
       pool.step();
       for (std::size_t env = 0; env < kN; ++env) {
-        CHECK(std::memcmp(&pool.obs[env * row], &wanted[env][static_cast<std::size_t>(step) * row], row * sizeof(double)) == 0);
+        CHECK(std::memcmp(&pool.obs[env * row], &wanted[env][static_cast<std::size_t>(step) * row],
+                          row * sizeof(double)) == 0);
         CHECK(pool.cost[env] == pool.actions[env] && pool.warning[env] == 0 && !pool.terminated[env]);
       }
     }
@@ -52,8 +53,8 @@ void equal_in_any_order() {
       const int step = steps[env]++;
       if (wanted.empty()) wanted = plain_loop(*model, *pool.table);
       if (step >= 0 && step < kSteps)
-        CHECK(std::memcmp(&from.obs[static_cast<std::size_t>(i) * row], &wanted[env][static_cast<std::size_t>(step) * row],
-                          row * sizeof(double)) == 0);
+        CHECK(std::memcmp(&from.obs[static_cast<std::size_t>(i) * row],
+                          &wanted[env][static_cast<std::size_t>(step) * row], row * sizeof(double)) == 0);
       const double action = action_of(static_cast<int>(env), steps[env]);
       const int id = static_cast<int>(env);
       // the slot must be taken before its environments go on
@@ -170,7 +171,9 @@ void things_are_lent_and_kept() {
     auto one = stock.borrow(make), other = stock.borrow(make);
     CHECK(*one == 0 && *other == 1);
   }
-  { CHECK(*stock.borrow(make) < 2 && made == 2); }
+  {
+    CHECK(*stock.borrow(make) < 2 && made == 2);
+  }
   try {
     auto broken = stock.borrow(make);
     throw std::runtime_error("while it is lent");
@@ -182,7 +185,9 @@ void things_are_lent_and_kept() {
   }
   stock.borrow(make).discard();
   stock.clear();
-  { CHECK(*stock.borrow(make) == 3); }
+  {
+    CHECK(*stock.borrow(make) == 3);
+  }
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ void refuses(Do action, std::string_view message) {
 void what_is_declared_is_told() {
   const Everything spec(5, true);
   const std::vector<std::pair<std::string, std::size_t>> told = {
-      {"uint8", 10}, {"int8", 1},   {"int16", 6},    {"uint16", 2},   {"int32", 4},   {"uint32", 4}, {"int64", 8},
+      {"uint8", 10}, {"int8", 1},     {"int16", 6},   {"uint16", 2},   {"int32", 4},   {"uint32", 4}, {"int64", 8},
       {"uint64", 8}, {"float32", 16}, {"float64", 8}, {"float64", 16}, {"float64", 0}, {"bool", 1}};
   CHECK(spec.fields().size() == told.size());
   for (std::size_t i = 0; i < told.size(); ++i)
@@ -127,10 +127,18 @@ void actions_are_read_where_they_lie() {
 }
 
 void what_cannot_be_declared() {
-  refuses<BadSpec>([] { Everything spec(5, false); ActionField<bool> another(&spec); },
-                   "a simulator takes one array of actions; this one declares two");
-  refuses<BadSpec>([] { Spec spec; AnyField field(&spec, "obs", "complex64", {}); },
-                   "a simulator's arrays cannot hold complex64");
+  refuses<BadSpec>(
+      [] {
+        Everything spec(5, false);
+        ActionField<bool> another(&spec);
+      },
+      "a simulator takes one array of actions; this one declares two");
+  refuses<BadSpec>(
+      [] {
+        Spec spec;
+        AnyField field(&spec, "obs", "complex64", {});
+      },
+      "a simulator's arrays cannot hold complex64");
   refuses<BadSpec>([] { Everything spec(-5, false); }, "obs:wide has a negative extent: -5");
   Spec spec;
   for (std::size_t i = 0; i < Spec::kMostFields; ++i) Field<float>(&spec, "info:" + std::to_string(i));

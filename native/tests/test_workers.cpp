@@ -9,9 +9,9 @@
 #include "check.hpp"
 
 using headrace::BadThreads;
+using headrace::run_together;
 using headrace::Topology;
 using headrace::Workers;
-using headrace::run_together;
 using namespace std::chrono_literals;
 
 namespace {

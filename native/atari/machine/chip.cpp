@@ -9,10 +9,46 @@ namespace headrace::atari {
 namespace {
 
 enum Register {
-  kVsync, kVblank, kWsync, kRsync, kNusiz0, kNusiz1, kColup0, kColup1, kColupf, kColubk, kCtrlpf, kRefp0, kRefp1,
-  kPf0, kPf1, kPf2, kResp0, kResp1, kResm0, kResm1, kResbl, kAudio,
-  kGrp0 = 0x1b, kGrp1, kEnam0, kEnam1, kEnabl, kHmp0, kHmp1, kHmm0, kHmm1, kHmbl, kVdelp0, kVdelp1, kVdelbl,
-  kResmp0, kResmp1, kHmove, kHmclr, kCxclr
+  kVsync,
+  kVblank,
+  kWsync,
+  kRsync,
+  kNusiz0,
+  kNusiz1,
+  kColup0,
+  kColup1,
+  kColupf,
+  kColubk,
+  kCtrlpf,
+  kRefp0,
+  kRefp1,
+  kPf0,
+  kPf1,
+  kPf2,
+  kResp0,
+  kResp1,
+  kResm0,
+  kResm1,
+  kResbl,
+  kAudio,
+  kGrp0 = 0x1b,
+  kGrp1,
+  kEnam0,
+  kEnam1,
+  kEnabl,
+  kHmp0,
+  kHmp1,
+  kHmm0,
+  kHmm1,
+  kHmbl,
+  kVdelp0,
+  kVdelp1,
+  kVdelbl,
+  kResmp0,
+  kResmp1,
+  kHmove,
+  kHmclr,
+  kCxclr
 };
 
 // how many clocks after a write it shows; the playfield's depends on where a group of four pixels is
@@ -73,21 +109,25 @@ void Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles
       }
       break;
     case kVblank: set_blank(value, cycles); break;
-    case kNusiz0: case kNusiz1: set_copies(static_cast<int>(reg) - kNusiz0, value); break;
+    case kNusiz0:
+    case kNusiz1: set_copies(static_cast<int>(reg) - kNusiz0, value); break;
     case kColup0: set_colour(kPlayer0Colour, value); break;
     case kColup1: set_colour(kPlayer1Colour, value); break;
     case kColupf: set_colour(kPlayfieldColour, value); break;
     case kColubk: set_colour(kBackground, value); break;
     case kCtrlpf: set_control(value, clock); break;
-    case kRefp0: case kRefp1:
+    case kRefp0:
+    case kRefp1:
       reflected_[reg - kRefp0] = value & 0x08;
       show_graphics(static_cast<int>(reg) - kRefp0);
       break;
     case kPf0: set_playfield((playfield_ & 0xffff0) | value >> 4); break;
     case kPf1: set_playfield((playfield_ & 0xff00f) | std::uint32_t{value} << 4); break;
     case kPf2: set_playfield((playfield_ & 0x00fff) | std::uint32_t{value} << 12); break;
-    case kResp0: case kResp1: reset_player(static_cast<int>(reg) - kResp0, clock); break;
-    case kResm0: case kResm1: reset_missile(static_cast<int>(reg) - kResm0, clock); break;
+    case kResp0:
+    case kResp1: reset_player(static_cast<int>(reg) - kResp0, clock); break;
+    case kResm0:
+    case kResm1: reset_missile(static_cast<int>(reg) - kResm0, clock); break;
     case kResbl: reset_ball(clock); break;
     case kGrp0:   // each player's write passes the other's graphics on to its delayed register
       graphics_[0] = value;
@@ -101,7 +141,8 @@ void Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles
       show_graphics(0), show_graphics(1);
       enable(kBall, delay_ball_ ? delayed_ball_ : ball_);
       break;
-    case kEnam0: case kEnam1:
+    case kEnam0:
+    case kEnam1:
       missile_[reg - kEnam0] = value & 0x02;
       enable(reg == kEnam0 ? kMissile0 : kMissile1, (value & 0x02) && !locked_[reg - kEnam0]);
       break;
@@ -117,10 +158,12 @@ void Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles
       }
       motion_[2] = static_cast<std::int8_t>(value >> 4);
       break;
-    case kHmp0: case kHmp1: case kHmm1: case kHmbl:
-      motion_[reg - kHmp0] = static_cast<std::int8_t>(value >> 4);
-      break;
-    case kVdelp0: case kVdelp1:
+    case kHmp0:
+    case kHmp1:
+    case kHmm1:
+    case kHmbl: motion_[reg - kHmp0] = static_cast<std::int8_t>(value >> 4); break;
+    case kVdelp0:
+    case kVdelp1:
       delay_[reg - kVdelp0] = value & 0x01;
       show_graphics(static_cast<int>(reg) - kVdelp0);
       break;
@@ -128,7 +171,8 @@ void Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles
       delay_ball_ = value & 0x01;
       enable(kBall, delay_ball_ ? delayed_ball_ : ball_);
       break;
-    case kResmp0: case kResmp1: lock_missile(static_cast<int>(reg) - kResmp0, value); break;
+    case kResmp0:
+    case kResmp1: lock_missile(static_cast<int>(reg) - kResmp0, value); break;
     case kHmove: move(clock); break;
     case kHmclr: motion_ = {}; break;
     case kCxclr:

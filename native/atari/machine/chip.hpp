@@ -21,7 +21,7 @@ class Console;
 class Controller;
 class TIA;
 class TIADebug;
-}
+}  // namespace ale::stella
 
 namespace headrace::atari {
 
@@ -55,14 +55,14 @@ class Chip {
 
   static constexpr int kClocks = 228, kBlank = 68, kComb = 8;
   static constexpr int kNever = INT_MAX;
-  static constexpr std::uint32_t kUnknown = UINT32_MAX, kOpen = kUnknown - 1, kCharged = kUnknown - 2;   // of paddles
+  static constexpr std::uint32_t kUnknown = UINT32_MAX, kOpen = kUnknown - 1, kCharged = kUnknown - 2;  // of paddles
 
   // how an object was told to look; registers may since have changed
   struct Shown {
     std::int16_t at = 0;
     std::uint8_t copies = 0, size = 0;
     bool skip_first = false, off = false;
-    std::uint16_t none = 0;   // fills a word, which is compared as one
+    std::uint16_t none = 0;  // fills a word, which is compared as one
     bool operator==(const Shown& other) const {
       return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
     }
@@ -83,7 +83,8 @@ class Chip {
   }
   void show_anew(Object object, Shown shown, bool draw_first);
   void show_player(int i, bool draw_first = true) {
-    show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false}, draw_first);
+    show(i == 0 ? kPlayer0 : kPlayer1, {at_[i], static_cast<std::uint8_t>(copies_[i] & 7), 0, false, false},
+         draw_first);
   }
   void show_graphics(int player);
   void enable(Object object, bool on);
@@ -110,29 +111,29 @@ class Chip {
   const ale::stella::Console* console_ = nullptr;
   Compose compose_;
   Objects objects_{};
-  unsigned stale_ = ~0u;   // by Object: lines_ is to be built again
+  unsigned stale_ = ~0u;  // by Object: lines_ is to be built again
   bool finished_ = false;
 
   // ---- time, in clocks of a pixel each
   int frame_begin_ = 0, display_begin_ = 0, display_end_ = 0, last_clock_ = 0, sync_end_ = kNever;
-  int drawn_ = 0;      // up to this clock
-  int left_ = kClocks;   // of the line that is being drawn
-  int due_ = 0;        // up to here nothing has changed that shows
-  int quiet_ = 0;      // up to here there is nothing to be seen: the rest of a line's blank
-  std::uint32_t phase_ = 0;   // cycles + phase_ counts from the frame's begin
+  int drawn_ = 0;  // up to this clock
+  int left_ = kClocks;  // of the line that is being drawn
+  int due_ = 0;  // up to here nothing has changed that shows
+  int quiet_ = 0;  // up to here there is nothing to be seen: the rest of a line's blank
+  std::uint32_t phase_ = 0;  // cycles + phase_ counts from the frame's begin
   std::uint8_t* row_ = nullptr;
-  int ahead_ = 0;      // so many pixels of the line were blanked in advance
+  int ahead_ = 0;  // so many pixels of the line were blanked in advance
   std::array<std::uint8_t, kPixels + kSlack> line_{};
 
   // ---- registers
-  unsigned enabled_ = 0;   // by Object, in the emulator's order of bits
+  unsigned enabled_ = 0;  // by Object, in the emulator's order of bits
   std::uint8_t sync_ = 0, blank_ = 0, control_ = 0, loss_ = 0;
   std::array<std::uint8_t, 2> copies_{}, graphics_{}, delayed_{}, shown_graphics_{};
   std::array<bool, 2> reflected_{}, delay_{}, missile_{}, locked_{};
   std::uint32_t playfield_ = 0;
   bool ball_ = false, delayed_ball_ = false, delay_ball_ = false;
   bool playfield_reflected_ = false;
-  std::array<std::int8_t, 5> motion_{};   // player 0, 1, missile 0, 1, ball
+  std::array<std::int8_t, 5> motion_{};  // player 0, 1, missile 0, 1, ball
   std::array<std::int16_t, 5> at_{};
   std::array<Shown, kObjects> shown_{};
   std::uint16_t collisions_ = 0;
@@ -148,7 +149,8 @@ class Chip {
 // what is drawn up to this clock is known by now
 inline void Chip::due(int clock) {
   if (clock > due_) due_ = clock;
-  if (comb_unseen_) [[unlikely]] see_comb(clock);
+  if (comb_unseen_) [[unlikely]]
+    see_comb(clock);
 }
 
 }  // namespace headrace::atari

@@ -80,10 +80,8 @@ void Chip::end_line() {
   at_[2] = static_cast<std::int16_t>(at);
   auto size = static_cast<std::uint8_t>(copies_[0] >> 4 & 3);
   if (star_ == 1) size |= 1;
-  if (star_ == 2)
-    show(kMissile0, {0, 0, 0, false, true}, false);
-  else
-    show(kMissile0, {at_[2], static_cast<std::uint8_t>(copies_[0] & 7), size, false, false}, false);
+  if (star_ == 2) show(kMissile0, {0, 0, 0, false, true}, false);
+  else show(kMissile0, {at_[2], static_cast<std::uint8_t>(copies_[0] & 7), size, false, false}, false);
 }
 
 void Chip::show_anew(Object object, Shown shown, bool draw_first) {
@@ -105,24 +103,20 @@ void Chip::rebuild() {
     if (object >= kObjects) break;
     const Shown& shown = shown_[object];
     Line& line = objects_.lines[object];
-    if (!(enabled_ >> object & 1) || shown.off)
-      line = Line();
-    else if (object == kPlayfield)
-      line = playfield_line(playfield_, playfield_reflected_);
-    else if (object == kBall)
-      line = ball_line(shown.size, shown.at);
+    if (!(enabled_ >> object & 1) || shown.off) line = Line();
+    else if (object == kPlayfield) line = playfield_line(playfield_, playfield_reflected_);
+    else if (object == kBall) line = ball_line(shown.size, shown.at);
     else if (object == kPlayer0 || object == kPlayer1)
       line = player_line(shown_graphics_[object == kPlayer1], shown.copies, shown.skip_first, shown.at);
-    else
-      line = missile_line(shown.copies, shown.size, shown.at);
+    else line = missile_line(shown.copies, shown.size, shown.at);
   }
   stale_ = 0;
   const bool score = control_ & 0x02, in_front = control_ & 0x04;
   // alone on its line, the playfield has the score's colours even in front
   const bool alone = enabled_ == 1u << kPlayfield;
   objects_.layers.follow(objects_.lines, in_front && !(score && alone) ? Priority::playfield
-                                         : score                      ? Priority::score
-                                                                      : Priority::players);
+                                         : score                       ? Priority::score
+                                                                       : Priority::players);
 }
 
 }  // namespace headrace::atari

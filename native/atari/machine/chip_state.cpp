@@ -152,7 +152,8 @@ void TIADebug::give(Chip& c, TIA& t) {
     return &TIA::ourPlayerMaskTable[s.at & 3][s.skip_first][s.copies][column_of(s.at)];
   };
   auto missile = [](const Shown& s) {
-    return s.off ? &TIA::ourDisabledMaskTable[0] : &TIA::ourMissleMaskTable[s.at & 3][s.copies][s.size][column_of(s.at)];
+    return s.off ? &TIA::ourDisabledMaskTable[0]
+                 : &TIA::ourMissleMaskTable[s.at & 3][s.copies][s.size][column_of(s.at)];
   };
   t.myCurrentP0Mask = player(c.shown_[kPlayer0]);
   t.myCurrentP1Mask = player(c.shown_[kPlayer1]);

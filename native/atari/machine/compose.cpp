@@ -71,13 +71,15 @@ __attribute__((target("avx2"))) void compose_avx2(const Objects& objects, int fi
   const __m256i background = colour(kBackground), playfield = colour(kPlayfieldColour);
   if (!layers.players) {
     for (const int end = first + n; first < end; first += kBlock)
-      store(first, _mm256_blendv_epi8(background, playfield, bytes_of(static_cast<Bits>(layers.playfield.from(first)))));
+      store(first,
+            _mm256_blendv_epi8(background, playfield, bytes_of(static_cast<Bits>(layers.playfield.from(first)))));
     return;
   }
   const __m256i player0 = colour(kPlayer0Colour), player1 = colour(kPlayer1Colour);
   for (const int end = first + n; first < end; first += kBlock) {
     const auto in0 = static_cast<Bits>(layers.player0.from(first)), in1 = static_cast<Bits>(layers.player1.from(first));
-    __m256i pixels = _mm256_blendv_epi8(background, playfield, bytes_of(static_cast<Bits>(layers.playfield.from(first))));
+    __m256i pixels =
+        _mm256_blendv_epi8(background, playfield, bytes_of(static_cast<Bits>(layers.playfield.from(first))));
     if (in0 | in1) {
       pixels = _mm256_blendv_epi8(pixels, player0, bytes_of(in0));
       pixels = _mm256_blendv_epi8(pixels, player1, bytes_of(in1));
@@ -91,7 +93,8 @@ __attribute__((target("avx2"))) void compose_avx2(const Objects& objects, int fi
 // sixteen pixels of a mask as sixteen bytes of ones or zeros
 inline uint8x16_t bytes_of(std::uint64_t mask) {
   const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
-  const uint8x8_t low = vdup_n_u8(static_cast<std::uint8_t>(mask)), high = vdup_n_u8(static_cast<std::uint8_t>(mask >> 8));
+  const uint8x8_t low = vdup_n_u8(static_cast<std::uint8_t>(mask)),
+                  high = vdup_n_u8(static_cast<std::uint8_t>(mask >> 8));
   return vtstq_u8(vcombine_u8(low, high), bit);
 }
 

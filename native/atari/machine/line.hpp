@@ -88,12 +88,9 @@ inline Line player_line(std::uint8_t graphics, int mode, bool skip_first, int at
   Line line;
   if (graphics == 0) return line;
   const unsigned copies = kCopies[mode] & (skip_first ? ~1u : ~0u);
-  if (mode == kDoubleWidth)
-    add_copies(line, kDouble[graphics], copies, at + 1);
-  else if (mode == kQuadrupleWidth)
-    add_copies(line, kQuadruple[graphics], copies, at + 1);
-  else
-    add_copies(line, kSingle[graphics], copies, at);
+  if (mode == kDoubleWidth) add_copies(line, kDouble[graphics], copies, at + 1);
+  else if (mode == kQuadrupleWidth) add_copies(line, kQuadruple[graphics], copies, at + 1);
+  else add_copies(line, kSingle[graphics], copies, at);
   return line;
 }
 

@@ -17,9 +17,14 @@ constexpr std::uint8_t length_of(unsigned opcode) {
   if (opcode == 0x40 || opcode == 0x60) return 1;          // RTI, RTS
   if ((opcode & 0x0f) == 0x02 && opcode != 0x82 && opcode != 0xa2 && opcode != 0xc2 && opcode != 0xe2) return 1;
   switch (column & 0x0f) {
-    case 0x08: case 0x0a: return 1;                        // implied
-    case 0x09: case 0x0b: return column & 0x10 ? 3 : 2;    // …,Y or immediate
-    case 0x0c: case 0x0d: case 0x0e: case 0x0f: return 3;  // absolute
+    case 0x08:
+    case 0x0a: return 1;                        // implied
+    case 0x09:
+    case 0x0b: return column & 0x10 ? 3 : 2;    // …,Y or immediate
+    case 0x0c:
+    case 0x0d:
+    case 0x0e:
+    case 0x0f: return 3;  // absolute
     default: return 2;                                     // zero page, indirect, branches, immediate
   }
 }
@@ -40,10 +45,14 @@ constexpr unsigned cycles_of(Mode mode, Use use) {
   const unsigned modify = use == Use::modify ? 2 : 0;   // reads, changes, writes back
   const unsigned fix = use == Use::read ? 0 : 1;        // writes always take the page's carry into account
   switch (mode) {
-    case Mode::implied: case Mode::immediate: return 2;
+    case Mode::implied:
+    case Mode::immediate: return 2;
     case Mode::zero: return 3 + modify;
-    case Mode::zero_x: case Mode::zero_y: case Mode::absolute: return 4 + modify;
-    case Mode::absolute_x: case Mode::absolute_y: return 4 + fix + modify;
+    case Mode::zero_x:
+    case Mode::zero_y:
+    case Mode::absolute: return 4 + modify;
+    case Mode::absolute_x:
+    case Mode::absolute_y: return 4 + fix + modify;
     case Mode::indirect_x: return 6 + modify;
     case Mode::indirect_y: return 5 + fix + modify;
   }
@@ -53,8 +62,6 @@ constexpr unsigned cycles_of(Mode mode, Use use) {
 // numbers that consist of two decimal digits, as the decimal mode's arithmetic sees them; digits above
 // nine count on, as in the chip
 constexpr int decimal(std::uint8_t packed) { return (packed >> 4) * 10 + (packed & 0x0f); }
-constexpr std::uint8_t packed(int number) {
-  return static_cast<std::uint8_t>((number % 100 / 10) << 4 | number % 10);
-}
+constexpr std::uint8_t packed(int number) { return static_cast<std::uint8_t>((number % 100 / 10) << 4 | number % 10); }
 
 }  // namespace headrace::atari

@@ -74,7 +74,7 @@ class Processor final : public ale::stella::M6502 {
   Watcher* watcher_ = nullptr;
   bool plain_ = false;   // may anything run plain?
   std::uint8_t bus_ = 0;
-  std::array<std::uint8_t, kOpcodePage + 2> fetched_{};   // an instruction read through a device, at its place in a page
+  std::array<std::uint8_t, kOpcodePage + 2> fetched_{};  // an instruction read through a device, at its place in a page
 };
 
 // Replaces the emulator's processor and picture chip in this system; false: its cartridge is of a kind that

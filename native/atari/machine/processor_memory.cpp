@@ -108,14 +108,10 @@ Processor::Rounds Processor::waiting(std::uint8_t opcode, std::uint32_t address,
   if (branch[1] != back || !timer_ || (address & kTimerAt) != kTimerAt || !(loads || opcode == bit)) return {};
   const bool flag = address & 0x01;   // it is set when the timer has run out
   int lowest = 0, highest = 0xff;
-  if (branch[0] == bpl)
-    highest = flag ? 0xff : 0x7f;
-  else if (branch[0] == bmi && !flag)
-    lowest = 0x80;
-  else if (branch[0] == bne && !flag && loads)
-    lowest = 1;
-  else if (!(branch[0] == beq && flag && loads))
-    return {};
+  if (branch[0] == bpl) highest = flag ? 0xff : 0x7f;
+  else if (branch[0] == bmi && !flag) lowest = 0x80;
+  else if (branch[0] == bne && !flag && loads) lowest = 1;
+  else if (!(branch[0] == beq && flag && loads)) return {};
   const int timer = static_cast<int>(timer_->*member(Timer{})), shift = static_cast<int>(timer_->*member(Shift{}));
   const auto since = static_cast<int>(cycles - 1 - static_cast<std::uint32_t>(timer_->*member(SetAt{})));
   const int value = timer - (since >> shift) - 1;
@@ -161,7 +157,8 @@ bool Processor::load(Deserializer& in) {
 
 bool install(System& system) {
   for (int page = 0; page < kPages; ++page)   // of a few rare kinds of cartridges the chip's pages are theirs
-    if (in_chip(static_cast<std::uint32_t>(page * kPageSize)) && system.getPageAccess(page).device != &system.tia()) return false;
+    if (in_chip(static_cast<std::uint32_t>(page * kPageSize)) && system.getPageAccess(page).device != &system.tia())
+      return false;
   auto* before = &system.m6502();
   auto* processor = new Processor(system);
   system.attach(processor);   // which owns it

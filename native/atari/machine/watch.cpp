@@ -20,13 +20,14 @@ HEADRACE_EXPOSE(Latches, TIA::myCollision);
 constexpr int kClocksPerLine = 228, kPages = 128, kPageSize = 64;
 
 constexpr std::array<const char*, 0x2d> kWritten = {
-    "VSYNC", "VBLANK", "WSYNC", "RSYNC", "NUSIZ0", "NUSIZ1", "COLUP0", "COLUP1", "COLUPF", "COLUBK", "CTRLPF", "REFP0",
-    "REFP1", "PF0", "PF1", "PF2", "RESP0", "RESP1", "RESM0", "RESM1", "RESBL", "AUDC0", "AUDC1", "AUDF0", "AUDF1",
-    "AUDV0", "AUDV1", "GRP0", "GRP1", "ENAM0", "ENAM1", "ENABL", "HMP0", "HMP1", "HMM0", "HMM1", "HMBL", "VDELP0",
-    "VDELP1", "VDELBL", "RESMP0", "RESMP1", "HMOVE", "HMCLR", "CXCLR"};
-constexpr std::array<const char*, 16> kRead = {"CXM0P", "CXM1P", "CXP0FB", "CXP1FB", "CXM0FB", "CXM1FB",
-                                               "CXBLPF", "CXPPMM", "INPT0", "INPT1", "INPT2", "INPT3",
-                                               "INPT4", "INPT5", "0e", "0f"};
+    "VSYNC",  "VBLANK", "WSYNC",  "RSYNC",  "NUSIZ0", "NUSIZ1", "COLUP0", "COLUP1", "COLUPF",
+    "COLUBK", "CTRLPF", "REFP0",  "REFP1",  "PF0",    "PF1",    "PF2",    "RESP0",  "RESP1",
+    "RESM0",  "RESM1",  "RESBL",  "AUDC0",  "AUDC1",  "AUDF0",  "AUDF1",  "AUDV0",  "AUDV1",
+    "GRP0",   "GRP1",   "ENAM0",  "ENAM1",  "ENABL",  "HMP0",   "HMP1",   "HMM0",   "HMM1",
+    "HMBL",   "VDELP0", "VDELP1", "VDELBL", "RESMP0", "RESMP1", "HMOVE",  "HMCLR",  "CXCLR"};
+constexpr std::array<const char*, 16> kRead = {"CXM0P",  "CXM1P",  "CXP0FB", "CXP1FB", "CXM0FB", "CXM1FB",
+                                               "CXBLPF", "CXPPMM", "INPT0",  "INPT1",  "INPT2",  "INPT3",
+                                               "INPT4",  "INPT5",  "0e",     "0f"};
 
 // before the emulator's own chip, which has its pages to itself
 class Spy final : public ale::stella::Device {
@@ -72,10 +73,8 @@ std::string Access::text() const {
   const unsigned reg = address;
   if (write && reg < kWritten.size())
     std::snprintf(text, sizeof text, "%s = %02x, line %d, clock %d", kWritten[reg], value, line, clock);
-  else if (write)
-    std::snprintf(text, sizeof text, "%02x = %02x, line %d, clock %d", reg, value, line, clock);
-  else
-    std::snprintf(text, sizeof text, "read %s: %02x, line %d, clock %d", kRead[reg & 0x0f], value, line, clock);
+  else if (write) std::snprintf(text, sizeof text, "%02x = %02x, line %d, clock %d", reg, value, line, clock);
+  else std::snprintf(text, sizeof text, "read %s: %02x, line %d, clock %d", kRead[reg & 0x0f], value, line, clock);
   return text;
 }
 
@@ -101,10 +100,8 @@ Watch::Watch(System& system, Watcher& watcher) : system_(system) {
 }
 
 Watch::~Watch() {
-  if (spy_)
-    answer(system_, system_.tia());
-  else
-    static_cast<Processor&>(system_.m6502()).watch(nullptr);
+  if (spy_) answer(system_, system_.tia());
+  else static_cast<Processor&>(system_.m6502()).watch(nullptr);
 }
 
 }  // namespace headrace::atari

@@ -13,7 +13,7 @@
 namespace ale::stella {
 class Device;
 class System;
-}
+}  // namespace ale::stella
 
 namespace headrace::atari {
 
