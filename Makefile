@@ -79,13 +79,17 @@ gpu-bench: $(DEV_ENV) ## benchmarks on a CUDA device: make gpu-bench [ARGS=--qui
 	$(BIN)/python benchmarks/gpu_training.py $(ARGS)
 	$(BIN)/python benchmarks/gpu_mujoco.py $(ARGS)
 
-lint: $(DEV_ENV) ## ruff: rules and format
+CPP = $(shell find native src tests -name '*learner*' -prune -o -name '*.[ch]pp' -print -o -name '*.h' -print)
+
+lint: $(DEV_ENV) ## ruff and clang-format: rules and format
 	$(BIN)/ruff check --output-format concise .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
 
-format: $(DEV_ENV) ## ruff: put right what it can
+format: $(DEV_ENV) ## ruff and clang-format: put right what they can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
 
 typecheck: $(DEV_ENV) ## pyright
 	$(BIN)/pyright --pythonpath $(BIN)/python
