@@ -158,7 +158,7 @@ class Player:
         with playing_pool(
             self._config, lives=True, num_envs=envs, num_threads=1, seed=seed, autoreset="next_step", **options
         ) as pool:
-            agent = Agent(self._config, pool.spec, Checkpoint(weights.model, {}, {}, {}))
+            agent = Agent(self._config, pool.spec, Checkpoint(weights.model))
             group = next(iter(policy_mapping(pool.spec, self._config.policies).values()))
             self._meanings = action_meanings(self._config.task, pool.spec.options, group.action)
             self._trained = weights.step

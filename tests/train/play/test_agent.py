@@ -286,10 +286,10 @@ def test_memory_is_kept_for_each_row_until_reset(recurrent: Path):
     for step in obs:
         params, _, memory = module(torch.from_numpy(step), memory)
         assert agent.act(step).tolist() == module.distribution.mode(params).tolist()
-        assert torch.equal(agent.played_policy("").memory, memory)  # type: ignore[arg-type]
+        assert torch.equal(agent.memories[""], memory)
     agent.reset(np.array([True, False]))
-    kept = agent.played_policy("").memory
-    assert kept is not None and not kept[0].any() and torch.equal(kept[1], memory[1])
+    kept = agent.memories[""]
+    assert not kept[0].any() and torch.equal(kept[1], memory[1])
     with pytest.raises(OptionError, match="remembers 2 environments, but sees 3"):
         agent.act(np.zeros((3, 4), np.float32))
     with pytest.raises(OptionError, match="2 rows"):

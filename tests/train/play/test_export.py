@@ -20,7 +20,7 @@ from headrace.train.play.agent import Agent
 from headrace.train.play.export import METADATA, export_policy
 from headrace.train.recipes.make import make_config
 from headrace.train.runs.checkpoint import Checkpoint
-from headrace.train.workers.policy_copy import frozen_policy
+from headrace.train.workers.policy_copy import acting_policy
 from nightly import rest_nightly
 from python_games import SCALAR
 from whole_runs import SMALL
@@ -54,13 +54,13 @@ def untrained(task: str, wild: bool = True, **settings: Any) -> Agent:
     """An agent whose weights and statistics are those of chance; if not ``wild``, as runs begin."""
     config = make_config(task, **settings)
     torch.manual_seed(4)
-    model = frozen_policy(config).model()
+    model = acting_policy(config).model()
     for name, tensor in model.items() if wild else ():
         if tensor.is_floating_point() and tensor.dim():
             model[name] = torch.randn_like(tensor) * 0.3 if "variance" not in name else torch.rand_like(tensor) + 0.5
         elif name.endswith("count"):
             model[name] = torch.tensor(9.0, dtype=tensor.dtype)
-    return Agent(config, headrace.make_spec(task, **config.env_options), Checkpoint(model, {}, {}, {}))
+    return Agent(config, headrace.make_spec(task, **config.env_options), Checkpoint(model))
 
 
 def observed(agent: Agent, rows: int) -> dict[str, np.ndarray]:
@@ -152,8 +152,8 @@ def test_one_of_several_policies_is_a_file_of_its_own(tmp_path: Path):
     with pytest.raises(OptionError, match="name one of tagger, runner"):
         export_policy(agent, tmp_path / "policy.onnx")
     done = export_policy(agent, tmp_path / "policy.onnx", "runner")
-    group = agent.played_policy("runner").agent_group
-    assert done.inputs[0].shape == group.observation.shape
+    (runner,) = (policy for policy in agent.policies if policy.name == "runner")
+    assert done.inputs[0].shape == runner.agent_group.observation.shape
 
 
 class Unbatched(nn.Module):

@@ -72,7 +72,12 @@ def insight(policy: Policy, acted: Acted, rows: slice) -> Insight:
 class Agent:
     """The policies of a checkpoint, on the CPU, which choose the actions of all agents of environments.
 
+    Args:
+        point: the checkpoint; None for initial weights.
+
     Attributes:
+        policies: the policies, each with the agents that it plays.
+        memories: policy name → the memory of a recurrent network, float32[B, H]; other policies have none.
         run_dir: the folder of its run; None where it was not loaded by `headrace.load`.
 
     Example:
@@ -80,41 +85,39 @@ class Agent:
         >>> action = agent.act(obs)
     """
 
-    def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint, run_dir: Path | None = None):
+    def __init__(self, config: Config, spec: TaskSpec, point: Checkpoint | None = None, run_dir: Path | None = None):
         self.config, self.spec, self.run_dir = config, spec, run_dir
-        self._played = [
-            PlayedPolicy(config.of_policy(name), name, agent_group, point)
+        self.policies = [
+            frozen_policy(name, config.of_policy(name), agent_group)
             for name, agent_group in policy_mapping(spec, config.policies).items()
         ]
+        for policy in self.policies:
+            policy.module.requires_grad_(False).eval()
+        if point is not None:
+            self.load(point.model)
+        self.memories: dict[str, torch.Tensor] = {}
+        self._acted: Acted | None = None  # by the first policy
         self._generator = torch.Generator().manual_seed(config.seed)
-        self._step = point.counters.get("step")
+        self._step = None if point is None else point.counters.get("step")
 
     def __repr__(self) -> str:
-        names = ", ".join(played.policy.name for played in self._played if played.policy.name)
+        names = ", ".join(policy.name for policy in self.policies if policy.name)
         run = None if self.run_dir is None else str(self.run_dir)
         parts = {"algo": self.config.algo, "step": self._step, "policies": names, "run_dir": run}
         told = [f"{name}={value!r}" for name, value in parts.items() if value not in (None, "")]
         return f"Agent({', '.join((repr(self.config.task), *told))})"
 
     @property
-    def policies(self) -> list[Policy]:
-        return [played.policy for played in self._played]
-
-    @property
     def policy(self) -> PolicyModule:
         """The policy as a `torch.nn.Module`; the first of several policies, see `policy_named`."""
-        return self._played[0].policy.module
+        return self.policies[0].module
 
     def policy_named(self, name: str) -> PolicyModule:
         """Returns a policy by its name as a `torch.nn.Module`; raises `OptionError` if there is none of this name."""
-        return self.played_policy(name).policy.module
-
-    def played_policy(self, name: str) -> PlayedPolicy:
-        """Returns one of several policies with its agents; raises `OptionError` if there is none of this name."""
-        for played in self._played:
-            if played.policy.name == name:
-                return played
-        names = ", ".join(played.policy.name for played in self._played)
+        for policy in self.policies:
+            if policy.name == name:
+                return policy.module
+        names = ", ".join(policy.name for policy in self.policies)
         raise OptionError(f"the run has no policy {name!r}; it has {names}" if names else "the run has one policy")
 
     @torch.inference_mode()
@@ -150,26 +153,70 @@ class Agent:
         """Returns the actions for a batch, as `act`; the most likely ones without a generator."""
         fields = action_fields(self.spec.action)
         if not self.spec.agents:
-            return self._played[0].act(observations, generator, mask).astype(fields[ACTION][0], copy=False)
+            return self.choose(self.policies[0], observations, generator, mask).astype(fields[ACTION][0], copy=False)
         rows = len(next(iter(observations.values())) if isinstance(observations, dict) else observations)
         actions = {name: np.zeros((rows, *shape), dtype) for name, (dtype, shape) in fields.items()}
-        for played in self._played:
-            group = played.agent_group
+        for policy in self.policies:
+            group = policy.agent_group
             seen: Any = observations if group.sees.key is None else observations[group.sees.key]
             own = None if mask is None else mask[:, group.agents].reshape(rows * group.width, -1)
-            group.put(played.act(group.seen(seen), generator, own), actions)
+            group.put(self.choose(policy, group.seen(seen), generator, own), actions)
         return actions if isinstance(self.spec.action, gym.spaces.Dict) else actions[ACTION]
+
+    def choose(
+        self, policy: Policy, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None
+    ) -> np.ndarray:
+        """Returns actions [B, …] of one policy's agents, in the environment's dtype.
+
+        Args:
+            observations: observations of the agents, [B, …].
+            generator: the source of samples; None for the most likely actions.
+            mask: the action masks, [B, K]; None without masks.
+        """
+        seen, module = torch.from_numpy(np.ascontiguousarray(observations)), policy.module
+        memory = self._memory_of(policy, len(seen)) if module.memory_size else None
+        closed = noise = None
+        if module.heads:
+            closed = forbidden(_checked_masks(mask, len(seen), sum(module.heads)), module.heads)
+        if generator is not None:
+            noise = module.distribution.draw(torch.empty(len(seen), module.distribution.noise_size), generator)
+        acted = module.act(seen, None, noise, memory, closed)
+        if acted.memory is not None:
+            self.memories[policy.name] = acted.memory
+        if policy is self.policies[0]:
+            self._acted = acted
+        return module.distribution.to_env(acted.actions).numpy()
+
+    def _memory_of(self, policy: Policy, rows: int) -> torch.Tensor:
+        memory, width = self.memories.get(policy.name), policy.agent_group.width
+        if memory is None:
+            return torch.zeros(rows, policy.module.memory_size)
+        if len(memory) != rows:
+            raise OptionError(
+                f"the agent remembers {len(memory) // width} environments, but sees {rows // width}: "
+                "reset() it before it plays in others"
+            )
+        return memory
 
     def load(self, model: Mapping[str, torch.Tensor]) -> None:
         """Loads other weights of the same run, such as newer ones; raises `StateError` if they do not fit."""
-        for played in self._played:
-            played.policy.load_model(model)
+        for policy in self.policies:
+            policy.load_model(model)
 
     @torch.inference_mode()
     def insight(self, row: int = 0) -> Insight:
-        """Returns the network's outputs for the last observation of the first policy's first agent."""
-        return self._played[0].insight(row)
+        """Returns the network's outputs for the last observation of the first policy's first agent.
 
+        Raises:
+            StateError: the agent has not acted yet.
+        """
+        if self._acted is None:
+            raise StateError("the agent has not acted yet")
+        policy = self.policies[0]
+        column = row * policy.agent_group.width
+        return insight(policy, self._acted, slice(column, column + 1))
+
+    @torch.inference_mode()
     def reset(self, ends: Any = None) -> None:
         """Begins new episodes: resets the memory of recurrent policies. Other policies need no reset.
 
@@ -179,84 +226,37 @@ class Agent:
         Raises:
             OptionError: the last call of `act` had another number of rows.
         """
-        for played in self._played:
-            played.reset(None if ends is None else np.asarray(ends, bool))
+        if ends is None:
+            self.memories.clear()
+            return
+        ended = np.asarray(ends, bool)
+        for policy in self.policies:
+            if (memory := self.memories.get(policy.name)) is not None:
+                width = policy.agent_group.width
+                rows = ended.repeat(width)
+                if rows.shape != memory.shape[:1]:
+                    kept = len(memory) // width
+                    raise OptionError(f"ends must have {kept} rows, as observations had, not {len(ended)}")
+                memory[torch.from_numpy(rows)] = 0.0
 
     def score(self, rewards: np.ndarray) -> np.ndarray:
         """Returns the mean reward of the first policy's agents, [B], from rewards [B] or [B, agents]."""
-        agents = self._played[0].agent_group.agents
+        agents = self.policies[0].agent_group.agents
         return rewards if agents is None else rewards[:, agents].mean(-1)
 
 
-class PlayedPolicy:
-    """One policy of a checkpoint, with what it remembers of the episodes that it plays."""
+def frozen_policy(name: str, config: Config, agent_group: AgentGroup) -> Policy:
+    """Returns a policy that only acts, on the CPU, with initial weights: it has no optimiser and is not compiled."""
+    return make_policy(name, config.replace(compile=False, frozen=True), agent_group, torch.device("cpu"))
 
-    def __init__(self, config: Config, name: str, agent_group: AgentGroup, point: Checkpoint):
-        # a frozen policy needs no optimiser
-        config = config.replace(compile=False, frozen=True)
-        policy = make_policy(name, config, agent_group, torch.device("cpu"))
-        policy.load_model(point.model)
-        policy.module.requires_grad_(False).eval()
-        self.agent_group, self.policy = agent_group, policy
-        self.memory: torch.Tensor | None = None  # of a recurrent network, [B, H]
-        self._acted: Acted | None = None
 
-    def act(self, observations: np.ndarray, generator: torch.Generator | None, mask: np.ndarray | None) -> np.ndarray:
-        """Returns actions [B, …] of the policy's agents, in the environment's dtype.
-
-        Args:
-            observations: observations of the agents, [B, …].
-            generator: the source of samples; None for the most likely actions.
-            mask: the action masks, [B, K]; None without masks.
-        """
-        seen, module = torch.from_numpy(np.ascontiguousarray(observations)), self.policy.module
-        if module.memory_size:
-            self._remember(len(seen))
-        closed = noise = None
-        if module.heads:
-            closed = forbidden(self._masks(mask, len(seen)), module.heads)
-        if generator is not None:
-            noise = module.distribution.draw(torch.empty(len(seen), module.distribution.noise_size), generator)
-        acted = self._acted = module.act(seen, None, noise, self.memory, closed)
-        self.memory = acted.memory
-        return module.distribution.to_env(acted.actions).numpy()
-
-    def insight(self, row: int) -> Insight:
-        """As `Agent.insight`; raises `StateError` before the first action."""
-        if self._acted is None:
-            raise StateError("the agent has not acted yet")
-        column = slice(row * self.agent_group.width, row * self.agent_group.width + 1)
-        return insight(self.policy, self._acted, column)
-
-    def _remember(self, rows: int) -> None:
-        if self.memory is None:
-            self.memory = torch.zeros(rows, self.policy.module.memory_size)
-        elif len(self.memory) != rows:
-            each = self.agent_group.width
-            raise OptionError(
-                f"the agent remembers {len(self.memory) // each} environments, but sees {rows // each}: "
-                "reset() it before it plays in others"
-            )
-
-    def _masks(self, mask: np.ndarray | None, rows: int) -> torch.Tensor:
-        if mask is None:
-            raise OptionError(f"this agent learnt with action masks: give it info[{MASK!r}], too")
-        if mask.ndim != 2 or len(mask) != rows or mask.shape[1] < sum(self.policy.heads):
-            wanted = f"a row of {sum(self.policy.heads)} for each of {rows}"
-            raise OptionError(f"action_mask has shape {mask.shape}; this policy needs {wanted}")
-        return torch.from_numpy(np.ascontiguousarray(mask))
-
-    @torch.inference_mode()
-    def reset(self, ends: np.ndarray | None) -> None:
-        """Resets the memory of a recurrent policy, as `Agent.reset`."""
-        if ends is None:
-            self.memory = None
-        elif self.memory is not None:
-            rows = ends.repeat(self.agent_group.width)
-            if rows.shape != self.memory.shape[:1]:
-                kept = len(self.memory) // self.agent_group.width
-                raise OptionError(f"ends must have {kept} rows, as observations had, not {len(ends)}")
-            self.memory[torch.from_numpy(rows)] = 0.0
+def _checked_masks(mask: np.ndarray | None, rows: int, actions: int) -> torch.Tensor:
+    if mask is None:
+        raise OptionError(f"this agent learnt with action masks: give it info[{MASK!r}], too")
+    if mask.ndim != 2 or len(mask) != rows or mask.shape[1] < actions:
+        wanted = f"a row of {actions} for each of {rows}"
+        raise OptionError(f"action_mask has shape {mask.shape}; this policy needs {wanted}")
+    return torch.from_numpy(np.ascontiguousarray(mask))
 
 
 def load_checkpoint(run: RunFolder, which: str = checkpoints.BEST) -> Checkpoint:

@@ -22,12 +22,13 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.train.algorithms.policy import Policy
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.cnn import NatureTrunk, StridedTrunk
 from headrace.train.modules.layers import FullPrecision
 from headrace.train.modules.normed import NormedTrunk
 from headrace.train.modules.policy_module import PolicyModule
-from headrace.train.play.agent import Agent, PlayedPolicy
+from headrace.train.play.agent import Agent
 from headrace.train.runs.files import writing
 from headrace.version import __version__
 
@@ -104,22 +105,23 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     if policy is None and len(agent.policies) > 1:
         names = ", ".join(each.name for each in agent.policies)
         raise OptionError(f"the run has several policies, each of which is a file: name one of {names}")
-    played = agent.played_policy(agent.policies[0].name if policy is None else policy)
+    module = agent.policy if policy is None else agent.policy_named(policy)
+    (played,) = (each for each in agent.policies if each.module is module)
     inputs, outputs = _arrays(played)
     facts = {
         "headrace": __version__,
         "task": agent.spec.task,
         "env_options": json.loads(json.dumps(agent.config.env_options, default=str)),
-        "algo": played.policy.config.algo,
-        "policy": played.policy.name,
+        "algo": played.config.algo,
+        "policy": played.name,
         "observation_space": str(played.agent_group.observation),
         "action_space": str(played.agent_group.action),
         "inputs": [asdict(array) | {"shape": ["batch", *array.shape]} for array in inputs],
         "outputs": [asdict(array) | {"shape": ["batch", *array.shape]} for array in outputs],
     }
-    deployed = _Deployed(played.policy.module, getattr(torch, outputs[0].dtype)).eval()
+    deployed = _Deployed(module, getattr(torch, outputs[0].dtype)).eval()
     examples = _examples(played, inputs, 2)
-    with _exporting(played.policy.module), FullPrecision(), torch.no_grad():
+    with _exporting(module), FullPrecision(), torch.no_grad():
         if path.suffix == ".pt":
             _write_script(path, deployed, examples, facts)
             exported = torch.jit.load(str(path))
@@ -133,8 +135,8 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
     return Exported(path, inputs, outputs, difference)
 
 
-def _arrays(played: PlayedPolicy) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    group, module = played.agent_group, played.policy.module
+def _arrays(played: Policy) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    group, module = played.agent_group, played.module
     seen, done = group.observation, group.action
     memory = (module.memory_size,) if module.memory_size else None
     given = f"in one row: {seen.words()}" if isinstance(seen, Joined) else "as the environment gives it"
@@ -154,7 +156,7 @@ def _arrays(played: PlayedPolicy) -> tuple[tuple[Array, ...], tuple[Array, ...]]
     return tuple(inputs), tuple(outputs)
 
 
-def _examples(played: PlayedPolicy, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
+def _examples(played: Policy, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
     """Returns example inputs with ``rows`` rows, of the spaces' shapes and dtypes."""
     space = played.agent_group.observation
     space.seed(rows)

@@ -45,7 +45,7 @@ class Ladder:
 
     def __init__(self, config: Config, policy: Policy, spec: TaskSpec):
         self._config, self._policy = config, policy
-        point = Checkpoint(policy.model(), {}, {}, {})
+        point = Checkpoint(policy.model())
         with torch.random.fork_rng(devices=[]):
             self._newest, self._opponent = (Agent(config, spec, point) for _ in range(2))
         self._earlier: list[dict[str, Tensor]] = []  # their models
@@ -166,5 +166,4 @@ def play(pool: Pool, one: Player, other: Player, opening: Player) -> float:
 
 def player(agent: Agent) -> Player:
     """Returns who makes the most likely moves of an agent's first policy."""
-    played = agent.played_policy(agent.policies[0].name)
-    return lambda seen, masks: played.act(seen, None, masks)
+    return lambda seen, masks: agent.choose(agent.policies[0], seen, None, masks)

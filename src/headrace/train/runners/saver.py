@@ -274,7 +274,7 @@ class Saver:
         """Returns an agent with copies of the present policies; training is not affected."""
         spec = self.config.build().spec
         with torch.random.fork_rng(devices=[]):
-            return Agent(self.config, spec, Checkpoint(self.reporter.model(), {}, {}, {}))
+            return Agent(self.config, spec, Checkpoint(self.reporter.model()))
 
     # -- resuming --------------------------------------------------------------------------------
 

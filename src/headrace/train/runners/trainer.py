@@ -247,7 +247,7 @@ class Trainer:
     ) -> dict[str, np.ndarray]:
         """Returns an episode of the present policies, as `headrace.train.log_episode`; training is not affected."""
         with torch.random.fork_rng(devices=[]):
-            point = Checkpoint(self.reporter.model(), {}, {}, {})
+            point = Checkpoint(self.reporter.model())
             return played_episode(self.config, point, names, env_id, seed, deterministic)
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,9 @@ class Checkpoint:
     """
 
     model: dict[str, Tensor]
-    optimizer: dict[str, Tensor]
-    state: dict[str, Tensor]
-    counters: dict[str, Any]
+    optimizer: dict[str, Tensor] = field(default_factory=dict)
+    state: dict[str, Tensor] = field(default_factory=dict)
+    counters: dict[str, Any] = field(default_factory=dict)
     trusted: bool = False
 
     def copied(self) -> Checkpoint:

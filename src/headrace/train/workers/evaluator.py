@@ -25,7 +25,7 @@ from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.runs.episodes import kept
 from headrace.train.runs.folder import RunFolder
 from headrace.train.settings.config import Config
-from headrace.train.workers.policy_copy import untrained_agent
+from headrace.train.workers.policy_copy import PolicyCopy
 
 FILMED = 0.1, 0.5  # fractions of a run after which a video of an episode is recorded
 FILM_SHARE = 0.005  # maximum share of all cores' time for videos
@@ -70,7 +70,8 @@ class Evaluator:
         self._config, self._made = config, time.monotonic()
         self.seed = seed_of(config, 2**31, restarts, begun)
         self._pool = playing_pool(config, lives=True, num_envs=config.evaluate_episodes, num_threads=1, seed=self.seed)
-        self.agent, self.copy = untrained_agent(config, self._pool.spec)
+        self.agent = Agent(config, self._pool.spec)
+        self.copy = PolicyCopy(self.agent.policies[0])
 
     def play(
         self, weights: WeightBuffer, step: int, stop: Callable[[], bool] = lambda: False

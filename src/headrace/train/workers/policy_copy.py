@@ -5,12 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headrace.pool.spec import TaskSpec
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.setup import agent_groups, make_policy
-from headrace.train.play.agent import Agent
+from headrace.train.collect.setup import agent_groups
+from headrace.train.play.agent import frozen_policy
 from headrace.train.processes.weight_buffer import WeightBuffer
-from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.settings.config import Config
 
 
@@ -59,14 +57,8 @@ class PolicyCopy:
         return version
 
 
-def frozen_policy(config: Config) -> Policy:
-    """Returns a policy that only acts, on the CPU."""
+def acting_policy(config: Config) -> Policy:
+    """Returns the only policy of a run with samplers, which acts and does not learn, on the CPU."""
     spec = config.build().spec
     (agent_group,) = agent_groups(config, spec).values()
-    return make_policy("", config.replace(frozen=True, compile=False), agent_group, torch.device("cpu"))
-
-
-def untrained_agent(config: Config, spec: TaskSpec) -> tuple[Agent, PolicyCopy]:
-    """Returns an agent with initial weights, and the copy through which it reads newer ones."""
-    agent = Agent(config, spec, Checkpoint(frozen_policy(config).model(), {}, {}, {}))
-    return agent, PolicyCopy(agent.policies[0])
+    return frozen_policy("", config, agent_group)

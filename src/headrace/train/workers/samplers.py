@@ -38,7 +38,7 @@ from headrace.train.settings.config import Config
 from headrace.train.storage.rollout_slots import Rollouts, Slot
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter
-from headrace.train.workers.policy_copy import PolicyCopy, frozen_policy
+from headrace.train.workers.policy_copy import PolicyCopy, acting_policy
 from headrace.train.workers.rate_limiter import REST
 
 
@@ -56,7 +56,7 @@ class Sampler(ABC):
         options: Mapping[str, Any],
     ) -> None:
         self.config, self.number, self.weights, self.counters = config, number, weights, counters
-        self.policy = frozen_policy(config)
+        self.policy = acting_policy(config)
         self.distribution = self.policy.distribution
         seed, rows = seed_of(config, number, restarts, int(counters.begun[0])), config.num_envs
         seed_globals(seed)  # which a user's reward function may draw from
