@@ -21,6 +21,7 @@ from headrace.pool.spec import TaskSpec
 from headrace.pool.torch.tensors import torch_dtype
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.game_values import metric_names, reported
+from headrace.train.collect.learnable import learnable
 from headrace.train.collect.outcome import FinalObservations, Outcome
 from headrace.train.collect.rollout_buffer import EVERYWHERE, Experience
 from headrace.train.modules.action_masks import MASK
@@ -150,7 +151,7 @@ class Collector(ABC):
         """Takes T steps in every environment; `draw` must be called before.
 
         Returns:
-            The data that each policy learns from, see `Experience.learnable`. They are views of the rollout's memory,
+            The data that each policy learns from, see `learnable`. They are views of the rollout's memory,
             valid until the next call.
         """
         for tensor in (*self.observations.values(), *self.masks.values()):
@@ -172,7 +173,7 @@ class Collector(ABC):
         for e in self.experiences:
             # processes that average their gradients make equal numbers of minibatches
             known = present if e.policy.process_group is None else self.acted
-            learnt.append(e.learnable(self._outcome(e.agent_group, known, left, cut)))
+            learnt.append(learnable(e, self._outcome(e.agent_group, known, left, cut)))
         self.seconds["learning"] += self._clock() - ran
         return learnt
 

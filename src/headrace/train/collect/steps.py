@@ -22,6 +22,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import MASKS, Collector
 from headrace.train.collect.game_values import game_over, game_value, lost_steps
 from headrace.train.collect.host import HOST
+from headrace.train.collect.learnable import update_statistics
 from headrace.train.collect.outcome import FinalObservations, Outcome
 from headrace.train.collect.rollout_buffer import EVERYWHERE
 from headrace.train.logging.finite import check_observations, check_rewards
@@ -222,7 +223,7 @@ class StepCollector(Collector):
         (experience,) = self.experiences
         ends = self.terminated.to(self.device), self.truncated.to(self.device)
         outcome = Outcome(self.rewards.to(self.device), *ends, self._taken.to(self.device), None)
-        experience.update_statistics(outcome)
+        update_statistics(experience, outcome)
         self.seconds["learning"] += self._clock() - ran
         return []
 
