@@ -15,7 +15,7 @@ import torch
 
 from headrace.adapters.tensors import AnyPool, check_pool, device_of, given, kept
 from headrace.errors import OptionError
-from headrace.pool.structure import leaves
+from headrace.pool.structure import leaves, mapped
 
 try:
     from skrl.envs.wrappers.torch import Wrapper
@@ -94,14 +94,11 @@ class HeadraceWrapper(Wrapper):
         self.pool.close()
 
     def _flat(self, obs: Any) -> Any:
+        """Returns observations in the dtypes of skrl's other wrappers: float32, or int32 for discrete values."""
+
+        def numbers(values: torch.Tensor, space: gym.Space) -> torch.Tensor:
+            return values.to(torch.float32 if isinstance(space, gym.spaces.Box) else torch.int32)
+
         space = self.observation_space
-        return flatten_tensorized_space(tensorize_space(space, _numbers(space, kept(obs)), device=self._device))
-
-
-def _numbers(space: gym.Space, obs: Any) -> Any:
-    """Returns observations in the dtypes of skrl's other wrappers: float32, or int32 for discrete values."""
-    if isinstance(space, gym.spaces.Dict):
-        return {key: _numbers(part, obs[key]) for key, part in space.spaces.items()}
-    if isinstance(space, gym.spaces.Tuple):
-        return tuple(_numbers(part, one) for part, one in zip(space.spaces, obs, strict=True))
-    return obs.to(torch.float32 if isinstance(space, gym.spaces.Box) else torch.int32)
+        tensors = mapped(numbers, kept(obs), space)
+        return flatten_tensorized_space(tensorize_space(space, tensors, device=self._device))

@@ -15,7 +15,9 @@ import torch
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
 from headrace.pool.spec import AutoresetMode
+from headrace.pool.structure import mapped
 from headrace.pool.torch.pool import TorchPool
+from headrace.pool.torch.tensors import torch_dtype
 
 AnyPool = Pool | TorchPool
 
@@ -46,18 +48,13 @@ def given(pool: AnyPool, action: Any) -> Any:
 
 def kept(value: Any) -> Any:
     """Returns a pool's results as tensors that no later step overwrites, in the same nested dicts and tuples."""
-    if isinstance(value, dict):
-        return {key: kept(part) for key, part in value.items()}
-    if isinstance(value, tuple):
-        return tuple(map(kept, value))
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    return torch.from_numpy(value) if isinstance(value, np.ndarray) and value.dtype != object else value
+    return mapped(_kept, value)
 
 
-def dtype_of(dtype: Any) -> torch.dtype:
-    """Returns the torch dtype of a NumPy dtype."""
-    return torch.from_numpy(np.empty(0, dtype)).dtype
+def _kept(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.clone()
+    return torch.from_numpy(leaf) if isinstance(leaf, np.ndarray) and leaf.dtype != object else leaf
 
 
 def _given(pool: AnyPool, action: Any, space: Any) -> Any:
@@ -66,5 +63,5 @@ def _given(pool: AnyPool, action: Any, space: Any) -> Any:
     if isinstance(action, tuple | list):
         return tuple(_given(pool, part, one) for part, one in zip(action, space.spaces, strict=True))
     rows = action.shape[:1]
-    action = action.detach().to(device_of(pool), dtype_of(space.dtype)).reshape(*rows, *space.shape).contiguous()
+    action = action.detach().to(device_of(pool), torch_dtype(space.dtype)).reshape(*rows, *space.shape).contiguous()
     return action if isinstance(pool, TorchPool) else action.numpy()

@@ -18,11 +18,12 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from headrace.adapters.tensors import AnyPool, check_pool, device_of, dtype_of, given, kept
+from headrace.adapters.tensors import AnyPool, check_pool, device_of, given, kept
 from headrace.errors import OptionError, SequenceError
+from headrace.pool.columns import Column, columns
 from headrace.pool.pool import Pool
 from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
-from headrace.pool.views.players import Column, columns
+from headrace.pool.torch.tensors import torch_dtype
 
 try:
     from tensordict import TensorDict, TensorDictBase
@@ -179,7 +180,7 @@ class HeadraceEnv(EnvBase):
             earned = {"reward": self._floats(here)}
         for name, field in self._infos.items():
             shape = torch.Size([*here, *field.shape])
-            observed[name] = Unbounded(shape, dtype=dtype_of(field.dtype), device=self.device)
+            observed[name] = Unbounded(shape, dtype=torch_dtype(field.dtype), device=self.device)
         ends = {key: self._flags(torch.Size([*here, 1])) for key in ("done", "terminated", "truncated")}
         if taken := observed.keys() & {*acted, *earned, *ends} if not spec.agents else ():
             raise OptionError(f"{spec.task}: the observation {min(taken)!r} has a name that TorchRL uses: rename it")
@@ -196,7 +197,7 @@ class HeadraceEnv(EnvBase):
             return self._composite(self._named("", space, batch), batch)
         shape = torch.Size([*batch, *(space.shape or ())])
         if isinstance(space, gym.spaces.MultiBinary):
-            return Binary(shape=shape, dtype=dtype_of(space.dtype), device=self.device)
+            return Binary(shape=shape, dtype=torch_dtype(space.dtype), device=self.device)
         if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete):
             return _choices(space, shape, self.device)
         if isinstance(space, gym.spaces.Box):
@@ -216,7 +217,8 @@ class HeadraceEnv(EnvBase):
 def _choices(space: gym.spaces.Discrete | gym.spaces.MultiDiscrete, shape: torch.Size, device: Any) -> TensorSpec:
     if np.any(space.start):  # TorchRL's choices count from 0
         return _box(space, shape, device)
-    count, dtype = np.asarray(space.n if isinstance(space, gym.spaces.Discrete) else space.nvec), dtype_of(space.dtype)
+    count = np.asarray(space.n if isinstance(space, gym.spaces.Discrete) else space.nvec)
+    dtype = torch_dtype(space.dtype)
     if (count == count.flat[0]).all():
         return Categorical(int(count.flat[0]), shape, dtype=dtype, device=device)
     return MultiCategorical(torch.from_numpy(count), shape, dtype=dtype, device=device)
@@ -224,7 +226,7 @@ def _choices(space: gym.spaces.Discrete | gym.spaces.MultiDiscrete, shape: torch
 
 def _box(space: gym.Space, shape: torch.Size, device: Any) -> TensorSpec:
     """Returns the spec of values between the space's bounds, or without bounds if one is infinite."""
-    dtype, ends = dtype_of(space.dtype), [np.asarray(end) for end in bounds(space)]
+    dtype, ends = torch_dtype(space.dtype), [np.asarray(end) for end in bounds(space)]
     if not all(np.isfinite(end).all() for end in ends):
         return Unbounded(shape, dtype=dtype, device=device)
     low, high = (torch.as_tensor(end, dtype=dtype, device=device).expand(shape) for end in ends)

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ from rich.table import Table
 import headrace
 from headrace.cli.options import TaskOptions, optional, parse_args, parse_options
 from headrace.errors import OptionError
+from headrace.pool.structure import mapped
 
 ACTION_SETS = 16
 IMAGE_DIMENSIONS = 3
@@ -124,7 +126,7 @@ def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
     """Returns a function that runs the pool for some seconds and returns its steps per second."""
     space = batch_space(pool.action_space, batch)
     space.seed(0)
-    actions = [_as_taken(space.sample(), pool) for _ in range(ACTION_SETS)]
+    actions = [mapped(partial(_as_taken, pool), space.sample(), pool.action_space) for _ in range(ACTION_SETS)]
     if asynchronous:
         pool.async_reset()
     else:
@@ -150,11 +152,9 @@ def _turn(pool: Any, batch: int, asynchronous: bool) -> Turn:
     return turn
 
 
-def _as_taken(action: Any, pool: Any) -> Any:
-    """Returns sampled actions in the pool's format: an array, or a tensor on a GPU, or a dict for a `Dict` space."""
-    if isinstance(action, dict):
-        return {name: _as_taken(part, pool) for name, part in action.items()}
-    array = np.asarray(action, pool.action_space.dtype)
+def _as_taken(pool: Any, action: Any, space: gym.Space) -> Any:
+    """Returns a leaf of sampled actions as the pool takes it: an array, or a tensor on a GPU."""
+    array = np.asarray(action, space.dtype)
     device = str(getattr(pool, "device", "cpu"))
     if device == "cpu":
         return array

@@ -72,7 +72,10 @@ def row_of(value: Any, row: Any) -> Any:
 
 
 def mapped(function: Callable[..., Any], *values: Any) -> Any:
-    """Applies ``function`` to the leaves of equally nested values; returns new dicts and tuples of its results."""
+    """Applies ``function`` to the leaves of equally nested values; returns new dicts and tuples of its results.
+
+    Values after the first may be spaces, whose leaves are then those of the first value.
+    """
     first = values[0]
     if isinstance(first, dict):
         return {key: mapped(function, *(value[key] for value in values)) for key in first}
@@ -90,11 +93,7 @@ def renewed(value: Any) -> Any:
 
 def one_row(value: Any) -> Any:
     """Returns one environment's value as a batch of one row."""
-    if isinstance(value, np.ndarray):
-        return value[None]
-    if isinstance(value, dict):
-        return {key: one_row(part) for key, part in value.items()}
-    return tuple(map(one_row, value)) if isinstance(value, tuple) else np.asarray(value)[None]
+    return mapped(lambda leaf: np.asarray(leaf)[None], value)
 
 
 def _parts(space: gym.spaces.Dict | gym.spaces.Tuple) -> Any:

@@ -94,7 +94,7 @@ class PoolWrapper:
         rest = {name: array for name, array in given.items() if name not in own}
         if own and not rest:  # the pool infers the number of rows from at least one array
             some = next(iter(own.values()))
-            rest = {"truncated": _flags_like(some, len(some))}
+            rest = {"truncated": _zeros(some, (len(some),), "bool")}
         return WrappedBatch(self, self.pool.make_batch(rest), own)
 
     def bind(self, action: Any, out: WrappedBatch) -> Callable[[], tuple[Any, ...]]:
@@ -197,14 +197,14 @@ class TransformReward(PoolWrapper):
             raise OptionError(f"the function of rewards returned shape {np.shape(new)}, not {tuple(reward.shape)}")
         if self._kept:
             self._keep(reward, info, own)
-        _assign(reward, _where(self._began(terminated | truncated, info), reward, new))
+        reward[...] = _where(self._began(terminated | truncated, info), reward, new)
         return result
 
     def begun(self, obs: Any, info: dict[str, Any], own: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         if self._kept:
             self._check(info)
             rows, shape = len(info["env_id"]), self.spec.reward_shape
-            info[REWARD] = _zeros_like(info["env_id"], (rows, *shape))
+            info[REWARD] = _zeros(info["env_id"], (rows, *shape), "float32")
         if self._over is not None:
             self._over[info["env_id"]] = False
         return obs, info
@@ -215,7 +215,7 @@ class TransformReward(PoolWrapper):
         if self.autoreset != "next_step":
             return began
         if self._over is None:
-            self._over = _flags_like(done, self.num_envs)
+            self._over = _zeros(done, (self.num_envs,), "bool")
         ids = info["env_id"]
         began = began | self._over[ids]  # the next life of a game begins in the middle of it
         self._over[ids] = done
@@ -235,11 +235,11 @@ class TransformReward(PoolWrapper):
         if kept is None:
             kept = _copy(reward)
         else:
-            _assign(kept, reward)
+            kept[...] = reward
         info[REWARD] = kept
         final = own.get(FINAL + INFO + REWARD)
         if final is not None:
-            _assign(final, reward)
+            final[...] = reward
         if "final_info" in info:
             info["final_info"][REWARD] = kept if final is None else final
 
@@ -350,7 +350,7 @@ class TransformObservation(PoolWrapper):
             name = leaf_name(prefix + OBS, path)
             arrays[name] = at(new, path)
             if name in own:
-                _assign(own[name], arrays[name])
+                own[name][...] = arrays[name]
                 arrays[name] = own[name]
         return assembled(prefix + OBS, self.observation_space, arrays)
 
@@ -382,13 +382,13 @@ def _is_tensor(array: Any) -> bool:
     return not isinstance(array, np.ndarray | np.generic)
 
 
-def _flags_like(array: Any, rows: int) -> Any:
-    """Returns bool[rows], all False, an array or, like ``array``, a tensor on its device."""
-    if not _is_tensor(array):
-        return np.zeros(rows, np.bool_)
+def _zeros(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Returns zeros, an array or, like ``like``, a tensor on its device."""
+    if not _is_tensor(like):
+        return np.zeros(shape, dtype)
     import torch
 
-    return torch.zeros(rows, dtype=torch.bool, device=array.device)
+    return torch.zeros(shape, dtype=getattr(torch, dtype), device=like.device)
 
 
 def _where(condition: Any, yes: Any, no: Any) -> Any:
@@ -401,20 +401,5 @@ def _where(condition: Any, yes: Any, no: Any) -> Any:
     return torch.where(wide, yes, torch.as_tensor(no, dtype=yes.dtype, device=yes.device))
 
 
-def _assign(into: Any, values: Any) -> None:
-    if _is_tensor(into):
-        into.copy_(values)
-    else:
-        into[...] = values
-
-
 def _copy(array: Any) -> Any:
     return array.clone() if _is_tensor(array) else array.copy()
-
-
-def _zeros_like(ids: Any, shape: tuple[int, ...]) -> Any:
-    if not _is_tensor(ids):
-        return np.zeros(shape, np.float32)
-    import torch
-
-    return torch.zeros(shape, device=ids.device)

@@ -10,7 +10,7 @@ import numpy as np
 from headrace.errors import EnvironmentFailure, OptionError, SequenceError, StateError
 from headrace.pool.pool import Pool
 from headrace.pool.spec import bounds
-from headrace.pool.structure import assembled, is_array, leaf_name, leaves
+from headrace.pool.structure import assembled, is_array, leaf_name, leaves, row_of
 from headrace.pool.views.make import make_spec
 from headrace.testing.report import NotApplicable, conformance
 from headrace.testing.trial import (
@@ -25,7 +25,6 @@ from headrace.testing.trial import (
     same,
     stack,
     start,
-    taken,
     text,
 )
 
@@ -45,7 +44,7 @@ def _by_hand(trial: Trial, told: Callable[[Pool, np.ndarray, Frame | None], Fram
         over = np.zeros(trial.num_envs, np.bool_)
         for action in trial.actions():
             going = np.flatnonzero(~over) if waits else np.arange(trial.num_envs)
-            stepped = advance(pool, taken(action, going), going) if going.size else None
+            stepped = advance(pool, row_of(action, going), going) if going.size else None
             frames.append(told(pool, over, stepped))
             over = np.zeros(trial.num_envs, np.bool_)
             if waits and stepped is not None:
@@ -176,7 +175,7 @@ def truncation(trial: Trial) -> None:
                 going = np.flatnonzero(~over)
                 if not going.size:
                     break
-                one = advance(pool, taken(action, going), going)
+                one = advance(pool, row_of(action, going), going)
                 wrong = np.flatnonzero(one["truncated"] != (step == limit))
                 if wrong.size:
                     seen = bool(one["truncated"][wrong[0]])

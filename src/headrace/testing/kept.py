@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.structure import row_of
 from headrace.testing.report import conformance
-from headrace.testing.trial import Actions, Mismatch, Trial, taken, text
+from headrace.testing.trial import Actions, Mismatch, Trial, text
 
 MARK = "added by the caller"
 STEPS = 30  # greatest number of steps of each of the several runs
@@ -57,8 +58,8 @@ def _synchronous(pool: Any, actions: Actions) -> Iterator[Any]:
         if step % 3:
             yield pool.step(action)
         else:  # in parts, sent and received
-            pool.send(taken(action, rest), rest)
-            yield pool.step(taken(action, first), first)
+            pool.send(row_of(action, rest), rest)
+            yield pool.step(row_of(action, first), first)
             yield pool.recv()
         if step % 10 == 0:
             yield _pictures(pool)
@@ -71,7 +72,7 @@ def _asynchronous(pool: Any, actions: Actions) -> Iterator[Any]:
         yield result
         info = result.observation if hasattr(result, "observation") else result[-1]
         ids = info.env_id if hasattr(info, "env_id") else info["env_id"]
-        pool.send(taken(action, ids), ids)
+        pool.send(row_of(action, ids), ids)
 
 
 def _pictures(pool: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.pool import Pool
+from headrace.pool.structure import row_of
 from headrace.pool.views.make import make_spec
 from headrace.testing.report import NotApplicable, conformance
 from headrace.testing.trial import (
@@ -25,7 +26,6 @@ from headrace.testing.trial import (
     rows_of,
     same,
     start,
-    taken,
     typed_as,
 )
 
@@ -86,7 +86,7 @@ def own_streams(trial: Trial) -> None:
 @conformance
 def equal_seeds(trial: Trial) -> None:
     """Checks that environments with equal seeds and actions give the same results, for any env_id and row."""
-    actions = [taken(action, np.zeros(trial.num_envs, int)) for action in trial.actions()]
+    actions = [row_of(action, np.zeros(trial.num_envs, int)) for action in trial.actions()]
     with trial.make(seed=[trial.seed] * trial.num_envs) as pool:
         frames = play(pool, actions)
     for i in range(1, trial.num_envs):
@@ -119,7 +119,7 @@ def number_of_environments(trial: Trial) -> None:
         together = play(pool, actions)
     for i in range(trial.num_envs):
         with trial.make(num_envs=1, seed=trial.seed + i) as pool:
-            alone = play(pool, [taken(action, slice(i, i + 1)) for action in actions])
+            alone = play(pool, [row_of(action, slice(i, i + 1)) for action in actions])
         claim = f"environment {i} must do the same alone (in row 0, with seed {trial.seed + i}) as among others"
         same(alone, rows_of(together, [i]), claim)
 
@@ -153,7 +153,7 @@ def partial_steps(trial: Trial) -> None:
         cut = [start(pool)]
         for action in actions:
             parts = np.array_split(rng.permutation(trial.num_envs), 2)
-            cut.append(merged([advance(pool, taken(action, ids), ids) for ids in parts]))
+            cut.append(merged([advance(pool, row_of(action, ids), ids) for ids in parts]))
     same(whole, cut, "stepping the environments in two parts, shuffled, must give what stepping all at once gives")
 
 
@@ -186,7 +186,7 @@ def _play_asynchronously(trial: Trial, pool: Pool, actions: Actions) -> list[Fra
             if done[env_id] <= len(actions):
                 parts[done[env_id]].append({name: array[row : row + 1] for name, array in one.items()})
             following = actions[min(done[env_id], len(actions) - 1)]
-            pool.send(taken(following, slice(env_id, env_id + 1)), [env_id])
+            pool.send(row_of(following, slice(env_id, env_id + 1)), [env_id])
             done[env_id] += 1
     return [merged(part) for part in parts]
 

@@ -17,6 +17,7 @@ from headrace.errors import OptionError
 from headrace.pool.infos import OF_THE_BATCH
 from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
+from headrace.pool.structure import mapped, row_of
 from headrace.pool.views.make import make, make_spec
 
 Frame = dict[str, np.ndarray]
@@ -76,32 +77,19 @@ class Trial:
         space = copy.deepcopy(make_spec(self.task, **self.options).action)
         space.seed(self.seed + seed)
         rows = [stack([space.sample() for _ in range(min(self.num_envs, 64))]) for _ in range(steps or self.steps)]
-        return [taken(row, np.arange(self.num_envs) % 64) for row in rows]
+        return [row_of(row, np.arange(self.num_envs) % 64) for row in rows]
 
 
 def stack(rows: Sequence[Any]) -> Any:
     """Returns actions of several environments as one batch: an array, or dicts and tuples of arrays."""
-    if isinstance(rows[0], dict):
-        return {name: stack([row[name] for row in rows]) for name in rows[0]}
-    if isinstance(rows[0], tuple):
-        return tuple(stack(part) for part in zip(*rows, strict=True))
-    return np.stack(rows)
-
-
-def taken(action: Any, rows: Any) -> Any:
-    """Returns the rows ``rows`` of a batch of actions."""
-    if isinstance(action, dict):
-        return {name: taken(part, rows) for name, part in action.items()}
-    return tuple(taken(part, rows) for part in action) if isinstance(action, tuple) else action[rows]
+    return mapped(lambda *leaves: np.stack(leaves), *rows)
 
 
 def on_device(action: Any, device: Any) -> Any:
     """Returns a batch of actions as torch tensors on a device."""
     import torch
 
-    if isinstance(action, dict):
-        return {name: torch.from_numpy(array).to(device) for name, array in action.items()}
-    return torch.from_numpy(action).to(device)
+    return mapped(lambda array: torch.from_numpy(array).to(device), action)
 
 
 # -- frames --------------------------------------------------------------------------------------
@@ -136,11 +124,7 @@ def frame(pool: Pool, result: Any) -> Frame:
 
 def host(result: Any) -> Any:
     """Returns a result as NumPy arrays; copies tensors, which the next step overwrites."""
-    if isinstance(result, tuple):
-        return tuple(map(host, result))
-    if isinstance(result, dict):
-        return {name: host(value) for name, value in result.items()}
-    return result.cpu().numpy().copy() if hasattr(result, "cpu") else result
+    return mapped(lambda leaf: leaf.cpu().numpy().copy() if hasattr(leaf, "cpu") else leaf, result)
 
 
 def merged(parts: Sequence[Frame]) -> Frame:

@@ -22,7 +22,7 @@ from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.processes.task import arguments_of
 from headrace.pool.frames import rgb_frames
 from headrace.pool.spec import Field, PoolSettings, TaskSpec
-from headrace.pool.structure import at, leaf_name, leaves
+from headrace.pool.structure import at, leaf_name, leaves, mapped
 from headrace.pool.task import Task
 
 LIMIT = "max_episode_steps"
@@ -252,7 +252,7 @@ class BatchedExecutor(HostExecutor):
     # -- sending and receiving -------------------------------------------------------------------
 
     def send(self, actions: Any, env_ids: np.ndarray) -> None:
-        self._sent += ((int(env), _row(actions, row), False) for row, env in enumerate(env_ids))
+        self._sent += ((int(env), _copied(actions, row), False) for row, env in enumerate(env_ids))
         self._sizes.append(len(env_ids))
 
     def send_reset(self, env_ids: np.ndarray, seeds: np.ndarray | None) -> None:
@@ -358,23 +358,21 @@ def _with_rows(array: Any, ids: np.ndarray, rows: np.ndarray) -> Any:
 
 def _spread(actions: Any, ids: np.ndarray, n: int) -> Any:
     """Returns actions for all environments, in order; those without one have the first."""
-    if isinstance(actions, dict):
-        return {key: _spread(each, ids, n) for key, each in actions.items()}
-    every = np.repeat(actions[:1], n, axis=0)
-    every[ids] = actions
-    return every
+
+    def spread(rows: np.ndarray) -> np.ndarray:
+        every = np.repeat(rows[:1], n, axis=0)
+        every[ids] = rows
+        return every
+
+    return mapped(spread, actions)
 
 
-def _row(actions: Any, row: int) -> Any:
-    if isinstance(actions, dict):
-        return {key: each[row].copy() for key, each in actions.items()}
-    return actions[row].copy()
+def _copied(actions: Any, row: int) -> Any:
+    return mapped(lambda each: each[row].copy(), actions)
 
 
 def _joined(actions: list[Any]) -> Any:
-    if isinstance(actions[0], dict):
-        return {key: np.stack([each[key] for each in actions]) for key in actions[0]}
-    return None if actions[0] is None else np.stack(actions)
+    return None if actions[0] is None else mapped(lambda *each: np.stack(each), *actions)
 
 
 def _checked(what: str, array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

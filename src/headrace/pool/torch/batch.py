@@ -13,6 +13,7 @@ import torch
 from headrace.errors import OptionError
 from headrace.pool.batch import FINAL, final_info_of, info_of, observation_of
 from headrace.pool.spec import Field
+from headrace.pool.structure import renewed
 from headrace.pool.torch.tensors import torch_dtype
 
 TorchResult = tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]
@@ -72,7 +73,7 @@ class TorchBatch:
         if self._note_done is not None:
             self._note_done()
         obs, reward, terminated, truncated, info = self._result
-        return _own(obs), reward, terminated, truncated, _own(info)
+        return renewed(obs), reward, terminated, truncated, renewed(info)
 
     def check_place(self) -> None:
         """Raises `OptionError` if a tensor's memory has moved since it was bound."""
@@ -80,10 +81,6 @@ class TorchBatch:
             places = zip(self.held.items(), self._addresses, strict=True)
             moved = next(name for (name, tensor), address in places if tensor.data_ptr() != address)
             raise OptionError(f"{moved} was resized after it was bound: bind its tensors anew with make_batch")
-
-
-def _own(value: Any) -> Any:
-    return {key: _own(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 
 def _either(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:

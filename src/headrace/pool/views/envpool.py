@@ -19,6 +19,7 @@ from headrace.pool.actions import action_check, check_env_ids, unpacked, whole_n
 from headrace.pool.infos import joined, masked
 from headrace.pool.pool import Pool, StepResult
 from headrace.pool.seeds import SeedLike
+from headrace.pool.structure import mapped
 from headrace.pool.views.envspec import EnvSpec, described
 from headrace.pool.views.pictures import Pictures
 
@@ -210,10 +211,10 @@ def _common(info: dict[str, Any]) -> dict[str, Any]:
 
 def _joined(first: Any, second: Any, where: np.ndarray) -> Any:
     """Returns the results of two calls as one: rows ``where``, bool[k], are the first's, the others the second's."""
-    if isinstance(first, tuple):
-        return tuple(_joined(one, other, where) for one, other in zip(first, second, strict=True))
-    if isinstance(first, dict):
-        return {key: _joined(first[key], second[key], where) for key in first}
-    whole = np.empty((len(where), *first.shape[1:]), first.dtype)
-    whole[where], whole[~where] = first, second
-    return whole
+
+    def whole(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        rows = np.empty((len(where), *one.shape[1:]), one.dtype)
+        rows[where], rows[~where] = one, other
+        return rows
+
+    return mapped(whole, first, second)

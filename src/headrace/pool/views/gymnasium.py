@@ -189,7 +189,7 @@ class GymnasiumEnv(gym.Env):
         """Begins an episode; returns ``(obs, info)`` of one environment, without a batch dimension."""
         super().reset(seed=seed)
         obs, info = self.pool.reset(seed=seed)
-        return _observed(self.observation_space, obs), row_of(info, 0)
+        return mapped(_first, obs, self.observation_space), row_of(info, 0)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Advances by one agent step; returns ``(obs, reward, terminated, truncated, info)`` without a batch dimension.
@@ -198,7 +198,7 @@ class GymnasiumEnv(gym.Env):
         """
         obs, reward, terminated, truncated, info = self.pool.step(one_row(action))
         earned = float(reward[0]) if reward.ndim == 1 else reward[0]
-        seen = _observed(self.observation_space, obs)
+        seen = mapped(_first, obs, self.observation_space)
         return seen, earned, bool(terminated[0]), bool(truncated[0]), row_of(info, 0)
 
     def render(self) -> Any:
@@ -209,12 +209,8 @@ class GymnasiumEnv(gym.Env):
         self.pool.close()
 
 
-def _observed(space: gym.Space, rows: Any) -> Any:
-    """Returns the first row of a batch, as Gymnasium's spaces have it: arrays, and Discrete values as integers."""
-    if isinstance(space, gym.spaces.Dict):
-        return {key: _observed(part, rows[key]) for key, part in space.spaces.items()}
-    if isinstance(space, gym.spaces.Tuple):
-        return tuple(_observed(part, rows[i]) for i, part in enumerate(space.spaces))
+def _first(rows: Any, space: gym.Space) -> Any:
+    """Returns the first row of a leaf, as Gymnasium's spaces have it: an array, or an integer for a `Discrete`."""
     if isinstance(space, gym.spaces.Discrete):
         return int(rows[0])
     return np.asarray(rows[0]) if is_array(space) else rows[0]

@@ -16,6 +16,7 @@ from headrace.envs import atari
 from headrace.errors import RecvTimeoutError, StateError
 from headrace.pool.pool import Pool
 from headrace.pool.registry import check_int
+from headrace.pool.structure import mapped
 from headrace.train.collect.curriculum import final_options
 from headrace.train.collect.game_values import game_over, lost_steps
 from headrace.train.collect.setup import make_pool
@@ -180,14 +181,9 @@ def play_episodes(
 
 def _restart(pool: Pool, obs: Any, info: dict[str, Any], envs: np.ndarray) -> None:
     new, told = pool.reset(envs)
-    for whole, part in zip(_arrays(obs), _arrays(new), strict=True):
-        whole[envs] = part
+    mapped(lambda whole, part: whole.__setitem__(envs, part), obs, new)
     if has_masks(pool.spec):
         info[MASK][envs] = told[MASK]
-
-
-def _arrays(obs: Any) -> list[np.ndarray]:
-    return list(obs.values()) if isinstance(obs, dict) else [obs]
 
 
 def judged(by: Literal["evaluation", "training", "self-play"], mean_return: float, episodes: int) -> Judged:
