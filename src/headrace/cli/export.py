@@ -54,9 +54,7 @@ def run(argv: list[str]) -> int:
 
     console.print(describe_checkpoint(RunFolder(run), args.checkpoint), soft_wrap=True)
     done = export_policy(load(run, which=args.checkpoint, trust=trust), args.file, args.policy)
-    table = Table()
-    for column in ("", "array", "rows", "what"):
-        table.add_column(column)
+    table = Table("", "array", "rows", "what")
     for kind, arrays in (("in", done.inputs), ("out", done.outputs)):
         for array in arrays:
             shape = ", ".join(("batch", *map(str, array.shape)))

@@ -254,9 +254,7 @@ def _log(args: PlayArgs, trust: bool, console: Console) -> None:
     path = args.log_file or args.run / "episode.npz"
     with writing(path), replacing(path) as temporary, temporary.open("wb") as file:  # np.savez appends .npz to a path
         np.savez_compressed(file, allow_pickle=False, **arrays)
-    table = Table()
-    for column in ("array", "shape", "dtype"):
-        table.add_column(column)
+    table = Table("array", "shape", "dtype")
     for name, array in arrays.items():
         table.add_row(name, " × ".join(map(str, array.shape)), str(array.dtype))
     console.print(table)

@@ -165,11 +165,11 @@ class Processes:
         self.running = [job for job in self.running if job not in done]
         return done
 
-    def follow(self, interrupt: Interrupt, start: Callable[[], bool]) -> Iterator[list[Job]]:
+    def follow(self, interrupt: Interrupt, start: Callable[[], object]) -> Iterator[list[Job]]:
         """Starts runs as others end, until all have ended; stops the running ones once Ctrl-C is pressed.
 
         Args:
-            start: starts the next run with `start`; returns False if there is none.
+            start: starts the next run with `start`; returns what is not true if there is none.
 
         Yields:
             Every 0.1 seconds, the runs that have ended since.

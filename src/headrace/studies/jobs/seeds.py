@@ -228,22 +228,17 @@ def run_seeds(
     known = _results(folder, plan)
     waiting = [seed for seed in plan.seeds if known.get(seed, SeedResult(seed, folder)).reason not in DONE]
     with Interrupt() as interrupt, Processes(jobs) as processes, Display(config.total_steps, quiet) as display:
-        seeds: dict[str, int] = {}
-
-        def start_next() -> bool:
-            if not waiting:
-                return False
-            seed = waiting.pop(0)
-            seeds[f"seed {seed}"] = seed
-            processes.start(f"seed {seed}", plan.task, _folder(folder, seed), plan.settings | {"seed": seed}, trust)
-            return True
-
-        for done in processes.follow(interrupt, start_next):
+        seeds, over = {f"seed {seed}": seed for seed in waiting}, len(plan.seeds) - len(waiting)
+        starts = (
+            processes.start(name, plan.task, _folder(folder, seed), plan.settings | {"seed": seed}, trust)
+            for name, seed in seeds.items()
+        )
+        for done in processes.follow(interrupt, lambda: next(starts, None)):
             for job in done:
                 known[seeds[job.name]] = result = _result(seeds[job.name], job)
                 _append(folder, result)
                 display.say(f"{job.name} {ending_words(job)}")
-            over = len(plan.seeds) - len(waiting) - len(processes.running)
+            over += len(done)
             words = f"{config.task}, {config.algo}: {over} of {len(plan.seeds)} seeds have ended · {folder}"
             display.update(processes.running, words)
     return [known.get(seed, SeedResult(seed, _folder(folder, seed))) for seed in plan.seeds]

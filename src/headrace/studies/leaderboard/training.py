@@ -44,21 +44,14 @@ def train_row(row: Row, folder: Path, seeds: Sequence[int], jobs: int = 0, quiet
     config, most = side_by_side(row.task, requested_settings)
     keep(folder, row.kept(), [asdict(each) for each in row.published])
     waiting = [seed for seed in seeds if not is_known(folder, seed)]
-    trained: dict[str, int] = {}
+    trained = {f"{row.name}, seed {seed}": seed for seed in waiting if not _is_over(folder / f"seed-{seed}", row)}
     failures: dict[int, str] = {}
     with Interrupt() as interrupt, Processes(jobs or most) as processes, Display(config.total_steps, quiet) as display:
-        left = [seed for seed in waiting if not _is_over(folder / f"seed-{seed}", row)]
-
-        def start_next() -> bool:
-            if not left:
-                return False
-            seed = left.pop(0)
-            name = f"{row.name}, seed {seed}"
-            trained[name] = seed
+        starts = (
             processes.start(name, row.task, folder / f"seed-{seed}", requested_settings | {"seed": seed})
-            return True
-
-        for done in processes.follow(interrupt, start_next):
+            for name, seed in trained.items()
+        )
+        for done in processes.follow(interrupt, lambda: next(starts, None)):
             for job in done:
                 display.say(f"{job.name} {ending_words(job)}")
                 if "error" in (job.ending or {}):
