@@ -6,6 +6,7 @@ import os
 import platform
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from headrace.errors import HeadraceError
@@ -18,6 +19,12 @@ UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512, bfloat16", "avx512f": "AVX-
 def usable_cores() -> int:
     """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def give_way() -> None:
+    """Gives this process, and processes that it starts, the lowest scheduling priority, where the system has one."""
+    with suppress(OSError, AttributeError):
+        os.nice(19)
 
 
 def cpu_model() -> str:

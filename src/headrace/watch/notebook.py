@@ -10,10 +10,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 from headrace.errors import OptionError
+from headrace.train.processes.interrupt import at_end_of_input
 from headrace.watch.library import Library
 from headrace.watch.serve import HOST, listening, serve
 
@@ -79,14 +79,9 @@ def _end(server: subprocess.Popen[str]) -> None:
 def main() -> None:
     """Serves the page of a folder until standard input is closed, which also happens when the kernel is killed."""
     library = Library([Path(sys.argv[1])])
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    at_end_of_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
     with listening(port=0) as found:
         serve(library, found, HOST, lambda urls: print(urls[0], flush=True))
-
-
-def _end_with_input() -> None:
-    sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import math
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,7 +31,7 @@ import torch
 
 from headrace.envs.meanings import action_meanings
 from headrace.errors import HeadraceError, RenderError, StateError
-from headrace.machine import usable_cores
+from headrace.machine import give_way, usable_cores
 from headrace.pool.pool import Pool
 from headrace.train.collect.game_values import game_over
 from headrace.train.modules.action_masks import MASK
@@ -40,13 +39,13 @@ from headrace.train.modules.policy_mapping import policy_mapping
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import playing_pool
 from headrace.train.play.video import MOST_PICTURES, SIDES, enlarged, small
+from headrace.train.processes.interrupt import at_end_of_input
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs import files
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import read_live
 from headrace.train.settings.config import Config
-from headrace.train.workers.evaluator import give_way
 
 LEAST_PICTURES = 1.0  # least number of pictures per second, of a task that is slow to render
 SHARES = 0.01, 0.25  # share of all cores' time for rendering: while all cores are busy, and while one is idle
@@ -265,7 +264,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     writer = Writer(_own_output())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    at_end_of_input(lambda: os._exit(0))
     give_way()
     torch.set_num_threads(1)
     try:
@@ -287,13 +286,6 @@ def _own_output() -> BinaryIO:
     own = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(own, "wb")
-
-
-def _end_with_input() -> None:
-    with suppress(OSError):
-        while os.read(0, 1 << 12):
-            pass
-    os._exit(0)
 
 
 def _modified(path: Path) -> int:

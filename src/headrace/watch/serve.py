@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import os
 import secrets
 import signal
 import socket
@@ -16,6 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from headrace.errors import OptionError
+from headrace.machine import give_way
 from headrace.train.runs import lock
 from headrace.watch.app import Site
 from headrace.watch.library import Library
@@ -26,7 +26,6 @@ POLL = 1.0  # seconds between checks whether a run is over
 LINGER = 5.0  # seconds for which the server waits after the last page was closed, which may be a reload
 PATIENCE = 60.0  # seconds for which it waits after a run's end if no page was ever open
 GRACE = 1  # seconds for connections to close
-NICE = 19
 
 
 def listening(host: str = HOST, port: int | None = None) -> socket.socket:
@@ -153,9 +152,3 @@ def _config(site: Site, host: str, token: str | None) -> uvicorn.Config:
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=GRACE,
     )
-
-
-def give_way() -> None:
-    """Gives this process, and processes that it starts, the lowest scheduling priority."""
-    with contextlib.suppress(OSError):
-        os.nice(NICE)

@@ -11,12 +11,12 @@ import json
 import os
 import signal
 import sys
-import threading
 from typing import Any
 
 from headrace.errors import HeadraceError, OptionError
 from headrace.limits import limits_named
 from headrace.pool.executors.processes.task import spaces_read_once
+from headrace.train.processes.interrupt import at_end_of_input
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     request = json.loads(sys.stdin.readline())
-    threading.Thread(target=_stop_at_end, daemon=True).start()
+    at_end_of_input(lambda: os.kill(os.getpid(), signal.SIGINT))
     try:
         told = _trained(request)
     except KeyboardInterrupt:  # before training began
@@ -56,13 +56,6 @@ def _trained(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}", "wrong": False}
     values = {"reason": result.reason, "steps": result.steps, "seconds": result.seconds}
     return values | {"return": result.mean_return}
-
-
-def _stop_at_end() -> None:
-    # reads the descriptor: a thread that waits in sys.stdin holds its lock, without which the interpreter cannot end
-    while os.read(0, 1):
-        pass
-    os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":

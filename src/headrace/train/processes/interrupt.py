@@ -94,3 +94,16 @@ def _is_own(handler: Any) -> bool:
     """Returns whether a handler is the program's own: neither Python's nor Ray's."""
     usual = handler in (signal.SIG_DFL, signal.default_int_handler)
     return not usual and not getattr(handler, "__module__", "").startswith("ray.")
+
+
+def at_end_of_input(act: Callable[[], object]) -> None:
+    """Calls a function in a thread once standard input ends, as when the process that started this one has ended."""
+
+    def wait() -> None:
+        # reads the descriptor: the interpreter cannot end without the lock of sys.stdin, which a reader of that holds
+        with suppress(OSError):
+            while os.read(0, 1 << 12):
+                pass
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -6,7 +6,6 @@ and cores that other processes leave idle for a moment, it pauses so that it use
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -15,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from headrace.machine import usable_cores
+from headrace.machine import give_way, usable_cores
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import play_episodes, playing_pool
 from headrace.train.play.video import film, small
@@ -130,8 +129,3 @@ def interval(config: Config, used: float, cores: int, early: bool = False) -> fl
     """Returns the seconds between two evaluations, of which the last one ``used`` so many processor seconds."""
     share = config.evaluate_share * (EARLIER if early else 1.0)
     return max(config.evaluate_seconds, used / (share * cores))
-
-
-def give_way() -> None:
-    if hasattr(os, "nice"):
-        os.nice(19)
