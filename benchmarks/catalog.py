@@ -233,7 +233,6 @@ SECTIONS = {
             "--seeds 1 --tasks CartPole-v1",
             lines=(Line("PPO, until one of four tasks is solved, each with its own presets", SB3, SB3),),
         ),
-        Benchmark("tried", page=TRIED),
         Benchmark("crossq_published", page=TRIED),
         Benchmark(
             "learning",
