@@ -160,8 +160,6 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 ALGORITHMS: dict[str, Algorithm] = {}
 """Headrace's own, by name; `headrace.train.recipes.algorithms` fills it"""
-EXAMPLES = {"xqc": "examples/algorithms/xqc.py:XQC", "flashsac": "examples/algorithms/flash_sac.py:FlashSAC"}
-"""algorithms of earlier versions that are examples"""
 
 
 def find_settings(name: str) -> Algorithm:
@@ -180,11 +178,6 @@ def find_settings(name: str) -> Algorithm:
 def own_class(name: str) -> Any:
     """Returns a user's class, which derives from `headrace.train.algorithms.policy.Policy`; raises as above."""
     source, attribute = split(name)
-    if name in EXAMPLES:
-        raise OptionError(
-            f"training option algo={name!r} is an example, not an algorithm of the package: "
-            f"copy the file from the repository, and give algo={EXAMPLES[name]!r}"
-        )
     if source.endswith(".py") and not attribute:
         raise OptionError(f"training option algo={name!r} must name a class of that file: algo='{name}:Class'")
     if not source or not attribute:
