@@ -85,7 +85,9 @@ def _imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
-            found |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
+            found |= {
+                each.value for each in node.args[:1] if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            }
     return found
 
 

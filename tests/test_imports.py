@@ -39,7 +39,9 @@ def imported(name: str) -> set[str]:
             each = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= each if each <= MODULES.keys() else {*each, node.module}
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
-            found |= {each.value for each in node.args[:1] if isinstance(each, ast.Constant)}
+            found |= {
+                each.value for each in node.args[:1] if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            }
     return (found & MODULES.keys()) - {name}
 
 
