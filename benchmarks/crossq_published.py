@@ -18,7 +18,7 @@ import headrace
 from common import RESULTS, heading, tell
 from headrace.train import train
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.collect.setup import make_policy
+from headrace.train.collect.policies import make_policy
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
 from headrace.train.recipes.make import make_config

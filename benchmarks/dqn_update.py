@@ -22,7 +22,7 @@ import headrace
 from common import Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.dqn.dqn import DQN
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.collect.setup import make_policy
+from headrace.train.collect.policies import make_policy
 from headrace.train.collect.steps import Frames, make_replay
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config

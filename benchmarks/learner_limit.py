@@ -24,7 +24,7 @@ import tyro
 from common import Args, heading, tell
 from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates, UpdateRates
-from headrace.train.collect.setup import make_policy
+from headrace.train.collect.policies import make_policy
 from headrace.train.modules.cnn import cpu_has_bf16
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config

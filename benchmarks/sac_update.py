@@ -24,7 +24,7 @@ from torch import Tensor
 from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac.sac import SAC
-from headrace.train.collect.setup import keep_freed_memory
+from headrace.train.collect.policies import keep_freed_memory
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
 from headrace.train.storage.transition_replay import TransitionReplay

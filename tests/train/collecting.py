@@ -10,7 +10,8 @@ import torch
 from headrace.train.collect.collector import Collector
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.host import HostCollector
-from headrace.train.collect.setup import make_policies, make_pool, training_pool
+from headrace.train.collect.policies import make_policies
+from headrace.train.collect.pools import make_pool, training_pool
 from headrace.train.settings.config import Config
 
 CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import headrace
-from headrace.train.collect.setup import make_policy
+from headrace.train.collect.policies import make_policy
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions

@@ -14,7 +14,7 @@ import torch
 import headrace
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.updater import Updater
-from headrace.train.collect.setup import make_policy
+from headrace.train.collect.policies import make_policy
 from headrace.train.launch.checks import check_request
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate

@@ -21,7 +21,7 @@ from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.algorithms.ddpg.ddpg import DDPG
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.collect.setup import make_pool
+from headrace.train.collect.pools import make_pool
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import evaluate

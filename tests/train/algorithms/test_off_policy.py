@@ -20,7 +20,7 @@ from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac.sac import SAC
 from headrace.train.algorithms.td3.td3 import TD3
 from headrace.train.algorithms.updater import Updater
-from headrace.train.collect.setup import make_policy
+from headrace.train.collect.policies import make_policy
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer

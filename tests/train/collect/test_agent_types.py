@@ -15,7 +15,7 @@ import headrace
 from collecting import collecting, recorded_actions
 from device_waits import NothingWaits
 from headrace.train import resume
-from headrace.train.collect.setup import make_pool
+from headrace.train.collect.pools import make_pool
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.recipes.make import make_config

@@ -17,7 +17,7 @@ from headrace.errors import EnvironmentFailure, KernelError
 from headrace.train import train
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
-from headrace.train.collect.setup import training_pool
+from headrace.train.collect.pools import training_pool
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.modules.action_masks import masked
 from headrace.train.recipes.make import make_config

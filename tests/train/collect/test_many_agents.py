@@ -13,7 +13,8 @@ from collecting import recorded_actions
 from headrace.errors import OptionError
 from headrace.train import resume
 from headrace.train.collect.collector import Collector
-from headrace.train.collect.setup import make_collector, make_policies, make_pool, training_pool
+from headrace.train.collect.policies import make_policies
+from headrace.train.collect.pools import make_collector, make_pool, training_pool
 from headrace.train.play.evaluate import evaluate
 from headrace.train.recipes.make import make_config
 from headrace.train.runs.checkpoint import load

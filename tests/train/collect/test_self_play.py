@@ -14,8 +14,9 @@ import multi_agent_games  # noqa: F401  (registers the test tasks)
 from device_waits import NothingWaits
 from headrace.errors import OptionError
 from headrace.train import resume
+from headrace.train.collect.policies import make_policies
+from headrace.train.collect.pools import make_collector, training_pool
 from headrace.train.collect.self_play import OpponentPool
-from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.play.evaluate import evaluate
 from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer

@@ -11,7 +11,7 @@ import torch
 
 import headrace
 from headrace.errors import NotFiniteError, OptionError
-from headrace.train.collect.setup import make_pool
+from headrace.train.collect.pools import make_pool
 from headrace.train.collect.steps import Frames, StepRecorder, make_replay
 from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer

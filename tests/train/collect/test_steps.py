@@ -12,7 +12,8 @@ import torch
 import headrace
 from headrace.errors import SharedMemoryError
 from headrace.train.algorithms.off_policy import OffPolicy
-from headrace.train.collect.setup import agent_groups, make_policy
+from headrace.train.collect.fitting import agent_groups
+from headrace.train.collect.policies import make_policy
 from headrace.train.collect.steps import StepRecorder, make_replay
 from headrace.train.modules.exploration import SquashedGaussian
 from headrace.train.recipes.make import make_config

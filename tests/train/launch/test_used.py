@@ -12,7 +12,7 @@ from headrace.errors import OptionError
 from headrace.train import train
 from headrace.train.algorithms.dqn.presets import DQN
 from headrace.train.algorithms.ppo.presets import PPO
-from headrace.train.collect.setup import policy_settings
+from headrace.train.collect.fitting import policy_settings
 from headrace.train.launch.checks import resolved, why_no_samplers
 from headrace.train.launch.used import check_learns, check_used
 from headrace.train.recipes.make import make_config

@@ -14,7 +14,7 @@ import headrace
 from headrace.errors import HeadraceError
 from headrace.train import resume
 from headrace.train.algorithms.rates import Rates, UpdateRates
-from headrace.train.collect.setup import make_policy
+from headrace.train.collect.policies import make_policy
 from headrace.train.launch.torchrun import connect, store_of
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.place import place

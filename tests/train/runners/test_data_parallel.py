@@ -25,7 +25,8 @@ import headrace
 from headrace.errors import OptionError, WorkerError
 from headrace.train import resume
 from headrace.train.algorithms.rates import Rates
-from headrace.train.collect.setup import make_collector, make_policies, training_pool
+from headrace.train.collect.policies import make_policies
+from headrace.train.collect.pools import make_collector, training_pool
 from headrace.train.modules.normalisation import RunningStatistics
 from headrace.train.processes.process_group import ProcessGroup, _parcel
 from headrace.train.processes.start import worker_context

@@ -21,7 +21,8 @@ from headrace.pool.views.make import make
 from headrace.studies.tuning.measure import Probe, measure
 from headrace.studies.tuning.search import Search
 from headrace.train.cluster import connection
-from headrace.train.collect.setup import check_workers, find_device, policy_settings
+from headrace.train.collect.fitting import check_workers, policy_settings
+from headrace.train.collect.policies import find_device
 from headrace.train.runs.cache import Key, MeasurementCache, machine, plain
 from headrace.train.settings.algorithm import ALGORITHMS
 from headrace.train.settings.config import Config

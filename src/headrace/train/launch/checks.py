@@ -36,7 +36,7 @@ class Request:
 
     Attributes:
         config: the settings with which the run begins; none is left open.
-        policies: name → settings of each policy, as `headrace.train.collect.setup.policy_settings` returns them.
+        policies: name → settings of each policy, as `headrace.train.collect.fitting.policy_settings` returns them.
         remarks: lines that tell the user which settings were decided for them, and why.
     """
 
@@ -50,7 +50,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     requested = make_config(task, **overrides)
     check_launcher(requested)
     config = resolved(requested)
-    from headrace.train.collect.setup import check_workers  # imports torch
+    from headrace.train.collect.fitting import check_workers  # imports torch
 
     flat = None if FLAT in requested.env_options else config.env_options.get(FLAT)
     # in words, why an algorithm with a replay has no samplers; None if it has some, or never has any
@@ -203,7 +203,9 @@ def check_launcher(config: Config) -> None:
 def _check_task(config: Config) -> dict[str, Config]:
     """Checks devices, files and the settings that depend on the task; raises `OptionError` for what is missing."""
     from headrace.train.collect.curriculum import check_curriculum
-    from headrace.train.collect.setup import find_device, policy_settings, reward_function
+    from headrace.train.collect.fitting import policy_settings
+    from headrace.train.collect.policies import find_device
+    from headrace.train.collect.pools import reward_function
     from headrace.train.play.loading import check_loads
     from headrace.train.storage.hindsight import goals_for
 

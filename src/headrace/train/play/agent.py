@@ -18,7 +18,7 @@ from headrace.pool.spec import TaskSpec
 from headrace.pool.structure import mapped
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.setup import make_policy
+from headrace.train.collect.policies import make_policy
 from headrace.train.modules.action_masks import MASK, NEVER, forbidden
 from headrace.train.modules.distributions import Categorical, MultiCategorical
 from headrace.train.modules.exploration import EpsilonGreedy

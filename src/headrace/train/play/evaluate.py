@@ -19,7 +19,7 @@ from headrace.pool.registry import check_int
 from headrace.pool.structure import mapped
 from headrace.train.collect.curriculum import final_options
 from headrace.train.collect.game_values import game_over, lost_steps
-from headrace.train.collect.setup import make_pool
+from headrace.train.collect.pools import make_pool
 from headrace.train.modules.action_masks import MASK, has_masks
 from headrace.train.play.agent import Agent, checkpoint_path, load_checkpoint
 from headrace.train.runs import checkpoint as checkpoints

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
+from headrace.train.collect.fitting import check_workers, policy_settings
 from headrace.train.collect.game_values import metric_names
-from headrace.train.collect.setup import check_workers, find_device, make_policies, policy_settings
+from headrace.train.collect.policies import find_device, make_policies
 from headrace.train.logging.dashboard import Dashboard
 from headrace.train.play.loading import begin_with_network
 from headrace.train.processes.counters import Counters

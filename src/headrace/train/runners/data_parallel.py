@@ -23,7 +23,7 @@ from headrace.limits import cause_of_death
 from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.seeds import seed_globals
-from headrace.train.collect.setup import find_device
+from headrace.train.collect.policies import find_device
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.processes.place import Place
 from headrace.train.processes.process_group import connect, leave

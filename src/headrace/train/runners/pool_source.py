@@ -22,8 +22,9 @@ from headrace.train.collect.collector import Collector, observation_name
 from headrace.train.collect.curriculum import options_at, stage_at, words_of
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.game_values import metric_names
+from headrace.train.collect.policies import make_policies
+from headrace.train.collect.pools import make_collector, training_pool
 from headrace.train.collect.self_play import SelfPlay
-from headrace.train.collect.setup import make_collector, make_policies, training_pool
 from headrace.train.collect.steps import make_replay, replays_steps
 from headrace.train.logging.episode_tracker import EpisodeTracker
 from headrace.train.logging.finite import check_observations, check_rewards, rounding_of

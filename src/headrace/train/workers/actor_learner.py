@@ -18,7 +18,8 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.updater import Updater
-from headrace.train.collect.setup import agent_groups, find_device, make_policy, prepare
+from headrace.train.collect.fitting import agent_groups
+from headrace.train.collect.policies import find_device, make_policy, prepare
 from headrace.train.processes.counters import Counters
 from headrace.train.processes.start import seed_of
 from headrace.train.processes.weight_buffer import WeightBuffer

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headrace.train.algorithms.policy import Policy
-from headrace.train.collect.setup import agent_groups
+from headrace.train.collect.fitting import agent_groups
 from headrace.train.play.agent import frozen_policy
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.settings.config import Config

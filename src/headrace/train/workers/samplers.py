@@ -26,7 +26,7 @@ from headrace.pool.views.make import make
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.collect.curriculum import options_at
 from headrace.train.collect.game_values import game_over, game_value, lost_steps, metric_names, reported
-from headrace.train.collect.setup import replacing_workers, rewarded
+from headrace.train.collect.pools import replacing_workers, rewarded
 from headrace.train.collect.steps import Frames, StepRecorder
 from headrace.train.logging.finite import check_observations, check_rewards
 from headrace.train.modules.action_masks import MASK, check_declared, forbidden
