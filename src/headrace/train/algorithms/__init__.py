@@ -1,1 +1,18 @@
-"""Algorithms: policies with their losses, optimisers and updates."""
+"""A folder for each algorithm, with its settings, presets and loss; and what they share."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+def class_of(package: str) -> Callable[[str], Any]:
+    """Returns the ``__getattr__`` of an algorithm's package: its class is imported, with torch, when it is asked for."""
+
+    def found(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module(f"{package}.{package.rpartition('.')[2]}"), name)
+
+    return found

@@ -109,11 +109,7 @@ class Convolutions:
 class SharedLayers:
     """Whether actor and critic have one perceptron."""
 
-    shared: bool = setting(
-        False,
-        "One perceptron for actor and critic of an mlp, instead of one for each.",
-        speed=True,
-    )
+    shared: bool = setting(False, "One perceptron for actor and critic of an mlp, instead of one for each.", speed=True)
 
 
 @record("network", CONTINUOUS)

@@ -42,11 +42,7 @@ class Loaded:
 class SelfPlay:
     """Past versions of a policy."""
 
-    copy_every: int = setting(
-        50_000,
-        "Self-play: agent steps between two versions of a policy that are kept.",
-        low=1,
-    )
+    copy_every: int = setting(50_000, "Self-play: agent steps between two versions of a policy that are kept.", low=1)
     copies_kept: int = setting(
         10,
         "Self-play: largest number of versions of a policy that are kept; beyond it, the version closest to its "

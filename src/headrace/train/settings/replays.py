@@ -24,10 +24,7 @@ class TargetRate:
     """Target networks that follow the learning ones."""
 
     target_rate: float = setting(
-        0.005,
-        "Step of the target networks towards the learning ones after each update; 1 copies them.",
-        low=0,
-        high=1,
+        0.005, "Step of the target networks towards the learning ones after each update; 1 copies them.", low=0, high=1
     )
 
 
@@ -36,10 +33,7 @@ class NStep:
     """Targets over several steps."""
 
     n_step: int = setting(
-        1,
-        "Number of rewards in a target before the value of the observation that follows.",
-        low=1,
-        speed=True,
+        1, "Number of rewards in a target before the value of the observation that follows.", low=1, speed=True
     )
 
 

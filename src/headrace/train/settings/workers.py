@@ -85,11 +85,7 @@ class Samplers:
 class Publishing:
     """How often samplers get weights that were learnt from a replay."""
 
-    publish_every: int = setting(
-        1,
-        "Updates between two publications of the weights to samplers and evaluator.",
-        low=1,
-    )
+    publish_every: int = setting(1, "Updates between two publications of the weights to samplers and evaluator.", low=1)
 
 
 @record("workers", WORKERS, shared=True)

@@ -1,12 +1,5 @@
-"""Advantage actor-critic: the settings, which need no torch, and the class, which does."""
+"""Advantage actor-critic."""
 
-from __future__ import annotations
+from headrace.train.algorithms import class_of
 
-import importlib
-from typing import Any
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    return getattr(importlib.import_module("headrace.train.algorithms.a2c.a2c"), name)
+__getattr__ = class_of(__name__)

@@ -52,10 +52,7 @@ class Following:
     """A target network that follows the learning one."""
 
     target_rate: float = setting(
-        0.005,
-        "Step of the target network towards the learning one after each update; 1 copies it.",
-        low=0,
-        high=1,
+        0.005, "Step of the target network towards the learning one after each update; 1 copies it.", low=0, high=1
     )
 
 
@@ -76,10 +73,7 @@ class Priorities:
     """The exponents of priorities."""
 
     priority_exponent: float = setting(
-        0.5,
-        "Exponent of the errors in the probability of being drawn; 0 draws uniformly.",
-        low=0,
-        high=1,
+        0.5, "Exponent of the errors in the probability of being drawn; 0 draws uniformly.", low=0, high=1
     )
     importance_exponent: float = setting(
         0.4,

@@ -1,12 +1,5 @@
-"""Proximal policy optimisation: the settings, which need no torch, and the class, which does."""
+"""Proximal policy optimisation."""
 
-from __future__ import annotations
+from headrace.train.algorithms import class_of
 
-import importlib
-from typing import Any
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    return getattr(importlib.import_module("headrace.train.algorithms.ppo.ppo"), name)
+__getattr__ = class_of(__name__)

@@ -47,9 +47,7 @@ class VTrace:
         above=0,
     )
     trace_clip: float = setting(
-        1.0,
-        "V-trace: largest weight, c̄, with which later steps count for the values of earlier ones.",
-        above=0,
+        1.0, "V-trace: largest weight, c̄, with which later steps count for the values of earlier ones.", above=0
     )
 
 
