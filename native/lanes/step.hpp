@@ -37,10 +37,17 @@ void refresh(const Plan& plan, Work<V>& w) {
   com_vels(plan, w);
 }
 
+template <class... Types>
+constexpr bool all_trivially_destructible = (std::is_trivially_destructible_v<Types> && ...);
+
 template <class V>
 class Lanes final : public Core {
  public:
   using M = typename V::M;
+
+  // An error of MuJoCo's jumps out of `step` and runs no destructor on its way (`guarded` in native/mujoco). So the
+  // frames between `step` and a call of MuJoCo hold only objects that need none; the plan and `w_` own all memory.
+  static_assert(all_trivially_destructible<V, M, V3<V>, Quat<V>, Mat3<V>, Touch<V>, Collider<V>, SitePose>);
 
   explicit Lanes(const Plan& plan) : plan_(plan), w_(plan) {
     place_fixed(plan_, w_);
@@ -51,6 +58,7 @@ class Lanes final : public Core {
   std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) override {
     if (callback()) return (std::uint32_t{1} << count) - 1;  // set after the model was read
     const auto own = [&](int l) -> const mjModel& { return models ? *models[l] : *plan_.model; };
+    static_assert(all_trivially_destructible<decltype(own)>);
     for (int l = 0; l < V::width; ++l) {
       const int from = l < count ? l : 0;
       w_.models[l] = &own(from), w_.data[l] = data[from], load(l, *data[from], own(from));

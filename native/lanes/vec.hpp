@@ -4,6 +4,15 @@
 //
 // Everything here has internal linkage: the file is compiled once for each kind of processor, and a function that
 // the linker took from the wrong one would be an illegal instruction elsewhere.
+//
+// No library is used (Highway, xsimd, std::experimental::simd): their functions are inline across files, they choose
+// the processor or the rounding of a missing `fma` themselves, and their installation is longer than these operations.
+//
+// This is the dialect of native/ for numbers: lanes and the learner use it. It does not fit elsewhere.
+// - atari/resize.cpp, screen.cpp and machine/compose.cpp permute and blend bytes; the instructions differ by width.
+// - box2d/iterations.cpp has eight floats on every processor, in a function that the compiler clones (box2d/wide.hpp);
+//   these types exist only in files that are compiled for a processor that has them.
+// - The learner's bfloat16 is read by single instructions, two numbers in each word (learner/words.hpp).
 #pragma once
 
 #include <cmath>
@@ -96,11 +105,14 @@ HEADRACE_LANES_ONE(float)
   inline Vec<W, T> min(Vec<W, T> a, Vec<W, T> b) { return PREFIX##_min_##KIND(a.v, b.v); }                  \
   inline Vec<W, T> max(Vec<W, T> a, Vec<W, T> b) { return PREFIX##_max_##KIND(a.v, b.v); }
 
+#define HEADRACE_LANES_NEAREST _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC
+#define HEADRACE_LANES_DOWN _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC
+
 #if defined(__AVX2__) && defined(__FMA__)
 #define HEADRACE_LANES_AVX2(W, T, REGISTER, KIND)                                                           \
   HEADRACE_LANES_WIDE(W, T, REGISTER, REGISTER, _mm256, KIND)                                               \
-  inline Vec<W, T> round(Vec<W, T> a) { return _mm256_round_##KIND(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }  \
-  inline Vec<W, T> floor(Vec<W, T> a) { return _mm256_round_##KIND(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }      \
+  inline Vec<W, T> round(Vec<W, T> a) { return _mm256_round_##KIND(a.v, HEADRACE_LANES_NEAREST); }          \
+  inline Vec<W, T> floor(Vec<W, T> a) { return _mm256_round_##KIND(a.v, HEADRACE_LANES_DOWN); }             \
   inline Mask<W, T> operator<(Vec<W, T> a, Vec<W, T> b) { return {_mm256_cmp_##KIND(a.v, b.v, _CMP_LT_OQ)}; }     \
   inline Mask<W, T> operator<=(Vec<W, T> a, Vec<W, T> b) { return {_mm256_cmp_##KIND(a.v, b.v, _CMP_LE_OQ)}; }    \
   inline Mask<W, T> operator==(Vec<W, T> a, Vec<W, T> b) { return {_mm256_cmp_##KIND(a.v, b.v, _CMP_EQ_OQ)}; }    \
@@ -130,16 +142,16 @@ inline Mask<8, float> mask_of(std::uint32_t bits, Mask<8, float>) {
 #ifdef __AVX512F__
 #define HEADRACE_LANES_AVX512(W, T, REGISTER, MASK, KIND)                                                   \
   HEADRACE_LANES_WIDE(W, T, REGISTER, MASK, _mm512, KIND)                                                   \
-  inline Vec<W, T> round(Vec<W, T> a) { return _mm512_roundscale_##KIND(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }  \
-  inline Vec<W, T> floor(Vec<W, T> a) { return _mm512_roundscale_##KIND(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }      \
-  inline Mask<W, T> operator<(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_LT_OQ)}; }    \
-  inline Mask<W, T> operator<=(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_LE_OQ)}; }   \
-  inline Mask<W, T> operator==(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_EQ_OQ)}; }   \
+  inline Vec<W, T> round(Vec<W, T> a) { return _mm512_roundscale_##KIND(a.v, HEADRACE_LANES_NEAREST); }     \
+  inline Vec<W, T> floor(Vec<W, T> a) { return _mm512_roundscale_##KIND(a.v, HEADRACE_LANES_DOWN); }        \
+  inline Mask<W, T> operator<(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_LT_OQ)}; } \
+  inline Mask<W, T> operator<=(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_LE_OQ)}; } \
+  inline Mask<W, T> operator==(Vec<W, T> a, Vec<W, T> b) { return {_mm512_cmp_##KIND##_mask(a.v, b.v, _CMP_EQ_OQ)}; } \
   inline Mask<W, T> operator&(Mask<W, T> a, Mask<W, T> b) { return {static_cast<MASK>(a.m & b.m)}; }        \
   inline Mask<W, T> operator|(Mask<W, T> a, Mask<W, T> b) { return {static_cast<MASK>(a.m | b.m)}; }        \
   inline Mask<W, T> operator^(Mask<W, T> a, Mask<W, T> b) { return {static_cast<MASK>(a.m ^ b.m)}; }        \
   inline Mask<W, T> operator~(Mask<W, T> a) { return {static_cast<MASK>(~a.m)}; }                           \
-  inline Vec<W, T> select(Mask<W, T> m, Vec<W, T> a, Vec<W, T> b) { return _mm512_mask_blend_##KIND(m.m, b.v, a.v); }   \
+  inline Vec<W, T> select(Mask<W, T> m, Vec<W, T> a, Vec<W, T> b) { return _mm512_mask_blend_##KIND(m.m, b.v, a.v); } \
   inline std::uint32_t bits(Mask<W, T> m) { return m.m; }                                                   \
   inline Mask<W, T> mask_of(std::uint32_t bits, Mask<W, T>) { return {static_cast<MASK>(bits)}; }
 
@@ -147,6 +159,8 @@ HEADRACE_LANES_AVX512(8, double, __m512d, __mmask8, pd)
 HEADRACE_LANES_AVX512(16, float, __m512, __mmask16, ps)
 #undef HEADRACE_LANES_AVX512
 #endif
+#undef HEADRACE_LANES_DOWN
+#undef HEADRACE_LANES_NEAREST
 #undef HEADRACE_LANES_WIDE
 
 // ---- for every width --------------------------------------------------------------------------

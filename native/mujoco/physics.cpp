@@ -31,7 +31,7 @@ void handle_log(const mjLogMessage* message) {
 // nobody sees here; light tasks spent much of their time on it
 mjtNum time_of_day() { return landing ? 0 : previous_time(); }
 
-// longjmp must not cross anything with a destructor: this frame has none
+// No frame between setjmp and longjmp may hold what has a destructor: this one holds nothing.
 bool attempt(Landing& place, void (*piece)(void*), void* context) {
   if (setjmp(place.place)) return false;
   piece(context);

@@ -66,7 +66,8 @@ inline std::shared_ptr<const mjModel> borrowed(const mjModel& model) { return {s
 // the address of a field of mjData or mjModel, by MuJoCo's name; throws std::invalid_argument
 void* field_of(const mjModel& model, mjData& data, const std::string& name);
 
-// Run a piece of MuJoCo: its errors become std::runtime_error, its warnings stay in mjData.
+// Runs a piece of MuJoCo: its errors become std::runtime_error, its warnings stay in mjData. An error jumps out of the
+// piece by longjmp and runs no destructor, so the piece and what it calls hold only trivially destructible objects.
 void run_guarded(void (*piece)(void*), void* context);
 
 template <class Piece>
