@@ -7,7 +7,7 @@
 namespace headrace {
 namespace {
 
-// arrays of a slot that the engine itself writes, after the observations
+// The arrays of a slot that the engine itself writes; they follow the observations.
 enum Own : std::size_t { kReward, kTerminated, kTruncated, kEnvId, kElapsed, kOwn };
 
 constexpr std::array<std::pair<const char*, std::size_t>, kOwn> kOwnArrays = {
@@ -15,7 +15,7 @@ constexpr std::array<std::pair<const char*, std::size_t>, kOwn> kOwnArrays = {
 
 bool is_observation(const Declared& field) { return field.name == "obs" || field.name.starts_with("obs:"); }
 
-// in a loop the calling thread is one of the threads; while it waits on a queue it is not
+// In a loop the calling thread is one of the threads; on a queue it only waits.
 int helpers(const Settings& s) { return s.batch_size < s.num_envs ? s.num_threads : s.num_threads - 1; }
 
 int group_of(const Simulator& s) { return s.step_together ? std::clamp(s.group, 1, kMostGroup) : 1; }
@@ -113,7 +113,7 @@ void Engine::run_rows(int first, int last) {
 void Engine::check() {
   std::lock_guard lock(failures_mutex_);
   if (failures_.empty()) return;
-  // of several, the same one whatever the order of threads
+  // Of several failures, this is the same one whatever the order of threads.
   auto first = *std::ranges::min_element(failures_, {}, &Failure::env_id);
   failures_.clear();
   throw first;
@@ -122,7 +122,7 @@ void Engine::check() {
 // ---- queue ------------------------------------------------------------------------------------
 
 int Engine::num_slots() const {
-  // rows in flight span at most this many batches, beside the one being received
+  // The rows in flight span at most this many batches, beside the one that is being received.
   return (settings_.num_envs + settings_.batch_size - 1) / settings_.batch_size + 1;
 }
 
@@ -166,7 +166,7 @@ void Engine::run_queued(std::span<const int> env_ids) {
   run({requests.data(), n}, [this](const Request& request) { finish_queued(request); });
 }
 
-// the next row is its, now that its results are there
+// The request gets the next row only now, when its results exist.
 void Engine::finish_queued(const Request& request) {
   const auto size = static_cast<std::uint64_t>(settings_.batch_size);
   const auto row = claimed_.fetch_add(1, std::memory_order_acq_rel);
@@ -316,7 +316,7 @@ void Engine::begin(Member& member) {
   member.over = false;
 }
 
-// where the simulator plays on, its steps count on too: the limit is on all of them
+// Where the simulator plays on, its steps count on as well: the limit holds for all lives together.
 void Engine::begin_next(Member& member) {
   if (at_limit(member) || !member.env->play_on()) return begin(member);
   member.over = false;

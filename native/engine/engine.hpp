@@ -33,57 +33,58 @@ struct Settings {
   Topology topology = Topology::of_this_machine();
 };
 
-// the arrays of one batch, bound once; they must outlive it
+// The arrays of one batch are bound once; they must outlive this slot.
 struct Slot {
   int rows = 0;
   std::vector<std::byte*> arrays;  // in the order of batch_fields in pool/batch.py
 
-  // the same over another batch's arrays, of the same sizes; throws BadBatch where their number is another
+  // The same fields over the arrays of another batch; throws BadBatch if their number is another.
   Slot over(std::span<const std::uintptr_t> addresses) const;
 };
 
-// an environment threw; what it said, and which one
+// An environment threw: its id, and the words of the exception.
 struct Failure : std::runtime_error {
   Failure(int env_id, const std::string& what) : std::runtime_error(what), env_id(env_id) {}
   int env_id;
 };
 
-// a loop was started before the last one was done
+// A loop was started before the last one was done.
 struct Busy : std::runtime_error {
   Busy() : std::runtime_error("steps or resets that were begun before are still running") {}
 };
 
-// a saved state does not fit
+// A saved state does not fit.
 struct BadState : std::runtime_error {
   BadState(int env_id, const std::string& what) : std::runtime_error(what), env_id(env_id) {}
   int env_id;
 };
 
-// the arrays of a batch are not those that the simulator and the engine write
+// The arrays of a batch are not those that the simulator and the engine write.
 struct BadBatch : std::runtime_error {
   explicit BadBatch(const std::string& what) : std::runtime_error("a batch does not fit the simulator: " + what) {}
 };
 
-// what the exception says that is being handled; libraries throw all kinds of things
+// The words of the exception that is being handled; libraries throw all kinds of things.
 std::string reason();
 
-// what a saved state ends with: of all that stands before it
+// The checksum with which a saved state ends, over all bytes before it.
 std::uint64_t checksum(std::span<const std::byte> bytes);
 
 class Engine {
  public:
   using Milliseconds = Workers::Milliseconds;
 
-  // makes all environments, in parallel; throws Failure if one cannot be made
+  // Makes all environments, in parallel; throws Failure if one cannot be made.
   Engine(Simulator simulator, Settings settings);
 
-  // the arrays of a batch of so many rows, in the order of batch_fields in pool/batch.py; throws BadBatch where their
-  // number or a size is another
+  // Returns the arrays of a batch of `rows` rows, in the order of batch_fields in pool/batch.py; throws BadBatch if
+  // their number or a size is wrong.
   Slot bind(std::span<const std::span<std::byte>> arrays, std::size_t rows) const;
 
-  // loops over rows, synchronous: start, take part, wait; check throws Failure when a row failed.
-  // Only one at a time: starting another throws Busy. env_ids null: row i is environment i. The arguments stay alive until the loop is done. Unless
-  // the caller takes part at once, only helpers work on it; where has_helpers is false, nobody does.
+  // Synchronous loops over rows: start, take part, wait; `check` throws Failure if a row failed. Only one loop runs at
+  // a time: another start throws Busy. If `env_ids` is null, row i is environment i. The arguments stay alive until the
+  // loop is done. Unless the caller takes part at once, only helpers work on the loop; if `has_helpers` is false,
+  // nobody does.
   using Who = Workers::Who;
   void start_step(const std::byte* actions, const int* env_ids, const Slot& slot, Who who = Who::caller_too);
   void start_reset(const int* env_ids, const std::uint64_t* seeds, const Slot& slot, Who who = Who::caller_too);
@@ -92,17 +93,18 @@ class Engine {
   bool wait_done(Milliseconds patience) { return workers_.wait_done(patience); }
   void check();
 
-  // queue, asynchronous: results go to the rows of the slots in flight in the order of completion
+  // The asynchronous queue: results go to the rows of the slots in flight, in the order of completion.
   void set_slots(std::vector<Slot> slots);
   void send_step(const std::byte* actions, const int* env_ids, int count);
   void send_reset(const int* env_ids, const std::uint64_t* seeds, int count);
-  bool wait_ready(Milliseconds patience);    // is the oldest slot full?
+  bool wait_ready(Milliseconds patience);    // returns whether the oldest slot is full
   void check_ready();                        // throws Failure, once for each failed row of it
-  int replace_ready(Slot fresh);             // the oldest slot is the caller's now; its position
-  bool wait_idle(Milliseconds patience);     // has all that was sent been finished?
-  void forget();                             // drop all full rows; only when idle
+  int replace_ready(Slot fresh);             // gives the oldest slot to the caller; returns its position
+  bool wait_idle(Milliseconds patience);     // returns whether everything that was sent is finished
+  void forget();                             // drops all full rows; call it only when idle
 
-  // only while the environments concerned are idle; load takes over all states or, throwing BadState, none
+  // Call these only while the environments concerned are idle. `load` takes over all states or, if it throws BadState,
+  // none.
   using Bytes = std::span<const std::byte>;
   void save(int env_id, std::vector<std::byte>& out) const;
   void load(std::span<const int> env_ids, std::span<const Bytes> states);
@@ -116,31 +118,31 @@ class Engine {
   // an environment and its episode
   struct Member {
     std::unique_ptr<Environment> env;
-    Turn turn;                   // at present
+    Turn turn;  // the present one
     std::int32_t elapsed = 0;
-    bool over = true;            // the episode has ended and no other has begun
-    bool failed = false;         // it threw, and was not reset since
+    bool over = true;  // the episode has ended and no other has begun
+    bool failed = false;  // it threw, and has not been reset since
     std::optional<std::uint64_t> seed;  // queued with a reset
     bool reset_queued = false;
   };
 
-  // a batch that the queue fills
+  // A batch that the queue fills.
   struct Output {
     Slot slot;
     std::atomic<int> filled{0};
     std::deque<Failure> failures;
   };
 
-  // what is asked of an environment: a step, or without an action a reset
+  // A request to an environment: a step or, without an action, a reset.
   struct Request {
     int env_id;
     const std::byte* action;
-    const std::uint64_t* seed;  // of a reset; null: its random streams go on
-    int row;                    // of a loop's batch
-    bool steps;                 // else an episode begins, or it failed before
+    const std::uint64_t* seed;  // of a reset; null: the random streams go on
+    int row;  // in the loop's batch
+    bool steps;  // it steps; else an episode begins, or the environment failed before
   };
 
-  // one row of a batch, and where its failure is reported
+  // One row of a batch, and the list to which its failure is added.
   struct Place {
     const Slot& slot;
     int row;
@@ -152,8 +154,8 @@ class Engine {
   void run_rows(int first, int last);
   void run_queued(std::span<const int> env_ids);
 
-  // Serves at most a group of requests. Those that are steps are stepped together, the others begin episodes one by
-  // one; done(request) gives away the results of each, as soon as it can.
+  // Serves at most a group of requests. It steps those environments together that step, and begins the other episodes
+  // one by one; done(request) takes the results of each as soon as it can.
   template <class Done>
   void run(std::span<Request> requests, Done done);
   bool steps(const Request& request) const;
@@ -173,32 +175,32 @@ class Engine {
 
   Simulator simulator_;
   Settings settings_;
-  std::size_t action_bytes_;           // of one row
-  std::vector<std::size_t> strides_;   // bytes of one row, for each array of a slot
-  std::vector<std::string> names_;     // of these arrays
-  std::size_t observations_ = 0;       // how many of the declared fields are observations
-  std::size_t infos_ = 0;              // index of the first info: array
-  std::size_t finals_ = 0;             // index of the first final: array
+  std::size_t action_bytes_;  // of one row
+  std::vector<std::size_t> strides_;  // bytes of one row of each array of a slot
+  std::vector<std::string> names_;  // the names of these arrays
+  std::size_t observations_ = 0;  // how many of the declared fields are observations
+  std::size_t infos_ = 0;  // index of the first info: array
+  std::size_t finals_ = 0;  // index of the first final: array
   std::vector<Member> members_;
 
-  // the loop
+  // The loop.
   const std::byte* actions_ = nullptr;
   const int* env_ids_ = nullptr;
   const std::uint64_t* seeds_ = nullptr;
   const Slot* slot_ = nullptr;
   bool resetting_ = false;
 
-  // the queue
-  std::vector<std::byte> queued_actions_;  // one row an environment
+  // The queue.
+  std::vector<std::byte> queued_actions_;  // one row for each environment
   std::vector<std::unique_ptr<Output>> outputs_;
   std::atomic<std::uint64_t> claimed_{0};  // rows handed out so far
-  std::uint64_t received_ = 0;             // batches
+  std::uint64_t received_ = 0;  // batches
   std::atomic<int> unfinished_{0};
 
   std::mutex failures_mutex_;
   std::deque<Failure> failures_;
 
-  Workers workers_;  // last: its threads use all of the above, and are gone before it is
+  Workers workers_;  // last, as its threads use all of the above: they end before it does
 };
 
 }  // namespace headrace

@@ -22,10 +22,10 @@ namespace headrace {
 struct StepResult {
   float reward = 0;
   bool terminated = false;
-  bool truncated = false;    // the task's own reasons; the engine adds max_episode_steps
+  bool truncated = false;    // for the task's own reasons; the engine adds max_episode_steps
 };
 
-// grows as it is written; keep it between calls to avoid allocation
+// It grows as it is written; keep it between calls to avoid allocations.
 class Writer {
  public:
   explicit Writer(std::vector<std::byte>& out) : out_(out) {}
@@ -50,7 +50,7 @@ class Writer {
   std::vector<std::byte>& out_;
 };
 
-// throws std::runtime_error when asked for more than there is
+// It throws std::runtime_error if a state has fewer bytes than are read.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> in) : in_(in) {}
@@ -95,39 +95,39 @@ class Environment {
  public:
   virtual ~Environment() = default;
 
-  // restart all random streams from this seed; a reset follows
+  // Restarts all random streams from this seed; a reset follows.
   virtual void seed(std::uint64_t seed) = 0;
 
-  // start a new episode
+  // Starts a new episode.
   virtual void reset() = 0;
 
-  // after an episode that ended by itself: begin the next where that one left off, as a game goes on after a
-  // lost life; false: there is nothing to go on with, and a reset follows
+  // After an episode that ended by itself, begins the next one where that one left off, as a game goes on after a lost
+  // life. False: nothing can go on, and a reset follows.
   virtual bool play_on() { return false; }
 
-  // advance by one agent step
+  // Advances by one agent step.
   virtual StepResult step(const Action& action) = 0;
 
-  // write all fields of Simulator::spec
+  // Writes all fields of Simulator::spec.
   virtual void observe(const Row& row) const = 0;
 
-  // everything that decides the future: simulator, random streams, observation history; load throws for what
-  // save cannot have written (the engine then loads what was there before)
+  // Everything that decides the future: simulator, random streams, observation history. `load` throws for bytes that
+  // `save` cannot have written; the engine then loads the earlier state again.
   virtual void save(Writer& out) const = 0;
   virtual void load(Reader& in) = 0;
 
-  // RGB frame, height * width * 3 bytes of Simulator::frame
+  // Writes an RGB frame: height * width * 3 bytes, of the sizes that Simulator::frame_height and frame_width give.
   virtual void render(std::uint8_t* rgb) const = 0;
 };
 
-// one environment's part in a step of several
+// One environment's part in a step of several.
 struct Turn {
   Environment* env = nullptr;
   Action action{nullptr};
   StepResult result{};
-  std::exception_ptr error{};  // what it threw instead
+  std::exception_ptr error{};  // the exception that it threw instead
 
-  // do a part of it; what is thrown is its error
+  // Does a part of it, and keeps an exception as its error.
   template <class Work>
   void attempt(Work work) {
     try {
@@ -138,17 +138,18 @@ struct Turn {
   }
 };
 
-// the most environments that one call steps
+// The most environments that one call steps.
 constexpr int kMostGroup = 64;
 
-// a kind of environment: what its rows hold, which the pool compares with the task, and how to make one
+// A kind of environment: the fields of its rows, which the pool compares with the task, and a function that makes one.
 struct Simulator {
   Spec spec;
   int frame_height = 0, frame_width = 0;                        // of render; 0: cannot be drawn
-  std::function<std::unique_ptr<Environment>(int env_id)> make; // called from worker threads, in parallel
+  std::function<std::unique_ptr<Environment>(int env_id)> make; // worker threads call it in parallel
 
-  // Where several are stepped in less time than one after the other: how many at most, and the call that steps them
-  // and leaves in each turn its result or its error. It is then called for one alone too; none: `Environment::step`.
+  // If a call steps several environments in less time than they take one after the other, this is that call, and the
+  // most it takes; it leaves a result or an error in each turn. The engine then calls it for one environment as well.
+  // If it is empty, `Environment::step` steps each.
   int group = 1;
   std::function<void(std::span<Turn* const>)> step_together = {};
 };

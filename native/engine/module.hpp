@@ -31,13 +31,13 @@ using Ints = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::devi
 using Seeds = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Output = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-// the pool was closed, perhaps by another thread during this call
+// The pool was closed, perhaps by another thread during this call.
 struct Closed : std::runtime_error {
   Closed() : std::runtime_error("the pool was closed") {}
 };
 
-// An engine for Python: releases the interpreter's lock, honours signals, and never joins
-// threads that a fork did not bring along.
+// An engine for Python: it releases the interpreter's lock, honours signals, and never joins threads that a fork left
+// behind.
 class BoundEngine {
  public:
   BoundEngine(const Simulator& simulator, Settings settings) : owner_(getpid()) {
@@ -47,7 +47,7 @@ class BoundEngine {
 
   ~BoundEngine() { close(); }
 
-  // whoever is inside a call keeps the engine until it has noticed
+  // Whoever is inside a call keeps the engine until the call has noticed.
   void close() {
     auto engine = std::move(engine_);
     if (getpid() != owner_) new std::shared_ptr<Engine>(std::move(engine));  // leaked on purpose
@@ -82,7 +82,7 @@ class BoundEngine {
     engine()->start_reset(env_ids.data(), seeds ? seeds->data() : nullptr, slot, Engine::Who::helpers);
   }
 
-  // false: time is up, which helpers working on their own can be told; a lone caller works to the end
+  // Returns false when time is up. That is known only while helpers work; a caller without helpers works to the end.
   bool finish(std::optional<double> timeout) {
     auto e = engine();
     if (!timeout || !e->has_helpers()) {
@@ -104,7 +104,7 @@ class BoundEngine {
     engine()->send_reset(env_ids.data(), seeds ? seeds->data() : nullptr, static_cast<int>(env_ids.size()));
   }
 
-  // position of the slot that became full, or -1 when time is up; fresh takes its place
+  // Returns the position of the slot that became full, or -1 when time is up; `fresh` takes its place.
   int recv(std::optional<double> timeout, const Slot& fresh) {
     auto e = engine();
     if (!wait(timeout, [&](auto patience) { return e->wait_ready(patience); })) return -1;
@@ -139,8 +139,8 @@ class BoundEngine {
   int num_slots() { return engine()->num_slots(); }
 
  private:
-  // Work on the loop to its end, through signals and closing too: it reads and writes what is the caller's. What a
-  // signal's handler raised is raised then; the results, and what failed, are nobody's.
+  // Works on the loop to its end, through signals and closing, because the loop reads and writes the caller's memory.
+  // An exception that a signal's handler raised is raised afterwards; results and failures are then dropped.
   void complete(Engine& e) {
     {
       nb::gil_scoped_release unlocked;
@@ -169,7 +169,7 @@ class BoundEngine {
     return engine_;
   }
 
-  // wait without the interpreter's lock, in slices short enough for Ctrl-C
+  // Waits without the interpreter's lock, in slices short enough for Ctrl-C.
   template <class Wait>
   bool wait(std::optional<double> timeout, Wait wait_for) {
     using Clock = std::chrono::steady_clock;
@@ -212,14 +212,14 @@ inline Settings make_settings(int num_envs, int batch_size, int num_threads, std
   return settings;
 }
 
-// raise `headrace.errors.<name>`
+// Raises `headrace.errors.<name>`.
 inline void raise(const char* name, const std::string& message) {
   PyErr_SetString(nb::module_::import_("headrace.errors").attr(name).ptr(), message.c_str());
 }
 
 inline void bind_engine(nb::module_& m) {
   using namespace nb::literals;
-  nb::set_leak_warnings(false);  // a daemon thread that a program's end cuts off keeps what it has
+  nb::set_leak_warnings(false);  // a daemon thread that the end of a program cuts off keeps its objects
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);

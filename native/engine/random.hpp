@@ -109,7 +109,7 @@ class NumpyGenerator {
     return low + static_cast<std::int64_t>(product >> 32);
   }
 
-  // by environment.hpp's Writer and Reader; value by value, as an object has gaps that hold anything
+  // Writer and Reader of environment.hpp use these; they copy value by value, as the gaps in an object hold any bytes.
   template <class Out>
   void save(Out& out) const {
     out.value(state_), out.value(increment_), out.value(half_), out.value(has_half_);

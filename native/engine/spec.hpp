@@ -1,5 +1,5 @@
-// What a simulator's rows hold, declared once: an environment writes and reads through the very declarations
-// that the pool compares with its task, so that the two cannot drift apart.
+// A simulator declares the fields of its rows once: an environment writes and reads through the declarations that the
+// pool compares with its task, so the two cannot drift apart.
 //
 //   struct Shown : headrace::Spec {
 //     headrace::Field<double> obs{this, "obs", {4}};
@@ -23,12 +23,12 @@
 
 namespace headrace {
 
-// the fields of a simulator cannot be declared so
+// A simulator declared its fields wrongly.
 struct BadSpec : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-// one row of a named array, as numpy would describe it
+// One row of a named array, as NumPy would describe it.
 struct Declared {
   std::string name;          // "obs", "obs:key", "info:key" or "action"
   std::string dtype;         // numpy's name
@@ -51,7 +51,7 @@ constexpr const char* dtype_of() {
   }
 }
 
-// the arrays of a simulator; derive from it, and let members declare them
+// The arrays of a simulator: derive from it, and let members declare them.
 class Spec {
  public:
   static constexpr std::size_t kMostFields = 64;
@@ -65,14 +65,14 @@ class Spec {
   template <class T>
   friend class ActionField;
 
-  std::size_t declare(Declared array);    // its place among the fields
+  std::size_t declare(Declared array);    // returns the position among the fields
   void declare_action(Declared array);
 
   std::vector<Declared> fields_;
   std::optional<Declared> action_;
 };
 
-// an array that an environment writes, of a type that is known at run time alone
+// An array that an environment writes; its type is known only at run time.
 class AnyField {
  public:
   AnyField(Spec* spec, std::string name, std::string dtype, std::vector<int> shape);
@@ -90,7 +90,7 @@ class AnyField {
   std::size_t index_, size_, bytes_;
 };
 
-// an array that an environment writes
+// An array that an environment writes.
 template <class T>
 class Field : public AnyField {
  public:
@@ -98,7 +98,7 @@ class Field : public AnyField {
       : AnyField(spec, std::move(name), dtype_of<T>(), std::move(shape)) {}
 };
 
-// one row of a batch, where one environment writes what it declared
+// One row of a batch, where one environment writes its fields.
 class Row {
  public:
   explicit Row(std::span<std::byte* const> fields) : fields_(fields) {}
@@ -108,7 +108,7 @@ class Row {
     return {reinterpret_cast<T*>(fields_[field.index_]), field.size_};
   }
 
-  // all of a field: as many numbers as it has, or std::length_error
+  // Writes all of a field: as many numbers as it has, or std::length_error.
   template <class T>
   void set(const Field<T>& field, std::span<const std::type_identity_t<T>> values) const {
     set_bytes(field, std::as_bytes(values));
@@ -130,7 +130,7 @@ class Row {
   std::span<std::byte* const> fields_;
 };
 
-// the array of actions; a simulator has one
+// The array of actions; a simulator has one.
 template <class T>
 class ActionField {
  public:
@@ -148,12 +148,12 @@ class ActionField {
   std::size_t size_;
 };
 
-// one row of actions, which need not be aligned
+// One row of actions, which need not be aligned.
 class Action {
  public:
   explicit Action(const std::byte* data) : data_(data) {}
 
-  // number i of it; std::out_of_range where there is none
+  // Returns number i; throws std::out_of_range if there is none.
   template <class T>
   T get(const ActionField<T>& field, std::size_t i = 0) const {
     if (i >= field.size_) refuse_number(field.size_, i);
@@ -162,7 +162,7 @@ class Action {
     return value;
   }
 
-  // all of it: as many numbers as it has, or std::length_error
+  // Copies all numbers: as many as the action has, or std::length_error.
   template <class T>
   void copy(const ActionField<T>& field, std::span<std::type_identity_t<T>> out) const {
     if (out.size() != field.size_) refuse_size(field.size_, out.size());

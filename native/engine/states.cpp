@@ -17,8 +17,8 @@ std::string reason() {
   }
 }
 
-// simulators need only look at what could do harm, as what they read back is what was written; each
-// round is one-to-one, hence a change of one word is always seen
+// Saved states are checked by it, so that simulators need only refuse states that could do harm. Each round is
+// one-to-one, so it notices every change of one word.
 std::uint64_t checksum(std::span<const std::byte> bytes) {
   std::uint64_t sum = bytes.size();
   while (!bytes.empty()) {
@@ -56,7 +56,7 @@ void Engine::load(std::span<const int> env_ids, std::span<const Bytes> states) {
     }
   } catch (...) {
     for (std::size_t i = 0; i < before.size(); ++i) {
-      if (before[i].state.empty()) continue;  // it was saving that failed
+      if (before[i].state.empty()) continue;  // the save had failed, not the load
       load_one(env_ids[i], before[i].state);
       members_[static_cast<std::size_t>(env_ids[i])].failed = before[i].failed;
     }

@@ -28,7 +28,7 @@ double run_together(int threads, const std::function<void(int)>& run) {
   check_together(threads);
   using Clock = std::chrono::steady_clock;
   std::atomic<Word> word{wait};
-  std::vector<std::jthread> all;  // before the clock is looked at, they have ended
+  std::vector<std::jthread> all;  // the threads end before the clock is read
   auto say = [&](Word said) { word = said, word.notify_all(); };
   try {
     for (int i = 0; i < threads; ++i)

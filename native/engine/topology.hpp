@@ -1,4 +1,4 @@
-// Which cores this process may use, grouped by NUMA node.
+// The cores that this process may use, grouped by NUMA node.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ struct Topology {
   static Topology of_this_machine();
 };
 
-// pin the calling thread to these cores; failure is ignored, pinning is only a hint
+// Pins the calling thread to these cores. It ignores failure, as pinning is only a hint.
 void pin_this_thread(const std::vector<int>& cores);
 
 }  // namespace headrace

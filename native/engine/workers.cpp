@@ -7,8 +7,8 @@
 namespace headrace {
 namespace {
 
-// long enough that a thread is still awake when the next batch follows at once, short enough
-// that a thread with nothing to do gives its core away
+// A thread looks so long that it is still awake when the next batch follows at once, and so short that it gives its
+// core away when nothing is to do.
 constexpr int kSpins = 200;
 
 }  // namespace
@@ -67,7 +67,7 @@ void Workers::start(int count, Loop task, void* self, Who who) {
     part.first = static_cast<int>(count * i / n);
     part.last = static_cast<int>(count * (i + 1) / n);
   }
-  // a late thread may still count an old loop down; it sees nothing left, or this loop's items
+  // A late thread may still count an old loop down; it sees nothing left, or the items of this loop.
   for (Part& part : parts_) part.remaining.store(part.last - part.first, std::memory_order_release);
   if (count <= group_ && who == Who::caller_too) return;
   ++epoch_;
@@ -105,7 +105,7 @@ void Workers::serve(int home, std::vector<int> cores) {
   if (!cores.empty()) pin_this_thread(cores);
   std::vector<int> items;
   while (true) {
-    // before anything else is looked at: what changes after this wakes the wait below
+    // This is read before anything else: a change after it wakes the wait below.
     auto seen = epoch_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_acquire)) return;
     bool worked = work_on_loop(home);
@@ -121,7 +121,7 @@ bool Workers::work_on_loop(int home) {
   bool worked = work_on_part(parts_[static_cast<std::size_t>(home)]);
   for (int away = 1; away < nodes(); ++away) {
     Part& part = parts_[static_cast<std::size_t>((home + away) % nodes())];
-    // a quick look first, so that idle threads do not count everybody's counters down
+    // A quick look comes first, so that idle threads do not count everybody's counters down.
     if (part.remaining.load(std::memory_order_acquire) > 0 && !stay_home_.load(std::memory_order_relaxed))
       worked |= work_on_part(part);
   }
@@ -158,7 +158,7 @@ bool Workers::work_on_queue(std::vector<int>& items) {
   return worked;
 }
 
-// the oldest items: at most a group, and no more than this thread's share among those with nothing to do
+// The oldest items: at most a group, and at most this thread's share among the threads that have nothing to do.
 void Workers::take(std::vector<int>& items) {
   const auto share = (tail_ - head_ + free_ - 1) / free_;
   items.resize(std::min<std::uint64_t>(share, static_cast<std::uint64_t>(group_)));

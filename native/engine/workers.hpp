@@ -21,7 +21,7 @@
 
 namespace headrace {
 
-// the system refused a thread
+// The system refused a thread.
 struct TooFewThreads : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -32,47 +32,47 @@ class Workers {
   using Queue = void (*)(void* self, const int* items, int count);
   using Milliseconds = std::chrono::milliseconds;
 
-  // pin_from: first core (counted over all nodes) to pin threads to, or -1 to pin only to nodes;
-  // throws TooFewThreads, and leaves none behind
+  // pin_from: the first core (counted over all nodes) to which threads are pinned; -1 pins them to nodes only. Throws
+  // TooFewThreads, and then leaves no thread behind.
   Workers(int threads, int queue_capacity, const Topology& topology, int pin_from, int group = 1);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // who works on a loop: the caller, who will take part at once, and helpers if it is worth waking
-  // them; only helpers; or only helpers, each on its own node's items
+  // Who works on a loop: the caller, who takes part at once, and helpers if it is worth waking them; only helpers; or
+  // only helpers, each on its own node's items.
   enum class Who { caller_too, helpers, helpers_at_home };
 
-  // begin a loop over [0, count); one loop at a time: not while busy
+  // Begins a loop over [0, count). One loop runs at a time: call it only when not busy.
   void start(int count, Loop task, void* self, Who who);
 
-  // are items of the loop still to be done?
+  // Returns whether items of the loop are still to be done.
   bool busy() const { return undone_.load(std::memory_order_acquire) != 0; }
 
-  // work on the loop until nothing is left to claim
+  // Works on the loop until nothing is left to claim.
   void take_part();
 
-  // wait until the loop's last item is done, at most so long; true when it is
+  // Waits until the loop's last item is done, at most so long; returns whether it is.
   bool wait_done(Milliseconds patience);
 
-  // what the queue's items mean; once, before the first push
+  // Says what is done with the queue's items; call it once, before the first push.
   void serve_queue(Queue task, void* self);
 
-  // queue items; at most queue_capacity may be unfinished
+  // Queues items; at most queue_capacity may be unfinished.
   void push(const int* items, int count);
 
-  // for tasks and for those who wait on what tasks have done; a caller whose core is idle anyway
-  // looks so many times before it sleeps
+  // Tasks call it, and threads that wait for the work of tasks. A caller whose core is idle anyway looks so many times
+  // before it sleeps.
   void announce();
   template <class Done>
   bool wait_until(Done done, Milliseconds patience, int looks = 0);
 
-  // number of NUMA nodes that have threads of ours
+  // The number of NUMA nodes on which our threads run.
   int nodes() const { return static_cast<int>(parts_.size()); }
   int threads() const { return static_cast<int>(threads_.size()); }
 
  private:
-  // one node's share of the loop, on a cache line of its own
+  // One node's share of the loop, on a cache line of its own.
   struct alignas(64) Part {
     std::atomic<std::int64_t> remaining{0};
     int first = 0, last = 0;
@@ -88,7 +88,7 @@ class Workers {
 
   int group_;
 
-  // the loop; written before `remaining`, read after it
+  // The loop; written before `remaining`, read after it.
   std::vector<Part> parts_;
   Loop loop_task_ = nullptr;
   void* loop_self_ = nullptr;
@@ -96,15 +96,15 @@ class Workers {
   std::atomic<bool> stay_home_{false};
   std::atomic<int> undone_{0};
 
-  // the queue
+  // The queue.
   std::vector<int> queue_;
   Queue queue_task_ = nullptr;
   void* queue_self_ = nullptr;
   std::uint64_t head_ = 0, tail_ = 0;
-  std::uint64_t free_;  // threads that are at none of its items
+  std::uint64_t free_;  // threads that work on none of its items
   std::mutex queue_mutex_;
 
-  // who sleeps, and on what
+  // Threads that sleep, and the conditions they sleep on.
   std::atomic<std::uint32_t> epoch_{0};  // grows whenever there is new work
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
