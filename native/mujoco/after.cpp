@@ -24,7 +24,7 @@ void update_kinematics(const mjModel& m, mjData& d, bool all) {
 }
 
 void compute_after(const mjModel& model, mjData& data, const After& after) {
-  if (after.forces) mj_rnePostConstraint(&model, &data);  // before the contacts that they belong to are others
+  if (after.forces) mj_rnePostConstraint(&model, &data);  // the contacts to which they belong do not exist later
   if (after.kinematics) update_kinematics(model, data, after.all);
 }
 

@@ -10,7 +10,7 @@
 namespace headrace::mujoco {
 namespace {
 
-// one thread's simulations
+// The simulations of one thread.
 class Bare {
  public:
   Bare(const mjModel& model, const Replay& replay, const MakeStepper& make_stepper)
@@ -22,7 +22,7 @@ class Bare {
 
   std::size_t width() const { return data_.size(); }
 
-  // one agent step of environments [first, first + n), n at most `width()`
+  // One agent step of the environments [first, first + n); n is at most `width()`.
   void step(int step, std::size_t first, std::size_t n) {
     const auto row = static_cast<std::size_t>(mj_stateSize(&model_, replay_.signature));
     const auto nu = static_cast<std::size_t>(model_.nu);

@@ -1,4 +1,4 @@
-// What MuJoCo alone costs: the limit that a pool's speed is measured against.
+// The price of MuJoCo alone: the limit against which a pool's speed is measured.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -18,9 +18,9 @@ struct Replay {
   int num_threads;
 };
 
-// Seconds to run every agent step of a replay, environments shared out among threads, and a barrier after each step
-// of all environments. Each thread has one mjData, or with a stepper as many as this takes at once; mj_step does what
-// it cannot.
+// Returns the seconds that all agent steps of a replay take: threads share the environments, and meet at a barrier
+// after each step of all environments. Each thread has one mjData or, with a stepper, as many as the stepper takes at
+// once; mj_step does the rest.
 double bare_loop(const mjModel& model, const Replay& replay, const MakeStepper& make_stepper = {});
 
 }  // namespace headrace::mujoco

@@ -16,7 +16,7 @@
 namespace headrace::mujoco {
 namespace {
 
-// global: MuJoCo looks up OpenGL's functions among the libraries that the process has
+// The library is loaded globally, as MuJoCo looks up OpenGL's functions among the libraries of the process.
 void* open_library(std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (void* library = dlopen(name, RTLD_NOW | RTLD_GLOBAL)) return library;
@@ -37,7 +37,7 @@ class Kind {
 
 // ---- EGL: a GPU's driver, or Mesa on the CPU -----------------------------------------------------
 
-// the part of Khronos' EGL 1.5 and of EXT_platform_device that is used here
+// The part of Khronos' EGL 1.5 and of EXT_platform_device that is used here.
 using EglInt = std::int32_t;
 constexpr EglInt kEglTrue = 1, kEglNone = 0x3038, kEglOpenGlApi = 0x30A2, kEglDraw = 0x3059, kEglRead = 0x305A,
                  kEglPlatformDevice = 0x313F;
@@ -76,7 +76,7 @@ class Egl final : public Kind {
   void* display() const { return display_; }
 
   void* new_context() const {
-    bind_api(kEglOpenGlApi);  // is the thread's own
+    bind_api(kEglOpenGlApi);  // it holds for the calling thread
     return create_context(display_, config_, nullptr, nullptr);
   }
 
@@ -97,7 +97,7 @@ class Egl final : public Kind {
     return probe && destroy_context(display_, probe) == kEglTrue;
   }
 
-  // of the device that MUJOCO_EGL_DEVICE_ID counts, or the first that works
+  // The device that MUJOCO_EGL_DEVICE_ID counts, or the first that works.
   void* first_display() const {
     auto query_devices = reinterpret_cast<unsigned (*)(EglInt, void**, EglInt*)>(get_address("eglQueryDevicesEXT"));
     auto display_of =

@@ -1,7 +1,7 @@
 // OpenGL without windows or displays, for a CPU or a GPU: EGL or OSMesa.
 //
-// Both are looked for when the first picture is drawn, not when the package is built or loaded, so
-// that machines without them lose nothing but pictures.
+// Both are looked for when the first picture is drawn, not when the package is built or loaded: a machine without them
+// loses only pictures.
 #pragma once
 
 #include <memory>
@@ -9,30 +9,30 @@
 
 namespace headrace::mujoco {
 
-// there is no OpenGL to draw with; what to do about it
+// There is no OpenGL to draw with; the message says what to do about it.
 struct NoPictures : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class GlContext {
  public:
-  // what the calling thread had before
+  // The calling thread's context before this one.
   struct Before {
     void *display = nullptr, *draw = nullptr, *read = nullptr, *context = nullptr;
   };
 
   virtual ~GlContext() = default;
 
-  // make it the calling thread's; false where that is impossible, such as after the display's end
+  // Makes the context the calling thread's; returns false if that is impossible, for example after the display's end.
   virtual bool enter(Before& before) = 0;
   virtual void leave(const Before& before) = 0;
 };
 
-// A new context of the kind that MUJOCO_GL names, else EGL's, else OSMesa's; the kind stays the same
-// for the whole process. Throws NoPictures.
+// Returns a new context of the kind that MUJOCO_GL names, else EGL's, else OSMesa's; the kind stays the same for the
+// whole process. Throws NoPictures.
 std::unique_ptr<GlContext> make_context();
 
-// a context is the calling thread's for as long as this lives
+// A context is the calling thread's while this lives.
 class Current {
  public:
   explicit Current(GlContext& context) : context_(context), entered_(context.enter(before_)) {}

@@ -22,14 +22,14 @@ namespace {
 
 using Array = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-// the caller keeps the array
+// The caller keeps the array.
 Rows rows_of(const Array& array) {
   std::size_t stride = array.itemsize();
   for (std::size_t i = 1; i < array.ndim(); ++i) stride *= array.shape(i);
   return {static_cast<std::byte*>(array.data()), stride};
 }
 
-// numpy's name of what the array holds
+// NumPy's name of the array's type.
 std::string dtype_name(const Array& array) {
   const auto dtype = array.dtype();
   const auto bits = std::to_string(dtype.bits);
@@ -47,7 +47,7 @@ std::vector<std::byte> bytes_of(const nb::bytes& bytes) {
   return {data, data + bytes.size()};
 }
 
-// what decides a free, tracking or fixed camera's view
+// The numbers that decide the view of a free, tracking or fixed camera.
 Picture picture_of(int width, int height, const std::tuple<int, int, int>& camera, const std::array<double, 3>& lookat,
                    double distance, double azimuth, double elevation) {
   Picture picture;
@@ -59,12 +59,12 @@ Picture picture_of(int width, int height, const std::tuple<int, int, int>& camer
   return picture;
 }
 
-// what the option `physics` of a task in lanes says they compute with
+// The kind of numbers that the option `physics` of a task in lanes names.
 lanes::Number number_of(const std::string& physics) {
   return physics == "lanes32" ? lanes::Number::kFloat : lanes::Number::kDouble;
 }
 
-// makes steppers for a task that is in lanes; its fields may be mjModel's, too
+// Makes steppers for a task in lanes; its fields may be mjModel's as well.
 MakeStepper stepping(const std::string& physics, lanes::Wanted wanted, int width = 0) {
   if (physics == "mujoco") return {};
   return [wanted = std::move(wanted), number = number_of(physics), width](auto model) {
@@ -72,7 +72,7 @@ MakeStepper stepping(const std::string& physics, lanes::Wanted wanted, int width
   };
 }
 
-// what of a task is not stepped in lanes; empty where all of it is
+// The name of a part of the task that lanes cannot step; empty if they can step all of it.
 std::string why_not_in_lanes(const mjModel& model, const lanes::Wanted& wanted) {
   try {
     lanes::make_stepper(borrowed(model), wanted);
@@ -82,14 +82,14 @@ std::string why_not_in_lanes(const mjModel& model, const lanes::Wanted& wanted) 
   }
 }
 
-// made from what Python holds: the address of a mujoco.MjModel
+// A model from Python's: the address of a mujoco.MjModel.
 const mjModel& model_at(std::uintptr_t address) { return *reinterpret_cast<const mjModel*>(address); }
 
 After after_of(const mjModel& model, const lanes::Wanted& wanted) {
   return {wanted.kinematics, wanted.forces, lanes::wants_all(model, wanted)};
 }
 
-// Steps simulations that Python holds, in lanes and by libmujoco, as a pool of a task does, so that both can be compared.
+// Steps simulations that Python holds, in lanes and by libmujoco, in the same way as a task's pool, to compare both.
 class Trial {
  public:
   Trial(const mjModel& model, lanes::Wanted wanted)
@@ -135,7 +135,7 @@ NB_MODULE(_mujoco, m) {
   using namespace headrace;
   using namespace headrace::mujoco;
   m.doc() = "MuJoCo tasks on the engine's threads.";
-  nb::set_leak_warnings(false);  // a forked process leaks what was its parent's, on purpose
+  nb::set_leak_warnings(false);  // a forked process leaks its parent's objects on purpose
   bind_engine(m);
   if (!version_matches())
     throw nb::import_error(("headrace was compiled for MuJoCo " + std::to_string(mjVERSION_HEADER) + ", and " +

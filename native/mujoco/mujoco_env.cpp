@@ -32,7 +32,7 @@ void Task::report(std::string name, std::string dtype, std::vector<int> shape, R
 }
 
 MujocoEnv::MujocoEnv(std::shared_ptr<const Task> task, int env_id) : task_(std::move(task)), env_id_(env_id) {
-  // a state to begin from, even where the first call is not a reset
+  // An environment has a state to begin from, even if the first call is not a reset.
   auto group = task_->physics->borrow();
   Lane& lane = group->lane();
   lane.enter(env_id_);
@@ -49,7 +49,7 @@ void MujocoEnv::reset() {
   auto group = task_->physics->borrow();
   Lane& lane = group->lane();
   lane.enter(env_id_);
-  for (const auto& r : task_->reports)  // what belongs to a step is zero before there was one
+  for (const auto& r : task_->reports)  // a step's values are zero before the first step
     if (r.field.name().starts_with("info:")) std::memset(r.newest.row(env_id_), 0, r.newest.stride);
   start(lane);
   if (task_->rules.settling_steps > 0) settle(lane);
@@ -71,8 +71,8 @@ void MujocoEnv::start(Lane& lane) {
   forward(lane);  // forces between bodies stay zero until the first step, as Gymnasium has them
 }
 
-// Does the task refuse a start? It sees where everything is, and what touches what: no more is computed,
-// for a task may look at a hundred starts before it finds its own.
+// Returns whether the task refuses a start. The task sees positions and contacts: no more is computed, for a task may
+// look at a hundred starts before it takes one.
 bool MujocoEnv::refused(Lane& lane) {
   guarded([&] {
     mj_fwdKinematics(&lane.model(), &lane.data());
@@ -82,7 +82,7 @@ bool MujocoEnv::refused(Lane& lane) {
   return !at<bool>(task_->memory.accepted, env_id_);
 }
 
-// what follows from a state, where somebody reads it
+// Computes what follows from a state, if the task reads any of it.
 void MujocoEnv::forward(Lane& lane) {
   if (task_->physics->reads_state_alone()) return;
   mjModel m = lane.model();  // a shallow copy: the same arrays under other options
@@ -125,7 +125,7 @@ void MujocoEnv::step_together(std::span<Turn* const> turns) {
   if (failed) group.discard();
 }
 
-// the state and the controls of this environment
+// Loads the state and the controls of this environment.
 void MujocoEnv::prepare(Lane& lane, const Action& action) {
   const Memory& memory = task_->memory;
   lane.enter(env_id_);
@@ -140,11 +140,11 @@ void MujocoEnv::prepare(Lane& lane, const Action& action) {
   }
 }
 
-// one agent step of libmujoco's
+// Makes one agent step with libmujoco.
 void MujocoEnv::advance(Lane& lane) const {
   mjData& d = lane.data();
   guarded([&] {
-    // nobody sees what sensors say between the steps, nor what is computed anew after the last
+    // Nobody sees sensors between the steps, nor those that are computed anew after the last one.
     const bool sensed_after = task_->rules.after.kinematics && !lane.senses_accelerations();
     for (int i = 1; i < task_->rules.frame_skip; ++i) mj_step(&lane.without_sensors(), &d);
     mj_step(sensed_after ? &lane.without_sensors() : &lane.model(), &d);
@@ -152,18 +152,18 @@ void MujocoEnv::advance(Lane& lane) const {
   });
 }
 
-// what a stepper leaves to be computed
+// Computes what a stepper leaves out.
 void MujocoEnv::complete(Lane& lane) const {
   if (task_->rules.after.kinematics)
     guarded([&] { update_kinematics(lane.model(), lane.data(), task_->rules.after.all); });
 }
 
-// what the task makes of the new state
+// Lets the task judge and observe the new state.
 StepResult MujocoEnv::conclude(Lane& lane) {
   const Memory& memory = task_->memory;
   const int warning = lane.warning();
   at<std::int32_t>(memory.warning, env_id_) = warning;
-  if (warning == 0) lane.call(kStep);  // else what was last seen stays, and the episode ends
+  if (warning == 0) lane.call(kStep);  // otherwise the last observation stays, and the episode ends
   lane.save(memory.state.row(env_id_));
   if (warning == 0 && memory.pixels.data) draw(lane, Layout::planes, &at<std::uint8_t>(memory.pixels, env_id_));
   report(false);
@@ -190,7 +190,7 @@ void MujocoEnv::observe(const Row& row) const {
   }
 }
 
-// every row that decides the future, or that will be shown again
+// Visits every row that decides the future, or that will be shown again.
 template <class Visit>
 void MujocoEnv::each_kept(Visit visit) const {
   const Memory& m = task_->memory;
@@ -220,8 +220,8 @@ void MujocoEnv::render(std::uint8_t* rgb) const {
   draw(lane, Layout::pixels, rgb);
 }
 
-// what is on the picture belongs to the state, not to the last substep's beginning; the simulation is in
-// its row already, so that it may be computed on here
+// The picture shows the state, not the beginning of the last substep. The state is saved in its row already, so this
+// may compute on in mjData.
 void MujocoEnv::draw(Lane& lane, Layout layout, std::uint8_t* rgb) const {
   guarded([&] { mj_forward(&lane.model(), &lane.data()); });
   task_->studio->borrow()->draw(lane.model(), lane.data(), layout, rgb);

@@ -1,5 +1,5 @@
-// A MuJoCo task as an environment of the engine: physics here, everything that makes it a task
-// (starts, rewards, observations) in functions that Warp compiled from Python.
+// A MuJoCo task as an environment of the engine: physics is here, and functions that Warp compiled from Python hold the
+// task itself: starts, rewards, observations.
 #pragma once
 
 #include <memory>
@@ -13,43 +13,43 @@
 
 namespace headrace::mujoco {
 
-// what an environment reports: where the program writes it, and how many of the latest are shown
+// A report of an environment: the rows where the program writes it, and how many of the latest are shown.
 struct Report {
   AnyField field;
   Rows newest;
-  Rows stack;     // oldest first; unused where depth is 1
+  Rows stack;  // oldest first; unused where depth is 1
   int depth = 1;
 };
 
-// N rows of everything that is the environments'; whoever made the memory keeps it
+// The rows of all environments; their owner keeps the memory.
 struct Memory {
-  Rows state;                 // MuJoCo's, `Physics::state_bytes` each
-  Rows actions;               // nu float64
-  Rows reward, terminated;    // float32, bool: of the last step
-  Rows accepted;              // bool: of the last start
-  Rows warning;               // int32: what MuJoCo complained of in the last step, see `Lane::warning`
-  Rows seed, drawn;           // uint64: the random stream
-  std::vector<std::pair<Rows, std::size_t>> kept;  // the task's own state: rows and their bytes
-  Rows pixels = {};           // uint8[3, height, width]: where pictures are seen, they are drawn here
+  Rows state;  // MuJoCo's, `Physics::state_bytes` each
+  Rows actions;  // nu float64
+  Rows reward, terminated;  // float32, bool: of the last step
+  Rows accepted;  // bool: of the last start
+  Rows warning;  // int32: MuJoCo's warning in the last step, see `Lane::warning`
+  Rows seed, drawn;  // uint64: the random stream
+  std::vector<std::pair<Rows, std::size_t>> kept;  // rows of the task's own state, and their bytes
+  Rows pixels = {};  // uint8[3, height, width]: pictures are drawn here, if they are seen
 };
 
 struct Rules {
   int frame_skip = 1;
   After after;
-  bool acts = false;              // the program turns actions into controls; else they are the controls
-  bool may_refuse = false;        // the program looks at each start, and may ask for another
-  int settling_steps = 0;         // of physics, before an episode begins
-  bool starts_unactuated = false; // the first observation knows no actuator forces
+  bool acts = false;  // the program turns actions into controls; else they are the controls
+  bool may_refuse = false;  // the program looks at each start, and may ask for another
+  int settling_steps = 0;  // of physics, before an episode begins
+  bool starts_unactuated = false;  // the first observation knows no actuator forces
 };
 
 struct Task {
   Task(std::shared_ptr<Physics> physics, std::shared_ptr<Studio> studio, Memory memory);
 
-  // throws BadSpec where rows of that type and shape are not those that will be shown
+  // Throws BadSpec if rows of that type and shape are not the rows to be shown.
   void report(std::string name, std::string dtype, std::vector<int> shape, Rows newest, Rows stack = {}, int depth = 1);
 
   std::shared_ptr<Physics> physics;
-  std::shared_ptr<Studio> studio;  // null where nothing is drawn
+  std::shared_ptr<Studio> studio;  // null if nothing is drawn
   Memory memory;
   Rules rules;
   Spec spec;
@@ -65,7 +65,7 @@ class MujocoEnv final : public Environment {
   void reset() override;
   StepResult step(const Action& action) override;
 
-  // of environments of one task: at most as many as its physics takes
+  // The environments belong to one task; their number is at most the one that its physics takes.
   static void step_together(std::span<Turn* const> turns);
   void observe(const Row& row) const override;
   void save(Writer& out) const override;

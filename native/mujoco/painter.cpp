@@ -14,14 +14,14 @@ namespace {
 
 constexpr int kFontScale = mjFONTSCALE_50;  // there is no text to draw
 
-// The side of a shadow map that is fine enough for a picture. Models ask for one that suits a screen, which for
-// small pictures costs ten times what all else does.
+// The side of a shadow map that is fine enough for a picture. Models ask for one that suits a screen; for small
+// pictures that costs ten times as much as everything else.
 int finest_shadow(const Picture& picture) {
   const auto side = static_cast<unsigned>(std::max(picture.width, picture.height));
   return static_cast<int>(std::bit_ceil(8 * side));
 }
 
-// MuJoCo keeps OpenGL's functions in variables of the process, and sets them with each new context
+// MuJoCo keeps OpenGL's functions in variables of the process, and sets them with each new context.
 std::mutex making;
 
 }  // namespace
@@ -54,7 +54,7 @@ void Painter::make(const mjModel& model) {
       sized.vis.global.offheight = picture_.height;
       sized.vis.quality.shadowsize = std::min(sized.vis.quality.shadowsize, finest_shadow(picture_));
       mjv_makeScene(&model, &scene_, picture_.most_geoms);
-      if (!picture_.effects) {  // without a GPU they are most of the work
+      if (!picture_.effects) {  // without a GPU they take most of the time
         sized.vis.quality.shadowsize = sized.vis.quality.offsamples = 0;
         scene_.flags[mjRND_SHADOW] = scene_.flags[mjRND_REFLECTION] = 0;
       }
@@ -70,7 +70,7 @@ void Painter::make(const mjModel& model) {
 Painter::~Painter() { free(); }
 
 void Painter::free() {
-  if (owner_ != getpid()) {  // the driver's threads did not come along with the fork
+  if (owner_ != getpid()) {  // the driver's threads did not survive the fork
     static_cast<void>(gl_.release());
     return;
   }
@@ -85,7 +85,7 @@ void Painter::draw(const mjModel& model, mjData& data, Layout layout, std::uint8
   Current current(*gl_);
   if (!current) throw NoPictures("the OpenGL context cannot be used any more");
   guarded([&] {
-    mjvCamera camera = picture_.camera;  // a copy: what was drawn before must not matter
+    mjvCamera camera = picture_.camera;  // a copy, so that earlier pictures do not matter
     upload(model);
     const mjrRect frame = {0, 0, picture_.width, picture_.height};
     mjv_updateScene(&model, &data, &option_, nullptr, &camera, mjCAT_ALL, &scene_);
@@ -95,7 +95,7 @@ void Painter::draw(const mjModel& model, mjData& data, Layout layout, std::uint8
   copy_out(layout, rgb);
 }
 
-// OpenGL has copies of terrains and textures, and environments may have different ones
+// OpenGL has copies of terrains and textures, and environments may have different ones.
 void Painter::upload(const mjModel& model) {
   const std::span terrain(model.hfield_data, static_cast<std::size_t>(model.nhfielddata));
   if (!std::ranges::equal(terrain, terrain_)) {

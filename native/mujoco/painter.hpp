@@ -17,15 +17,15 @@ struct Picture {
   int width = 0, height = 0;
   mjvCamera camera{};
   bool effects = true;                        // shadows, reflections and smooth edges
-  int most_geoms = 0;                         // in a scene; what is beyond is not drawn
-  std::vector<std::pair<int, bool>> flags{};  // mjtVisFlag → whether it is on, where not by default
+  int most_geoms = 0;                         // the most that a scene draws
+  std::vector<std::pair<int, bool>> flags{};  // mjtVisFlag → whether it is on, if not as by default
   bool textures_vary = false;  // between environments
 };
 
-// the order of a picture's bytes, its top row first: [height, width, 3] or [3, height, width]
+// The order of a picture's bytes, its top row first: [height, width, 3] or [3, height, width].
 enum class Layout { pixels, planes };
 
-// Everything that drawing needs; serves one thread at a time.
+// Everything that drawing needs; it serves one thread at a time.
 class Painter {
  public:
   Painter(const mjModel& model, const Picture& picture);
@@ -33,7 +33,7 @@ class Painter {
   Painter(const Painter&) = delete;
   Painter& operator=(const Painter&) = delete;
 
-  // what the camera sees; positions in `data` must be the state's
+  // Draws the camera's view; positions in `data` must be those of the state.
   void draw(const mjModel& model, mjData& data, Layout layout, std::uint8_t* rgb);
 
  private:
@@ -64,7 +64,7 @@ class Studio {
     return painters_.borrow([this] { return std::make_unique<Painter>(*model_, picture_); });
   }
 
-  // see that pictures can be drawn; throws NoPictures
+  // Makes sure that pictures can be drawn; throws NoPictures.
   void open() { borrow(); }
   void close() { painters_.clear(); }
 

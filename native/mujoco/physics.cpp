@@ -11,7 +11,7 @@
 namespace headrace::mujoco {
 namespace {
 
-// where an error of MuJoCo's lands, in the thread that runs a guarded piece
+// The place where an error of MuJoCo's lands, in the thread that runs a guarded piece.
 struct Landing {
   std::jmp_buf place;
   char message[sizeof mjLogMessage::subject];
@@ -22,16 +22,16 @@ mjfTime previous_time = nullptr;
 
 void handle_log(const mjLogMessage* message) {
   if (!landing) return previous_handler(message);
-  if (message->level != mjLOG_ERROR) return;  // a warning: counted in mjData, which is where we look
+  if (message->level != mjLOG_ERROR) return;  // mjData counts warnings, and they are read there
   std::memcpy(landing->message, message->subject, sizeof landing->message);
   std::longjmp(landing->place, 1);
 }
 
-// MuJoCo's Python package makes MuJoCo look at the clock some twenty times a step, for statistics that
-// nobody sees here; light tasks spent much of their time on it
+// MuJoCo's Python package makes MuJoCo look at the clock some twenty times a step, for statistics that nobody sees
+// here; light tasks spent much of their time on it.
 mjtNum time_of_day() { return landing ? 0 : previous_time(); }
 
-// No frame between setjmp and longjmp may hold what has a destructor: this one holds nothing.
+// No frame between setjmp and longjmp may hold an object with a destructor: this one holds none.
 bool attempt(Landing& place, void (*piece)(void*), void* context) {
   if (setjmp(place.place)) return false;
   piece(context);
@@ -59,7 +59,7 @@ const Offsets<mjModel>& model_offsets() {
   return offsets;
 }
 
-// the parts of MuJoCo's state, in the order of its bits
+// The parts of MuJoCo's state, in the order of its bits.
 constexpr const char* kState[] = {"time",           "qpos",       "qvel",         "act",          "history",
                                   "qacc_warmstart", "ctrl",       "qfrc_applied", "xfrc_applied", "eq_active",
                                   "mocap_pos",      "mocap_quat", "userdata",     "plugin_state"};
@@ -72,7 +72,7 @@ void* pointer_at(const void* base, std::size_t offset) {
   return pointer;
 }
 
-// a task's thread lends its mjData to one environment after the other, so nothing may stay in it that a state row lacks
+// A thread lends its mjData to one environment after the other, so nothing that a state row lacks may stay in it.
 void check_may_share(const mjModel& model) {
   const std::string why = ", and threads share what they step: ";
   if (model.opt.enableflags & mjENBL_SLEEP)
@@ -83,12 +83,13 @@ void check_may_share(const mjModel& model) {
                 "remove <flag ipc=\"enable\"/>");
   for (int i = 0; i < model.nplugin; ++i) {
     const std::string name = mjp_getPluginAtSlot(model.plugin[i])->name;
-    if (!name.starts_with("mujoco."))  // MuJoCo's own keep their state where a row has it
+    if (!name.starts_with("mujoco."))  // MuJoCo's own plugins keep their state in a row
       throw Unfit("the model has the plugin " + name + ", which may keep a state of its own" + why + "leave it out");
   }
 }
 
-// what a state row holds: forces only where the task sets them, they are long and else always zero
+// The parts of a state row. Forces, which are long, belong to it only if the task sets them; otherwise they are always
+// zero.
 int signature_of(bool keeps_forces) {
   return keeps_forces ? mjSTATE_INTEGRATION : mjSTATE_INTEGRATION & ~(mjSTATE_QFRC_APPLIED | mjSTATE_XFRC_APPLIED);
 }
@@ -138,7 +139,7 @@ Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Vary
       arguments_(program.arguments) {
   guarded([this] { data_.reset(mj_makeData(model_)); });
   if (!data_ || (!varying.empty() && !own_model_)) throw std::runtime_error("MuJoCo found no memory for a simulation");
-  // plugins may read sensors, and delayed sensors are part of the state
+  // Plugins may read sensors, and delayed sensors are part of the state.
   if (model_->nplugin == 0 && model_->nhistory == 0) without_sensors_.opt.disableflags |= mjDSBL_SENSOR;
   for (const auto& [offset, name] : program.arrays) {
     void* pointer = field_of(*model_, *data_, name);
@@ -159,7 +160,7 @@ void Lane::enter(int env_id) {
     std::memcpy(varying_fields_[i], varying_[i].rows.row(env_id), varying_[i].bytes);
 }
 
-// where the parts of a state row lie in mjData, in its order; none where a part is not simply copied
+// The places in mjData of the parts of a state row, in its order; none if a part is not simply copied.
 std::vector<Lane::Part> Lane::parts() const {
   std::vector<Part> parts;
   for (int bit = 0; bit < mjNSTATE; ++bit) {
@@ -177,7 +178,7 @@ void Lane::load(const std::byte* state) {
   if (parts_.empty()) mj_setState(model_, data_.get(), reinterpret_cast<const mjtNum*>(state), signature_);
 }
 
-// mj_resetData clears 160 KB of statistics, which takes longer than a light robot's steps in lanes
+// mj_resetData clears 160 KB of statistics, which takes longer than a light robot's steps in lanes.
 void Lane::reset() {
   mjData& d = *data_;
   if (initial_.empty()) return mj_resetData(model_, &d);

@@ -1,5 +1,5 @@
-// MuJoCo under one model that all environments of a pool share, and as many simulations of it
-// as threads step at once: one each, or a group that is stepped in the lanes of vector registers.
+// MuJoCo under one model that all environments of a pool share, with as many simulations as threads step at once: one
+// for each thread, or a group that the lanes of vector registers step together.
 //
 // An environment is a compact row of numbers (MuJoCo's own idea of a simulation's state); a
 // thread lends it an mjData for the time of a step. So memory and cache misses do not grow with
@@ -23,12 +23,12 @@
 
 namespace headrace::mujoco {
 
-// pools cannot have this model; why, and what to do about it
+// Pools cannot have this model; the message says why, and what to do about it.
 struct Unfit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// N rows, one an environment
+// N rows, one for each environment.
 struct Rows {
   std::byte* data = nullptr;
   std::size_t stride = 0;  // bytes
@@ -47,23 +47,23 @@ struct Program {
   std::vector<std::pair<std::size_t, std::string>> arrays;   // offset of an array's address → MuJoCo's name for it
 };
 
-// what a program is called for; the order is that of program.py
+// The reasons to call a program, in the order of program.py.
 enum Command : std::int32_t { kReset, kAccept, kAct, kStep, kObserve };
 
-// a model's field whose values differ between environments
+// A model's field whose values differ between environments.
 struct Varying {
   std::string name;
   Rows rows;
   std::size_t bytes = 0;
 };
 
-// makes what steps several simulations of a model at once; empty: libmujoco steps each
+// Makes a stepper for several simulations of a model at once; if it is empty, libmujoco steps each.
 using MakeStepper = std::function<std::unique_ptr<lanes::Stepper>(std::shared_ptr<const mjModel>)>;
 
-// a model that its owner keeps
+// A model that its owner keeps.
 inline std::shared_ptr<const mjModel> borrowed(const mjModel& model) { return {std::shared_ptr<void>(), &model}; }
 
-// the address of a field of mjData or mjModel, by MuJoCo's name; throws std::invalid_argument
+// Returns the address of a field of mjData or mjModel, by MuJoCo's name; throws std::invalid_argument.
 void* field_of(const mjModel& model, mjData& data, const std::string& name);
 
 // Runs a piece of MuJoCo: its errors become std::runtime_error, its warnings stay in mjData. An error jumps out of the
@@ -75,7 +75,7 @@ void guarded(Piece piece) {
   run_guarded([](void* p) { (*static_cast<Piece*>(p))(); }, &piece);
 }
 
-// mjData and a program's arguments for whoever steps an environment now
+// mjData and a program's arguments, for the environment that is stepped now.
 class Lane {
  public:
   Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature);
@@ -83,21 +83,21 @@ class Lane {
   Lane& operator=(const Lane&) = delete;
 
   const mjModel& model() const { return *model_; }
-  const mjModel& without_sensors() const { return without_sensors_; }  // where nothing else depends on them
+  const mjModel& without_sensors() const { return without_sensors_; }  // only if nothing else depends on sensors
   bool senses_accelerations() const { return senses_accelerations_; }
   mjData& data() { return *data_; }
 
-  // make this the simulation of an environment: its model's own values, and its state
+  // Makes this the simulation of an environment: its model's own values, and its state.
   void enter(int env_id);
   void load(const std::byte* state);
 
-  // as mj_resetData
+  // Resets as mj_resetData does.
   void reset();
   void save(std::byte* state) const;
 
   void call(Command command);
 
-  // the first kind of warning since `forget_warnings`, counted from 1; 0 for none
+  // Returns the first kind of warning since `forget_warnings`, counted from 1; 0 for none.
   int warning() const;
   void forget_warnings();
 
@@ -118,35 +118,35 @@ class Lane {
   const Program& program_;
   const std::vector<Varying>& varying_;
   int signature_;
-  std::unique_ptr<mjModel, FreeModel> own_model_;  // where environments' models differ
+  std::unique_ptr<mjModel, FreeModel> own_model_;  // if environments' models differ
   const mjModel* model_;
   mjModel without_sensors_;                        // the same arrays under other options
   std::unique_ptr<mjData, FreeData> data_;
   bool senses_accelerations_;                      // some sensors follow from accelerations and forces
   std::vector<Part> parts_;                        // of a state row
-  std::vector<std::byte> initial_;  // mjData's buffer after mj_resetData, where that is always the same
-  std::vector<void*> varying_fields_;  // where they lie in this lane's model
+  std::vector<std::byte> initial_;  // mjData's buffer after mj_resetData, if that is always the same
+  std::vector<void*> varying_fields_;  // their places in this lane's model
   std::vector<std::byte> arguments_;
 };
 
 class Physics;
 
-// What a thread borrows to step a group of environments: a lane for each, and what advances them together. All of it
-// is made when first needed.
+// A thread borrows a group to step environments together: a lane for each, and the stepper. Both are made when they are
+// first needed.
 class Group {
  public:
   explicit Group(const Physics& physics) : physics_(physics) {}
 
   Lane& lane(std::size_t i = 0);
 
-  // the most environments of a group
+  // The most environments of a group.
   int width();
 
-  // does `advance` compute what the task wants of the new state's positions and velocities?
+  // Returns whether `advance` computes what the task wants of the new state's positions and velocities.
   bool kinematics() { return stepper().kinematics(); }
 
-  // Advances the first n lanes by so many steps of physics. Returns a bit for each that libmujoco is to advance: it is
-  // as it was.
+  // Advances the first n lanes by so many steps of physics. Returns a bit for each lane that libmujoco must advance:
+  // that lane is unchanged.
   std::uint32_t advance(std::size_t n, int steps);
 
  private:
@@ -154,7 +154,7 @@ class Group {
 
   const Physics& physics_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<mjData*> data_;  // theirs
+  std::vector<mjData*> data_;  // of the lanes
   std::vector<const mjModel*> models_;
   std::unique_ptr<lanes::Stepper> stepper_;
 };
@@ -169,7 +169,7 @@ class Physics {
     return groups_.borrow([this] { return std::make_unique<Group>(*this); });
   }
 
-  // are groups stepped together?
+  // Returns whether groups are stepped together.
   bool in_lanes() const { return static_cast<bool>(make_stepper_); }
   std::unique_ptr<lanes::Stepper> make_stepper() const { return make_stepper_(model_); }
   std::unique_ptr<Lane> make_lane() const { return std::make_unique<Lane>(*model_, program_, varying_, signature_); }
@@ -177,10 +177,10 @@ class Physics {
   std::shared_ptr<const mjModel> model() const { return model_; }
   bool varies(const std::string& name) const;
 
-  // the fields of mjData and mjModel that the program reads, but for those that vary
+  // The fields of mjData and mjModel that the program reads, without those that vary.
   std::vector<std::string> reads() const;
 
-  // does the program read nothing of mjData but the state itself?
+  // Returns whether the program reads nothing of mjData but the state itself.
   bool reads_state_alone() const { return reads_state_alone_; }
   int signature() const { return signature_; }
   std::size_t state_bytes() const {
@@ -197,10 +197,10 @@ class Physics {
   Stock<Group> groups_;
 };
 
-// Is this the library that the structs were compiled for?
+// Returns whether this is the library for which the structs were compiled.
 inline bool version_matches() { return mj_version() == mjVERSION_HEADER; }
 
-// What MuJoCo says inside `guarded` comes to us, and it keeps no statistics of time there; once for the process.
+// Sends MuJoCo's messages inside `guarded` to us, and stops its statistics of time there; once for the process.
 void install_callbacks();
 
 }  // namespace headrace::mujoco

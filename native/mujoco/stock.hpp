@@ -1,5 +1,5 @@
-// Things that are dear to make and can serve one thread at a time: made when first needed, at most
-// one a thread, lent and given back.
+// A stock of objects that are dear to make and serve one thread at a time: it makes them when they are needed, at most
+// one for each thread, lends them and takes them back.
 #pragma once
 
 #include <exception>
@@ -13,11 +13,11 @@ namespace headrace::mujoco {
 template <class T>
 class Stock {
  public:
-  // what a thread has borrowed, until this goes
+  // An object that a thread has borrowed, until this is destroyed.
   class Loan {
    public:
     Loan(Stock& stock, std::unique_ptr<T> thing) : stock_(stock), thing_(std::move(thing)) {}
-    ~Loan() {  // what an error has left half done is not used again
+    ~Loan() {  // an object that an error has left half done is not used again
       if (std::uncaught_exceptions() == exceptions_) stock_.give(std::move(thing_));
     }
     Loan(const Loan&) = delete;
@@ -39,7 +39,7 @@ class Stock {
     return Loan(*this, thing ? std::move(thing) : make());
   }
 
-  // free what nobody has borrowed
+  // Frees the objects that nobody has borrowed.
   void clear() {
     std::vector<std::unique_ptr<T>> freed;
     std::lock_guard lock(mutex_);
