@@ -16,7 +16,7 @@ void refuse_if(bool unfit, const std::string& what) {
   if (unfit) throw Unsupported(what);
 }
 
-// "geom 7 'table'"
+// "geom 7 'table'".
 std::string named(const mjModel& m, int type, const char* kind, int id) {
   const char* name = mj_id2name(&m, type, id);
   return std::string(kind) + ' ' + std::to_string(id) + (name && *name ? std::string(" '") + name + "'" : "");
@@ -107,7 +107,7 @@ const std::unordered_set<std::string_view>& model_fields() {
 }  // namespace
 
 bool is_read(const mjModel& m, const Wanted& wanted, int sensor) {
-  if (m.opt.disableflags & mjDSBL_SENSOR) return false;  // none is computed
+  if (m.opt.disableflags & mjDSBL_SENSOR) return false;  // no sensor is computed
   if (!std::ranges::count(wanted.fields, "sensordata")) return false;
   const char* name = mj_id2name(&m, mjOBJ_SENSOR, sensor);
   return wanted.sensors.empty() || (name && std::ranges::count(wanted.sensors, name));
@@ -115,14 +115,14 @@ bool is_read(const mjModel& m, const Wanted& wanted, int sensor) {
 
 namespace {
 
-// are all sensors that are read those of accelerations and forces?
+// Returns whether all sensors that are read are those of accelerations and forces.
 bool reads_forces_alone(const mjModel& m, const Wanted& wanted) {
   for (int i = 0; i < m.nsensor; ++i)
     if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC) return false;
   return true;
 }
 
-// does no degree of freedom move two bodies against each other?
+// Returns whether no degree of freedom moves two bodies against each other.
 bool are_one(const mjModel& m, int b1, int b2) {
   const int w1 = m.body_weldid[b1], w2 = m.body_weldid[b2];
   return w1 == w2 || (m.body_dofnum[w1] == 0 && m.body_dofnum[w2] == 0);
@@ -132,7 +132,7 @@ bool has_spatial_tendons(const mjModel& m) {
   return std::any_of(m.wrap_type, m.wrap_type + m.nwrap, [](int type) { return type != mjWRAP_JOINT; });
 }
 
-// sensors of accelerations and forces: they are those of the last step's beginning
+// Sensors of accelerations and forces belong to the beginning of the last step.
 void check_sensors(const mjModel& m, const Wanted& wanted) {
   for (int i = 0; i < m.nsensor; ++i) {
     if (m.sensor_needstage[i] != mjSTAGE_ACC || !is_read(m, wanted, i)) continue;
@@ -252,7 +252,7 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
   for (const auto& field : wanted.fields) {
     refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)),
               "ncon is read, and contacts have a gap");
-    for (int p = 0; p < m.npair; ++p)  // MuJoCo counts their contacts, which nothing can part
+    for (int p = 0; p < m.npair; ++p)  // MuJoCo counts their contacts, which no distance prevents
       refuse_if(
           field == "ncon" && are_one(m, m.geom_bodyid[m.pair_geom1[p]], m.geom_bodyid[m.pair_geom2[p]]),
           "ncon is read, and " + named(m, mjOBJ_PAIR, "pair", p) + " is of bodies that do not move against each other");

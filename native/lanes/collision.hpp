@@ -1,7 +1,7 @@
 // Which geoms touch, where and how deep: the primitive pairs of mj_collision.
 //
-// Pairs of other kinds are left to MuJoCo's own functions, for each lane in which they are near. Two capsules that lie
-// parallel are not computed: the step is then libmujoco's.
+// MuJoCo's own functions compute pairs of other kinds, for each lane in which they are near. If two capsules lie
+// parallel, libmujoco makes the step.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,15 @@
 namespace headrace::lanes {
 namespace {
 
-// a contact's geometry: normal from geom 1 to geom 2, and what its first tangent shall be near
+// A contact's geometry: the normal from geom 1 to geom 2, and a direction to which the first tangent shall be near.
 template <class V>
 struct Touch {
   V dist;
   V3<V> pos, normal, tangent;
 };
 
-// normal, and two tangents (mju_makeFrame); where no tangent is asked for, along y, or z if the normal is near y
+// Returns the normal and two tangents (mju_makeFrame). If no tangent is asked for, the first lies along y, or along z
+// if the normal is near y.
 template <class V>
 Mat3<V> frame_of(const Touch<V>& t) {
   const V3<V> y{V(0), V(1), V(0)}, z{V(0), V(0), V(1)};
@@ -28,8 +29,8 @@ Mat3<V> frame_of(const Touch<V>& t) {
   return {t.normal, first, cross(t.normal, first)};
 }
 
-// How far rounding may move a distance, in metres. Whether a constraint holds that is no farther from its margin only
-// MuJoCo's own rounding can tell, and so its step does.
+// Rounding may move a distance by so much, in metres. Only MuJoCo's own rounding can tell whether a constraint holds
+// that is no farther from its margin, so libmujoco makes that step.
 constexpr double kTie = 1e-13;
 
 template <class V>
@@ -67,14 +68,14 @@ class Collider {
   V3<V> axis(const Pair& p, int i) const { return load3(w_.geom_xmat + 9 * p.geom[i]); }  // see place_geom
   V size(const Pair& p, int i, int k) const { return V(plan_.geoms[p.geom[i]].size[k]); }
 
-  // do bounding spheres overlap?
+  // Returns the lanes in which bounding spheres overlap.
   M near(const Pair& p) const {
     const auto between = pos(p, 1) - pos(p, 0);
     const V bound(p.bound);
     return p.plane ? dot(axis(p, 0), between) < bound : dot(between, between) < bound * bound;
   }
 
-  // a contact of a pair, in the lanes where it is
+  // Adds a contact of a pair, in the lanes that have it.
   void touch(const Pair& p, int slot, const Touch<V>& t, M where) {
     const int block = p.first_block + slot;
     w_.bad = w_.bad | (where & ties(t.dist, p.margin));
@@ -103,7 +104,7 @@ class Collider {
     }
   }
 
-  // the first four corners below the centre that are near enough
+  // Adds the first four corners below the centre that are near enough.
   void plane_box(const Pair& p) {
     const auto mat = load9(w_.geom_xmat + 9 * p.geom[1]);
     const auto centre = pos(p, 1), normal = axis(p, 0);
@@ -118,7 +119,7 @@ class Collider {
       M left = (height <= V(0)) & (depth <= V(p.margin + kTie));
       if (!any(left)) continue;
       const Touch<V> t{depth, fma(-(V(0.5) * depth), normal, corner + centre), normal, {V(0), V(0), V(0)}};
-      for (int slot = 0; slot < 4; ++slot) {  // the first that is free in each lane
+      for (int slot = 0; slot < 4; ++slot) {  // the first slot that is free in each lane
         const M here = left & ~has[slot];
         found[slot].dist = select(here, t.dist, found[slot].dist),
         found[slot].pos = select<V>(here, t.pos, found[slot].pos);
@@ -134,7 +135,8 @@ class Collider {
       }
   }
 
-  // the lowest and the highest point of the lower disk's rim opposite, and two beside it (mjc_PlaneCylinder)
+  // Adds the lowest and the highest point of the lower disk's rim opposite, and two points beside it
+  // (mjc_PlaneCylinder).
   void plane_cylinder(const Pair& p) {
     const auto mat = load9(w_.geom_xmat + 9 * p.geom[1]);
     const auto centre = pos(p, 1), normal = axis(p, 0);
@@ -150,7 +152,7 @@ class Collider {
     const V rim_height = dot(rim, normal), end_height = down * half;
     const auto end = half * along;
     const M first = (dist + end_height) + rim_height <= V(p.margin + kTie);
-    if (!is_single<V>)  // it stands, and where its rim is lowest is rounding
+    if (!is_single<V>)  // it stands, so rounding decides which point of its rim is lowest
       w_.bad = w_.bad | (first & (V(1e-31) < square) & (square < V(1e-12)));
     const auto at = [&](int slot, V depth, const V3<V>& point) {
       touch(p, slot, {depth, fma(-(V(0.5) * depth), normal, centre + point), normal, {V(0), V(0), V(0)}}, first);
@@ -163,7 +165,7 @@ class Collider {
     at(3, depth, fma(V(-0.5), rim, end - side));
   }
 
-  // the point that is deepest along the normal
+  // Adds the point that is deepest along the normal.
   void plane_ellipsoid(const Pair& p) {
     const auto mat = load9(w_.geom_xmat + 9 * p.geom[1]);
     const auto centre = pos(p, 1), normal = axis(p, 0), local = transposed(mat, normal);
@@ -180,8 +182,8 @@ class Collider {
     const V radius1 = size(p, 0, 0), radius2 = size(p, 1, 0);
     Touch<V> t;
     t.normal = normalized(centre2 - centre1, &distance);
-    w_.bad =
-        w_.bad | (close & (distance < V(by_kind<V>(kTie, 1e-6))));  // the normal is then MuJoCo's choice, or rounding
+    w_.bad = w_.bad |
+             (close & (distance < V(by_kind<V>(kTie, 1e-6))));  // MuJoCo's choice or rounding then decides the normal
     t.dist = (distance - radius1) - radius2;
     t.pos = fma(fma(V(0.5), t.dist, radius1), t.normal, centre1);
     t.tangent = {V(0), V(0), V(0)};
@@ -192,14 +194,14 @@ class Collider {
     spheres(p, pos(p, 0), nearest_to(pos(p, 0), pos(p, 1), arm(p, 1)), close);
   }
 
-  // half of a geom's capsule, or of the one around it, from its middle to an end
+  // The half of a geom's capsule, or of the capsule around it, from its middle to an end.
   V3<V> arm(const Pair& p, int i) const {
     const Geom& g = plan_.geoms[p.geom[i]];
     const auto along = has_matrix(g) ? load9(w_.xmat + 9 * g.body) * constant3<V>(g.axis) : axis(p, i);
     return V(g.half) * along;
   }
 
-  // MuJoCo's function for this kind of pair, in one lane after the other
+  // Calls MuJoCo's function for this kind of pair, in one lane after the other.
   void by_mujoco(const Pair& p, M close) {
     static_assert(sizeof(mjPreContact) == 10 * sizeof(mjtNum));  // dist, pos, normal, tangent
     const std::uint32_t lanes = bits(close & ~w_.bad);
@@ -225,7 +227,7 @@ class Collider {
     }
   }
 
-  // do the capsules around two geoms overlap?
+  // Returns the lanes in which the capsules around two geoms overlap.
   M surroundings_meet(const Pair& p) const {
     const Geom &one = plan_.geoms[p.geom[0]], &other = plan_.geoms[p.geom[1]];
     if (p.plane || (one.half == 0 && other.half == 0)) return V(0) == V(0);
@@ -239,7 +241,7 @@ class Collider {
     return parallel | (dot(between, between) < bound * bound);
   }
 
-  // the point of a segment that is nearest to another
+  // Returns the point of a segment that is nearest to another.
   V3<V> nearest_to(const V3<V>& point, const V3<V>& middle, const V3<V>& arm) const {
     return fma(min(max(dot(arm, point - middle) / dot(arm, arm), V(-1)), V(1)), arm, middle);
   }
@@ -250,12 +252,13 @@ class Collider {
     spheres(p, point[0], point[1], close);
   }
 
-  // The nearest points of two segments (mjraw_CapsuleCapsule); true where they lie parallel, so that there is none.
+  // Finds the nearest points of two segments (mjraw_CapsuleCapsule). Returns the lanes in which they lie parallel, so
+  // that there is no such pair of points.
   M nearest(const Pair& p, const V3<V>& axis1, const V3<V>& axis2, V3<V>* points) const {
     const auto between = pos(p, 0) - pos(p, 1);
     const V one(1), a = dot(axis1, axis1), b = -dot(axis1, axis2), c = dot(axis2, axis2);
     const V u = -dot(axis1, between), v = dot(axis2, between), det = fnma(b, b, a * c);
-    const M parallel = abs(det) < V(by_kind<V>(1.0001e-8, 1e-6)) * (a * c);  // MuJoCo says so below 1e-8
+    const M parallel = abs(det) < V(by_kind<V>(1.0001e-8, 1e-6)) * (a * c);  // MuJoCo calls them parallel below 1e-8
     const V safe = select(parallel, one, det);
     V x1 = fnma(b, v, c * u) / safe, x2 = fnma(b, u, a * v) / safe;
     const M over1 = x1 > one, under1 = x1 < -one;

@@ -1,4 +1,4 @@
-// The cost of a constraint's rows by how far they are from what they ask for, and its derivatives
+// The cost of a constraint's rows by their distance from the accelerations that they ask for, and its derivatives
 // (mj_constraintUpdate): limits that push, friction that holds up to a force, pyramids and elliptic cones of contacts.
 #pragma once
 
@@ -9,15 +9,15 @@ namespace {
 
 constexpr int kMostDim = 6;
 
-// where element (i, j ≤ i) lies in a packed triangle
+// Returns the place of element (i, j ≤ i) in a packed triangle.
 constexpr int at(int i, int j) { return i * (i + 1) / 2 + j; }
 
-// -force is the gradient; the Hessian is a packed lower triangle
+// -force is the gradient; the Hessian is a packed lower triangle.
 template <class V, int dim>
 struct Curvature {
   V force[dim];
   V hessian[dim * (dim + 1) / 2];
-  bool full;  // else it is an arrow: the first row, and the diagonal
+  bool full;  // else the Hessian is an arrow: the first row, and the diagonal
 
   bool has(int r, int s) const { return full || r == s || r == 0 || s == 0; }
 };
@@ -36,7 +36,7 @@ void curve_scalar(const Block& b, V D, const V* jar, Curvature<V, 1>& c) {
   c.hessian[0] = on;
 }
 
-// edges J₀ ± μₖ Jₖ, each of which can only push
+// The edges J₀ ± μₖ Jₖ, each of which can only push.
 template <class V, int dim>
 void curve_pyramid(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
   c.full = false;
@@ -53,7 +53,7 @@ void curve_pyramid(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
   }
 }
 
-// bodies that are joined: each row pulls and pushes
+// Joined bodies: each row pulls and pushes.
 template <class V, int dim>
 void curve_joined(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
   c.full = false;
@@ -64,7 +64,7 @@ void curve_joined(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
   }
 }
 
-// where a contact with an elliptic cone is: apart, sticking, or between them, sliding
+// The state of a contact with an elliptic cone: apart, sticking or, between these, sliding.
 template <class V>
 struct Cone {
   V U[kMostDim], T;
@@ -112,7 +112,7 @@ Curvature<V, dim> curve(const Block& b, V D, const V* jar) {
   return c;
 }
 
-// does the cost have the same quadratic form on both ends of a step? Where D is zero it has
+// Returns whether the cost has the same quadratic form on both ends of a step; where D is zero it has.
 template <class V>
 typename V::M same_form(const Block& b, V D, const V* jar, const V* Jv) {
   const V none(0);

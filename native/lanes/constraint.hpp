@@ -1,9 +1,9 @@
-// Rows of constraints: which hold, their Jacobians, how stiff each is now, and the acceleration that it asks for
-// (mj_makeConstraint, mj_makeImpedance, mj_referenceConstraint).
+// Rows of constraints: which of them hold, their Jacobians, their present stiffness, and the accelerations for which
+// they ask (mj_makeConstraint, mj_makeImpedance, mj_referenceConstraint).
 //
-// A contact keeps the rows of its frame: normal, tangents, rotations. Those of a friction pyramid are sums of them,
-// J₀ ± μₖ Jₖ, and are formed where they are needed. A constraint is computed where it holds in some lane; in the
-// others its D is zero, so that it neither pushes nor costs.
+// A contact keeps the rows of its frame: normal, tangents, rotations. The rows of a friction pyramid are their sums J₀
+// ± μₖ Jₖ, and are formed when they are needed. A constraint is computed if it holds in some lane; in the others its D
+// is zero, so that it neither pushes nor costs.
 #pragma once
 
 #include <type_traits>
@@ -30,7 +30,7 @@ V power(V x, double exponent) {
   return x;
 }
 
-// solimp at a violation (getimpedance)
+// Returns solimp at a violation (getimpedance).
 template <class V>
 V impedance(const Impedance& p, V violation) {
   if (p.flat) return V(0.5 * (p.dmin + p.dmax));
@@ -40,7 +40,7 @@ V impedance(const Impedance& p, V violation) {
   return select(x >= one, V(p.dmax), select(x <= V(0), V(p.dmin), inside));
 }
 
-// Jacobians that never change
+// Writes the Jacobians that never change.
 template <class V>
 void write_constant_jacobians(const Plan& plan, Work<V>& w) {
   for (const Block& b : plan.blocks)
@@ -48,7 +48,7 @@ void write_constant_jacobians(const Plan& plan, Work<V>& w) {
       for (int i = 0; i < b.n; ++i) w.J[b.jac + i] = V(plan.columns[b.dofs + i].sign);
 }
 
-// of a block over spatial tendons
+// Writes the Jacobian of a block over spatial tendons.
 template <class V>
 void write_moment_arms(const Plan& plan, const Block& b, Work<V>& w) {
   for (int i = 0; i < b.n; ++i) {
@@ -57,7 +57,7 @@ void write_moment_arms(const Plan& plan, const Block& b, Work<V>& w) {
   }
 }
 
-// how far a ball joint is turned, and minus its axis as the Jacobian
+// Returns the angle by which a ball joint is turned, and writes minus its axis as the Jacobian.
 template <class V>
 V ball_angle(const Plan& plan, const Block& b, Work<V>& w) {
   const auto q = normalized(load4(w.qpos + plan.joints[b.source].qpos));
@@ -77,7 +77,7 @@ V3<V> anchor(const Block& b, const Work<V>& w, int i) {
   return load3(w.xpos + 3 * b.body[i]) + load9(w.xmat + 9 * b.body[i]) * constant3<V>(b.anchor[i]);
 }
 
-// of the first, and the inverse of the second's
+// The product of the first quaternion and the inverse of the second.
 template <class V>
 std::pair<Quat<V>, Quat<V>> orientations(const Block& b, const Work<V>& w) {
   const auto turned = [&](int i) { return load4(w.xquat + 4 * b.body[i]) * constant4<V>(b.turn[i]); };
@@ -89,8 +89,8 @@ V torque_scale(const Plan& plan, const Block& b) {
   return V(plan.model->eq_data[mjNEQDATA * b.source + 10]);
 }
 
-// How far two bodies are from where they are joined: the first's place less the second's, and with a weld the vector of
-// the first's orientation as the second sees it; and the Jacobian of both.
+// Computes the distance of two bodies from where they are joined (the first's place less the second's and, for a weld,
+// the vector of the first's orientation as the second sees it), and the Jacobian of both.
 template <class V>
 V body_error(const Plan& plan, const Block& b, Work<V>& w) {
   const V3<V> point[2] = {anchor(b, w, 0), anchor(b, w, 1)};
@@ -120,8 +120,8 @@ V body_error(const Plan& plan, const Block& b, Work<V>& w) {
   return sqrt(sum);
 }
 
-// How the velocities of `body_error` change where no degree of freedom accelerates: the time derivative of the Jacobian,
-// times qvel (mj_Jdotv).
+// Returns the change of `body_error`'s velocities if no degree of freedom accelerates: the time derivative of the
+// Jacobian, times qvel (mj_Jdotv).
 template <class V>
 void body_drift(const Plan& plan, const Block& b, const Work<V>& w, V* drift) {
   V3<V> acc[2], turning[2], turn[2];
@@ -139,7 +139,7 @@ void body_drift(const Plan& plan, const Block& b, const Work<V>& w, V* drift) {
   store3(drift + 3, (V(0.5) * torque_scale<V>(plan, b)) * V3<V>{apart.x, apart.y, apart.z});
 }
 
-// how far two joints or tendons are from a polynomial between them, and its Jacobian
+// Computes the distance of two joints or tendons from a polynomial between them, and its Jacobian.
 template <class V>
 V equality_error(const Plan& plan, const Block& b, Work<V>& w) {
   const mjModel& m = *plan.model;
@@ -196,7 +196,7 @@ void find_constraints(const Plan& plan, Work<V>& w) {
     w.constrained = w.constrained | holds(plan.blocks[w.active[a]], w.dist[w.active[a]]);
 }
 
-// how the contact's point moves in its frame, with each degree of freedom
+// Computes how the contact's point moves in its frame with each degree of freedom.
 template <class V, int dim>
 void contact_jacobian(const Plan& plan, int number, Work<V>& w) {
   const Block& b = plan.blocks[number];
@@ -216,7 +216,7 @@ void contact_jacobian(const Plan& plan, int number, Work<V>& w) {
   }
 }
 
-// calls visit with the number of rows as a constant
+// Calls visit with the number of rows as a constant.
 template <class Visit>
 inline void with_dim(const Block& b, Visit visit) {
   switch (b.dim) {
@@ -227,7 +227,7 @@ inline void with_dim(const Block& b, Visit visit) {
   }
 }
 
-// y = J x, of one block
+// y = J x, of one block.
 template <class V>
 void times_jacobian(const Plan& plan, const Block& b, const Work<V>& w, const V* x, V* y) {
   with_dim(b, [&](auto dim) {
@@ -242,7 +242,7 @@ void times_jacobian(const Plan& plan, const Block& b, const Work<V>& w, const V*
   });
 }
 
-// D and aref of a block's rows
+// Computes D and aref of a block's rows.
 template <class V>
 void reference(const Plan& plan, int number, Work<V>& w) {
   const Block& b = plan.blocks[number];
@@ -251,7 +251,8 @@ void reference(const Plan& plan, int number, Work<V>& w) {
   const V imp = impedance(p, violation);
   const V R = max(V(kMinValue), (V(1) - imp) * V(b.diagonal) / imp);
   w.D[number] = select(holds(b, dist), V(1) / R, V(0));
-  // what meets no inertia where the model was made, as a tendon through a hinge, is so stiff that rounding alone decides
+  // A constraint that met no inertia when the model was made, such as a tendon through a hinge, is so stiff that
+  // rounding alone decides: libmujoco makes that step.
   if (b.diagonal < kMinValue) w.bad = w.bad | holds(b, dist);
   V* aref = w.aref + b.row;
   times_jacobian(plan, b, w, w.qvel, aref);

@@ -14,7 +14,7 @@ void copy(double (&to)[N], const mjtNum* from) {
   std::copy_n(from, N, to);
 }
 
-// K and B of solref, in both of its formats (mj_makeImpedance)
+// Returns K and B of solref, in both of its formats (mj_makeImpedance).
 std::pair<double, double> stiffness_and_damping(const mjModel& m, const mjtNum* solref, double dmax) {
   double ref[2] = {solref[0], solref[1]};
   if ((ref[0] > 0) != (ref[1] > 0)) ref[0] = 0.02, ref[1] = 1;  // MuJoCo's default in place of a mixture
@@ -55,7 +55,7 @@ class Reader {
   }
 
  private:
-  // a constraint over these degrees of freedom
+  // Adds a constraint over these degrees of freedom.
   Block& add(Block::Kind kind, int dim, const std::vector<Column>& columns) {
     Block block{};
     block.kind = kind, block.dim = dim, block.n = static_cast<int>(columns.size());
@@ -105,7 +105,7 @@ class Reader {
     }
   }
 
-  // bodies at a point, or as a whole
+  // Adds a constraint of bodies at a point, or as a whole.
   void join_bodies(int e) {
     const bool weld = m_.eq_type[e] == mjEQ_WELD, sites = m_.eq_objtype[e] == mjOBJ_SITE;
     const mjtNum* data = m_.eq_data + mjNEQDATA * e;
@@ -128,7 +128,7 @@ class Reader {
       copy(block.turn[i], sites ? m_.site_quat + 4 * objects[i] : weld && i == 0 ? data + 6 : same);
       block.diagonal += m_.body_invweight0[2 * body], turned += m_.body_invweight0[2 * body + 1];
     }
-    const double ratio = turned < mjMINVAL ? 0 : block.diagonal / turned;  // 0: neither body can turn
+    const double ratio = turned < mjMINVAL ? 0 : block.diagonal / turned;  // 0 if neither body can turn
     for (int r = 0; r < block.dim; ++r) block.ratio[r] = r < 3 ? 1 : ratio;
     block.impedance = impedance_of(m_, m_.eq_solref + mjNREF * e, m_.eq_solimp + mjNIMP * e);
     block.source = e;
@@ -174,7 +174,7 @@ class Reader {
       }
   }
 
-  // what mj_contactParam mixes of two geoms, or a <pair> says
+  // The parameters that mj_contactParam mixes from two geoms, or takes from a <pair>.
   struct Surface {
     int dim;
     double solref[mjNREF], solreffriction[mjNREF], solimp[mjNIMP], friction[5], margin, gap;
@@ -217,7 +217,7 @@ class Reader {
     return s;
   }
 
-  // MuJoCo's filters of pairs of bodies (filterBodyPair)
+  // MuJoCo's filters of pairs of bodies (filterBodyPair).
   bool may_touch(int b1, int b2) const {
     const int w1 = m_.body_weldid[b1], w2 = m_.body_weldid[b2];
     if (w1 == w2 || (m_.body_dofnum[w1] == 0 && m_.body_dofnum[w2] == 0)) return false;
@@ -283,7 +283,7 @@ class Reader {
   std::vector<Column> contact_columns(int b1, int b2) const {
     const auto first = dofs_above(m_, b1), second = dofs_above(m_, b2);
     std::vector<Column> columns;
-    for (int i = 0; i < m_.nv; ++i) {  // what moves both moves neither against the other
+    for (int i = 0; i < m_.nv; ++i) {  // a degree of freedom that moves both moves neither against the other
       const bool in_first = std::ranges::binary_search(first, i), in_second = std::ranges::binary_search(second, i);
       if (in_first != in_second) columns.push_back({i, in_second ? 1.0 : -1.0});
     }
@@ -300,14 +300,14 @@ class Reader {
     const double impratio = std::max(mjMINVAL, m_.opt.impratio), f0 = block.friction[0];
     const double moved = m_.body_invweight0[2 * pair.body[0]] + m_.body_invweight0[2 * pair.body[1]];
     block.mu = f0 * std::sqrt(1 / impratio);
-    // the rows of a pyramid all have R = 2 mu² R of its first, whose inertia includes friction
+    // All rows of a pyramid have R = 2 mu² R of its first row, whose inertia includes friction.
     block.diagonal = kind == Block::kPyramid ? 2 * block.mu * block.mu * (moved + f0 * f0 * moved) : moved;
     block.ratio[0] = 1;
     for (int j = 1; j < kMostDim; ++j)
       block.ratio[j] = impratio * block.friction[j - 1] * block.friction[j - 1] / (f0 * f0);
   }
 
-  // a capsule around a geom, along its longest axis where it has one
+  // The capsule around a geom, along its longest axis if it has one.
   static void surround(Geom& g) {
     const double* s = g.size;
     const bool long_box = g.type == mjGEOM_BOX || g.type == mjGEOM_ELLIPSOID;
@@ -322,7 +322,7 @@ class Reader {
                                           : s[1];
   }
 
-  // its place in the plan
+  // Returns the geom's place in the plan.
   int geom(int g) {
     for (std::size_t i = 0; i < plan_.geoms.size(); ++i)
       if (plan_.geoms[i].id == g) return static_cast<int>(i);

@@ -1,4 +1,4 @@
-// What each width of registers provides, in a file that is compiled for the processors that have it.
+// The interface that each width of registers implements, in a file that is compiled for the processors that have it.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -12,11 +12,11 @@ namespace headrace::lanes {
 class Core {
  public:
   virtual ~Core();
-  // as Stepper::step; models may be null
+  // As Stepper::step; models may be null.
   virtual std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) = 0;
 };
 
-// the plan must outlive it; only where the processor has the instructions
+// The plan must outlive the core; call these only on a processor that has the instructions.
 Core* make_double_1(const Plan& plan);
 Core* make_double_4(const Plan& plan);
 Core* make_double_8(const Plan& plan);

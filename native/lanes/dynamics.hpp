@@ -8,7 +8,7 @@
 namespace headrace::lanes {
 namespace {
 
-// a body's velocity, and its acceleration if no degree of freedom accelerates
+// A body's velocity, and its acceleration if no degree of freedom accelerates.
 template <class V>
 void com_vel(const Plan& plan, const Body& body, Work<V>& w) {
   auto vel = load6(w.cvel + 6 * body.parent), acc = load6(w.bias_acc + 6 * body.parent);
@@ -18,7 +18,7 @@ void com_vel(const Plan& plan, const Body& body, Work<V>& w) {
     if (joint.type == mjJNT_FREE)
       for (int k = 0; k < 3; ++k, ++i) vel = fma(w.qvel[i], load6(w.cdof + 6 * i), vel);
     const int turns = joint.type == mjJNT_FREE || joint.type == mjJNT_BALL ? 3 : 1;
-    const auto before = vel;  // the axes of one joint turn with what it stands on
+    const auto before = vel;  // the axes of one joint turn with the body on which it stands
     for (int k = 0; k < turns; ++k, ++i) {
       const auto cdof = load6(w.cdof + 6 * i);
       acc = fma(w.qvel[i], cross_motion(before, cdof), acc);
@@ -35,7 +35,7 @@ Spatial<V> force_on(const Body& b, const Spatial<V>& acc, const Work<V>& w) {
   return inertia_times(inertia, acc) + cross_force(vel, inertia_times(inertia, vel));
 }
 
-// the force of a still or blowing fluid on a body's box (mj_inertiaBoxFluidModel), about its tree's centre of mass
+// The force of a still or blowing fluid on a body's box (mj_inertiaBoxFluidModel), about its tree's centre of mass.
 template <class V>
 Spatial<V> fluid_force(const Plan& plan, const Body& b, const Work<V>& w) {
   const auto mat = load9(w.ximat + 9 * b.id);
@@ -62,7 +62,7 @@ void com_vels(const Plan& plan, Work<V>& w) {
   for (const Body& b : plan.bodies) com_vel(plan, b, w);
 }
 
-// velocities, and qfrc_bias: gravity, Coriolis and centrifugal forces, less those of a fluid
+// Computes velocities, and qfrc_bias: gravity, Coriolis and centrifugal forces, less the fluid's forces.
 template <class V>
 void bias_forces(const Plan& plan, Work<V>& w) {
   const bool fluid = plan.density != 0 || plan.viscosity != 0;
@@ -106,7 +106,7 @@ V clipped(V x, const double (&range)[2]) {
   return min(max(x, V(range[0])), V(range[1]));
 }
 
-// a state's value after a step of the integrator (mj_nextActivation)
+// Returns a state's value after a step of the integrator (mj_nextActivation).
 template <class V>
 V next_activation(const Plan& plan, const Actuator& a, V act, V act_dot) {
   const V next = fma(act_dot, a.dynamics == mjDYN_FILTEREXACT ? V(a.tau * a.decay) : V(plan.timestep), act);
@@ -119,7 +119,7 @@ V control(const Plan& plan, const Actuator& a, const Work<V>& w) {
   return plan.clamps_ctrl && a.ctrl_limited ? clipped(ctrl, a.ctrl_range) : ctrl;
 }
 
-// what the gain multiplies; of an actuator with a state its derivative is known
+// Returns the number that the gain multiplies; if an actuator has a state, its derivative is known.
 template <class V>
 V input_of(const Plan& plan, const Actuator& a, const Work<V>& w) {
   if (a.act < 0) return control(plan, a, w);
@@ -150,7 +150,7 @@ void actuator_forces(const Plan& plan, Work<V>& w) {
     w.qfrc_actuator[limit.dof] = clipped(w.qfrc_actuator[limit.dof], limit.range);
 }
 
-// what would happen without constraints
+// Computes the accelerations without constraints.
 template <class V>
 void smooth_acceleration(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < plan.mass.size; ++i) {

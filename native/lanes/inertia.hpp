@@ -26,8 +26,8 @@ void inertia_matrix(const Plan& plan, Work<V>& w) {
     }
 }
 
-// Factors a matrix of inertia, perhaps with damping. Of one that is singular MuJoCo warns (mj_factorI); where a pivot is
-// lost in rounding, only its own rounding can tell whether.
+// Factors a matrix of inertia, perhaps with damping. MuJoCo warns if it is singular (mj_factorI); if rounding consumes
+// a pivot, only MuJoCo's own rounding can tell whether it is.
 template <class V>
 void factorize_inertia(const Plan& plan, Work<V>& w) {
   constexpr double kLost = by_kind<V>(1e-12, 1e-6);

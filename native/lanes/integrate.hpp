@@ -11,11 +11,11 @@
 namespace headrace::lanes {
 namespace {
 
-// all that follows from a state: accelerations, and the derivatives of actuators' states
+// Computes all that follows from a state: accelerations, and the derivatives of actuators' states.
 template <class V>
 void forward(const Plan& plan, Work<V>& w, bool forces);
 
-// a quaternion turned by a velocity in its own frame, for so long (mju_quatIntegrate)
+// Returns a quaternion turned by a velocity in its own frame, for so long (mju_quatIntegrate).
 template <class V>
 Quat<V> turned(const Quat<V>& q, const V3<V>& velocity, V time) {
   V speed;
@@ -23,7 +23,7 @@ Quat<V> turned(const Quat<V>& q, const V3<V>& velocity, V time) {
   return normalized(q) * rotation(axis, time * speed);
 }
 
-// positions after a time under velocities (mj_integratePos)
+// Computes positions after a time under velocities (mj_integratePos).
 template <class V>
 void integrate_positions(const Plan& plan, V* qpos, const V* qvel) {
   const V h(plan.timestep);
@@ -51,8 +51,8 @@ void advance(const Plan& plan, Work<V>& w, const V* qacc, const V* qvel, const V
   for (double& time : w.time) time += plan.timestep;
 }
 
-// What the forces of dampers and actuators change by with velocities, as far as the tree's pattern has it, less than
-// the inertia for so long (mjd_smooth_vel without bias forces).
+// Subtracts from the inertia the derivatives of dampers' and actuators' forces by velocities, times the time step, as
+// far as the tree's pattern has them (mjd_smooth_vel without bias forces).
 template <class V>
 void add_damping(const Plan& plan, Work<V>& w) {
   const V h(plan.timestep);
@@ -71,7 +71,7 @@ void add_damping(const Plan& plan, Work<V>& w) {
     const V force = w.actuator_force[number++];
     if (a.gain[2] == 0 && a.bias[2] == 0) continue;
     V damping = -fma(V(a.gain[2]), input_of(plan, a, w), V(a.bias[2]));
-    // what is clipped changes with nothing; that a joint's limit clips a tendon's force does not count
+    // A clipped force does not change; a joint's limit that clips a tendon's force does not count.
     const auto unless_clipped = [&](V x, const double (&range)[2]) {
       damping = select((x <= V(range[0])) | (x >= V(range[1])), V(0), damping);
     };
@@ -84,7 +84,7 @@ void add_damping(const Plan& plan, Work<V>& w) {
   }
 }
 
-// A x = b beside A, by elimination; the largest number of a column is its pivot
+// Solves A x = b beside A by elimination; the largest number of a column is its pivot.
 template <class V, int n>
 void solve_densely(V (&A)[n][n + 1]) {
   for (int k = 0; k < n; ++k) {
@@ -104,9 +104,9 @@ void solve_densely(V (&A)[n][n + 1]) {
     for (int r = 0; r < k; ++r) A[r][n] = fnma(A[r][k], A[k][n], A[r][n]);
 }
 
-// The acceleration of a body that floats by itself: to its rows belongs what centrifugal and gyroscopic forces change by
-// with its spin, which is not symmetric (MuJoCo's documentation, "Computation", "Gyroscopic derivatives for free bodies").
-// In the matrix its rows become those of the identity.
+// Computes the acceleration of a body that floats by itself. Its rows get the derivatives of centrifugal and gyroscopic
+// forces by its spin, which are not symmetric (MuJoCo's documentation, "Computation", "Gyroscopic derivatives for free
+// bodies"). In the matrix, its rows become those of the identity.
 template <class V>
 void damp_spin(const Plan& plan, const Body& body, Work<V>& w) {
   const V h(plan.timestep), none(0);
@@ -157,8 +157,8 @@ void euler(const Plan& plan, Work<V>& w) {
   advance(plan, w, w.change, w.qvel, w.act_dot);
 }
 
-// A stage's angular velocities act from its own orientation: for the sum they are brought back to the first one's by
-// the inverse of the exponential's derivative (Munthe-Kaas, "Runge-Kutta methods on Lie groups", BIT 1998).
+// A stage's angular velocities act from the stage's own orientation. For the sum, the inverse of the exponential's
+// derivative brings them back to the first orientation (Munthe-Kaas, "Runge-Kutta methods on Lie groups", BIT 1998).
 template <class V>
 V3<V> brought_back(const V3<V>& turn, const V3<V>& velocity) {
   const V square = dot(turn, turn), one(1);
@@ -172,7 +172,7 @@ V3<V> brought_back(const V3<V>& turn, const V3<V>& velocity) {
   return fma(factor, cross(turn, once), fma(V(0.5), once, velocity));
 }
 
-// the velocities of a stage as the sum sees them; `change` are those that led to it
+// Returns the velocities of a stage as the sum needs them; `change` are the velocities that led to the stage.
 template <class V>
 void stage_velocities(const Plan& plan, Work<V>& w) {
   const V h(plan.timestep);

@@ -1,4 +1,4 @@
-// Where everything is: mj_kinematics, mj_comPos and mj_tendon.
+// Positions and orientations of everything: mj_kinematics, mj_comPos and mj_tendon.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 namespace headrace::lanes {
 namespace {
 
-// where a body's centre of mass is, and how its inertia is turned
+// Places a body's centre of mass, and turns its inertia.
 template <class V>
 void place_inertia(const Body& body, const V3<V>& pos, const Mat3<V>& mat, Work<V>& w) {
   store3(w.xipos + 3 * body.id, fma(V(1), pos, mat * constant3<V>(body.ipos)));
   store9(w.ximat + 9 * body.id, body.tilted ? mat * constant9<V>(body.imat) : mat);
 }
 
-// those that cannot move: once
+// Places the bodies that cannot move, once.
 template <class V>
 void place_fixed(const Plan& plan, Work<V>& w) {
   const double* pose = plan.fixed_pose.data();
@@ -28,7 +28,7 @@ void place_fixed(const Plan& plan, Work<V>& w) {
   }
 }
 
-// is its whole orientation asked for? Else its axis is
+// Returns whether a geom's whole orientation is needed; otherwise its axis is enough.
 inline bool has_matrix(const Geom& g) {
   return g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER || g.type == mjGEOM_ELLIPSOID;
 }
@@ -39,7 +39,7 @@ void place_geom(const Geom& g, int i, Work<V>& w) {
   store3(w.geom_xpos + 3 * i, load3(w.xpos + 3 * g.body) + mat * constant3<V>(g.pos));
   if (g.type == mjGEOM_SPHERE) return;
   if (has_matrix(g)) return store9(w.geom_xmat + 9 * i, mat * constant9<V>(g.mat));
-  store3(w.geom_xmat + 9 * i, mat * constant3<V>(g.axis));  // all that is asked of others
+  store3(w.geom_xmat + 9 * i, mat * constant3<V>(g.axis));  // nothing more is needed of the others
 }
 
 template <class V>
@@ -48,7 +48,7 @@ void place_fixed_geoms(const Plan& plan, Work<V>& w) {
     if (plan.geoms[i].is_static) place_geom(plan.geoms[i], static_cast<int>(i), w);
 }
 
-// a body's position and orientation, moved by its joints
+// A body's position and orientation, moved by its joints.
 template <class V>
 struct Pose {
   V3<V> pos;
@@ -71,7 +71,7 @@ Pose<V> pose_before_joints(const Body& body, const Work<V>& w, bool own) {
   return {pos, turned, matrix_of(turned)};
 }
 
-// bodies that cannot move, but stand elsewhere in each lane
+// Places the bodies that cannot move, but stand elsewhere in each lane.
 template <class V>
 void place_own(const Plan& plan, Work<V>& w) {
   for (const Body& b : plan.fixed) {
@@ -99,7 +99,7 @@ void move_by(const Joint& joint, int j, Pose<V>& pose, Work<V>& w) {
   pose.pos = anchor - pose.mat * constant3<V>(joint.pos);
 }
 
-// Where everything is in one lane, to the last bit as MuJoCo has it, for its own functions.
+// Places everything in one lane, to the last bit as MuJoCo does, for MuJoCo's own functions.
 template <class V>
 void place_by_mujoco(const Plan& plan, Work<V>& w, int l) {
   if (w.placed >> l & 1) return;
@@ -167,7 +167,7 @@ void centres_of_mass(const Plan& plan, Work<V>& w) {
   std::for_each(plan.bodies.begin(), plan.bodies.end(), begin);
   for (auto b = plan.bodies.rbegin(); b != plan.bodies.rend(); ++b)
     if (plan.fixed_centres || b->parent != 0) add_to_parent(*b);
-  if (plan.fixed_centres) {  // nothing that moves carries them
+  if (plan.fixed_centres) {  // no body that moves carries them
     for (auto b = plan.fixed.rbegin(); b != plan.fixed.rend(); ++b)
       if (b->id != 0) add_to_parent(*b);
     std::for_each(plan.fixed.begin(), plan.fixed.end(), finish);
@@ -175,7 +175,7 @@ void centres_of_mass(const Plan& plan, Work<V>& w) {
   std::for_each(plan.bodies.begin(), plan.bodies.end(), finish);
 }
 
-// a body's inertia about its tree's centre of mass (mju_inertCom)
+// Returns a body's inertia about its tree's centre of mass (mju_inertCom).
 template <class V>
 void inertia_about_centre(const Body& b, Work<V>& w) {
   const auto mat = load9(w.ximat + 9 * b.id);
@@ -194,7 +194,7 @@ void inertia_about_centre(const Body& b, Work<V>& w) {
   store3(i + 6, moment), i[9] = mass;
 }
 
-// the motion that each degree of freedom is, about its tree's centre of mass
+// Computes the motion along each degree of freedom, about its tree's centre of mass.
 template <class V>
 void motions(const Plan& plan, const Body& body, Work<V>& w) {
   const auto com = load3(w.subtree_com + 3 * body.root);
@@ -222,7 +222,7 @@ void com_pos(const Plan& plan, Work<V>& w) {
   for (std::size_t i = 1; plan.fixed_inertias && i < plan.fixed.size(); ++i) inertia_about_centre(plan.fixed[i], w);
 }
 
-// lengths and moment arms of spatial tendons between sites
+// Computes lengths and moment arms of spatial tendons between sites.
 template <class V>
 void straight_tendons(const Plan& plan, Work<V>& w) {
   for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
@@ -245,7 +245,7 @@ void straight_tendons(const Plan& plan, Work<V>& w) {
   }
 }
 
-// those of models in which some wrap around geoms, in one lane after the other
+// Computes the spatial tendons of models in which some wrap around geoms, in one lane after the other.
 template <class V>
 void wrapped_tendons(const Plan& plan, Work<V>& w) {
   for (int l = 0; l < V::width; ++l) {

@@ -10,7 +10,7 @@ namespace {
 
 using Make = Core* (*)(const Plan&);
 
-// the widths that were compiled, and whether this processor has them; the best first
+// Returns the widths that were compiled and that this processor has, the best first.
 std::vector<std::pair<int, Make>> cores(Number number) {
   const bool floats = number == Number::kFloat;
   std::vector<std::pair<int, Make>> found;
@@ -43,7 +43,7 @@ class Owner final : public Stepper {
   }
 
  private:
-  // the narrowest that holds so many: all give the same bits, and narrower registers are faster
+  // Returns the narrowest core that holds so many: all give the same bits, and narrower registers are faster.
   Core& core_for(int count) {
     std::size_t i = widths_.size() - 1;
     while (i > 0 && widths_[i].first < count) --i;
@@ -53,7 +53,7 @@ class Owner final : public Stepper {
 
   std::shared_ptr<const Plan> plan_;
   std::vector<std::pair<int, Make>> widths_;
-  std::vector<std::unique_ptr<Core>> cores_;  // those that were needed
+  std::vector<std::unique_ptr<Core>> cores_;  // only those that were needed exist
 };
 
 }  // namespace

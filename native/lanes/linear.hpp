@@ -8,7 +8,7 @@
 namespace headrace::lanes {
 namespace {
 
-// calls visit(j, element) for the columns of row k before its diagonal
+// Calls visit(j, element) for the columns of row k before its diagonal.
 template <class Value, class Visit>
 inline void each_below(const Pattern& p, int k, Value* A, Visit visit) {
   Value* element = A + p.begin[k];
@@ -18,7 +18,7 @@ inline void each_below(const Pattern& p, int k, Value* A, Visit visit) {
   }
 }
 
-// a matrix in a pattern that has all of its elements
+// A matrix whose pattern has all of its elements.
 template <class V>
 void copy_matrix(const Pattern& p, const V* from, const Pattern& wider, V* to) {
   if (&p == &wider) {
@@ -32,7 +32,7 @@ void copy_matrix(const Pattern& p, const V* from, const Pattern& wider, V* to) {
   }
 }
 
-// target[j] -= Σ factor(k) A[k][j] over the rows of a chain from the last to the first, for n columns
+// target[j] -= Σ factor(k) A[k][j] over the rows of a chain from the last to the first, for n columns.
 template <class V, class Factor>
 inline void subtract_chain(const Pattern& p, const V* A, int first, int last, int n, int place, V* target,
                            Factor factor) {
@@ -46,7 +46,7 @@ inline void subtract_chain(const Pattern& p, const V* A, int first, int last, in
   for (int j = 0; j < n; ++j) target[j] = fnma(l, row[j], target[j]);
 }
 
-// what rows of a chain are when row i, an ancestor of theirs, is free of them
+// Eliminates the rows of a chain from row i, which is their ancestor.
 template <class V>
 inline void eliminate(const Pattern& p, V* A, const V* inverse_diagonal, int first, int last, int i) {
   const int place = p.place[i];
@@ -56,7 +56,7 @@ inline void eliminate(const Pattern& p, V* A, const V* inverse_diagonal, int fir
   for (int k = first; k <= last; ++k) A[p.begin[k] + place] = A[p.begin[k] + place] * inverse_diagonal[k];
 }
 
-// A = LᵀDL in place, from the last row to the first: L below the diagonal, and D⁻¹ beside
+// A = LᵀDL in place, from the last row to the first: L below the diagonal, and D⁻¹ beside it.
 template <class V>
 void factorize(const Pattern& p, V* A, V* inverse_diagonal) {
   for (int c = p.chains - 1; c >= 0; --c) {

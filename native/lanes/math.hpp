@@ -20,13 +20,13 @@ struct Quat {
   V w, x, y, z;
 };
 
-// rows
+// Three rows.
 template <class V>
 struct Mat3 {
   V3<V> a, b, c;
 };
 
-// rotation and translation, or torque and force
+// A rotation and a translation, or a torque and a force.
 template <class V>
 struct Spatial {
   V3<V> r, t;
@@ -122,7 +122,7 @@ inline V3<V> column(const Mat3<V>& m, int i) {
   return i == 0 ? V3<V>{m.a.x, m.b.x, m.c.x} : i == 1 ? V3<V>{m.a.y, m.b.y, m.c.y} : V3<V>{m.a.z, m.b.z, m.c.z};
 }
 
-// a of length 1; where it has none, (1, 0, 0); and its length
+// Returns a with length 1, or (1, 0, 0) if it has none; and writes its length.
 template <class V>
 inline V3<V> normalized(const V3<V>& a, V* length = nullptr) {
   const V norm = sqrt(dot(a, a));
@@ -195,7 +195,7 @@ inline void sincos(V x, V* sine, V* cosine) {
   *cosine = select(second | third, -cosine_part, cosine_part);
 }
 
-// the rotation by an angle about a unit axis
+// Returns the rotation by an angle about a unit axis.
 template <class V>
 inline Quat<V> rotation(const V3<V>& axis, V angle) {
   V s, c;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t bit(int i) { return std::uint64_t{1} << i; }
 
-// the last column before the diagonal; -1: none
+// Returns the last column before the diagonal; -1: none.
 int parent(const Pattern& p, int i) { return 63 - std::countl_zero(p.columns[i] & (bit(i) - 1)); }
 
 }  // namespace

@@ -15,7 +15,7 @@ void copy(double (&to)[N], const mjtNum* from) {
   std::copy_n(from, N, to);
 }
 
-// where the bodies that cannot move are
+// Returns the poses of the bodies that cannot move.
 std::unique_ptr<mjData, decltype(&mj_deleteData)> rest(const mjModel& m) {
   std::unique_ptr<mjData, decltype(&mj_deleteData)> data(mj_makeData(&m), &mj_deleteData);
   if (!data) throw std::runtime_error("MuJoCo found no memory for a simulation");
@@ -24,10 +24,10 @@ std::unique_ptr<mjData, decltype(&mj_deleteData)> rest(const mjModel& m) {
 }
 
 bool moves(const mjModel& m, int body) {
-  return m.body_weldid[body] != 0;  // mocap bodies are their own
+  return m.body_weldid[body] != 0;  // mocap bodies are not welded to the world
 }
 
-// does it float, and is all that it carries fixed to it?
+// Returns whether a body floats, and everything that it carries is fixed to it.
 bool spins_freely(const mjModel& m, int body) {
   return m.body_jntnum[body] == 1 && m.jnt_type[m.body_jntadr[body]] == mjJNT_FREE &&
          m.tree_dofnum[m.body_treeid[body]] == 6;
@@ -81,7 +81,8 @@ void read_tree(Plan& plan, const mjModel& m) {
     plan.damping.push_back(damps ? m.dof_damping[i] : 0);
     for (int j = 0; j < m.M_rownnz[i]; ++j) plan.mass.columns[i] |= std::uint64_t{1} << m.M_colind[m.M_rowadr[i] + j];
   }
-  for (const Body& body : plan.spinning)  // a tendon's damping joins what a diagonal inertia does not
+  for (const Body& body :
+       plan.spinning)  // a tendon's damping joins degrees of freedom that a diagonal inertia does not
     for (int i = body.first_dof; i < body.first_dof + 6; ++i)
       for (int j = body.first_dof; j <= i; ++j) plan.mass.columns[i] |= std::uint64_t{1} << j;
   plan.damped = m.opt.integrator == mjINT_IMPLICITFAST ||
@@ -122,12 +123,13 @@ Segment segment_of(const mjModel& m, int tendon, double divisor, int site1, int 
   for (int i = m.ten_J_rowadr[tendon]; i < m.ten_J_rowadr[tendon] + m.ten_J_rownnz[tendon]; ++i) {
     const int dof = m.ten_J_colind[i];
     const bool first = std::ranges::binary_search(dofs[0], dof), second = std::ranges::binary_search(dofs[1], dof);
-    if (first != second) s.arms.push_back({dof, i, second});  // what moves both ends does not change the length
+    if (first != second)
+      s.arms.push_back({dof, i, second});  // a degree of freedom that moves both ends does not change the length
   }
   return s;
 }
 
-// the straight pieces of a spatial tendon, or that it wraps
+// Adds the straight pieces of a spatial tendon, or notes that it wraps.
 void read_path(Plan& plan, const mjModel& m, int t) {
   double divisor = 1;
   for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w) {
@@ -205,7 +207,7 @@ const std::vector<std::pair<std::string, Shown>>& shown_fields() {
   return known;
 }
 
-// which centres of mass and inertias of bodies that cannot move does somebody see?
+// Finds which centres of mass and inertias of bodies that cannot move somebody reads.
 void read_fixed(Plan& plan, const mjModel& m) {
   const auto shows = [&](Shown field) {
     return std::ranges::count(plan.shown, field) + std::ranges::count(plan.shown_new, field) > 0;

@@ -1,5 +1,5 @@
-// What a step of one model has to do, read from the model once: the tree, where its numbers lie, which pairs of
-// geoms can touch, which constraints there can be. Nothing in it changes with the state.
+// The work of a step of one model, read from the model once: the tree, the places of its numbers, the pairs of geoms
+// that can touch, the constraints that there can be. Nothing in it changes with the state.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -35,9 +35,9 @@ struct Body {
 struct Geom {
   int id, body;
   int type;             // mjtGeom
-  bool is_static;       // where it is never changes
+  bool is_static;       // its place never changes
   double size[3], pos[3], mat[9];
-  double axis[3];       // in its body: of a plane its normal; else of a capsule around it, with
+  double axis[3];       // in its body: a plane's normal, or the axis of a capsule around another geom, which has
   double radius, half;  // this radius and half length; radius 0: none is known
 };
 
@@ -46,25 +46,25 @@ struct Combination {
   struct Term {
     int qpos, dof;
     double coefficient;
-    int wrap = -1;     // of a fixed tendon, its number among wrap_prm; the coefficient is then `gear` times that
+    int wrap = -1;     // a fixed tendon's number among wrap_prm; the coefficient is then `gear` times that element
     double gear = 1;
-    int arm = -1;  // of a spatial tendon, its moment arm's place in ten_J; the coefficient is then `gear` times that
+    int arm = -1;  // the place in ten_J of a spatial tendon's moment arm; the coefficient is then `gear` times that
   };
   std::vector<Term> terms;
-  int spatial = -1;  // the spatial tendon whose length, times `gear`, this is
+  int spatial = -1;  // this is `gear` times the length of that spatial tendon
   double gear = 1;
   double stiffness = 0, damping = 0, spring_low = 0, spring_high = 0;  // of a tendon
 };
 
-// a straight piece of a spatial tendon, between two sites
+// A straight piece of a spatial tendon, between two sites.
 struct Segment {
   struct Arm {
     int dof, place, end;
-  };  // a degree of freedom that moves one end; where its moment arm is in ten_J
+  };  // a degree of freedom that moves one end, and the place of its moment arm in ten_J
   int tendon;
-  double divisor;  // of the pulley before it
+  double divisor;  // the one of the pulley before it
   int body[2], root[2];
-  double pos[2][3];  // of its sites in their bodies
+  double pos[2][3];  // its sites, in their bodies
   std::vector<Arm> arms;
 };
 
@@ -80,17 +80,17 @@ struct Actuator {
   double ctrl_range[2], act_range[2], force_range[2];
 };
 
-// how stiff and how damped a constraint is, by its violation; MuJoCo's solref and solimp
+// The stiffness and damping of a constraint by its violation: MuJoCo's solref and solimp.
 struct Impedance {
   double dmin, dmax, width, midpoint;
   double power;
   bool flat;  // the same everywhere
-  double low, high;  // factors of y(x) on both sides of the midpoint
+  double low, high;  // y(x) has these factors on both sides of the midpoint
   double stiffness, damping;  // K and B; with an elliptic cone's own damping of its friction:
   double friction_damping;
 };
 
-// a constraint or contact: `dim` rows over `n` degrees of freedom
+// A constraint or contact: `dim` rows over `n` degrees of freedom.
 struct Block {
   enum Kind {
     kJointEquality,
@@ -108,20 +108,20 @@ struct Block {
   };
 
   Kind kind;
-  int dim, n, dofs;  // dofs: the first of them in Plan::dofs
-  int jac, row;  // where its Jacobian [dim, n] and rows [dim] begin
-  bool couples;  // joins degrees of freedom that the tree does not
-  bool moves = false;  // its Jacobian is made of moment arms of spatial tendons
+  int dim, n, dofs;  // dofs: the place of the first in Plan::dofs
+  int jac, row;  // the places where its Jacobian [dim, n] and rows [dim] begin
+  bool couples;  // it joins degrees of freedom that the tree does not
+  bool moves = false;  // its Jacobian consists of moment arms of spatial tendons
   Impedance impedance;
   double margin;
-  double diagonal;  // approximate inverse inertia of the first row (mj_diagApprox), as R needs it
+  double diagonal;  // approximate inverse inertia of the first row (mj_diagApprox), from which R follows
   double friction[5];  // of a contact
   double mu;  // of the regularized cone
-  double ratio[6];  // D of row j by that of row 0, of an elliptic cone or a weld
+  double ratio[6];  // D of row j divided by D of row 0, of an elliptic cone or a weld
   double loss = 0;  // of friction
-  int source = 0, side = 0;  // the joint, tendon or equality; and the sign of the limit
-  int body[2] = {}, root[2] = {};  // of the geoms of a contact, or that are joined
-  double anchor[2][3], turn[2][4];  // in the bodies that are joined: points and orientations
+  int source = 0, side = 0;  // the joint, tendon or equality, and the sign of the limit
+  int body[2] = {}, root[2] = {};  // the bodies of a contact's geoms, or the joined ones
+  double anchor[2][3], turn[2][4];  // points and orientations in the joined bodies
 };
 
 struct Pair {
@@ -138,28 +138,29 @@ struct Pair {
   };
 
   static constexpr int kMostSlots = 8;  // a height field could make more contacts: such a step is libmujoco's
-  static constexpr double kSlack = 1e-6;  // of what tells geoms that are far apart, so that none is lost in rounding
+  static constexpr double kSlack = 1e-6;  // bounding spheres are larger by this, so that rounding loses no pair
 
   Kind kind;
-  int geom[2];  // in Plan::geoms
+  int geom[2];  // places in Plan::geoms
   int body[2], root[2];
-  double margin, bound;  // contacts count where they are nearer than margin; bounding spheres' radii, margin and slack
+  double margin, bound;  // contacts nearer than margin count; bound: bounding spheres' radii, margin and slack
   double reach;  // MuJoCo looks for contacts as far as this
-  bool plane;  // geom[0] is one
-  int first_block, slots;  // one block a contact that it can make
-  int names[2];  // in the model
+  bool plane;  // geom[0] is a plane
+  int first_block, slots;  // one block for each contact that the pair can make
+  int names[2];  // numbers in the model
 };
 
-// One column of a Jacobian: of a contact, a degree of freedom that moves geom 1 (sign -1) or geom 2 (sign 1); else the
-// coefficient of a length, and of the second length of an equality (1 where a body that is joined moves); both times moment arms where they are a spatial tendon's.
+// One column of a Jacobian. For a contact: a degree of freedom that moves geom 1 (sign -1) or geom 2 (sign 1).
+// Otherwise: the coefficient of a length, and of the second length of an equality (1 for a degree of freedom that moves
+// a joined body); for a spatial tendon, both are factors of moment arms.
 struct Column {
   int dof;
   double sign;
   double second = 0;
-  int arm = -1, second_arm = -1;  // in ten_J
+  int arm = -1, second_arm = -1;  // places in ten_J
 };
 
-// a field that is written to mjData after a step, besides the state
+// A field that is written to mjData after a step, besides the state.
 enum class Shown {
   qacc,
   xpos,
@@ -193,24 +194,24 @@ struct Plan {
   double density, viscosity, wind[3];  // of the fluid around
   bool damped;  // velocities are damped implicitly
   bool clamps_ctrl;
-  double scale;  // of gradients, as MuJoCo measures convergence
+  double scale;  // scales gradients, as MuJoCo measures convergence
 
   std::vector<Joint> joints;
-  std::vector<Body> bodies;  // those that can move, parents first
-  std::vector<Body> fixed;  // the others: the world, and what is welded to it
-  bool fixed_centres = false, fixed_inertias = false;  // their subtrees' centres of mass are needed, their inertias
+  std::vector<Body> bodies;  // the bodies that can move, parents first
+  std::vector<Body> fixed;  // the others: the world, and the bodies that are welded to it
+  bool fixed_centres = false, fixed_inertias = false;  // their subtrees' centres of mass, their inertias are needed
   bool own_poses = false;  // bodies' positions and orientations differ between simulations
   bool own_coefficients = false;  // so do tendons' coefficients
   bool own_stiffness = false;  // and the stiffness of hinges and slides
   std::vector<int> trees;  // numbers of the bodies that are roots, among those that can move
-  std::vector<Body> spinning;  // those that float, and carry none that moves against them, where their spin is damped
+  std::vector<Body> spinning;  // bodies with damped spin that float and carry nothing that moves against them
   std::vector<double> armature, damping;
   Pattern mass;  // of the inertia matrix
 
-  std::vector<Geom> geoms;  // those that can touch
+  std::vector<Geom> geoms;  // the geoms that can touch
   std::vector<Pair> pairs;
   std::vector<Block> blocks;
-  std::vector<Column> columns;  // of all blocks: dofs, and signs where they are contacts
+  std::vector<Column> columns;  // the columns of all blocks: dofs, and signs for contacts
   int jacobian = 0, rows = 0;  // numbers, in all blocks together
 
   std::vector<Combination> tendons;
@@ -223,20 +224,20 @@ struct Plan {
   };
   std::vector<Limit> force_limits;  // of qfrc_actuator
 
-  std::vector<double> fixed_pose;  // xpos[3], xquat[4], xmat[9] of each of the fixed
+  std::vector<double> fixed_pose;  // xpos[3], xquat[4], xmat[9] of each fixed body
   struct Read {
     mjtNum* mjModel::* field;
     int begin, end;
   };
-  std::vector<Read> read;  // what a step reads of the model's fields that may vary
-  std::vector<Shown> shown, shown_new;  // of the last step; of the new state
+  std::vector<Read> read;  // the elements that a step reads of the model's fields that may vary
+  std::vector<Shown> shown, shown_new;  // fields of the last step, and of the new state
   bool shows_forces = false;  // some of `shown` need the forces of constraints
-  std::vector<int> sensors;  // those that are read of accelerations and forces
+  std::vector<int> sensors;  // the sensors of accelerations and forces that are read
   bool kinematics = false;  // positions and velocities of the new state are shown; and sensors that follow from them:
   std::vector<int> new_sensors;
 };
 
-// throws Unsupported
+// Throws Unsupported.
 std::shared_ptr<const Plan> read_plan(std::shared_ptr<const mjModel> model, const Wanted& wanted);
 
 }  // namespace headrace::lanes

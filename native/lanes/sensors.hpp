@@ -6,7 +6,7 @@
 namespace headrace::lanes {
 namespace {
 
-// the forces of joined bodies on each other, about their trees' centres of mass
+// Adds the forces of joined bodies on each other, about their trees' centres of mass.
 template <class V>
 void joined_forces(const Plan& plan, const Block& b, Work<V>& w) {
   const auto force = load3(w.force + b.row);
@@ -25,7 +25,7 @@ void joined_forces(const Plan& plan, const Block& b, Work<V>& w) {
   }
 }
 
-// the forces of contacts on bodies, about their trees' centres of mass
+// Adds the forces of contacts on bodies, about their trees' centres of mass.
 template <class V>
 void contact_forces(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < 6 * static_cast<int>(plan.model->nbody); ++i) w.cfrc_ext[i] = V(0);
@@ -71,7 +71,7 @@ void post_constraint(const Plan& plan, Work<V>& w) {
   std::for_each(plan.fixed.rbegin(), plan.fixed.rend(), add_to_parent);
 }
 
-// the normal forces of contacts of a site's body, whose lines of action meet the site
+// Returns the sum of normal forces of contacts of a site's body whose lines of action meet the site.
 template <class V>
 mjtNum touch(const Plan& plan, const Work<V>& w, int site, int l, const mjtNum pos[3], const mjtNum mat[9]) {
   const mjModel& m = *plan.model;
@@ -90,12 +90,13 @@ mjtNum touch(const Plan& plan, const Work<V>& w, int site, int l, const mjtNum p
   return sum;
 }
 
-// Is something where its body's frame is, or its inertia's? Then MuJoCo reads no position of its own, which may differ.
+// Returns whether something stands at its body's frame, or at its inertia's. Then MuJoCo reads no position of its own,
+// which may differ.
 inline bool is_at_frame(int sameframe) { return sameframe == mjSAMEFRAME_BODY || sameframe == mjSAMEFRAME_INERTIA; }
 
-// where a site is in one lane, whose model may place it otherwise than another's
+// The pose of a site in one lane, whose model may place the site otherwise than another's.
 struct SitePose {
-  mjtNum pos[3], mat[9], com[3];  // and its tree's centre of mass
+  mjtNum pos[3], mat[9], com[3];  // the last is its tree's centre of mass
 
   template <class V>
   SitePose(const Plan& plan, const mjModel& m, const Work<V>& w, int site, int l) {
@@ -109,7 +110,7 @@ struct SitePose {
   }
 };
 
-// a spatial vector of a body as a site sees it
+// Returns a spatial vector of a body as a site sees it.
 template <class V>
 void at_site(const SitePose& site, const V* spatial, int l, bool force, mjtNum out[6]) {
   mjtNum here[6];
@@ -117,7 +118,7 @@ void at_site(const SitePose& site, const V* spatial, int l, bool force, mjtNum o
   mju_transformSpatial(out, here, force, site.pos, site.com, site.mat);
 }
 
-// a sensor of accelerations or forces, in one lane
+// Computes a sensor of accelerations or forces, in one lane.
 template <class V>
 void sense(const Plan& plan, const Work<V>& w, int sensor, int l, mjtNum* out) {
   const mjModel& m = *plan.model;
@@ -135,7 +136,7 @@ void sense(const Plan& plan, const Work<V>& w, int sensor, int l, mjtNum* out) {
   mju_add3(out, value + 3, turning);
 }
 
-// the velocity of a subtree's centre of mass (mj_subtreeVel)
+// Computes the velocity of a subtree's centre of mass (mj_subtreeVel).
 template <class V>
 void subtree_velocity(const Plan& plan, const Work<V>& w, int root, int l, mjtNum out[3]) {
   const mjModel& m = *plan.model;
@@ -153,7 +154,7 @@ void subtree_velocity(const Plan& plan, const Work<V>& w, int root, int l, mjtNu
   take(sum, 3, l, out);
 }
 
-// a sensor of the new state's positions or velocities, in one lane; `own` is its model
+// Computes a sensor of the new state's positions or velocities, in one lane; `own` is the lane's model.
 template <class V>
 void sense_new(const Plan& plan, const mjModel& own, const Work<V>& w, int sensor, int l, mjtNum* out) {
   const mjModel& m = *plan.model;

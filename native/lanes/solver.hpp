@@ -2,9 +2,9 @@
 //
 //   ½ (a - a_smooth)ᵀ M (a - a_smooth) + s(J a - aref),
 //
-// which is convex and has one (MuJoCo's documentation, "Computation", "Constraint model"). A step that changes no
-// row's zone ends it, as the cost is quadratic there: the result is then exact but for rounding. A lane that has
-// converged stands still, so that its numbers do not depend on how long others take.
+// The function is convex and has one minimum (MuJoCo's documentation, "Computation", "Constraint model"). A step that
+// changes no row's zone ends the iteration, as the cost is quadratic there: the result is then exact but for rounding.
+// A lane that has converged stands still, so that its numbers do not depend on the other lanes' iterations.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Newton {
 
   Newton(const Plan& plan, Work<V>& w) : plan_(plan), w_(w), nv_(plan.mass.size) {}
 
-  // qacc, and with `forces` what the constraints push
+  // Computes qacc and, with `forces`, the constraints' forces.
   void run(bool forces) {
     start();
     M done = ~w_.constrained | w_.bad;
@@ -38,9 +38,9 @@ class Newton {
       V alpha(1);
       if (any(~same & ~done)) alpha = select(same, alpha, search(slope, same | done, iteration));
       move(select(done, V(0), alpha));
-      done = done | same | ~(V(kTolerance) < V(-plan_.scale) * slope);  // also where it is not a number
+      done = done | same | ~(V(kTolerance) < V(-plan_.scale) * slope);  // NaN counts as done
     }
-    if constexpr (!is_single<V>) w_.bad = w_.bad | ~done;  // goes in circles
+    if constexpr (!is_single<V>) w_.bad = w_.bad | ~done;  // the iteration goes in circles
     for (int i = 0; i < nv_; ++i) w_.qacc[i] = select(w_.constrained, w_.qacc[i], w_.qacc_smooth[i]);
     if (!forces) return;
     all_pending();
@@ -49,10 +49,10 @@ class Newton {
 
  private:
   static constexpr double kTolerance =
-      by_kind<V>(1e-20, 1e-10);  // of what one more step would gain, in MuJoCo's measure
-  // Those that need any need 15, and floats 25: rounding may hide from them that they are there.
+      by_kind<V>(1e-20, 1e-10);  // a part of the gain of one more step, in MuJoCo's measure
+  // Doubles converge in 15 steps at most, and floats in 25, as rounding may hide from them that they have converged.
   static constexpr int kMostIterations = is_single<V> ? 30 : 100, kMostSearches = 20;
-  // A coarse search serves as well as an exact one; where it goes in circles, exactness ends it.
+  // A coarse search serves as well as an exact one; if it goes in circles, exactness ends that.
   static constexpr double kCoarse = 0.5, kExact = by_kind<V>(1e-6, 1e-3);
   static constexpr int kCoarseIterations = 10;
 
@@ -64,7 +64,7 @@ class Newton {
     std::copy_n(w_.active, w_.actives, w_.pending);
   }
 
-  // a constraint whose D is zero in all other lanes adds zeros to theirs
+  // A constraint adds zeros in the lanes in which its D is zero.
   void keep_pending(M done) {
     const auto last =
         std::remove_if(w_.pending, w_.pending + w_.pendings, [&](int i) { return !any((V(0) < w_.D[i]) & ~done); });
@@ -82,13 +82,13 @@ class Newton {
     }
   }
 
-  // the Hessian's pattern: the tree's, and what contacts between branches couple
+  // The Hessian's pattern: the tree's, with the branches coupled that contacts join.
   void find_pattern() {
     bool couples = false;
     for (int a = 0; a < w_.pendings; ++a) couples |= block(a).couples;
     if (!couples) return void(pattern_ = &plan_.mass);
     Pattern& p = w_.coupled;
-    if (std::exchange(pattern_, &p) == &p) return;  // as it was before some lanes were done
+    if (std::exchange(pattern_, &p) == &p) return;  // it was so before some lanes were done
     p.size = nv_;
     for (int i = 0; i < nv_; ++i) p.columns[i] = plan_.mass.columns[i];
     for (int a = 0; a < w_.pendings; ++a) {
@@ -102,7 +102,7 @@ class Newton {
     p.complete();
   }
 
-  // the gradient and the forces, and the Hessian, in the lanes that are not idle
+  // Computes the gradient, the forces and the Hessian in the lanes that are not idle.
   template <bool hessian>
   void add_up(M idle) {
     for (int i = 0; i < nv_; ++i) w_.qfrc_constraint[i] = V(0);
@@ -142,7 +142,7 @@ class Newton {
     }
   }
 
-  // search = -H⁻¹ grad, and how it moves the rows
+  // search = -H⁻¹ grad, and the change of the rows along it.
   void direction() {
     factorize(*pattern_, w_.hessian, w_.hessian_inverse);
     for (int i = 0; i < nv_; ++i) w_.search[i] = -w_.grad[i];
@@ -164,7 +164,7 @@ class Newton {
     return same;
   }
 
-  // the cost's first and second derivative along the search direction, constraints' part
+  // The constraints' part of the cost's first and second derivative along the search direction.
   void slope(V alpha, V* first, V* second) const {
     for (int a = 0; a < w_.pendings; ++a)
       with_dim(block(a), [&](auto dim) {
@@ -180,7 +180,7 @@ class Newton {
       });
   }
 
-  // where the cost along the direction is least, by Newton's method in a bracket
+  // Finds the minimum of the cost along the direction, by Newton's method in a bracket.
   V search(V start, M idle, int iteration) const {
     V gauss(0), curvature(0);
     for (int i = 0; i < nv_; ++i) {
@@ -220,7 +220,7 @@ class Newton {
   int nv_;
 };
 
-// qacc; with `forces`, qfrc_constraint and the rows' forces as well
+// Computes qacc; with `forces`, qfrc_constraint and the rows' forces as well.
 template <class V>
 void constrain(const Plan& plan, Work<V>& w, bool forces) {
   if (w.actives > 0) return Newton<V>(plan, w).run(forces);

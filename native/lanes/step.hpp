@@ -1,4 +1,4 @@
-// One step for all lanes: mj_step's stages in their order, and the way of a state into a lane and out of it.
+// One step for all lanes: mj_step's stages in their order, and copies of a state into a lane and out of it.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void forward(const Plan& plan, Work<V>& w, bool forces) {
   constrain(plan, w, forces);
 }
 
-// positions and velocities of a new state, without more
+// Computes positions and velocities of a new state alone.
 template <class V>
 void refresh(const Plan& plan, Work<V>& w) {
   kinematics(plan, w);
@@ -56,7 +56,7 @@ class Lanes final : public Core {
   }
 
   std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) override {
-    if (callback()) return (std::uint32_t{1} << count) - 1;  // set after the model was read
+    if (callback()) return (std::uint32_t{1} << count) - 1;  // the callback was set after the model was read
     const auto own = [&](int l) -> const mjModel& { return models ? *models[l] : *plan_.model; };
     static_assert(all_trivially_destructible<decltype(own)>);
     for (int l = 0; l < V::width; ++l) {
@@ -67,7 +67,7 @@ class Lanes final : public Core {
     const std::uint32_t all = (std::uint32_t{1} << count) - 1;
     const std::uint32_t refused = unfit(data, models, count);
     w_.live = all & ~refused;
-    std::uint32_t left = 0;  // those whose last step was libmujoco's
+    std::uint32_t left = 0;  // the lanes whose last step libmujoco made
     for (int i = 0; i < steps; ++i) {
       w_.bad = mask_of(refused | ~all, M());
       std::copy(w_.qpos, w_.mocap_pos, w_.before), std::copy_n(w_.time, V::width, w_.time_before);
@@ -83,7 +83,7 @@ class Lanes final : public Core {
   }
 
  private:
-  // those that no step can begin from
+  // Returns the lanes from which no step can begin.
   std::uint32_t unfit(mjData* const* data, const mjModel* const* models, int count) {
     w_.bad = V(0) < V(0);
     check_state();
@@ -94,7 +94,7 @@ class Lanes final : public Core {
     return unfit;
   }
 
-  // one step of a lane that met what is not computed, from its state of before
+  // Lets libmujoco repeat a lane's step from its earlier state, as lanes do not compute something that it met.
   void step_by_mujoco(int l, mjData& d, const mjModel& own) {
     each_state(d, [&](const V* from, mjtNum* to, mjtSize n) {
       take(w_.before + (from - w_.qpos), static_cast<int>(n), l, to);
@@ -109,7 +109,7 @@ class Lanes final : public Core {
     const bool stages = plan_.integrator == mjINT_RK4;
     forward(plan_, w_, stages ? false : forces || plan_.damped);
     check(w_.qacc, plan_.mass.size);
-    if (!stages && forces) sense_forces();  // before the state is another
+    if (!stages && forces) sense_forces();  // the next state replaces this one
     if (stages) runge_kutta(plan_, w_, forces);
     else euler(plan_, w_);
     if (stages && forces) sense_forces();
@@ -131,14 +131,14 @@ class Lanes final : public Core {
     check(w_.qvel, plan_.mass.size);
   }
 
-  // what MuJoCo would warn of (mju_isBad)
+  // Marks the lanes of which MuJoCo would warn (mju_isBad).
   void check(const V* values, int n) {
     M good = V(0) == V(0);
     for (int i = 0; i < n; ++i) good = good & (abs(values[i]) <= V(1e10));
     w_.bad = w_.bad | ~good;
   }
 
-  // calls visit(lanes, numbers, count) for what a state is
+  // Calls visit(lanes, numbers, count) for each part of a state.
   template <class Visit>
   void each_state(const mjData& d, Visit visit) {
     const mjModel& m = *plan_.model;
@@ -146,13 +146,13 @@ class Lanes final : public Core {
     visit(w_.qacc_warmstart, d.qacc_warmstart, m.nv);
   }
 
-  // has somebody switched an equality on or off?
+  // Returns whether somebody has switched an equality on or off.
   bool switched(const mjData& d) const {
     const mjModel& m = *plan_.model;
     return !std::equal(m.eq_active0, m.eq_active0 + m.neq, d.eq_active);
   }
 
-  // does a model differ from the plan's where a step reads it?
+  // Returns whether a model differs from the plan's in elements that a step reads.
   bool differs(const mjModel& own) const {
     return std::any_of(plan_.read.begin(), plan_.read.end(), [&](const Plan::Read& r) {
       return !std::equal(own.*r.field + r.begin, own.*r.field + r.end, plan_.model.get()->*r.field + r.begin);
@@ -172,7 +172,7 @@ class Lanes final : public Core {
     if (plan_.own_poses) read(w_.body_pos, own.body_pos, 3 * m.nbody), read(w_.body_quat, own.body_quat, 4 * m.nbody);
   }
 
-  // the state, and what is wanted beside it; what belongs to the last step libmujoco has left where it was its
+  // Writes the state and the wanted values. If libmujoco made the last step, it has left that step's values in place.
   void store(int l, mjData& d, const mjModel& own, bool stepped) {
     const auto write = [l](const V* from, mjtNum* to, mjtSize n) {
       for (mjtSize i = 0; i < n; ++i) to[i] = lane(from[i], l);
@@ -227,7 +227,7 @@ class Lanes final : public Core {
     }
   }
 
-  // where things that are fixed to bodies are, and how they are turned
+  // Writes positions and orientations of things that are fixed to bodies.
   void show_places(int l, mjtSize n, const int* bodies, const mjtByte* frames, const mjtNum* all, const mjtNum* own,
                    mjtNum* out) const {
     mjtNum mat[9], pos[3];
@@ -245,7 +245,7 @@ class Lanes final : public Core {
     }
   }
 
-  // how many contacts a lane has
+  // Returns the number of contacts that a lane has.
   int contacts(int l) const {
     int count = 0;
     for (int a = 0; a < w_.actives; ++a) {

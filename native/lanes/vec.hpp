@@ -1,5 +1,5 @@
-// W numbers in a register, and masks of them: those of W simulations. They are doubles, or floats in twice as many
-// lanes. Each operation rounds once and in the same way at every width; where two roundings become one, the code says
+// W numbers in a register, one for each of W simulations, and masks of them. They are doubles, or floats in twice as
+// many lanes. Each operation rounds once and in the same way at every width; if two roundings become one, the code says
 // `fma`.
 //
 // Everything here has internal linkage: the file is compiled once for each kind of processor, and a function that
@@ -168,7 +168,7 @@ HEADRACE_LANES_AVX512(16, float, __m512, __mmask16, ps)
 template <class V>
 constexpr bool is_single = std::is_same_v<typename V::Number, float>;
 
-// a constant by the kind of numbers
+// A constant for each kind of numbers.
 template <class V>
 constexpr double by_kind(double for_doubles, double for_floats) {
   return is_single<V> ? for_floats : for_doubles;

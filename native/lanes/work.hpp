@@ -11,7 +11,7 @@
 namespace headrace::lanes {
 namespace {
 
-// numbers of one lane, out of it and into it
+// Copy numbers of one lane, out of the lane and into it.
 template <class V>
 void take(const V* from, int n, int l, mjtNum* to) {
   for (int i = 0; i < n; ++i) to[i] = lane(from[i], l);
@@ -27,42 +27,42 @@ struct Work {
 
   explicit Work(const Plan& plan);
 
-  // the state, and what acts on it, one after the other
+  // The state and the inputs, one after the other.
   V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat;
   V* before;                // the state at a step's beginning, in the same order as far as `mocap_pos`
   double time[V::width], time_before[V::width];
-  V *body_pos, *body_quat, *wrap_prm, *jnt_stiffness;  // where they differ
+  V *body_pos, *body_quat, *wrap_prm, *jnt_stiffness;  // in models in which they differ
 
-  // positions: of all bodies by their numbers, of the plan's geoms by theirs
+  // Positions of all bodies by their numbers, and of the plan's geoms by theirs.
   V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity,
       *ten_J, *geom_xpos, *geom_xmat, *sensordata;
 
-  // inertia: under the tree's pattern; D⁻¹ of LᵀDL
+  // Inertia, in the tree's pattern; D⁻¹ of LᵀDL.
   V *crb, *mass, *factor, *inverse_diagonal;
 
-  // velocities and forces
+  // Velocities and forces.
   V *cvel, *bias_acc, *cfrc, *qfrc_bias, *qfrc_passive, *qfrc_actuator, *qfrc_smooth, *qfrc_constraint;
   V *actuator_force, *act_dot, *qacc_smooth, *qacc;
 
-  // constraints: of all blocks one after the other
+  // Constraints, of all blocks one after the other.
   V *dist, *D, *J, *aref, *jar, *Jv, *force, *efc_pos, *contact_pos, *contact_frame;
   int* active;     // numbers of blocks in which a constraint holds in some lane
-  int* pending;    // of these, those that hold in a lane that the solver has not finished
+  int* pending;    // those of them that hold in a lane that the solver has not finished
   int actives = 0, pendings = 0;
   M constrained;   // lanes with a constraint
-  M bad;           // lanes that are left to mj_step
+  M bad;           // lanes whose step mj_step makes
 
-  // the solver
+  // The solver.
   V *Ma, *grad, *search, *Mv, *hessian, *hessian_inverse;
   Pattern coupled;
 
-  // each lane's model and data, for MuJoCo's own functions; what they leave in the data is written over after a step
+  // Each lane's model and data, for MuJoCo's own functions; the end of a step overwrites their results in the data.
   const mjModel* models[V::width];
   mjData* data[V::width];
   std::uint32_t live = 0;    // lanes with a simulation that can be stepped
   std::uint32_t placed = 0;  // lanes whose geoms MuJoCo has placed
 
-  // integration
+  // Integration.
   V *first_qpos, *first_qvel, *first_act, *sum_qvel, *sum_qacc, *sum_act, *stage_qvel, *change;
 
   V *cacc, *cfrc_ext, *cfrc_int;  // accelerations of bodies, forces of contacts on them, and between them
@@ -78,7 +78,7 @@ struct Work {
   std::unique_ptr<V, Free> memory_;
 };
 
-// calls take(pointer, elements) for each array
+// Calls take(pointer, elements) for each array.
 template <class V>
 template <class Take>
 void Work<V>::lay_out(const Plan& plan, Take take) {
