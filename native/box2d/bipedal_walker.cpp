@@ -13,7 +13,7 @@ constexpr double kFps = 50, kScale = 30;           // pixels a metre
 constexpr double kW = BipedalWalker::kWidth / kScale, kH = BipedalWalker::kHeight / kScale;
 constexpr double kTorque = 80, kHipSpeed = 4, kKneeSpeed = 6, kLidarRange = 160 / kScale, kInitialRandom = 5;
 constexpr double kLegDown = -8 / kScale, kLegWidth = 8 / kScale, kLegHeight = 34 / kScale;
-constexpr double kStep = 14 / kScale;              // of the ground
+constexpr double kStep = 14 / kScale;              // a step of the ground
 constexpr int kLength = 200, kGrass = 10, kStartPad = 20;   // in steps
 constexpr double kLevel = kH / 4, kFriction = 2.5;
 constexpr Material kRough{.friction = kFriction};
@@ -24,7 +24,7 @@ constexpr Colour kSky{215, 215, 255}, kEarth{102, 153, 76}, kTurf{76, 230, 76}, 
 float sign(float x) { return static_cast<float>((x > 0) - (x < 0)); }
 double sign(double x) { return (x > 0) - (x < 0); }
 
-// How high the ground is at each step, and the obstacles on it
+// The height of the ground at each step, and the obstacles on it.
 class Terrain {
  public:
   Terrain(NumpyGenerator& random, Scene& scene, std::vector<b2Body*>& obstacles)
@@ -98,12 +98,12 @@ class Terrain {
   Scene& scene_;
   std::vector<b2Body*>& obstacles_;
   Kind kind_ = grass;
-  bool first_ = false;                             // step of this kind
+  bool first_ = false;                             // of a kind of ground
   double y_ = kLevel, slope_ = 0, level_ = 0;
   std::int64_t left_ = kStartPad, stairs_ = 0, width_ = 0, up_ = 0;
 };
 
-// the nearest ground on a ray
+// Finds the nearest ground on a ray.
 class Ray final : public b2RayCastCallback {
  public:
   float fraction = 1;

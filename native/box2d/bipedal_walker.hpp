@@ -1,6 +1,7 @@
 // BipedalWalker: walk on two legs over rough ground, or over stumps, pits and stairs. The rules are those of
-// Gymnasium's bipedal_walker.py (v3), and each number is computed in the same order. Gymnasium keeps one world for
-// all episodes, whose leftovers decide the order of later contacts; here each has a new one, as its first there.
+// Gymnasium's bipedal_walker.py (v3), and each number is computed in the same order. Gymnasium keeps one world for all
+// episodes, whose leftovers decide the order of later contacts; here each episode has a new world, as Gymnasium's first
+// episode has.
 #pragma once
 
 #include <array>
@@ -22,9 +23,9 @@ class BipedalWalker {
   };
 
   static constexpr int kObserved = 24, kActions = 4, kWidth = 600, kHeight = 400;
-  using Number = float;                            // of what it shows
+  using Number = float;  // the type of observations
   static constexpr std::array kShape{kObserved};
-  using Move = std::array<float, kActions>;        // torques of hip and knee of each leg
+  using Move = std::array<float, kActions>;  // torques of hip and knee of each leg
 
   static bool is_discrete(const Options&) { return false; }
   static Move move_of(int) { return {}; }
@@ -50,13 +51,13 @@ class BipedalWalker {
   std::vector<b2Body*> obstacles_;
   std::vector<std::array<Point, 5>> clouds_;
   b2Body* hull_ = nullptr;
-  std::array<b2Body*, 4> legs_{};                  // upper and lower part of each
-  std::array<b2RevoluteJoint*, 4> joints_{};       // hip and knee of each
-  std::array<bool, 2> on_ground_{};                // the lower parts
+  std::array<b2Body*, 4> legs_{};  // upper and lower part of each
+  std::array<b2RevoluteJoint*, 4> joints_{};  // hip and knee of each
+  std::array<bool, 2> on_ground_{};  // the lower parts
   bool fell_ = false;
-  std::array<float, kLidars> lidar_{};             // shares of their range
+  std::array<float, kLidars> lidar_{};  // shares of their range
   std::array<double, kObserved - kLidars> state_{};
-  std::optional<double> shaped_;                   // what the last state was worth
+  std::optional<double> shaped_;  // the value of the last state
 };
 
 }  // namespace headrace::box2d

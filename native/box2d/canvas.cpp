@@ -9,8 +9,8 @@ void Canvas::fill(const Colour& colour) {
   for (int i = 0; i < width_ * height_; ++i) std::ranges::copy(colour, rgb_ + 3 * i);
 }
 
-// Each row of pixels is cut by four lines; what lies between two crossings of a line with the edges is covered, pixels
-// at its ends in part.
+// Four lines cut each row of pixels. Between two crossings of a line with the edges, pixels are covered, and those at
+// the ends in part.
 void Canvas::polygon(std::span<const Point> corners, const Colour& colour) {
   constexpr int kLines = 4;
   const auto row_of = [&](const Point& p) { return height_ - p.y * scale_; };

@@ -23,7 +23,7 @@ class Canvas {
   void fill(const Colour& colour);
   void polygon(std::span<const Point> corners, const Colour& colour);
   void line(const Point& from, const Point& to, double pixels, const Colour& colour);
-  // its shapes: polygons filled and with an outline
+  // Draws a world's shapes: polygons, filled and with an outline.
   void body(const b2Body& body, const Colour& inside, const Colour& outline);
 
  private:

@@ -42,7 +42,7 @@ void turn(Wheel& wheel, double seconds) {
   wheel.phase += wheel.omega * seconds;
 }
 
-// the road pushes the wheel until it rolls, as far as friction holds
+// The road pushes the wheel until it rolls, as far as friction holds.
 void roll(Wheel& wheel, double seconds) {
   const double holds = wheel.tiles > 0 ? kFriction : kGrassFriction, radius = Car::kWheelRadius * kSize;
   const b2Vec2 forward = wheel.body->GetWorldVector({0, 1}), side = wheel.body->GetWorldVector({1, 0});
@@ -84,7 +84,9 @@ void Car::control(double steer, double gas, double brake) {
   for (int i = 0; i < 4; ++i) {
     Wheel& wheel = wheels_[i];
     if (i < 2) wheel.steer = steer;
-    else wheel.gas += std::min(std::clamp(gas, 0.0, 1.0) - wheel.gas, 0.1);  // little by little, but it stops at once
+    else
+      wheel.gas +=
+          std::min(std::clamp(gas, 0.0, 1.0) - wheel.gas, 0.1);  // the gas grows little by little, but stops at once
     wheel.brake = brake;
   }
 }

@@ -12,8 +12,8 @@ struct Wheel {
   b2Body* body = nullptr;
   b2RevoluteJoint* joint = nullptr;
   double gas = 0, brake = 0, steer = 0;
-  double phase = 0, omega = 0;  // how far it has turned, and how fast it turns
-  int tiles = 0;  // of the road below it
+  double phase = 0, omega = 0;  // the angle by which it has turned, and its velocity
+  int tiles = 0;  // road tiles below it
 };
 
 class Car {
@@ -21,7 +21,7 @@ class Car {
   static constexpr double kSize = 0.02;  // metres a unit
   static constexpr double kWheelRadius = 27, kWheelWidth = 14;
 
-  // nothing is in a world that it was put into before
+  // Puts the car into a new world. It belongs to no earlier one, whose bodies are gone.
   void put(Scene& scene, const Point& position, double angle);
   void control(double steer, double gas, double brake);
   void push(double seconds);

@@ -17,7 +17,7 @@ CarRacing::CarRacing(const Options& options)
     : options_(options),
       scene_(0, [this](const b2Body& body, const b2Body& other, bool touches) { hear(body, other, touches); }) {}
 
-// nothing, to the right, to the left, gas, brake
+// Nothing, to the right, to the left, gas, brake.
 CarRacing::Move CarRacing::move_of(int action) {
   constexpr std::array<Move, 5> moves{{{0, 0, 0}, {0.6, 0, 0}, {-0.6, 0, 0}, {0, 0.2, 0}, {0, 0, 0.8}}};
   return moves.at(static_cast<std::size_t>(action));

@@ -62,12 +62,12 @@ class CarRacing {
   Scene scene_;
   Car car_;
   std::vector<Stretch> road_;
-  std::vector<Tile> tiles_;                        // one of each stretch
+  std::vector<Tile> tiles_;                        // one for each stretch of road
   Paint road_colour_{102, 102, 102}, field_colour_{102, 204, 102}, grass_colour_{102, 230, 102};
   int visited_ = 0;
   bool lap_ = false;                               // the first tile has been visited after enough others
-  double time_ = 0, reward_ = 0, told_ = 0;        // told: that of the last step's end
-  double shown_ = 0;                               // in the picture
+  double time_ = 0, reward_ = 0, told_ = 0;        // told_ is the reward at the end of the last step
+  double shown_ = 0;                               // the reward in the picture
 };
 
 }  // namespace headrace::box2d

@@ -1,4 +1,4 @@
-// What all tasks on Box2D have in common: an environment of the engine around a game, and its saved states.
+// The common part of all tasks on Box2D: an environment of the engine around a game, and its saved states.
 //
 // A world of Box2D has caches, trees and lists whose order decides how sums are rounded, so a saved state is not the
 // world: it is the random stream at the start of the episode and the actions since then. Loading plays them again.
@@ -97,7 +97,7 @@ class Episode final : public Environment {
 
   Shown<Game> shown_;
   Game game_;
-  NumpyGenerator random_{0}, start_{0};   // now, and at the start of the episode
+  NumpyGenerator random_{0}, start_{0};   // the present stream, and the one at the start of the episode
   std::vector<Move<Game>> moves_;         // since then
   bool begun_ = false;
 };
@@ -109,7 +109,7 @@ Simulator simulator(const typename Game::Options& options) {
   simulator.spec = Shown<Game>(Game::is_discrete(options));
   simulator.frame_height = Game::kHeight;
   simulator.frame_width = Game::kWidth;
-#if !defined(__SANITIZE_THREAD__)  // which takes one stack for one thread
+#if !defined(__SANITIZE_THREAD__)  // the sanitizer takes one stack for one thread
   simulator.group = kLanes;
   simulator.step_together = [](std::span<Turn* const> turns) {
     together(static_cast<int>(turns.size()), [&](int i) {

@@ -12,7 +12,7 @@
 namespace headrace::box2d {
 namespace {
 
-// aligned by what it is for every processor: of itself it is for some
+// The alignment is given, as by default it differs between processors.
 using Lanes = float __attribute__((vector_size(4 * kLanes), aligned(4 * kLanes)));
 
 inline Lanes lanes(const float (&values)[kLanes]) {
@@ -21,7 +21,7 @@ inline Lanes lanes(const float (&values)[kLanes]) {
   return all;
 }
 
-// one of two numbers in each lane, by a comparison of lanes
+// Chooses one of two numbers in each lane, by a comparison of lanes.
 template <class Mask>
 inline Lanes choose(Mask mask, Lanes yes, Lanes no) {
   return mask ? yes : no;
@@ -51,7 +51,7 @@ float inverse(float det) { return det != 0.0f ? 1.0f / det : det; }
 
 // b2RevoluteJoint::SolveVelocityConstraints; k is its symmetric matrix
 struct Hinge {
-  int a = 0, b = 0;                    // its bodies among those that move
+  int a = 0, b = 0;                    // the numbers of its bodies among those that move
   Lanes mass_a{}, mass_b{}, inertia_a{}, inertia_b{};   // inverse
   Pair r_a, r_b;
   Lanes xx{}, xy{}, xz{}, yy{}, yz{}, zz{}, det22{}, det33{}, minor_x{}, minor_y{}, minor_z{};
@@ -99,9 +99,9 @@ struct Hinge {
 
     const Pair slip = of_b.v + cross(w_b, r_b) - of_a.v - cross(w_a, r_a);
     const Lanes spin = w_b - w_a;
-    // without a limit
+    // A joint without a limit.
     const Pair free = solve22({-slip.x, -slip.y});
-    // at a limit: all three, or two of them where the limit would pull
+    // A joint at a limit: all three equations, or two of them if the limit would pull.
     const Lanes x = -(det33 * (slip.x * minor_x + slip.y * minor_y + spin * minor_z));
     const Lanes y =
         -(det33 * (xx * (slip.y * zz - spin * yz) + xy * (spin * xz - slip.x * zz) + xz * (slip.x * yz - slip.y * xz)));
@@ -122,15 +122,15 @@ struct Hinge {
   }
 };
 
-// b2ContactSolver::SolveVelocityConstraints for one body that moves and one that is fixed: where the body is the first
-// of the two, its mass and inertia are negative
+// b2ContactSolver::SolveVelocityConstraints for a body that moves and one that is fixed. If the moving body is the
+// first of the two, its mass and inertia are negative.
 struct Touch {
   std::array<int, kLanes> body{};
-  Lanes mass{}, inertia{}, sign{}, friction{}, speed{}, two{};   // two: 1 or 0, whether there are two points
+  Lanes mass{}, inertia{}, sign{}, friction{}, speed{}, two{};   // two: 1 if there are two points, else 0
   Pair normal;
   std::array<Pair, 2> r;
   Lanes normal_mass[2]{}, tangent_mass[2]{}, bias[2]{}, normal_impulse[2]{}, tangent_impulse[2]{};
-  Lanes k_xx{}, k_xy{}, k_yx{}, k_yy{}, m_xx{}, m_xy{}, m_yx{}, m_yy{};    // of both points, and its inverse
+  Lanes k_xx{}, k_xy{}, k_yx{}, k_yy{}, m_xx{}, m_xy{}, m_yx{}, m_yy{};  // the matrix of both points, and its inverse
 
   void load(int lane, const b2ContactVelocityConstraint& c, int moving, bool first) {
     body[lane] = moving;
@@ -161,7 +161,7 @@ struct Touch {
 
   void solve(Motion& m) {
     const Pair tangent{normal.y, -normal.x};
-    for (int i = 0; i < 2; ++i) {      // a point that does not exist has no mass
+    for (int i = 0; i < 2; ++i) {  // a point that does not exist has no mass
       const Lanes lambda = tangent_mass[i] * -(dot(slip(m, i), tangent) - speed);
       const Lanes most = friction * normal_impulse[i];
       const Lanes whole = at_least(at_most(tangent_impulse[i] + lambda, most), -most);
@@ -173,7 +173,7 @@ struct Touch {
     const Lanes one = at_least(normal_impulse[0] + -normal_mass[0] * b0, Lanes{});
     const Pair a{normal_impulse[0], normal_impulse[1]};
     const Pair b = Pair{b0, dot(slip(m, 1), normal) - bias[1]} - Pair{k_xx * a.x + k_xy * a.y, k_yx * a.x + k_yy * a.y};
-    // the first of four cases that holds: both points press, the first, the second, none
+    // The first of four cases that holds: both points press, the first, the second, none.
     const Pair both{-(m_xx * b.x + m_xy * b.y), -(m_yx * b.x + m_yy * b.y)};
     const Lanes x = -normal_mass[0] * b.x, y = -normal_mass[1] * b.y;
     const auto case1 = (both.x >= 0) & (both.y >= 0);
@@ -196,7 +196,7 @@ struct Touch {
   }
 };
 
-// the islands of kLanes worlds
+// The islands of kLanes worlds.
 class Worlds {
  public:
   void load(std::span<Iterations* const> islands) {
@@ -231,7 +231,7 @@ class Worlds {
   }
 
  private:
-  // a body's number among those that move, of an island
+  // Returns a body's number among those of an island that move.
   static int moving(const Iterations& island, int index) {
     return static_cast<int>(std::count_if(island.bodies, island.bodies + index, [](auto* b) { return moves(*b); }));
   }
@@ -287,7 +287,7 @@ bool is_simple(const Iterations& island) {
 
 }  // namespace
 
-// Worlds of one task have the same joints in the same order, so their numbers tell.
+// Worlds of one task have the same joints in the same order, so the number of joints is enough to compare.
 bool fit(const Iterations& one, const Iterations& other) {
   return is_simple(one) && is_simple(other) && one.num_joints == other.num_joints;
 }

@@ -1,6 +1,6 @@
-// The iterations over an island's velocity constraints, of several worlds at once. Gymnasium asks Box2D for 180 of them
-// a step, most of its time, and each waits for the one before it; so worlds that are alike iterate side by side, one in
-// each lane of a vector. Every number is computed as Box2D computes it (zeros may differ in sign).
+// Iterates over an island's velocity constraints for several worlds at once. Gymnasium asks Box2D for 180 iterations a
+// step; they take most of its time, and each waits for the one before it. So similar worlds iterate side by side, one
+// in each lane of a vector. Every number is computed as Box2D computes it (zeros may differ in sign).
 #pragma once
 
 #include <Box2D/Dynamics/Contacts/b2ContactSolver.h>
@@ -11,7 +11,7 @@
 
 namespace headrace::box2d {
 
-// what b2Island::Solve is about to iterate over
+// The constraints over which b2Island::Solve is about to iterate.
 struct Iterations {
   b2Body** bodies;
   b2Velocity* velocities;
@@ -24,10 +24,10 @@ struct Iterations {
 
 constexpr int kLanes = 8;
 
-// iterate over at most kLanes islands that fit each other
+// Iterates over at most kLanes islands that fit each other.
 void iterate(std::span<Iterations* const> islands);
 
-// whether islands of two worlds of one task have the same joints, and all contacts are with fixed bodies
+// Returns whether islands of two worlds of one task have the same joints, and all their contacts are with fixed bodies.
 bool fit(const Iterations& one, const Iterations& other);
 
 }  // namespace headrace::box2d

@@ -19,7 +19,7 @@ constexpr Material kHullMaterial{.density = 5, .friction = 0.1, .category = 0x00
 constexpr Material kLegMaterial{.density = 1, .category = 0x0020, .mask = kGround};
 constexpr Colour kHull{128, 102, 230}, kOutline{77, 77, 128}, kFlag{204, 204, 0}, kFlame{255, 140, 40};
 
-// never periodic, between -1 and 1
+// A function that is never periodic, between -1 and 1.
 double gust(std::int64_t k) {
   const auto i = static_cast<double>(k);
   return std::tanh(std::sin(0.02 * i) + std::sin(std::numbers::pi * 0.01 * i));
@@ -36,7 +36,7 @@ LunarLander::LunarLander(const Options& options)
           if (&body == legs_[i]) on_ground_[i] = touches;
       }) {}
 
-// nothing, the left engine, the main one, the right one
+// Nothing, the left engine, the main one, the right one.
 LunarLander::Move LunarLander::move_of(int action) {
   constexpr std::array<Move, 4> moves{{{0, 0}, {0, -1}, {1, 0}, {0, 1}}};
   return moves.at(static_cast<std::size_t>(action));
@@ -139,7 +139,7 @@ void LunarLander::fire_main(const std::array<double, 2>& dispersion) {
                               Point{position.x + x, position.y + y}, true);
 }
 
-// The lander's side is pushed 17 down along its axis in x, and 14 in y: so does the original.
+// The lander's side is pushed 17 down along its axis in x, and 14 in y: the original does so.
 void LunarLander::fire_side(const std::array<double, 2>& dispersion, double direction) {
   const double sin = std::sin(lander_->GetAngle() + 0.0), cos = std::cos(lander_->GetAngle() + 0.0);
   const double away = 3 * dispersion[1] + direction * kSideAway / kScale;

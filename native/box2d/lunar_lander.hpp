@@ -1,5 +1,5 @@
-// LunarLander: land a rocket between two flags. The rules are those of Gymnasium's lunar_lander.py (v3), and each number
-// is computed in the same order.
+// LunarLander: land a rocket between two flags. The rules are those of Gymnasium's lunar_lander.py (v3), and each
+// number is computed in the same order.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ class LunarLander {
   };
 
   static constexpr int kObserved = 8, kActions = 2, kWidth = 600, kHeight = 400;
-  using Number = float;  // of what it shows
+  using Number = float;  // the type of observations
   static constexpr std::array kShape{kObserved};
-  using Move = std::array<float, kActions>;  // throttles of the main engine, and of those at the sides
+  using Move = std::array<float, kActions>;  // throttles of the main engine and of the side engines
 
   static bool is_discrete(const Options& options) { return !options.continuous; }
   static Move move_of(int action);
@@ -54,10 +54,10 @@ class LunarLander {
   std::array<b2Body*, 2> legs_{};
   std::array<bool, 2> on_ground_{};
   bool crashed_ = false;
-  std::int64_t wind_ = 0, torque_ = 0;  // positions in the patterns of the wind
+  std::int64_t wind_ = 0, torque_ = 0;  // places in the patterns of the wind
   double main_power_ = 0, side_power_ = 0, direction_ = 0;  // of the engines in the last step
   std::array<double, kObserved> state_{};
-  std::optional<double> shaped_;  // what the last state was worth
+  std::optional<double> shaped_;  // the value of the last state
 };
 
 }  // namespace headrace::box2d

@@ -1,4 +1,4 @@
-// What CarRacing shows: the field, the road and the car as seen by a camera that turns with the car, and a panel.
+// The picture of CarRacing: the field, the road and the car as seen by a camera that turns with the car, and a panel.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,7 +15,8 @@ constexpr double kZoom = 2.7, kGrass = kPlayfield / 20;
 constexpr Colour kHullColour{204, 0, 0}, kTyre{0, 0, 0}, kRim{77, 77, 77};
 constexpr Colour kWhite{255, 255, 255}, kBlue{0, 0, 255}, kViolet{51, 0, 255}, kGreen{0, 255, 0}, kRed{255, 0, 0};
 
-// digits 0 to 9 side by side, in cells of 3 x 3 pixels: shapes of our own that look, scaled down, as in pygame's font
+// Digits 0 to 9 side by side, in cells of 3 x 3 pixels: our own shapes, which look like those of pygame's font when
+// they are scaled down.
 constexpr int kCell = 3, kColumns = 7, kAdvance = 23;
 constexpr std::array<std::string_view, 10> kDigits{
     " #####     ##    #####   #####      ##   ######  #####  #######  #####   ##### ",
@@ -29,7 +30,7 @@ constexpr std::array<std::string_view, 10> kDigits{
     "##   ##    ##   ##      ##   ##     ##  ##   ## ##   ##   ##    ##   ## ##   ##",
     " #####     ##   #######  #####      ##   #####   #####    ##     #####   ##### ",
 };
-// how much further than others its font puts one digit after another, in pixels, and 4 more
+// The pixels by which the font puts one digit farther after another than other digits, and 4 more.
 constexpr std::array<std::string_view, 10> kApart{"6477474467", "4044444144", "7446447467", "6467476477", "7467477487",
                                                   "4447474467", "6447476477", "4444144444", "6467476467", "4466464446"};
 
@@ -57,7 +58,7 @@ void draw_score(Raster& raster, double score) {
 
 }  // namespace
 
-// pixels of the scene for places on the field
+// The pixels of the scene for places on the field.
 class Camera {
  public:
   Camera(const b2Body& hull, double time) {
@@ -80,7 +81,7 @@ class Camera {
     return pixels;
   }
 
-  // whether something so large there may be seen
+  // Returns whether a thing of this size may be seen there.
   bool sees(const Point& p, double size) const {
     constexpr double kFar = 800;                   // from the car to a corner of the window, in pixels
     const double x = p.x - place_.x, y = p.y - place_.y, far = kFar / zoom_ + size;
@@ -88,7 +89,7 @@ class Camera {
   }
 
  private:
-  // as pygame's Vector2.rotate_rad: exact for multiples of a right angle
+  // Turns a vector as pygame's Vector2.rotate_rad does: exactly for multiples of a right angle.
   void turn(double angle) {
     constexpr double kTurn = 2 * std::numbers::pi, kQuarter = std::numbers::pi / 2, kNear = 1e-6;
     angle = std::fmod(angle, kTurn);
@@ -125,7 +126,7 @@ void draw_body(Raster& raster, const Camera& camera, const b2Body& body, const C
   }
 }
 
-// a mark on the tyre, as long as it is above
+// A mark on the tyre, drawn while it is on the upper side.
 void draw_rim(Raster& raster, const Camera& camera, const Wheel& wheel) {
   const double begin = wheel.phase, end = wheel.phase + 1.2;
   double from = std::cos(begin), to = std::cos(end);

@@ -24,7 +24,7 @@ inline std::uint32_t part(std::uint32_t channel, std::uint32_t share) { return 4
 
 }  // namespace
 
-// sums of whole pixels, of red and blue in 16 bits each and of green, with the parts of those at both ends
+// Sums of whole pixels, of red and blue in 16 bits each and of green, with parts of the pixels at both ends.
 inline Raster::Rgbx Raster::Axis::mixed(const Share& share, Rgbx red_blue, Rgbx green, Rgbx before, Rgbx after) const {
   const auto channel = [&](std::uint32_t sum, int shift) {
     sum += part(before >> shift & 255, share.before) + part(after >> shift & 255, share.after);
@@ -88,7 +88,7 @@ inline void Raster::push(int y, int from, int to) {
       {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), kOpaque, ink_.colour, ink_.scaled});
 }
 
-// not where the polygon covers it
+// Draws a part of a pixel, unless the polygon covers it.
 inline void Raster::push_part(int y, int x, int weight) {
   const int alpha = 255 * weight >> 8;
   if (alpha == 0 || x < 0 || x > kRight || (x >= crossings_[y][0] && x <= crossings_[y][1] && count_[y] > 1)) return;
@@ -96,7 +96,7 @@ inline void Raster::push_part(int y, int x, int weight) {
   rows_[kTop - y].push_back({at, at, alpha, ink_.colour, 0});
 }
 
-// where edges cross each row, for which `crossing` gets an edge's upper and lower end
+// Finds where edges cross each row; `crossing` gets the upper and lower end of an edge.
 template <class Crossing>
 inline void Raster::find_crossings(std::span<const Pixel> corners, Crossing crossing) {
   std::fill(count_.begin() + std::max(low_, kPanel), count_.begin() + std::min(high_, kTop) + 1, 0);
@@ -104,7 +104,7 @@ inline void Raster::find_crossings(std::span<const Pixel> corners, Crossing cros
     const Pixel *a = &corners[i > 0 ? i - 1 : corners.size() - 1], *b = &corners[i];
     if (a->y == b->y) continue;
     if (a->y > b->y) std::swap(a, b);
-    const int end = std::min(b->y == high_ ? b->y + 1 : b->y, kTop + 1);   // the last row has edges' ends
+    const int end = std::min(b->y == high_ ? b->y + 1 : b->y, kTop + 1);  // the ends of edges belong to the last row
     crossing(*a, *b, std::max(a->y, kPanel), end);
   }
 }
@@ -166,7 +166,8 @@ void Raster::rectangle(const Pixel& a, const Pixel& b, const Colour& colour) {
   for (int y = std::max(top, kHeight - kPanel); y <= std::min(bottom, kTop); ++y) push(kTop - y, a.x, b.x);
 }
 
-// Cohen's and Sutherland's way, which leaves the point first that was outside; false where nothing is inside
+// The algorithm of Cohen and Sutherland. Swaps the points if only the second is outside; returns false if nothing is
+// inside.
 bool Raster::clip(Pixel& a, Pixel& b) {
   enum { kToLeft = 1, kToRight = 2, kBelow = 4, kAbove = 8 };
   const auto outside = [](const Pixel& p) {
@@ -191,7 +192,7 @@ bool Raster::clip(Pixel& a, Pixel& b) {
   return true;
 }
 
-// Wu's line: in each step along its longer side two pixels share the colour
+// Wu's line: in each step along its longer side two pixels share the colour.
 void Raster::line(Pixel a, Pixel b) {
   if (!clip(a, b)) return;
   const Pixel first = a;
@@ -219,7 +220,7 @@ void Raster::line(Pixel a, Pixel b) {
   }
 }
 
-// a pixel and the one before it may differ
+// Notes that a pixel and the one before it may differ.
 inline void Raster::mix(int x) {
   if (x > 0) mixed_[cell_[x] / 64] |= std::uint64_t{1} << cell_[x] % 64;
 }

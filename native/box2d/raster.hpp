@@ -22,14 +22,14 @@ class Raster {
  public:
   static constexpr int kWidth = 1000, kHeight = 800, kPanel = 100;   // its lowest rows are the panel
 
-  // an empty window, for a picture of this size
+  // Makes an empty window, for a picture of this size.
   void clear(int width, int height);
 
-  // y grows upwards in the scene, where polygons lie, and downwards in the window, where the panel's rectangles do;
-  // what is added later covers what was added before
+  // y grows upwards in the scene, where polygons lie, and downwards in the window, where the panel's rectangles lie;
+  // later shapes cover earlier ones.
   void smooth_polygon(std::span<const Pixel> corners, const Colour& colour);
   void polygon(std::span<const Pixel> corners, const Colour& colour);
-  void rectangle(const Pixel& from, const Pixel& to, const Colour& colour);   // both are part of it
+  void rectangle(const Pixel& from, const Pixel& to, const Colour& colour);   // both ends are part of it
 
   void scale(std::uint8_t* rgb);
 
@@ -38,22 +38,22 @@ class Raster {
   using Rgbx = std::uint32_t;
   static constexpr Rgbx kRedBlue = 0xff00ff, kGreen = 0xff00;
 
-  // pixels of a row, both ends among them, and how much they cover what is below, in 1/256
+  // Pixels of a row, with both ends, and the share by which they cover the pixels below, in 1/256.
   static constexpr int kOpaque = 256;
   struct Span {
     std::int16_t from, to;
     std::int32_t alpha;
-    Rgbx colour, scaled;                           // scaled: as it is in the picture where nothing else is near
+    Rgbx colour, scaled;                           // scaled: the colour in the picture if nothing else is near
 
     bool operator==(const Span&) const = default;
   };
 
-  // how many pixels become one: whole ones, and parts of those before and after them, in 1/16384
+  // The pixels that become one pixel: whole ones, and parts of those before and after them, in 1/16384.
   struct Share {
     int first = 0, count = 0, before = 0, after = 0;
   };
 
-  // one direction of the picture
+  // One direction of the picture.
   struct Axis {
     std::vector<Share> shares;
     std::uint32_t factor = 0;                      // of sums, in 1/65536
@@ -78,18 +78,18 @@ class Raster {
 
   std::array<std::vector<Span>, kHeight> rows_;
 
-  // of the polygon that is being added
+  // The polygon that is being added.
   Span ink_{};
   int low_ = 0, high_ = 0;                         // its rows
   std::array<std::array<int, kMostCorners>, kHeight> crossings_;
-  std::array<int, kHeight> count_;                 // of them
+  std::array<int, kHeight> count_;                 // the number of crossings in each row
 
   Axis across_, down_;
-  bool even_ = false;                              // whether a colour is scaled alike everywhere
+  bool even_ = false;                              // a colour is scaled alike everywhere
   std::array<std::int16_t, kWidth + 1> cell_;      // the pixel of the picture in which two neighbours meet
   std::array<Rgbx, kWidth + 2> row_{};             // with a pixel more on each side
   std::vector<Rgbx> cells_;                        // the row, scaled
-  std::array<std::uint64_t, kWidth / 64 + 1> mixed_{};   // bits: cells of several colours
+  std::array<std::uint64_t, kWidth / 64 + 1> mixed_{};   // bits: cells that have several colours
   std::vector<std::uint16_t> sums_;                // of rows, by channels
   std::vector<std::uint8_t> line_;                 // of the picture
 };

@@ -73,7 +73,7 @@ b2RevoluteJoint* Scene::hinge(const Hinge& hinge) {
   b2RevoluteJointDef def;
   def.bodyA = hinge.a, def.bodyB = hinge.b;
   def.localAnchorA = hinge.anchor_a, def.localAnchorB = hinge.anchor_b;
-  def.referenceAngle = hinge.b->GetAngle() - hinge.a->GetAngle();   // as its Python binding has it
+  def.referenceAngle = hinge.b->GetAngle() - hinge.a->GetAngle();   // Box2D's Python binding does so
   def.enableMotor = def.enableLimit = true;
   def.lowerAngle = static_cast<float>(hinge.lower), def.upperAngle = static_cast<float>(hinge.upper);
   def.motorSpeed = static_cast<float>(hinge.speed), def.maxMotorTorque = static_cast<float>(hinge.torque);

@@ -1,5 +1,5 @@
-// A world of Box2D with what the tasks put into it. Numbers are doubles, as in Gymnasium's Python, until Box2D takes
-// them as floats.
+// A world of Box2D with the bodies and joints of the tasks. Numbers are doubles, as in Gymnasium's Python, until Box2D
+// takes them as floats.
 #pragma once
 
 #include <Box2D/Box2D.h>
@@ -24,7 +24,7 @@ constexpr int kVelocityIterations = 6 * 30, kPositionIterations = 2 * 30;
 struct Material {
   double density = 0, friction = 0.2;       // Box2D's defaults
   std::uint16_t category = kGround, mask = 0xffff;
-  bool sensor = false;                      // tells of contacts and stops nothing
+  bool sensor = false;                      // reports contacts, and stops nothing
 };
 
 struct Hinge {
@@ -33,14 +33,14 @@ struct Hinge {
   double lower, upper, speed, torque;
 };
 
-// prepare the tables that Box2D fills when they are first needed, before threads do
+// Fills the tables that Box2D fills when they are first needed; call it before threads do.
 void prepare();
 
 b2PolygonShape polygon(std::initializer_list<Point> corners);
 b2PolygonShape box(double half_width, double half_height);
 b2EdgeShape edge(const Point& from, const Point& to);
 
-// a world without bodies; who listens hears of each contact of a body that moves, and with which other
+// Makes a world without bodies; the listener hears of each contact of a moving body with another body.
 class Scene final : private b2ContactListener {
  public:
   using Heard = std::function<void(const b2Body& body, const b2Body& other, bool touches)>;
@@ -49,7 +49,7 @@ class Scene final : private b2ContactListener {
 
   void clear();
   b2World& world() { return *world_; }
-  // before all that moves (cmake/Box2D.cmake)
+  // Fixed bodies come before all bodies that move (cmake/Box2D.cmake).
   b2Body* fixed(const b2Shape& shape, const Material& material);
   b2Body* moving(const Point& position, double angle, const b2Shape& shape, const Material& material);
   b2RevoluteJoint* hinge(const Hinge& hinge);

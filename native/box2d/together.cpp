@@ -26,7 +26,7 @@ struct Fiber {
   bool solved = false;
 };
 
-// the works of one thread
+// The works of one thread.
 class Fibers {
  public:
   static Fibers& of_this_thread() {
@@ -68,7 +68,7 @@ class Fibers {
     fibers.left();
   }
 
-  // make the iterations of those that wait; false where none does
+  // Makes the iterations of the worlds that wait; returns false if none waits.
   bool iterate(int count) {
     bool any = false;
     for (int i = 0; i < count; ++i) {
@@ -108,7 +108,7 @@ class Fibers {
     entered(fake);
   }
 
-  // what a sanitizer has to know of stacks
+  // Tells a sanitizer of a change of stacks.
   void entered([[maybe_unused]] void* fake) {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(fake, &bottom_, &size_);
@@ -123,7 +123,7 @@ class Fibers {
 
   const std::function<void(int)>* work_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Iterations*> islands_;   // that fit each other
+  std::vector<Iterations*> islands_;   // islands that fit each other
   ucontext_t caller_;
   int current_ = 0;
 #if defined(__SANITIZE_ADDRESS__)

@@ -1,5 +1,5 @@
 // Steps several worlds on one thread, each on a stack of its own, so that their iterations can be made side by side: a
-// world's step pauses where Box2D begins to iterate, and goes on when all have come so far.
+// world's step pauses when Box2D begins to iterate, and goes on when all worlds are there.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@ namespace headrace::box2d {
 
 struct Iterations;
 
-// do a number of works, each on its own stack
+// Does a number of works, each on its own stack.
 void together(int count, const std::function<void(int)>& work);
 
-// called by b2Island::Solve: whether the iterations have been made, together with others'
+// b2Island::Solve calls it; returns whether the iterations have been made, together with those of other worlds.
 bool done_together(Iterations& iterations);
 
 }  // namespace headrace::box2d

@@ -32,7 +32,7 @@ Checkpoints checkpoints(NumpyGenerator& random) {
   return points;
 }
 
-// drive from one checkpoint to the next, for some laps
+// Drives from one checkpoint to the next, for some laps.
 void drive(const Checkpoints& points, std::vector<Waypoint>& way) {
   double x = 1.5 * kRadius, y = 0, beta = 0;
   int next = 0, laps = 0;
@@ -55,7 +55,7 @@ void drive(const Checkpoints& points, std::vector<Waypoint>& way) {
   }
 }
 
-// leave of the way its last whole lap; false where there is none, or its ends do not meet
+// Keeps the last whole lap of the way; returns false if there is none, or its ends do not meet.
 bool cut(std::vector<Waypoint>& way) {
   int first = -1, last = -1;
   for (int i = static_cast<int>(way.size()) - 1; first < 0; --i) {
@@ -70,7 +70,7 @@ bool cut(std::vector<Waypoint>& way) {
   return std::sqrt(x * x + y * y) <= kStep;
 }
 
-// whether the road has a kerb at each waypoint
+// Finds out whether the road has a kerb at each waypoint.
 std::vector<bool> kerbs(const std::vector<Waypoint>& track) {
   const int n = static_cast<int>(track.size());
   const auto at = [n](int i) { return (i + n) % n; };
@@ -91,7 +91,7 @@ std::vector<bool> kerbs(const std::vector<Waypoint>& track) {
   return kerb;
 }
 
-// so far to the right of the road's middle
+// The point so far to the right of the road's middle.
 Point beside(const Waypoint& at, double right) {
   return {at.x + right * std::cos(at.beta), at.y + right * std::sin(at.beta)};
 }

@@ -15,21 +15,21 @@ namespace headrace::box2d {
 constexpr double kTrackScale = 6;                  // of the original's lengths
 constexpr double kPlayfield = 2000 / kTrackScale;  // half the width of the field
 
-// a place on the middle of the road
+// A place on the middle of the road.
 struct Waypoint {
-  double alpha = 0, beta = 0;                      // its direction from the centre of the field, and the car's there
+  double alpha = 0, beta = 0;  // the direction of the place from the field's centre, and the car's direction there
   double x = 0, y = 0;
 };
 
 using Quad = std::array<Point, 4>;
 
-// the road from the waypoint before to a waypoint
+// The road from one waypoint to the next.
 struct Stretch {
   Quad road;
-  std::optional<Quad> kerb;                        // in hard turns
+  std::optional<Quad> kerb;                        // hard turns have one
 };
 
-// waypoints of one lap
+// Returns the waypoints of one lap.
 std::vector<Waypoint> make_track(NumpyGenerator& random);
 
 std::vector<Stretch> stretches(const std::vector<Waypoint>& track);

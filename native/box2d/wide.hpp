@@ -1,4 +1,4 @@
-// Code for wider registers, where the processor has them.
+// Compiles functions twice, the second time for wider registers, which they use on processors that have them.
 #pragma once
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
