@@ -11,7 +11,7 @@ namespace {
 std::array<Table, 3> tables_for(const Console& console, bool grey) {
   std::array<Table, 3> tables{};
   for (int i = 0; i < 256; ++i) {
-    // the emulator keeps each colour's grey value right behind it; past the last one lies a zero
+    // The emulator keeps each colour's grey value right behind the colour; the last one is followed by a zero.
     if (grey) {
       tables[0][i] = static_cast<std::uint8_t>(i < 255 ? console.colour(i + 1) : 0);
     } else {
@@ -44,7 +44,7 @@ AtariEnv::AtariEnv(const Options& options, std::shared_ptr<BootCache> boots)
       pooled_(planes() * pixels_),
       stack_(shown_.obs.size()) {}
 
-// as ale_py's AtariEnv.seed_game: two words, one for NumPy's generator, one for the emulator's
+// As ale_py's AtariEnv.seed_game: two words, one for NumPy's generator, one for the emulator's.
 void AtariEnv::seed(std::uint64_t seed) {
   const auto words = SeedSequence(seed).words(2);
   random_ = NumpyGenerator(words[0]);
@@ -52,7 +52,7 @@ void AtariEnv::seed(std::uint64_t seed) {
   seeded_ = true;
 }
 
-// whoever asks for a reset gets a new game, whatever ended the last episode
+// A reset that somebody asks for starts a new game, however the last episode ended.
 void AtariEnv::reset() {
   if (!seeded_) seed(0);
   start_game();
@@ -69,7 +69,7 @@ void AtariEnv::start_game() {
   push(true);
 }
 
-// after a lost life the game goes on as it began: no-ops, then a new serve
+// After a lost life the game goes on as it began: no-ops, then a new serve.
 bool AtariEnv::play_on() {
   if (!life_lost_) return false;
   const auto noops = draw_noops();
@@ -91,13 +91,13 @@ void AtariEnv::begin_episode() {
 
 std::int64_t AtariEnv::draw_noops() { return options_.noop_max > 0 ? random_.integers(1, options_.noop_max + 1) : 0; }
 
-// one frame; false: the game is over
+// Plays one frame; returns false if the game is over.
 bool AtariEnv::advance(ale::Action action) {
   raw_reward_ += static_cast<float>(console_.act(action));
   return !console_.over();
 }
 
-// a first frame has no predecessor to be pooled with
+// A first frame is pooled with no earlier one.
 void AtariEnv::look() {
   for (int plane = 0; plane < planes(); ++plane)
     changed_[plane] = paint(console_.screen(), tables_[plane], pooled_.data() + plane * pixels_, pixels_);
@@ -135,8 +135,8 @@ StepResult AtariEnv::step(const Action& action) {
   return {options_.reward_clip ? sign(raw_reward_) : raw_reward_, done, false};
 }
 
-// Resizes what was seen into the ring: over the oldest frame, or as every frame of a new game. Most of it is what the
-// newest frame has.
+// Resizes the pooled frame into the ring: over the oldest frame, or as every frame of a new game. Most of its pixels
+// are those of the newest frame.
 void AtariEnv::push(bool fill) {
   const auto* before = stack_.data() + newest_ * frame_bytes();
   newest_ = (newest_ + 1) % options_.stack_num;
@@ -150,7 +150,7 @@ void AtariEnv::push(bool fill) {
     if (i != newest_) std::memcpy(stack_.data() + i * frame_bytes(), frame, frame_bytes());
 }
 
-// oldest frame first
+// The oldest frame comes first.
 void AtariEnv::observe(const Row& row) const {
   const std::size_t newer = (newest_ + 1) * frame_bytes();
   const auto obs = row[shown_.obs];
@@ -205,7 +205,7 @@ void AtariEnv::render(std::uint8_t* rgb) const {
 }
 
 Simulator simulator(const Options& options) {
-  const Console console(options.game, nullptr);   // reports what is wrong before any thread starts
+  const Console console(options.game, nullptr);   // reports mistakes before any thread starts
   Simulator simulator;
   simulator.spec = Shown(options);
   simulator.frame_height = console.height();

@@ -1,9 +1,9 @@
 // An Atari game as a reinforcement learning environment: frame skip, max-pooling, resizing,
 // frame stack, no-ops and lives.
 //
-// Aligned with Gymnasium: for the same seed and actions, and without fire resets, it does what
-// AtariPreprocessing + FrameStackObservation over ale_py's AtariEnv do, in observations, rewards
-// and ends, sticky actions and all following episodes included. Options are EnvPool's.
+// Aligned with Gymnasium: for the same seed and actions, and without fire resets, its observations, rewards and ends
+// are those of AtariPreprocessing + FrameStackObservation over ale_py's AtariEnv, with sticky actions, in all following
+// episodes as well. Options are EnvPool's.
 #pragma once
 
 #include <array>
@@ -30,11 +30,11 @@ struct Options {
   bool gray_scale = true;
   bool use_inter_area_resize = true;
   bool full_action_space = false;
-  bool episodic_life = false;                // a lost life ends the episode, and autoreset plays on
-  bool zero_discount_on_life_loss = false;   // adds the field info:discount
-  bool reward_clip = false;                  // to its sign
-  bool use_fire_reset = true;                // press FIRE after each reset, in games that have it
-  bool reuse_boots = true;                   // see boot_cache.hpp; changes nothing but time
+  bool episodic_life = false;  // a lost life ends the episode, and autoreset plays on
+  bool zero_discount_on_life_loss = false;  // adds the field info:discount
+  bool reward_clip = false;  // rewards become their sign
+  bool use_fire_reset = true;  // press FIRE after each reset, in games that have it
+  bool reuse_boots = true;  // see boot_cache.hpp; changes nothing but time
 };
 
 struct Shown : Spec {
@@ -80,27 +80,27 @@ class AtariEnv final : public Environment {
   Console console_;
   std::vector<ale::Action> actions_;
   bool has_fire_ = false;
-  std::array<Table, kMaxPlanes> tables_;     // grey; or red, green, blue
+  std::array<Table, kMaxPlanes> tables_;  // grey; or red, green, blue
   Resizer resize_;
   NumpyGenerator random_{0};
   bool seeded_ = false;
 
-  // the last two frames of a step, pooled as AtariPreprocessing does: where a game ends early,
-  // what it saw in the step before stays
+  // The last two frames of a step, pooled as AtariPreprocessing does: if a game ends early, the frame of the step
+  // before stays.
   std::size_t pixels_;
-  std::vector<std::uint8_t> pooled_;         // planes * pixels
-  std::array<Changed, kMaxPlanes> changed_{};   // in it since the newest frame of the stack was made of it
-  std::vector<std::uint8_t> stack_;          // ring of stack_num frames
-  int newest_ = 0;                           // position in the ring
+  std::vector<std::uint8_t> pooled_;  // planes * pixels
+  std::array<Changed, kMaxPlanes> changed_{};  // the changes since the stack's newest frame was made of it
+  std::vector<std::uint8_t> stack_;  // a ring of stack_num frames
+  int newest_ = 0;  // position in the ring
 
   int lives_ = 0;
   float raw_reward_ = 0;
   float discount_ = 1;
   bool game_over_ = false;
-  bool life_lost_ = false;                   // the episode ended but not the game: there are lives left
+  bool life_lost_ = false;  // the episode ended but not the game, in which lives are left
 };
 
-// The task's rows and the factory of its environments; throws what Console's constructor throws.
+// Returns the task's rows and the factory of its environments; throws what Console's constructor throws.
 Simulator simulator(const Options& options);
 
 }  // namespace headrace::atari

@@ -18,8 +18,8 @@ BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double 
                       int frame_skip, bool original) {
   using Clock = std::chrono::steady_clock;
   check_together(num_threads);
-  const Console checked({rom}, nullptr);   // what is wrong with a ROM; the emulator alone would end the process
-  std::vector<std::unique_ptr<ale::ALEInterface>> emulators;   // made here, so that errors reach the caller
+  const Console checked({rom}, nullptr);   // refuses a bad ROM, with which the emulator alone would end the process
+  std::vector<std::unique_ptr<ale::ALEInterface>> emulators;  // made in this thread, so that errors reach the caller
   for (int i = 0; i < num_threads; ++i) {
     auto& emulator = *emulators.emplace_back(std::make_unique<ale::ALEInterface>(false));
     emulator.setFloat("repeat_action_probability", 0);
@@ -35,7 +35,7 @@ BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double 
     std::int64_t done = 0;
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
     do {
-      for (int k = 0; k < 16; ++k, ++done) {   // looking at the clock costs time too
+      for (int k = 0; k < 16; ++k, ++done) {  // a look at the clock costs time as well
         const auto action = actions[random.integers(0, static_cast<std::int64_t>(actions.size()))];
         for (int frame = 0; frame < frame_skip && !emulator.game_over(false); ++frame) emulator.act(action);
         if (emulator.game_over(false)) emulator.reset_game();

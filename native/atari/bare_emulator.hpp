@@ -1,4 +1,4 @@
-// The limit that a pool is measured against: emulators that step and do nothing else.
+// The limit against which a pool is measured: emulators that step and do nothing else.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ struct BareRun {
   double seconds;
 };
 
-// On each of num_threads threads one emulator takes new random actions at every step and is reset
-// when its game is over, for so many seconds. It is the emulator that AtariEnv is built on, through its public
-// interface, with our machine or, if original, with nothing of ours.
+// Each of num_threads threads has one emulator, which takes new random actions at every step and is reset when its game
+// is over, for so many seconds. It is the emulator on which AtariEnv is built, through its public interface, with our
+// machine or, if `original`, without any code of ours.
 BareRun bare_emulator(const std::filesystem::path& rom, int num_threads, double seconds, std::uint64_t seed,
                       int frame_skip, bool original = false);
 

@@ -3,7 +3,7 @@
 namespace headrace::atari {
 namespace {
 
-// which of the RIOT chip's addresses mean what; see its data sheet (MOS 6532)
+// The meanings of the RIOT chip's addresses; see its data sheet (MOS 6532).
 bool is_riot(std::uint16_t address) { return (address & 0x1080) == 0x0080; }
 bool is_memory(std::uint16_t address) { return !(address & 0x0200); }
 bool reads_timer(std::uint16_t address) { return address & 0x0004; }

@@ -1,4 +1,4 @@
-// What a console looks like after it has booted, so that it need not boot again.
+// States of consoles that have booted, so that a console need not boot again.
 //
 // Resetting a game runs the console for some seventy frames. That always ends in the same state
 // unless the program looks at something left over from before: memory that it has not yet
@@ -23,7 +23,7 @@ namespace headrace::atari {
 
 using SavedBoot = std::shared_ptr<const std::vector<std::byte>>;
 
-// shared by all consoles of one pool
+// All consoles of one pool share it.
 class BootCache {
  public:
   static constexpr int kAnyTimer = -1;
@@ -45,7 +45,7 @@ class BootCache {
   std::map<int, SavedBoot> boots_;
 };
 
-// watches memory and timer from construction to destruction
+// It watches memory and timer from its construction to its destruction.
 class BootWatch final : public ale::stella::Device {
  public:
   explicit BootWatch(ale::stella::System& system);
@@ -71,7 +71,7 @@ class BootWatch final : public ale::stella::Device {
   Access& page(std::uint16_t address) { return pages_[(address & 0x1fff) >> 6]; }
 
   ale::stella::System& system_;
-  std::array<Access, 128> pages_{};   // how the system reached them before
+  std::array<Access, 128> pages_{};   // the system's ways to them before
   std::bitset<128> written_;
   bool read_stale_ = false;
   bool set_timer_ = false;

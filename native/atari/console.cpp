@@ -21,8 +21,8 @@ using ale::stella::Serializer;
 using ale::stella::System;
 using ale::stella::TIA;
 
-// The emulator's own saved state leaves out a few things that show for a frame or more: what the
-// picture chip is about to draw, the last two pictures, and the action that a sticky step would repeat.
+// The emulator's own saved state lacks a few things that show for a frame or more: the pixels that the picture chip is
+// about to draw, the last two pictures, and the action that a sticky step would repeat.
 HEADRACE_EXPOSE(PartialFrame, TIA::myPartialFrameFlag);
 HEADRACE_EXPOSE(FrameGreyed, TIA::myFrameGreyed);
 HEADRACE_EXPOSE(Collisions, TIA::myCollision);
@@ -42,7 +42,7 @@ HEADRACE_EXPOSE(LastAction, ale::StellaEnvironment::m_player_a_action);
 
 [[noreturn]] void corrupt() { throw std::runtime_error("saved state is corrupt"); }
 
-// where a pointer into one of the chip's constant tables points, without addresses
+// The place to which a pointer into one of the chip's constant tables points, without addresses.
 struct Position {
   std::int32_t table = -1;
   std::int32_t offset = 0;
@@ -65,16 +65,16 @@ void save_pointer(Writer& out, const T* pointer) {
   out.value(at);
 }
 
-// which of mask_tables() is whose
+// The tables of mask_tables() that belong to each object.
 enum : std::int32_t { kBalls, kMissiles, kPlayers, kDisabled, kPlayfields };
 
-// a line of 160 must lie within one row of the object's own table, which is what is written for two lines
+// A line of 160 pixels must lie within one row of the object's own table, whose rows hold two lines.
 template <class T>
 void load_pointer(Reader& in, const T*& pointer, std::int32_t own) {
   constexpr int line = 160;
   const auto at = in.value<Position>();
   const auto tables = mask_tables();
-  if (at.table == -1) return;   // never drawn yet
+  if (at.table == -1) return;   // it was never drawn
   constexpr bool of_playfield = sizeof(T) > 1;
   const bool hidden = own == kMissiles && at.table == kDisabled && at.offset == 0;
   if (!hidden && (at.table != own || at.offset < 0 || at.offset >= static_cast<int>(tables[own].size()))) corrupt();
@@ -83,7 +83,7 @@ void load_pointer(Reader& in, const T*& pointer, std::int32_t own) {
   pointer = reinterpret_cast<const T*>(tables[at.table].data() + at.offset);
 }
 
-// only errors are worth a line; answers the constructor's argument, so that it comes first
+// Only errors are worth a line. The function returns the constructor's argument, so that it runs first.
 bool quiet_emulator() {
   static const bool once = (ale::Logger::setMode(ale::Logger::Error), false);   // all consoles share the logger
   return once;
@@ -109,7 +109,7 @@ std::mt19937 draws_of(ale::stella::Random& rng) {
 
 Console::Console(Game game, std::shared_ptr<BootCache> boots)
     : game_(std::move(game)), boots_(std::move(boots)), ale_(quiet_emulator()) {
-  // the emulator would end the process
+  // The emulator would end the process.
   if (!std::filesystem::is_regular_file(game_.rom)) throw std::runtime_error("no ROM at " + game_.rom.string());
   if (!ale::ALEInterface::isSupportedROM(game_.rom))
     throw std::runtime_error(game_.rom.string() + " is not a ROM that the emulator supports");
@@ -119,7 +119,7 @@ Console::Console(Game game, std::shared_ptr<BootCache> boots)
 void Console::load_rom() {
   ale_.setFloat("repeat_action_probability", game_.repeat_action_probability);
   ale_.setInt("random_seed", 0);
-  ale_.setBool("color_averaging", true);   // averages nothing: see colour_averaging.cpp
+  ale_.setBool("color_averaging", true);   // nothing is averaged: see colour_averaging.cpp
   ale_.loadROM(game_.rom);
   if (!game_.original) install(ale_.theOSystem->console().system());
   modes_ = ale_.getAvailableModes();
@@ -136,7 +136,7 @@ void Console::load_rom() {
   follow_draws();
 }
 
-// Loading the game again would give this very state, only slower.
+// To load the game again would give this very state, only slower.
 void Console::power_on(std::uint32_t seed) {
   Reader reader(fresh_);
   load_machine(reader);
@@ -165,13 +165,13 @@ Console::Trace Console::trace() const {
 // ---- resets -----------------------------------------------------------------------------------
 
 void Console::reset() {
-  if (!boots_ || tia(ale_).*member(PartialFrame{})) {   // a frame cut short runs on into the boot
+  if (!boots_ || tia(ale_).*member(PartialFrame{})) {   // a frame that was cut short runs on into the boot
     ale_.reset_game();
     follow_draws();
     return;
   }
   auto draws = draws_;
-  const int timer = 25 + static_cast<int>(draws() % 75);   // as M6532::reset
+  const int timer = 25 + static_cast<int>(draws() % 75);   // as M6532::reset does
   if (const SavedBoot boot = boots_->find(timer)) {
     Reader reader(*boot);
     load_machine(reader);
@@ -192,8 +192,8 @@ void Console::boot_and_remember(int timer) {
     any_timer = !watch.depends_on_timer();
   }
   follow_draws();
-  // a few games choose their mode by playing, with sticky actions; a cartridge with memory of its
-  // own draws its contents
+  // A few games choose their mode by playing, with sticky actions; a cartridge with its own memory draws the memory's
+  // contents.
   const bool played = ale_.getEpisodeFrameNumber() != 0;
   if (!alike || played || draws_ != expected || tia(ale_).*member(PartialFrame{})) return;
   std::vector<std::byte> blob;
@@ -268,7 +268,7 @@ void Console::load(Reader& in) {
   follow_draws();
 }
 
-// a copy of the reader goes ahead; what of the chip is saved behind the emulator's own state belongs to it
+// A copy of the reader goes ahead, as the chip's part that is saved behind the emulator's state belongs to that state.
 void Console::check(Reader in) const {
   const std::string machine = in.text();
   std::vector<std::uint8_t> pictures(2 * ale_.getScreen().arraySize());

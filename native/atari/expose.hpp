@@ -6,7 +6,7 @@
 #pragma once
 
 namespace headrace::atari {
-namespace {   // an instantiation must lie where the template does
+namespace {   // an instantiation must lie in the namespace of the template
 
 template <auto Member, class Key>
 struct Expose {

@@ -13,14 +13,14 @@ namespace headrace::atari {
 namespace {
 
 constexpr std::int32_t kTrue = static_cast<std::int32_t>(0xfab1fab2), kFalse = static_cast<std::int32_t>(0xbad1bad2);
-constexpr std::int32_t kLarge = 1 << 30;   // larger than what a game counts, and sums do not overflow
+constexpr std::int32_t kLarge = 1 << 30;   // larger than any count of a game, and sums do not overflow
 constexpr int kClocksPerLine = 228, kBlankClocks = 68, kPixelsPerLine = 160;
 
 void require(bool fits) {
   if (!fits) throw std::runtime_error("saved state is corrupt");
 }
 
-// one of the two texts: four bytes make a word, text follows its length
+// One of the two texts: four bytes make a word, and a text follows its length.
 class Words {
  public:
   explicit Words(std::string_view bytes) : left_(bytes) {}
@@ -50,7 +50,7 @@ class Words {
   std::string_view left_;
 };
 
-// the words of a std::mt19937 as its operator<< writes them, and how many of them were drawn
+// The words of a std::mt19937 as its operator<< writes them, and the number of them that were drawn.
 void check_generator(std::string_view text) {
   constexpr int words = 624;
   for (int i = 0; i <= words; ++i) {
@@ -66,25 +66,25 @@ void check_generator(std::string_view text) {
   }
 }
 
-// goes through both texts side by side
+// Walks through both texts side by side.
 class Pair {
  public:
   Pair(std::string_view given, std::string_view own) : given_(given), own_(own) {}
 
-  // any number at all
+  // Skips a number, which may be any.
   std::int32_t any() { return own_.word(), given_.word(); }
   void any(int n) {
     for (int i = 0; i < n; ++i) any();
   }
 
-  // a number in [low, high]
+  // Checks a number in [low, high].
   std::int32_t in(std::int32_t low, std::int32_t high) {
     const auto value = any();
     require(low <= value && value <= high);
     return value;
   }
 
-  // a number, or a text, as it is in every state of this console
+  // Checks a number, or a text, that is the same in every state of this console.
   std::int32_t same() {
     const auto value = own_.word();
     require(given_.word() == value);
@@ -108,7 +108,7 @@ class Pair {
     check_generator(given_.text());
   }
 
-  // a number or a flag, whichever it is in our own
+  // Checks a number or a flag, according to our own text.
   void either() {
     const auto mine = Words(own_.left()).word();
     mine == kTrue || mine == kFalse ? flag() : static_cast<void>(in(-kLarge, kLarge));
@@ -140,7 +140,7 @@ void check_memory_and_timer(Pair& state) {
   state.any(2);
 }
 
-// a frame that was cut short is drawn on from where it was left: clocks and pixels must agree
+// A frame that was cut short is continued where it was left: clocks and pixels must agree.
 void check_clocks(Pair& state, bool partial, long pixels) {
   if (!partial) return state.any(5);
   const auto begin = state.in(1 - kClocksPerLine, 0), first = state.in(begin, kLarge), last = state.in(first, kLarge);
@@ -168,7 +168,7 @@ void check_picture_chip(Pair& state, bool partial, long pixels) {
   for (int i = 0; i < 5; ++i) state.in(0, kPixelsPerLine - 1);   // positions
   state.any(3);
   state.flag(2);
-  state.in(0, 3);   // which step of the Cosmic Ark's stars
+  state.in(0, 3);   // the step of Cosmic Ark's stars
   state.flag();
   state.any();
   state.same_text();   // sound
@@ -180,7 +180,7 @@ void check_list(Pair& state, std::int32_t high = 0) {
   for (int i = 0; i < size; ++i) high > 0 ? static_cast<void>(state.in(0, high)) : state.any(1);
 }
 
-// the cartridges that games of the Arcade Learning Environment have
+// The cartridges of games of the Arcade Learning Environment.
 void check_cartridge(Pair& state) {
   static const std::map<std::string_view, int> banks = {{"CartridgeF8", 2},   {"CartridgeF6", 4},
                                                         {"CartridgeF4", 8},   {"CartridgeF8SC", 2},
@@ -205,7 +205,7 @@ void check_cartridge(Pair& state) {
   }
 }
 
-// what a game counts; it ends where only the random stream is left
+// Checks the game's counters; it ends where only the random stream is left.
 void check_settings(Pair& state) {
   auto is_last = [](Words own) {
     return own.word() == kTrue && own.left().size() >= 4 &&
@@ -231,7 +231,7 @@ void check_machine(std::string_view given, std::string_view own, bool partial, l
   check_picture_chip(state, partial, pixels);
   check_cartridge(state);
   check_settings(state);
-  state.same();        // that there is a random stream
+  state.same();        // whether a random stream follows
   state.generator();
   state.end();
   outer.in(0, kLarge);   // the paddles' ends

@@ -1,17 +1,17 @@
-// Is a saved console one that this console could have saved?
+// Checks whether this console could have saved a given console.
 //
-// The emulator believes whatever it reads: a number of a bank, a position on the screen, how long a
-// list is. Where those are wrong it writes past its memory, throws text, or prints. So the bytes are
-// looked at before it sees them: they must be laid out as the console's own, and what becomes an index
-// must be one. What stays free (memory, registers, scores) decides a game's future and nothing else.
+// The emulator believes everything that it reads: the number of a bank, a position on the screen, the length of a list.
+// If those are wrong it writes past its memory, throws text, or prints. So the bytes are checked before it reads them:
+// they must be laid out as the console's own, and a number that becomes an index must be one. All other numbers
+// (memory, registers, scores) decide a game's future and nothing else.
 #pragma once
 
 #include <string_view>
 
 namespace headrace::atari {
 
-// given, own: what ALEState::serialize wrote, own just now and with random streams; partial: the console is in the
-// middle of a frame; pixels: how many the frame buffer has behind it. Throws std::runtime_error.
+// given, own: texts of ALEState::serialize, `own` from just now and with random streams; partial: the console is in the
+// middle of a frame; pixels: the number of the frame buffer's pixels behind it. Throws std::runtime_error.
 void check_machine(std::string_view given, std::string_view own, bool partial, long pixels);
 
 }  // namespace headrace::atari

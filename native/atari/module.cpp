@@ -60,7 +60,7 @@ Image pooled(const Pixels& a, const Pixels& b, const std::vector<std::uint8_t>& 
   return out;
 }
 
-// seconds for one frame: pool, resize, and copying a stack of four
+// Returns the seconds for one frame: pool, resize, and copy a stack of four.
 double preprocessing_time(const Pixels& a, const Pixels& b, const std::vector<std::uint8_t>& table, int repeats,
                           const std::string& name) {
   const Level level = level_of(name);
@@ -168,7 +168,7 @@ NB_MODULE(_atari, m) {
       "rom"_a, "num_threads"_a = 1, "seconds"_a = 1.0, "seed"_a = 0, "frame_skip"_a = 4, "original"_a = false,
       "Step emulators on threads with random actions and nothing else: (steps, seconds).");
 
-  // for tests and benchmarks
+  // These are for tests and benchmarks.
   bind_workbench(m);
   m.def("resized", &resized, "src"_a, "height"_a, "width"_a, "area"_a = true, "level"_a = "best",
         "A frame resized as the environments do it.");

@@ -13,28 +13,28 @@
 namespace headrace::atari {
 namespace {
 
-// OpenCV's saturate_cast<uchar>(float): to nearest, halves to even
+// OpenCV's saturate_cast<uchar>(float): to nearest, halves to even.
 std::uint8_t rounded(float x) { return static_cast<std::uint8_t>(std::clamp(std::lrintf(x), 0L, 255L)); }
 
 // ---- 210 × 160 → 84 × 84 ----------------------------------------------------------------------
-// Five rows make two: weights 2 2 1 and 1 2 2, in fifths. Forty columns make 21: an output
-// covers 40/21 columns, hence up to three of them, weighted in fortieths.
+// Five rows make two: weights 2 2 1 and 1 2 2, in fifths. Forty columns make 21: an output covers 40/21 columns, hence
+// up to three columns, weighted in fortieths.
 
 constexpr int kSide = 84, kWidth = 160, kHeight = 210;
 constexpr int kIn = 40, kOut = 21;
 constexpr int kDenominator = 200;
 
-// past the last column, so that whole vectors can be loaded anywhere that matters
+// Padding behind the last column, so that whole vectors can be loaded anywhere that matters.
 constexpr int kPadding = 32;
 
 struct Columns {
   std::array<std::int32_t, kSide + kPadding> first{};                  // leftmost column that an output covers
   std::array<std::uint16_t, kPadding> short_first{};                   // the same, for one vector of 16 bits
-  std::array<std::array<std::uint16_t, kSide + kPadding>, 3> weight{};  // of that column and the next two
+  std::array<std::array<std::uint16_t, kSide + kPadding>, 3> weight{};  // the weights of that column and the next two
 
   constexpr Columns() {
     for (int x = 0; x < kSide; ++x) {
-      const int left = x * kIn, right = left + kIn;                    // in units of 1/21 column
+      const int left = x * kIn, right = left + kIn;  // in units of 1/21 column
       first[x] = left / kOut;
       for (int k = 0; k < 3; ++k) {
         const int from = std::max(left, (first[x] + k) * kOut), to = std::min(right, (first[x] + k + 1) * kOut);
@@ -46,12 +46,12 @@ struct Columns {
 };
 constexpr Columns kColumns;
 
-// sums of five rows, column by column, in fifths
+// Sums of five rows, column by column, in fifths.
 struct Rows {
   alignas(64) std::uint16_t upper[kWidth + kPadding], lower[kWidth + kPadding];
 };
 
-// one output row, in 1/200
+// One output row, in 1/200.
 struct Sums {
   alignas(64) std::uint16_t at[kSide + kPadding];
 };
@@ -72,7 +72,7 @@ struct Sums {
   }
 }
 
-// to the nearest level; answers whether any sum lies half-way between two
+// Divides to the nearest level; returns whether any sum lies half-way between two levels.
 [[gnu::always_inline]] inline bool divide(const Sums& sums, std::uint8_t* out) {
   std::uint16_t ties = 0;
   for (int x = 0; x < kSide; ++x) {
@@ -85,7 +85,8 @@ struct Sums {
   return ties != 0;
 }
 
-// 84 pixels each of two output rows from five source rows; bit 0, 1: ties in the first, second
+// Computes 84 pixels each of two output rows from five source rows; returns bits 0 and 1 for ties in the first and
+// second.
 using TwoRows = int (*)(const std::uint8_t* src, Rows& rows, std::array<Sums, 2>& sums, std::uint8_t* out);
 
 int two_rows_plain(const std::uint8_t* src, Rows& rows, std::array<Sums, 2>& sums, std::uint8_t* out) {
@@ -99,8 +100,8 @@ int two_rows_plain(const std::uint8_t* src, Rows& rows, std::array<Sums, 2>& sum
 
 #define HEADRACE_AVX2 __attribute__((target("avx2")))
 
-// eight times from[0] * w0 + from[1] * w1: neighbours are 16 bits apart, so that one gather of
-// 32 bits fetches two of them
+// Computes eight times from[0] * w0 + from[1] * w1: neighbours are 16 bits apart, so that one gather of 32 bits fetches
+// two of them.
 HEADRACE_AVX2 inline __m256i weighted_pairs(const std::uint16_t* from, int x, __m256i weights) {
   const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kColumns.first.data() + x));
   return _mm256_madd_epi16(_mm256_i32gather_epi32(reinterpret_cast<const int*>(from), first, 2), weights);
@@ -130,7 +131,7 @@ HEADRACE_AVX2 int two_rows_avx2(const std::uint8_t* src, Rows& rows, std::array<
 HEADRACE_AVX512 void add_columns_avx512(const std::uint16_t* row, Sums& sums) {
   const __m512i one = _mm512_set1_epi16(1);
   const __m512i first = _mm512_loadu_si512(kColumns.short_first.data());
-  // each part of 40 columns has the same shape as the first; the last lanes are the next part's
+  // Each part of 40 columns has the same shape as the first; the last lanes belong to the next part.
   for (int part = 0; part < kWidth / kIn; ++part, row += kIn) {
     const __m512i left = _mm512_loadu_si512(row), right = _mm512_loadu_si512(row + 32);
     __m512i index = first, sum = _mm512_setzero_si512();
@@ -179,7 +180,7 @@ Resizer::Resizer(int height, int width, int out_height, int out_width, bool area
   sum_.resize(out_width);
 }
 
-// as computeResizeAreaTab in OpenCV's resize.cpp
+// As computeResizeAreaTab in OpenCV's resize.cpp.
 Resizer::Taps Resizer::area_taps(int from, int to) {
   const double scale = static_cast<double>(from) / to;
   Taps taps(to);
@@ -197,7 +198,7 @@ Resizer::Taps Resizer::area_taps(int from, int to) {
   return taps;
 }
 
-// between pixel centres; with area, OpenCV keeps the pixels' edges apart when it enlarges
+// Pixels are taken between pixel centres; with area, OpenCV keeps the pixels' edges apart when it enlarges.
 Resizer::Taps Resizer::linear_taps(int from, int to, bool area) {
   const double scale = static_cast<double>(from) / to;
   Taps taps(to);
@@ -231,7 +232,7 @@ void Resizer::operator()(const std::uint8_t* src, std::uint8_t* dst, const std::
   }
 }
 
-// whole pixels only; OpenCV rounds halves up in the 2 × 2 case and to even in the others
+// Whole pixels only; OpenCV rounds halves up in the 2 × 2 case and to even in the others.
 void Resizer::blocks(const std::uint8_t* src, std::uint8_t* dst) const {
   const int tall = height_ / out_height_, wide = width_ / out_width_;
   const float share = 1.0f / static_cast<float>(tall * wide);
@@ -260,7 +261,7 @@ void Resizer::weighted(const std::uint8_t* src, std::uint8_t* dst) {
   }
 }
 
-// one output pixel in OpenCV's own order of operations
+// One output pixel in OpenCV's own order of operations.
 std::uint8_t Resizer::pixel(const std::uint8_t* src, int y, int x) const {
   float total = 0;
   for (const Tap& tap : rows_[y]) {
@@ -271,7 +272,7 @@ std::uint8_t Resizer::pixel(const std::uint8_t* src, int y, int x) const {
   return rounded(total);
 }
 
-// of a strip, which is five rows, come two; those of strips that did not change are there already
+// A strip of five rows becomes two rows; the rows of strips that did not change exist already.
 void Resizer::atari84(const std::uint8_t* src, std::uint8_t* dst, Changed changed) const {
   constexpr int strips = kHeight / 5;
   static_assert(kStrip == 5 * kWidth && strips < 64);

@@ -1,10 +1,9 @@
 // Shrinks a frame as OpenCV does, to the last bit: `cv2.resize` with INTER_AREA for 8-bit
 // pixels, and INTER_LINEAR within one level.
 //
-// OpenCV sums areas in single precision. For the one shape that everybody uses, 210 × 160 to
-// 84 × 84, every weight is a multiple of 1/200, so integers give the exact sum; only where that
-// lies half-way between two levels does rounding in floats decide, and there, and nowhere else,
-// OpenCV's float arithmetic is repeated.
+// OpenCV sums areas in single precision. For the one shape that everybody uses, 210 × 160 to 84 × 84, every weight is a
+// multiple of 1/200, so integers give the exact sum. Rounding in floats decides only if the sum lies half-way between
+// two levels; for those sums alone OpenCV's float arithmetic is repeated.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +17,13 @@ class Resizer {
  public:
   Resizer(int height, int width, int out_height, int out_width, bool area, Level level = best_level());
 
-  // src: height * width, dst: out_height * out_width. before: what came out when only what `changed` says was
-  // different in src; that part of the work is then not done again. It may be dst.
+  // src: height * width, dst: out_height * out_width. before: the result when `src` differed only in the pixels that
+  // `changed` names; the rest of the work is then not repeated. `before` may be `dst`.
   void operator()(const std::uint8_t* src, std::uint8_t* dst, const std::uint8_t* before = nullptr,
                   Changed changed = kAllChanged);
 
  private:
-  // a source pixel and its share of one output pixel
+  // A source pixel and its share of one output pixel.
   struct Tap {
     int from;
     float share;

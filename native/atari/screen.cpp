@@ -29,8 +29,8 @@ Changed pool_plain(const std::uint8_t* a, const std::uint8_t* b, const Table& ta
 
 #if defined(__x86_64__)
 
-// Sixteen entries at a time: a shuffle answers zero for every index outside of its sixteen. The
-// chip's colours have even numbers, which halves the work.
+// Computes sixteen entries at a time: a shuffle gives zero for every index outside of its sixteen. The chip's colours
+// have even numbers, which halves the work.
 __attribute__((target("avx2"))) inline __m256i look_up_even(__m256i even, const __m256i* parts) {
   const __m256i bias = _mm256_set1_epi8(0x70);
   const __m256i index = _mm256_and_si256(_mm256_srli_epi16(even, 1), _mm256_set1_epi8(0x7f));
@@ -51,7 +51,7 @@ __attribute__((target("avx2"))) bool strip_avx2(const std::uint8_t* a, const std
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(a + i));
     const __m256i y = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + i));
     auto* to = reinterpret_cast<__m256i*>(out + i);
-    // much of a screen is background: one colour in both frames
+    // Much of a screen is background: one colour in both frames.
     const __m256i plain = _mm256_broadcastb_epi8(_mm256_castsi256_si128(x));
     const __m256i unlike = _mm256_or_si256(_mm256_xor_si256(x, plain), _mm256_xor_si256(y, plain));
     if (_mm256_testz_si256(unlike, unlike)) {
@@ -65,7 +65,7 @@ __attribute__((target("avx2"))) bool strip_avx2(const std::uint8_t* a, const std
       continue;
     }
     __m256i pixels = look_up_even(x, parts);
-    // most of the screen does not change from one frame to the next
+    // Most of the screen does not change from one frame to the next.
     if (_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, y)) != -1) pixels = _mm256_max_epu8(pixels, look_up_even(y, parts));
     different = _mm256_or_si256(different, _mm256_xor_si256(pixels, _mm256_loadu_si256(to)));
     _mm256_storeu_si256(to, pixels);

@@ -12,16 +12,16 @@
 
 namespace headrace::atari {
 
-// what a colour index looks like: grey, or one of red, green and blue
+// The look of a colour index: grey, or one of red, green and blue.
 using Table = std::array<std::uint8_t, 256>;
 
 enum class Level { plain, avx2, avx512 };
 
-// the best that this processor has
+// Returns the best kernels that this processor has.
 Level best_level();
 
-// Which parts of a picture are not what they were before: bit k stands for pixels kStrip * k to kStrip * (k + 1), bit 63
-// for all further ones too.
+// The parts of a picture that have changed: bit k stands for pixels kStrip * k to kStrip * (k + 1), and bit 63 for all
+// further ones as well.
 using Changed = std::uint64_t;
 constexpr std::size_t kStrip = 5 * 160;
 constexpr Changed kAllChanged = ~Changed{0};
@@ -29,16 +29,16 @@ constexpr Changed changed_strip(std::size_t first, bool changed) {
   return Changed{changed} << std::min<std::size_t>(first / kStrip, 63);
 }
 
-// out[i] = max(table[a[i]], table[b[i]]); answers where that changes it
+// out[i] = max(table[a[i]], table[b[i]]); returns the parts that it changes.
 Changed pool(const std::uint8_t* a, const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n,
              Level level = best_level());
 
-// out[i] = table[a[i]]
+// out[i] = table[a[i]].
 inline Changed paint(const std::uint8_t* a, const Table& table, std::uint8_t* out, std::size_t n) {
   return pool(a, a, table, out, n);
 }
 
-// out[i] = max(out[i], table[b[i]])
+// out[i] = max(out[i], table[b[i]]).
 void pool_onto(const std::uint8_t* b, const Table& table, std::uint8_t* out, std::size_t n);
 
 }  // namespace headrace::atari

@@ -20,7 +20,7 @@ constexpr std::uint16_t kMemoryAt = 0x80;
 }  // namespace
 
 Workbench::Workbench(const std::filesystem::path& rom, bool original) : ale_(false) {
-  const Console checked({rom}, nullptr);   // what is wrong with a ROM; the emulator alone would end the process
+  const Console checked({rom}, nullptr);   // refuses a bad ROM, with which the emulator alone would end the process
   ale_.setFloat("repeat_action_probability", 0);
   ale_.setInt("random_seed", 1);
   ale_.loadROM(rom);
@@ -36,7 +36,7 @@ ale::stella::System& Workbench::system() { return ale_.theOSystem->console().sys
 void Workbench::start(std::span<const std::uint8_t> program, std::span<const std::uint8_t, kMemory> memory) {
   if (program.size() > image_.size()) throw std::invalid_argument("the program is longer than the cartridge");
   std::ranges::copy(program, image_.begin());
-  cartridge_->reset();   // to the banks that it begins with
+  cartridge_->reset();   // to its first banks
   for (std::size_t i = 0; i < kMemory; ++i) system().poke(static_cast<std::uint16_t>(kMemoryAt + i), memory[i]);
   system().m6502().reset();
 }
@@ -45,7 +45,7 @@ void Workbench::instructions(unsigned n) { system().m6502().execute(n); }
 
 std::uint32_t Workbench::cycles() { return system().cycles(); }
 
-// as either core saves them
+// The registers as either core saves them.
 Workbench::Registers Workbench::registers() {
   ale::stella::Serializer out;
   system().m6502().save(out);

@@ -1,4 +1,4 @@
-// A console whose cartridge is a program of a test's: on either machine, one instruction at a time.
+// A console whose cartridge is a test's program, on either machine, one instruction at a time.
 #pragma once
 
 #include <array>
@@ -21,20 +21,20 @@ class Workbench {
 
   struct Registers {
     std::uint8_t a, x, y, sp;
-    std::uint8_t last;     // the opcode that was executed last
+    std::uint8_t last;     // the opcode of the last instruction
     std::uint8_t status;   // NV..DIZC, as the processor pushes it
     std::uint16_t pc;
     bool jammed;           // an opcode stopped the processor for good
   };
 
-  // A game lends its kind of cartridge, with whatever that does to memory. Throws std::runtime_error where our machine
-  // does not take it, or there is none.
+  // A game lends its kind of cartridge, and the cartridge's ways to memory. Throws std::runtime_error if our machine
+  // does not take that kind, or there is none.
   Workbench(const std::filesystem::path& rom, bool original);
 
   std::size_t size() const { return image_.size(); }   // of the cartridge
 
-  // A reset with this in the cartridge, from its beginning on, and this in memory. Throws std::invalid_argument
-  // where it is longer than the cartridge.
+  // Resets the console with `program` at the cartridge's beginning, and with `memory`. Throws std::invalid_argument if
+  // the program is longer than the cartridge.
   void start(std::span<const std::uint8_t> program, std::span<const std::uint8_t, kMemory> memory);
 
   void instructions(unsigned n);

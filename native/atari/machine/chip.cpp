@@ -51,7 +51,7 @@ enum Register {
   kCxclr
 };
 
-// how many clocks after a write it shows; the playfield's depends on where a group of four pixels is
+// The number of clocks after which a write shows; for the playfield it depends on the place of a group of four pixels.
 constexpr std::array<std::uint8_t, 64> kDelays = [] {
   std::array<std::uint8_t, 64> delays{};
   for (const int late : {kVblank, kRefp0, kRefp1, kGrp0, kGrp1}) delays[late] = 1;
@@ -60,12 +60,12 @@ constexpr std::array<std::uint8_t, 64> kDelays = [] {
 }();
 constexpr std::array<std::uint8_t, 4> kPlayfieldDelays = {4, 5, 2, 3};
 
-constexpr int kCombCycles = 20;   // HMOVE up to then, or in a line's last cycle, makes a comb
+constexpr int kCombCycles = 20;   // an HMOVE up to this cycle, or in a line's last cycle, makes a comb
 
-// How far HMOVE in this cycle of a line moves an object, with 0 to 15 in its motion register. It sends up to 15
-// pulses, four clocks apart; each moves an object left. A line's blank swallows eight at its end, and pulses
-// that come when it is over have no effect, as the object's clock runs anyway. Late in a line the first are lost
-// in the picture and the rest come in the next blank, which is not lengthened.
+// The distance by which HMOVE in this cycle of a line moves an object, with 0 to 15 in its motion register. HMOVE sends
+// up to 15 pulses, four clocks apart; each moves an object left. A line's blank swallows eight at its end, and pulses
+// after its end have no effect, as the object's clock runs anyway. Late in a line, the first pulses are lost in the
+// picture and the rest come in the next blank, which is not lengthened.
 constexpr int moved_by(int cycle, int value) {
   const int wanted = value ^ 8;
   if (cycle == 75) cycle = -1;
@@ -97,12 +97,12 @@ void Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles
   const unsigned reg = address & 0x3f;
   const int clock = static_cast<int>(cycles * 3);
   due(clock + (reg >= kPf0 && reg <= kPf2 ? kPlayfieldDelays[(cycles + phase_) & 3] : kDelays[reg]));
-  if (clock >= last_clock_) finished_ = true;   // a program that forgets VSYNC
+  if (clock >= last_clock_) finished_ = true;  // the program forgot VSYNC
   switch (reg) {
     case kVsync:
       sync_ = value;
       if (value & 0x02) {
-        sync_end_ = clock + kClocks;   // games do not keep to the three lines that it should last
+        sync_end_ = clock + kClocks;  // games do not keep to the three lines of a proper sync
       } else if (clock >= sync_end_) {
         sync_end_ = kNever;
         finished_ = true;
@@ -129,7 +129,7 @@ void Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles
     case kResm0:
     case kResm1: reset_missile(static_cast<int>(reg) - kResm0, clock); break;
     case kResbl: reset_ball(clock); break;
-    case kGrp0:   // each player's write passes the other's graphics on to its delayed register
+    case kGrp0:  // a write of each player's graphics passes the other's on to its delayed register
       graphics_[0] = value;
       delayed_[1] = graphics_[1];
       show_graphics(0), show_graphics(1);
@@ -179,12 +179,12 @@ void Chip::write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles
       settle();
       collisions_ = 0;
       break;
-    default: break;   // sound is nobody's here
+    default: break;  // nobody hears sound here
   }
 }
 
 void Chip::set_blank(std::uint8_t value, std::uint32_t cycles) {
-  if ((value ^ blank_) & 0x80) {   // paddles: their capacitors are shorted, or charge from now on
+  if ((value ^ blank_) & 0x80) {  // the paddles' capacitors are shorted, or charge from now on
     dump_ = value & 0x80;
     if (!dump_) dump_end_ = static_cast<int>(cycles);
   }
@@ -214,7 +214,7 @@ void Chip::set_playfield(std::uint32_t bits) {
   stale_ |= 1u << kPlayfield;
 }
 
-// in a line's right half it is too late to reflect it
+// In a line's right half it is too late for a reflection.
 void Chip::set_control(std::uint8_t value, int clock) {
   const bool reflected = position(clock) < kBlank + 79 ? value & 0x01 : playfield_reflected_;
   if (value != control_ || reflected != playfield_reflected_) {
@@ -244,8 +244,8 @@ void Chip::show_missile(int i) {
 
 void Chip::show_ball() { show(kBall, {at_[4], 0, static_cast<std::uint8_t>(control_ >> 4 & 3), false, false}); }
 
-// A player starts anew where it is told to, but for the first copy, for which it is too late in this line; unless
-// another copy was about to start. One that is being shown is shown to its end.
+// A player starts anew at the place of the reset, without its first copy, for which it is too late in this line; unless
+// another copy was about to start. A copy that is being shown is shown to its end.
 void Chip::reset_player(int i, int clock) {
   const int x = position(clock), mode = copies_[i] & 7;
   const auto at = static_cast<std::int16_t>(x < kBlank ? 3 : (x - kBlank + 5) % kPixels);
@@ -262,8 +262,7 @@ void Chip::reset_player(int i, int clock) {
   show(i == 0 ? kPlayer0 : kPlayer1, {at, static_cast<std::uint8_t>(mode), 0, !starting, false});
 }
 
-// What happens just after HMOVE is known from a few games only: of the missiles' and the ball's positions then,
-// these are the emulator's.
+// Only a few games show what happens just after HMOVE; the positions of missiles and ball are then the emulator's.
 void Chip::reset_missile(int i, int clock) {
   const int x = position(clock), since = clock - moved_;
   int at = x < kBlank ? 2 : (x - kBlank + 4) % kPixels;
@@ -288,11 +287,11 @@ void Chip::reset_ball(int clock) {
 void Chip::move(int clock) {
   const int cycle = position(clock) / 3;
   const bool makes_comb = combs_ && (cycle <= kCombCycles || cycle == kCyclesPerLine - 1);
-  makes_comb ? draw_to(due_) : settle();   // how far a comb reaches depends on where it begins
+  makes_comb ? draw_to(due_) : settle();  // a comb reaches as far as its beginning allows
   if (makes_comb) comb_ = comb_unseen_ = true, quiet_ = drawn_;
   for (int i = 0; i < 5; ++i) {
     const int by = kMoves[cycle][motion_[i]];
-    // where nothing moves, the first copies of players and the stars' missile still come back
+    // Even if nothing moves, the first copies of players and the stars' missile come back.
     if (by == 0 && !stars_ && !(i < 2 && shown_[i == 0 ? kPlayer0 : kPlayer1].skip_first)) continue;
     const int at = at_[i] + by;
     at_[i] = static_cast<std::int16_t>(at < 0 ? at + kPixels : at >= kPixels ? at - kPixels : at);
@@ -302,7 +301,7 @@ void Chip::move(int clock) {
   stars_ = false;
 }
 
-// a missile that is locked to its player is hidden in its middle, and comes out there
+// A missile that is locked to its player hides in the player's middle, and comes out there.
 void Chip::lock_missile(int i, std::uint8_t value) {
   if (locked_[i] && !(value & 0x02)) {
     const int mode = copies_[i] & 7, middle = mode == kDoubleWidth ? 8 : mode == kQuadrupleWidth ? 16 : 4;
@@ -314,7 +313,7 @@ void Chip::lock_missile(int i, std::uint8_t value) {
   enable(i == 0 ? kMissile0 : kMissile1, missile_[i] && !locked_[i]);
 }
 
-// below 8 two latches each, in the upper bits; the others keep what was on the bus
+// Each register below 8 has two latches, in the upper bits; the other bits keep the last byte on the bus.
 std::uint8_t Chip::read(std::uint32_t address, std::uint32_t cycles, std::uint8_t bus) {
   const unsigned reg = address & 0x0f;
   const auto noise = static_cast<std::uint8_t>(bus & 0x3f);

@@ -1,12 +1,12 @@
-// The console's picture chip, the TIA: an own one in place of the emulator's.
+// The console's picture chip, the TIA: our own one in place of the emulator's.
 //
-// Its registers say what the line looks like from now on; drawing happens when something that shows is about to
-// change, up to that moment, and not at all for the many writes that change nothing. What is drawn
-// when, and the latches that programs read, are the emulator's to the pixel. Between frames its state lies in the
-// emulator's TIA, which starts and ends frames and saves and loads it.
+// Its registers decide the line's look from now on. Pixels are drawn when something visible is about to change, up to
+// that moment, and not at all for the many writes that change nothing. Pixels, their times, and the latches that
+// programs read are the emulator's. Between frames the chip's state lies in the emulator's TIA, which starts and ends
+// frames and saves and loads it.
 //
-// From the Stella Programmer's Guide and A. Towers' notes on the TIA's hardware; where the emulator knows
-// better, or worse, than these, it is followed.
+// Sources are the Stella Programmer's Guide and A. Towers' notes on the TIA's hardware; where the emulator differs from
+// these, for better or worse, this chip follows the emulator.
 #pragma once
 
 #include <array>
@@ -25,29 +25,29 @@ class TIADebug;
 
 namespace headrace::atari {
 
-// does the chip answer there? It does in many places
+// Returns whether the chip answers at an address; it does at many.
 constexpr bool in_chip(std::uint32_t address) { return (address & 0x1080) == 0; }
 
 class Chip {
  public:
-  static constexpr std::uint32_t kWait = 0x02;   // the register WSYNC
+  static constexpr std::uint32_t kWait = 0x02;  // the register WSYNC
 
   Chip();
 
-  // from and to where the emulator keeps a chip's state
+  // Copy the state from the emulator's chip and to it.
   void take(const ale::stella::TIA& tia);
   void give(ale::stella::TIA& tia);
 
-  // A register is read or written at the end of so many cycles. A write of WSYNC is a `wait`: it halts the processor
-  // until the line's end and answers the cycles then; after_read: the processor's access before was a read.
+  // Reads or writes a register at the end of so many cycles. A write of WSYNC is a `wait`, which halts the processor
+  // until the line's end and returns the cycles then; after_read: the processor's access before was a read.
   std::uint8_t read(std::uint32_t address, std::uint32_t cycles, std::uint8_t bus);
   void write(std::uint32_t address, std::uint8_t value, std::uint32_t cycles);
   std::uint32_t wait(std::uint32_t cycles, bool after_read);
 
-  // the picture is complete
+  // Returns whether the picture is complete.
   bool finished() const { return finished_; }
 
-  // the latches, with all that is due drawn
+  // Returns the latches, after everything that is due is drawn.
   std::uint16_t collisions() { return draw_to(due_), collisions_; }
 
  private:
@@ -57,12 +57,12 @@ class Chip {
   static constexpr int kNever = INT_MAX;
   static constexpr std::uint32_t kUnknown = UINT32_MAX, kOpen = kUnknown - 1, kCharged = kUnknown - 2;  // of paddles
 
-  // how an object was told to look; registers may since have changed
+  // The look that an object was given; registers may have changed since.
   struct Shown {
     std::int16_t at = 0;
     std::uint8_t copies = 0, size = 0;
     bool skip_first = false, off = false;
-    std::uint16_t none = 0;  // fills a word, which is compared as one
+    std::uint16_t none = 0;  // fills a word, as words are compared
     bool operator==(const Shown& other) const {
       return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
     }
@@ -111,18 +111,18 @@ class Chip {
   const ale::stella::Console* console_ = nullptr;
   Compose compose_;
   Objects objects_{};
-  unsigned stale_ = ~0u;  // by Object: lines_ is to be built again
+  unsigned stale_ = ~0u;  // by Object: lines_ must be built again
   bool finished_ = false;
 
   // ---- time, in clocks of a pixel each
   int frame_begin_ = 0, display_begin_ = 0, display_end_ = 0, last_clock_ = 0, sync_end_ = kNever;
-  int drawn_ = 0;  // up to this clock
-  int left_ = kClocks;  // of the line that is being drawn
-  int due_ = 0;  // up to here nothing has changed that shows
-  int quiet_ = 0;  // up to here there is nothing to be seen: the rest of a line's blank
-  std::uint32_t phase_ = 0;  // cycles + phase_ counts from the frame's begin
+  int drawn_ = 0;  // clocks up to this one are drawn
+  int left_ = kClocks;  // clocks that are left of the line that is being drawn
+  int due_ = 0;  // nothing visible has changed up to this clock
+  int quiet_ = 0;  // nothing is visible up to this clock, for the rest of a line's blank
+  std::uint32_t phase_ = 0;  // cycles + phase_ counts from the beginning of the frame
   std::uint8_t* row_ = nullptr;
-  int ahead_ = 0;  // so many pixels of the line were blanked in advance
+  int ahead_ = 0;  // pixels of the line that were blanked in advance
   std::array<std::uint8_t, kPixels + kSlack> line_{};
 
   // ---- registers
@@ -146,7 +146,7 @@ class Chip {
   std::array<std::uint32_t, 4> charging_{};
 };
 
-// what is drawn up to this clock is known by now
+// Pixels up to this clock are drawn with the look that is known now.
 inline void Chip::due(int clock) {
   if (clock > due_) due_ = clock;
   if (comb_unseen_) [[unlikely]]

@@ -1,4 +1,4 @@
-// The picture chip's drawing: which pixels are due, and how the objects look on them.
+// The picture chip's drawing: the pixels that are due, and the objects' look on them.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -9,8 +9,8 @@ namespace headrace::atari {
 
 Chip::Chip() : compose_(composer(best_vectors())) {}
 
-// The first thing that happens in a line's blank with a comb ahead blanks the more pixels the earlier it is; they
-// stay so if the frame ends before they are drawn.
+// The first event in a line's blank with a comb ahead blanks the more pixels the earlier it happens; they stay blank if
+// the frame ends before they are drawn.
 void Chip::see_comb(int clock) {
   if (clock > drawn_ && position(clock) < kBlank) settle();
 }
@@ -63,7 +63,7 @@ void Chip::draw(int first, int n) {
   }
 }
 
-// A line begins with all copies of the players, and with the playfield as it is told to be now.
+// A line begins with all copies of the players, and with the playfield as its registers are now.
 void Chip::end_line() {
   std::memcpy(row_, line_.data(), kPixels);
   row_ += kPixels;
@@ -72,7 +72,7 @@ void Chip::end_line() {
   if (playfield_reflected_ != (control_ & 0x01)) playfield_reflected_ = control_ & 0x01, stale_ |= 1u << kPlayfield;
   for (int i = 0; i < 2; ++i) show_player(i, false);
   if (!stars_) return;
-  // the stars of Cosmic Ark: a missile that runs away by 18, 33, 0 and 17 pixels, wide once and hidden once
+  // The stars of Cosmic Ark: a missile that runs away by 18, 33, 0 and 17 pixels, wide once and hidden once.
   static constexpr std::array<int, 4> runs = {18, 33, 0, 17};
   star_ = (star_ + 1) & 3;
   int at = at_[2] - runs[star_];
@@ -112,7 +112,7 @@ void Chip::rebuild() {
   }
   stale_ = 0;
   const bool score = control_ & 0x02, in_front = control_ & 0x04;
-  // alone on its line, the playfield has the score's colours even in front
+  // If it is alone on its line, the playfield has the score's colours even in front.
   const bool alone = enabled_ == 1u << kPlayfield;
   objects_.layers.follow(objects_.lines, in_front && !(score && alone) ? Priority::playfield
                                          : score                       ? Priority::score

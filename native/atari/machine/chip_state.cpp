@@ -1,4 +1,4 @@
-// Where the emulator keeps a picture chip's state, and its controllers.
+// The places where the emulator keeps a picture chip's state, and its controllers.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 
 namespace ale::stella {
 
-// The emulator lets its debugger into the chip. There is none in this build: this is what comes in its place.
+// The emulator lets its debugger into the chip. This build has no debugger; this class comes in its place.
 class TIADebug {
  public:
   using Chip = headrace::atari::Chip;
@@ -31,8 +31,8 @@ class TIADebug {
 
 namespace {
 
-// The emulator's masks have two lines of 160 pixels each, by the lower two bits of a position; a mask in use
-// begins so far into them that the object lies where it should.
+// The emulator's masks have two lines of 160 pixels each, by the lower two bits of a position; a mask in use begins at
+// the pixel by which the object lies at its place.
 constexpr int kRow = 2 * headrace::atari::kPixels;
 
 std::int16_t at_of(int align, int column) {
@@ -178,7 +178,7 @@ namespace headrace::atari {
 void Chip::take(const ale::stella::TIA& tia) { ale::stella::TIADebug::take(*this, tia); }
 void Chip::give(ale::stella::TIA& tia) { ale::stella::TIADebug::give(*this, tia); }
 
-// four paddles, whose capacitors charge the faster the less they resist, and two triggers
+// Four paddles, whose capacitors charge the faster the less they resist, and two triggers.
 std::uint8_t Chip::input(std::uint32_t which, std::uint32_t cycles) {
   using ale::stella::Controller;
   if (which >= 4) return controller(which).read(Controller::Six) ? 0x80 : 0;
@@ -189,7 +189,7 @@ std::uint8_t Chip::input(std::uint32_t which, std::uint32_t cycles) {
   return cycles > static_cast<std::uint32_t>(dump_end_) + needed ? 0x80 : 0;
 }
 
-// how many cycles that takes; players turn paddles between frames
+// Returns the number of cycles that this takes; players turn paddles between frames.
 std::uint32_t Chip::charging(std::uint32_t which) const {
   using ale::stella::Controller;
   const int resistance = controller(which).read(which % 2 == 0 ? Controller::Nine : Controller::Five);

@@ -13,16 +13,16 @@ using Bits = std::uint32_t;   // 32 pixels
 
 constexpr int kBlock = 32;
 
-// all pixels of a line; the compiler has as many registers' worth of operations as the processor needs
+// Composes all pixels of a line; the compiler chooses vectors as wide as the processor's registers.
 using Wide = std::uint64_t __attribute__((vector_size(32)));
 
-// pixels of the line's left half
+// The pixels of the line's left half.
 constexpr Wide kLeft = {~std::uint64_t{0}, 0xffff, 0, 0};
 
-// n pixels
+// A mask of n pixels.
 constexpr Bits first_of(int n) { return n >= kBlock ? ~Bits{0} : (Bits{1} << n) - 1; }
 
-// eight pixels of a mask as eight bytes of ones or zeros
+// Returns eight pixels of a mask as eight bytes of ones or zeros.
 constexpr auto kBytes = [] {
   std::array<std::uint64_t, 256> words{};
   for (unsigned i = 0; i < 256; ++i)
@@ -90,7 +90,7 @@ __attribute__((target("avx2"))) void compose_avx2(const Objects& objects, int fi
 
 #elif defined(__aarch64__)
 
-// sixteen pixels of a mask as sixteen bytes of ones or zeros
+// Returns sixteen pixels of a mask as sixteen bytes of ones or zeros.
 inline uint8x16_t bytes_of(std::uint64_t mask) {
   const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
   const uint8x8_t low = vdup_n_u8(static_cast<std::uint8_t>(mask)),

@@ -1,4 +1,4 @@
-// From the objects' masks on a line to its colours, and to which objects met there.
+// Composes a line's colours from the objects' masks, and finds the objects that met there.
 #pragma once
 
 #include <array>
@@ -13,19 +13,19 @@ enum Colour : std::uint8_t { kBackground, kPlayfieldColour, kPlayer0Colour, kPla
 
 enum class Priority {
   players,     // player and missile 0, player and missile 1, playfield and ball
-  score,       // the same, but the playfield has and is with player 0 on the left half, player 1 on the right
-  playfield,   // playfield and ball before both
+  score,       // the same, but the playfield belongs to player 0 on the left half, to player 1 on the right
+  playfield,   // playfield and ball come before both
 };
 
 using Lines = std::array<Line, kObjects>;
 
-// A whole line, by colour: pixels of each but the background's, no pixel in two of them. They follow from the
-// objects' masks and change with them, not with each few pixels that are drawn.
+// A whole line, by colour: the pixels of each colour but the background's, no pixel in two of them. They follow from
+// the objects' masks and change with these, not with each few pixels that are drawn.
 struct Layers {
   Line playfield, player0, player1;
   Line shared;                 // pixels of two objects or more
-  bool players = false;        // there are pixels of a player's colour
-  bool meeting = false;        // there are shared pixels
+  bool players = false;        // some pixels have a player's colour
+  bool meeting = false;        // some pixels are shared
 
   void follow(const Lines& lines, Priority priority);
 };
@@ -41,10 +41,10 @@ using Compose = void (*)(const Objects& objects, int first, int n, std::uint8_t*
 
 enum class Vectors { plain, avx2, neon };
 
-Vectors best_vectors();   // that this processor has
+Vectors best_vectors();   // returns the best that this processor has
 Compose composer(Vectors vectors);
 
-// which pairs of objects share one of these pixels, as the chip's latches keep them
+// Returns the pairs of objects that share one of these pixels, as the chip's latches keep them.
 std::uint16_t meetings(const Objects& objects, int first, int n);
 
 constexpr int kSlack = 32;

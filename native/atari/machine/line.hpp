@@ -1,4 +1,4 @@
-// The 160 pixels of a line, one bit each, and what the picture chip's objects look like on it.
+// The 160 pixels of a line, one bit each, and the shapes of the picture chip's objects on it.
 //
 // From the Stella Programmer's Guide: copies and widths of players and missiles (NUSIZ), the ball's width,
 // the playfield's twenty bits of four pixels each.
@@ -15,7 +15,7 @@ constexpr int kPixels = 160;
 
 class Line {
  public:
-  // bit i is pixel first + i; at least 57 of them
+  // Returns pixels from `first` on, one in each bit; at least 57 of them.
   std::uint64_t from(int first) const {
     std::uint64_t bits;
     std::memcpy(&bits, reinterpret_cast<const char*>(words_.data()) + first / 8, sizeof bits);
@@ -24,7 +24,7 @@ class Line {
 
   bool empty() const { return (words_[0] | words_[1] | words_[2]) == 0; }
 
-  // up to 33 pixels, at 0 <= at < 2 * 160; what runs out on the right comes in on the left
+  // Adds up to 33 pixels, at 0 <= at < 2 * 160; pixels beyond the right end appear on the left.
   void add(std::uint64_t pattern, int at) {
     if (at >= kPixels) at -= kPixels;
     const int word = at / 64, bit = at % 64;
@@ -49,7 +49,7 @@ constexpr std::uint8_t reversed(unsigned byte) {
   return static_cast<std::uint8_t>(result);
 }
 
-// each bit that often
+// Repeats each bit so often.
 constexpr std::uint32_t stretched(unsigned byte, int times) {
   std::uint32_t result = 0;
   for (int i = 0; i < 8 * times; ++i) result |= (byte >> i / times & 1u) << i;
@@ -67,14 +67,14 @@ constexpr std::array<Word, 256> table(Function f) {
 
 inline constexpr auto kReversed = detail::table<std::uint8_t>(detail::reversed);
 inline constexpr auto kFourfold = detail::table<std::uint32_t>([](unsigned i) { return detail::stretched(i, 4); });
-// a player's graphics as pixels from the left, by how wide each bit is
+// A player's graphics as pixels from the left, by the width of each bit.
 inline constexpr auto kSingle = kReversed;
 inline constexpr auto kDouble =
     detail::table<std::uint16_t>([](unsigned i) { return detail::stretched(detail::reversed(i), 2); });
 inline constexpr auto kQuadruple =
     detail::table<std::uint32_t>([](unsigned i) { return detail::stretched(detail::reversed(i), 4); });
 
-// NUSIZ: how copies lie, 16 pixels apart each: bit k stands for a copy at 16 * k
+// NUSIZ: the places of copies, 16 pixels apart each: bit k stands for a copy at 16 * k.
 inline constexpr std::array<std::uint8_t, 8> kCopies = {0b00001, 0b00011, 0b00101, 0b00111,
                                                         0b10001, 0b00001, 0b10101, 0b00001};
 constexpr int kDoubleWidth = 5, kQuadrupleWidth = 7;
@@ -83,7 +83,7 @@ inline void add_copies(Line& line, std::uint64_t pattern, unsigned copies, int a
   for (; copies; copies &= copies - 1) line.add(pattern, at + 16 * std::countr_zero(copies));
 }
 
-// wide players come a pixel later
+// Wide players come a pixel later.
 inline Line player_line(std::uint8_t graphics, int mode, bool skip_first, int at) {
   Line line;
   if (graphics == 0) return line;
@@ -108,7 +108,7 @@ inline Line ball_line(int size, int at) {
   return line;
 }
 
-// bits 3-0: PF0's upper half, 11-4: PF1, 19-12: PF2; PF1 is shown from its highest bit on
+// Bits 3-0 are PF0's upper half, 11-4 PF1, 19-12 PF2; PF1 is shown from its highest bit on.
 inline Line playfield_line(std::uint32_t bits, bool reflected) {
   const std::uint64_t left = (bits & 0xff00f) | std::uint32_t{kReversed[bits >> 4 & 0xff]} << 4;
   const std::uint64_t mirrored = std::uint64_t{kReversed[left & 0xff]} << 12 |

@@ -1,4 +1,4 @@
-// What the 6507's instructions are: how long each is and how many cycles it takes at least.
+// The 6507's instructions: their length, and the fewest cycles that they take.
 //
 // From the MOS 6502's data sheet and, for the undocumented opcodes, from published tables of what the
 // chip does with them. Where such tables disagree (ANE, LXA, the SH… family), the Arcade Learning
@@ -10,8 +10,8 @@
 
 namespace headrace::atari {
 
-// bytes that are read before anything else, operand included. JSR reads its third after it has written to the stack. The
-// twelve opcodes that stop the chip have no operand.
+// Returns the number of bytes, operand included, that are read before anything else. JSR reads its third byte after it
+// has written to the stack. The twelve opcodes that stop the chip have no operand.
 constexpr std::uint8_t length_of(unsigned opcode) {
   const unsigned column = opcode & 0x1f;
   if (opcode == 0x40 || opcode == 0x60) return 1;          // RTI, RTS
@@ -35,14 +35,14 @@ constexpr std::array<std::uint8_t, 256> kLengths = [] {
   return lengths;
 }();
 
-// how an instruction finds its operand
+// The way in which an instruction finds its operand.
 enum class Mode { implied, immediate, zero, zero_x, zero_y, absolute, absolute_x, absolute_y, indirect_x, indirect_y };
 
-// what it does with it: a read that crosses a page takes one cycle more, which is added then
+// The use of the operand. A read that crosses a page takes one cycle more, which is added then.
 enum class Use { read, write, modify };
 
 constexpr unsigned cycles_of(Mode mode, Use use) {
-  const unsigned modify = use == Use::modify ? 2 : 0;   // reads, changes, writes back
+  const unsigned modify = use == Use::modify ? 2 : 0;   // it reads, changes, and writes back
   const unsigned fix = use == Use::read ? 0 : 1;        // writes always take the page's carry into account
   switch (mode) {
     case Mode::implied:
@@ -59,8 +59,8 @@ constexpr unsigned cycles_of(Mode mode, Use use) {
   return 0;
 }
 
-// numbers that consist of two decimal digits, as the decimal mode's arithmetic sees them; digits above
-// nine count on, as in the chip
+// Numbers that consist of two decimal digits, as the decimal mode's arithmetic reads them; digits above nine count on,
+// as in the chip.
 constexpr int decimal(std::uint8_t packed) { return (packed >> 4) * 10 + (packed & 0x0f); }
 constexpr std::uint8_t packed(int number) { return static_cast<std::uint8_t>((number % 100 / 10) << 4 | number % 10); }
 

@@ -4,15 +4,14 @@
 #include "ale/emucore/Serializer.hxx"
 #include "opcodes.hpp"
 
-// Instructions are put together by macros, as they share local variables and labels: opcodes.inc names
-// for each opcode a way to find the operand and what is done with it. Flags stay as the values that
-// they follow from: `zero` is 0 where Z is set, bit 7 of `sign` is N. `pc` counts from the window's `origin`, which
-// begins a page of the 6502, so that one comparison tells whether it is still inside. `left` is -1 at the
-// last instruction, and below it nothing follows.
+// Macros put instructions together, as instructions share local variables and labels: opcodes.inc gives for each opcode
+// a way to find the operand, and its use. Flags stay as the values from which they follow: `zero` is 0 if Z is set, and
+// bit 7 of `sign` is N. `pc` counts from the window's `origin`, which begins a page of the 6502, so that one comparison
+// tells whether it is still inside. `left` is -1 at the last instruction, and below that nothing follows.
 //
-// What was last on the data bus is known where it is read: it is the last byte of the instruction or pointer before. Only a
-// program that itself lies in the picture chip's registers, as that of a game that has crashed may, needs what an earlier
-// instruction has left there. Jumps note it, as they may lead there; all others do so where instructions are
+// The last byte on the data bus is known wherever it is read: it is the last byte of the instruction or pointer before.
+// Only a program that itself lies in the picture chip's registers, as a crashed game's may, needs the byte that an
+// earlier instruction has left there. Jumps note it, as they may lead there; all other instructions note it if they are
 // fetched one by one.
 
 #define BYTE1 code[pc + 1]
@@ -20,7 +19,7 @@
 
 #define ADDRESS(pc) ((pc) + origin)
 
-// ---- what is left on the data bus: by a jump, by any other instruction
+// ---- the byte that stays on the data bus: after a jump, and after any other instruction
 #define JUMP_BUS(value) bus_ = static_cast<std::uint8_t>(value)
 #define BUS(value) \
   if (!kPlain) JUMP_BUS(value)
@@ -34,7 +33,7 @@
   } while (0)
 
 // ---- memory. Wherever a device answers, the data bus still holds the byte before, and a cartridge may
-// change which pages lie where.
+// change the layout of pages.
 #define PEEK(to, address, bus) PEEK_AFTER(static_cast<void>(0), to, address, bus)
 #define PEEK_AFTER(before_device, to, address, bus)                     \
   do {                                                                  \
@@ -52,7 +51,7 @@
     }                                                                   \
   } while (0)
 
-// a program that reads the timer may do nothing else until it has run down: rounds but the last are skipped
+// A program that reads the timer may do nothing else until it has run down: all rounds but the last are skipped.
 #define PEEK_WAITING(to, address, bus) PEEK_AFTER(SKIP_ROUNDS(address), to, address, bus)
 #define SKIP_ROUNDS(address)                                                                                 \
   if (pc < reach) {                                                                                          \
@@ -83,7 +82,7 @@
     }                                                                 \
   } while (0)
 
-// page zero: memory above, the picture chip below
+// Page zero: memory above, the picture chip below.
 #define PEEK_ZERO(to, address, bus)                             \
   do {                                                          \
     if (kPlain && ((address) & 0x80))                           \
@@ -102,7 +101,7 @@
       POKE(address, value);                  \
   } while (0)
 
-// the stack is memory too, unless its pointer strays into the picture chip
+// The stack is memory too, unless its pointer strays into the picture chip.
 #define PUSH(value, after_read)                                     \
   do {                                                              \
     const std::uint32_t s_ = 0x100u + sp--;                         \
@@ -113,7 +112,7 @@
       POKE_ZERO(s_, static_cast<std::uint8_t>(value));              \
   } while (0)
 
-// ---- operands: `at` is where it lies, `bus` what was read last before it
+// ---- operands: `at` is their address, `bus` the byte that was read last before them
 #define AT_zero         const std::uint32_t at = BYTE1, bus = at; pc += 2
 #define AT_zero_x       const std::uint32_t bus = BYTE1, at = (bus + x) & 0xff; pc += 2
 #define AT_zero_y       const std::uint32_t bus = BYTE1, at = (bus + y) & 0xff; pc += 2
@@ -135,7 +134,7 @@
 #define AT_indirect_y   const std::uint32_t pointer = BYTE1; AT_POINTER(pointer, y)
 
 #define COST(mode, use) cycles += cycles_of(Mode::mode, Use::use)
-#define CROSSED cycles += low >> 8   // a read across a page takes one more
+#define CROSSED cycles += low >> 8   // a read across a page takes one cycle more
 
 #define IMPLIED(...)         { COST(implied, read); pc += 1; __VA_ARGS__; } NEXT;
 #define READ_immediate(...)  { COST(immediate, read); const std::uint8_t value = BYTE1; pc += 2; __VA_ARGS__; } NEXT;
@@ -226,7 +225,7 @@
     SET(a, packed(sum & 0xff));                                       \
     overflow = (before ^ a) & (a ^ (operand)) & 0x80;                 \
   }
-// digits above nine may lead below zero even so; what then comes out is the emulator's, not the chip's
+// Digits above nine may lead below zero even so; the result is then the emulator's, not the chip's.
 #define SUBTRACT_DECIMAL(operand)                                                                   \
   {                                                                                                 \
     int difference = decimal(a) - decimal(operand) - static_cast<int>(1 - carry);                   \
@@ -317,7 +316,7 @@
     I = flags & 0x04, B = true;             \
     carry = flags & 0x01;                   \
   }
-// the first byte pulled is not used
+// The first byte that is pulled is not used.
 #define PULL(to) { std::uint32_t s_ = 0x100u + sp++; PEEK(to, s_, bus); bus = to; BUS(to); }
 #define TOP(to) { std::uint32_t s_ = 0x100u + sp; PEEK(to, s_, bus); bus = to; BUS(to); }
 #define PHA cycles += 3; pc += 1; PUSH(a, true);
@@ -406,7 +405,7 @@ done:
 bool Processor::execute(std::uint32_t number) {
   myExecutionStatus &= FatalErrorBit;
   if (myExecutionStatus) return false;
-  // a watched boot has the memory behind a device, see boot_cache.hpp
+  // A watched boot has the memory behind a device, see boot_cache.hpp.
   plain_ = pages_[0x80 >> 6].directPokeBase != nullptr && !watcher_;
   chip_.take(mySystem->tia());
   take_bus();

@@ -1,9 +1,9 @@
-// The 6507 of the console: an own core in place of the emulator's, and through it the picture chip.
+// The 6507 of the console: our own core in place of the emulator's, which drives the picture chip.
 //
-// It runs a frame at a time with its registers in local variables and jumps from one instruction
-// straight to the next. Program and memory are read through pointers; what has a device behind it
-// costs a call. Between frames everything lies where the emulator keeps it, so that whatever looks at a
-// console, saves or loads it, finds what the emulator's own parts would have left.
+// It runs a frame at a time with its registers in local variables and jumps from one instruction straight to the next.
+// Program and memory are read through pointers; an access to a device costs a call. Between frames everything lies
+// where the emulator keeps it: whoever looks at a console, saves or loads it, finds the state that the emulator's own
+// parts would have left.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ namespace headrace::atari {
 
 class Processor final : public ale::stella::M6502 {
  public:
-  // takes over the registers of the processor that runs the system
+  // Takes over the registers of the processor that runs the system.
   explicit Processor(ale::stella::System& system);
 
-  // runs so many instructions, or until the picture is complete; false: the program ran into an
-  // opcode that stops the processor for good
+  // Runs so many instructions, or until the picture is complete. Returns false if the program ran into an opcode that
+  // stops the processor for good.
   bool execute(std::uint32_t number) override;
 
-  // under the name and in the format of the emulator's own core
+  // The core saves under the name and in the format of the emulator's own core.
   bool save(ale::stella::Serializer& out) override;
   bool load(ale::stella::Deserializer& in) override;
   const char* name() const override { return "M6502Low"; }
@@ -35,26 +35,26 @@ class Processor final : public ale::stella::M6502 {
 
  private:
   using Page = ale::stella::System::PageAccess;
-  static constexpr std::uint32_t kOpcodePage = 0x100;   // an access across which takes the 6507 a cycle more
+  static constexpr std::uint32_t kOpcodePage = 0x100;   // an access across such pages takes the 6507 a cycle more
 
-  // where the program lies in the host's memory: code[pc - origin] for origin <= pc < origin + reach
+  // The program's place in the host's memory: code[pc - origin] for origin <= pc < origin + reach.
   struct Window {
     const std::uint8_t* code;
     std::uint32_t origin, reach;
   };
 
-  // of a loop that waits for the timer
+  // Skips rounds of a loop that waits for the timer.
   struct Rounds {
     std::uint32_t cycles = 0;
     std::int32_t instructions = 0;
   };
 
-  // Runs so many instructions, and returns how many are left to the other kind. Plain: program and memory are the host's,
-  // and nobody watches. The other also fetches instructions one by one, and keeps up what is on the data bus.
+  // Runs so many instructions, and returns how many are left to the other kind. `Plain`: program and memory are the
+  // host's, and nobody watches. The other kind also fetches instructions one by one, and keeps up the data bus.
   template <bool kPlain>
   std::uint32_t run(std::uint32_t number);
 
-  Window window(std::uint32_t pc) const;   // without reach: the instruction has to be fetched
+  Window window(std::uint32_t pc) const;   // without reach, the instruction must be fetched
   Window instruction(std::uint32_t pc, std::uint32_t cycles);
   std::uint8_t fetched(std::uint32_t address, std::uint32_t cycles);
   Rounds waiting(std::uint8_t opcode, std::uint32_t address, const std::uint8_t* branch, std::uint32_t pc,
@@ -68,17 +68,17 @@ class Processor final : public ale::stella::M6502 {
 
   const Page* pages_;
   const ale::stella::M6532* timer_ = nullptr;
-  const std::uint8_t* banks_ = nullptr;   // of a cartridge that looks at addresses alone, see window()
-  std::uint32_t switching_ = 0x1000;      // an access here may change which pages lie where
+  const std::uint8_t* banks_ = nullptr;   // of a cartridge that reads addresses alone, see window()
+  std::uint32_t switching_ = 0x1000;      // an access here may change the layout of pages
   Chip chip_;
   Watcher* watcher_ = nullptr;
-  bool plain_ = false;   // may anything run plain?
+  bool plain_ = false;   // some code may run plain
   std::uint8_t bus_ = 0;
   std::array<std::uint8_t, kOpcodePage + 2> fetched_{};  // an instruction read through a device, at its place in a page
 };
 
-// Replaces the emulator's processor and picture chip in this system; false: its cartridge is of a kind that
-// they have not been compared on, and it keeps its own.
+// Replaces the emulator's processor and picture chip in this system. Returns false if its cartridge is of a kind on
+// which they have not been compared; the system then keeps the emulator's.
 bool install(ale::stella::System& system);
 
 }  // namespace headrace::atari

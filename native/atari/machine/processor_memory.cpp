@@ -1,4 +1,4 @@
-// The processor's way to what is not plain memory, and its saved state.
+// The processor's way to devices behind memory, and its saved state.
 #include <algorithm>
 #include <string_view>
 
@@ -39,7 +39,7 @@ Processor::Processor(System& system) : M6502(1), pages_(&system.getPageAccess(0)
   myLastAccessWasRead = true;
   Processor::load(in);
   timer_ = dynamic_cast<const M6532*>(pages_[kTimerAt / kPageSize].device);
-  // in a cartridge of the kind FE an address's own bits choose the bank, so that no access changes anything
+  // In a cartridge of the kind FE an address's own bits choose the bank, so that no access changes anything.
   auto* cartridge = dynamic_cast<ale::stella::Cartridge*>(pages_[kBank / kPageSize].device);
   if (cartridge && std::string_view(cartridge->name()) == "CartridgeFE") {
     int size = 0;
@@ -48,9 +48,9 @@ Processor::Processor(System& system) : M6502(1), pages_(&system.getPageAccess(0)
   }
 }
 
-// As many pages around the program counter as lie side by side in the host's memory, less three bytes, so that
-// whole instructions are inside, and none ends where the chip's registers begin anew. The first page of the host's must
-// be the first quarter of one of the 6502's.
+// As many pages around the program counter as lie side by side in the host's memory, less three bytes, so that whole
+// instructions are inside, and none ends where the chip's registers begin anew. The first of the host's pages must be
+// the first quarter of one of the 6502's.
 Processor::Window Processor::window(std::uint32_t pc) const {
   constexpr std::uint32_t margin = 3;
   if (banks_ && (pc & kBank)) {
@@ -72,7 +72,7 @@ Processor::Window Processor::window(std::uint32_t pc) const {
   return {pages_[first].directPeekBase, origin, reach};
 }
 
-// the one instruction, wherever it lies; its operand is read when the time that it takes has been counted
+// Fetches one instruction from anywhere; its operand is read when the time that it takes has been counted.
 Processor::Window Processor::instruction(std::uint32_t pc, std::uint32_t cycles) {
   const std::uint32_t origin = pc & ~(kOpcodePage - 1);
   std::uint8_t* const bytes = &fetched_[pc - origin];
@@ -98,8 +98,9 @@ std::uint8_t Processor::fetched(std::uint32_t address, std::uint32_t cycles) {
 void Processor::take_bus() { bus_ = mySystem->getDataBusState(); }
 void Processor::give_bus() const { mySystem->*member(Bus{}) = bus_; }
 
-// A load of the timer or of its flag, before a branch back to it: as many rounds as the branch is sure to be taken, as
-// the timer runs down and has not yet run out. Then every round takes the same time and leaves nothing behind.
+// For a load of the timer or of its flag before a branch back to it: skips the rounds in which the branch is sure to be
+// taken, as the timer runs down and has not yet run out. Then every round takes the same time and leaves nothing
+// behind.
 Processor::Rounds Processor::waiting(std::uint8_t opcode, std::uint32_t address, const std::uint8_t* branch,
                                      std::uint32_t pc, std::uint32_t cycles, std::int32_t left) const {
   constexpr std::uint8_t back = 0xfb, bpl = 0x10, bmi = 0x30, bne = 0xd0, beq = 0xf0;
@@ -156,12 +157,12 @@ bool Processor::load(Deserializer& in) {
 }
 
 bool install(System& system) {
-  for (int page = 0; page < kPages; ++page)   // of a few rare kinds of cartridges the chip's pages are theirs
+  for (int page = 0; page < kPages; ++page)   // a few rare kinds of cartridges own the chip's pages
     if (in_chip(static_cast<std::uint32_t>(page * kPageSize)) && system.getPageAccess(page).device != &system.tia())
       return false;
   auto* before = &system.m6502();
   auto* processor = new Processor(system);
-  system.attach(processor);   // which owns it
+  system.attach(processor);   // the system owns it from now on
   delete before;
   return true;
 }

@@ -29,7 +29,7 @@ constexpr std::array<const char*, 16> kRead = {"CXM0P",  "CXM1P",  "CXP0FB", "CX
                                                "CXBLPF", "CXPPMM", "INPT0",  "INPT1",  "INPT2",  "INPT3",
                                                "INPT4",  "INPT5",  "0e",     "0f"};
 
-// before the emulator's own chip, which has its pages to itself
+// The spy comes before the emulator's own chip, which has its pages to itself.
 class Spy final : public ale::stella::Device {
  public:
   Spy(System& system, Watcher& watcher) : system_(system), watcher_(watcher) {}
@@ -60,7 +60,7 @@ class Spy final : public ale::stella::Device {
   Watcher& watcher_;
 };
 
-// on all pages of the chip's
+// The spy is on all of the chip's pages.
 void answer(System& system, ale::stella::Device& device) {
   for (std::uint16_t page = 0; page < kPages; ++page)
     if (in_chip(page * kPageSize)) system.setPageAccess(page, {nullptr, nullptr, &device});

@@ -1,5 +1,5 @@
-// What goes over the bus to and from the picture chip, for tests: a `Watcher` sees every access, and may take a
-// write away.
+// Accesses over the bus to the picture chip and from it, for tests: a `Watcher` sees every access, and may suppress a
+// write.
 //
 // Either machine can be watched, the emulator's own and ours, and both say the same of the same program. A machine
 // that is not watched pays nothing for it: ours then runs on its way around plain memory, see Processor::run.
@@ -19,7 +19,7 @@ namespace headrace::atari {
 
 struct Access {
   bool write = false;
-  std::uint8_t address = 0, value = 0;   // of the register; of a read what was answered
+  std::uint8_t address = 0, value = 0;   // the register's address; the value that was written, or answered to a read
   int line = 0;                          // of the picture, negative above it
   int clock = 0;                         // of the line: 0 to 227, its pixels begin at 68
   std::uint16_t collisions = 0;          // before a write, after a read
@@ -33,11 +33,11 @@ class Watcher {
  public:
   virtual ~Watcher() = default;
 
-  // false: the write is lost
+  // Returns false if the write is to be lost.
   virtual bool see(const Access& access) = 0;
 };
 
-// a system's chip is watched as long as this lives
+// A system's chip is watched while this lives.
 class Watch {
  public:
   Watch(ale::stella::System& system, Watcher& watcher);
@@ -47,10 +47,10 @@ class Watch {
 
  private:
   ale::stella::System& system_;
-  std::unique_ptr<ale::stella::Device> spy_;   // before the emulator's own chip; ours needs none
+  std::unique_ptr<ale::stella::Device> spy_;   // it comes before the emulator's own chip; ours needs none
 };
 
-// an access now, but for its collisions
+// Returns an access of this moment, without its collisions.
 Access access(ale::stella::System& system, bool write, std::uint32_t address, std::uint8_t value, std::uint32_t cycles);
 
 }  // namespace headrace::atari
