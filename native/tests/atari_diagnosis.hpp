@@ -1,9 +1,9 @@
-// Two machines differ: which line, and which write into the picture chip leads to it?
+// Explains a difference between two machines: its line, and the write into the picture chip that leads to it.
 //
-// The frame is run again on both, from the state before it, with a look at all that goes over the chip's bus. Where
-// that is not the same, the first access that differs is named. Where a pixel differs, the original runs the frame
-// once more for each write before that pixel, without that write: it becomes what ours is if ours has lost just that,
-// and shows something else than before if the pixel follows from it.
+// Both run the frame again from the state before it, with a record of all accesses over the chip's bus. If the records
+// differ, the first access that differs is named. If a pixel differs, the original runs the frame once more for each
+// write before that pixel, without that write: its pixel equals ours if our machine has lost just that write, and
+// changes if it follows from the write.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace headrace::atari {
 
 using State = std::vector<std::byte>;
 using Step = std::function<void(Console&)>;
-using Loses = std::function<bool(const Access&)>;   // whether a write is lost; null: none is
+using Loses = std::function<bool(const Access&)>;   // returns whether a write is lost; null: none is
 
 inline State saved(const Console& console) {
   State blob;
@@ -52,7 +52,7 @@ class Recorder final : public Watcher {
 
 class Diagnosis {
  public:
-  // before: the state of both; step: to what is different; fault: of ours
+  // before: the state of both; step: the step to the difference; fault: the one of our machine
   Diagnosis(Console& ours, Console& original, State before, Step step, Loses fault)
       : ours_(ours), original_(original), before_(std::move(before)), step_(std::move(step)) {
     mine_ = recorded(ours_, std::move(fault)), my_picture_ = picture(ours_), my_state_ = saved(ours_);
@@ -86,7 +86,7 @@ class Diagnosis {
     return {console.screen(), console.screen() + console.height() * console.width()};
   }
 
-  // the last write before this access
+  // Returns the last write before this access.
   std::string latest(std::size_t before) const {
     while (before-- > 0)
       if (theirs_[before].write) return theirs_[before].text();
@@ -130,10 +130,10 @@ class Diagnosis {
     return text + cause(static_cast<std::size_t>(at), line, kBlank + pixel);
   }
 
-  // how the original without one of the writes compares: it is what ours is, its pixel is, its pixel changes
+  // Compares the original without one of the writes: it equals ours, its pixel equals ours, or its pixel changes.
   enum Likeness { kOurs, kOursHere, kOther, kSame };
 
-  // the write, or the latest into each of some registers, of those before this clock
+  // The write, or the latest into each of some registers, among the writes before this clock.
   std::string cause(std::size_t at, int line, int clock) {
     std::array<std::vector<std::string>, kSame> found;
     std::array<std::vector<unsigned>, kSame> registers;
@@ -155,7 +155,7 @@ class Diagnosis {
     return text;
   }
 
-  // sound, and what would change all that follows
+  // Sound, and registers that would change everything after them.
   static bool is_silent(unsigned reg) { return reg == 0x00 || reg == 0x02 || (0x15 <= reg && reg <= 0x1a); }
 
   Likeness without(std::size_t lost, std::size_t at) {

@@ -1,4 +1,4 @@
-// Models made at random, for comparing physics with MuJoCo's: trees of bodies with all kinds of joints, geoms,
+// Random models, by which physics is compared with MuJoCo's: trees of bodies with all kinds of joints, geoms,
 // actuators, tendons and options that lanes step.
 #pragma once
 
@@ -15,7 +15,7 @@ using Data = std::unique_ptr<mjData, decltype(&mj_deleteData)>;
 
 inline Data data_of(const Model& m) { return Data(mj_makeData(m.get()), &mj_deleteData); }
 
-// null, and a word of why, where MuJoCo's compiler refuses it
+// Returns null, and a word of the reason, if MuJoCo's compiler refuses the model.
 inline Model compiled(const std::string& xml) {
   char error[1000] = "";
   mjSpec* spec = mj_parseXMLString(xml.c_str(), nullptr, error, sizeof error);
@@ -41,7 +41,7 @@ class Generator {
            "</sensor></mujoco>";
   }
 
-  // a mesh and a height field
+  // A mesh and a height field.
   std::string assets() {
     return "<asset><mesh name='stone' vertex='" + reals(3 * integer(6, 20), -0.1, 0.1) +
            "'/><hfield name='ground' nrow='9' ncol='9' " + "size='2 2 0.3 0.1' elevation='" + reals(81, 0, 1) +
@@ -72,7 +72,7 @@ class Generator {
                                  : fast_ ? "implicitfast"
                                          : "Euler") +
          attribute("cone", chance(0.5) ? "elliptic" : "pyramidal");
-    // MuJoCo's solver goes on until it has the optimum, too
+    // MuJoCo's solver goes on until it has the optimum, too.
     o += attribute("iterations", "100") + attribute("tolerance", "1e-15") + attribute("ls_tolerance", "1e-6");
     if (chance(0.3)) o += attribute("impratio", text(real(0.5, 5)));
     if (!fast_ && chance(0.3))
@@ -111,8 +111,8 @@ class Generator {
     std::string g = attribute("type", kinds[kind]) +
                     (kind == 7 ? attribute("mesh", "stone") : attribute("size", sizes)) +
                     (centred ? "" : attribute("pos", reals(3, -0.1, 0.1)));
-    // Where curved shapes touch, MuJoCo finds by iterations that end sooner or later with the last bits of their place,
-    // which Runge-Kutta's stages do not share: there they touch the floor alone.
+    // If curved shapes touch, MuJoCo finds their contacts by iterations whose number depends on the last bits of their
+    // places, which Runge-Kutta's stages do not share: under it they touch the floor alone.
     if (stages_ && kind > 4) g += "contype='0' conaffinity='2' ";
     if (kind == 0 || kind == 5) {
       round_.push_back("g" + std::to_string(round_.size()));
@@ -156,7 +156,7 @@ class Generator {
     else if (chance(0.15)) b += joint(true);
     else
       for (int i = integer(depth == 0 ? 1 : 0, 2); i > 0; --i) b += joint(false, depth == 0);
-    if (free && chance(0.3)) b += geom(true);  // its inertia is a diagonal where it carries none
+    if (free && chance(0.3)) b += geom(true);  // its inertia is diagonal if it carries none
     else
       for (int i = integer(1, 2); i > 0; --i) b += geom();
     b += "<site " + attribute("name", "s" + std::to_string(bodies_)) + attribute("pos", reals(3, -0.1, 0.1)) +
@@ -200,7 +200,7 @@ class Generator {
     return "<general " + a + (chance(0.3) ? attribute("actearly", "true") : "") + "/>";
   }
 
-  // bodies and sites that are held together
+  // Bodies and sites that are held together.
   std::string joined() {
     std::string all;
     const auto some = [&](const char* kind) { return std::string(kind) + std::to_string(integer(1, bodies_)); };
@@ -216,14 +216,14 @@ class Generator {
     return all;
   }
 
-  // another than the last
+  // A body other than the last.
   std::string site() {
     last_ = (last_ + integer(1, bodies_ - 1)) % bodies_;
     return "<site site='s" + std::to_string(last_ + 1) + "'/>";
   }
 
-  // A spatial tendon from the world, over a pulley or around a geom. A limited one whose length nothing changes would have
-  // a Jacobian of rounding errors, times MuJoCo's largest stiffness.
+  // A spatial tendon from the world, over a pulley or around a geom. If nothing changed the length of a limited one,
+  // its Jacobian would consist of rounding errors, times MuJoCo's largest stiffness.
   std::string string() {
     std::string t = attribute("stiffness", text(real(0, 50))) + attribute("damping", text(real(0, 1)));
     if (chance(0.5)) t += attribute("springlength", "0 " + text(real(0.3, 0.9)));
@@ -241,7 +241,7 @@ class Generator {
     return "<spatial name='u' " + t + ">" + path + "</spatial>";
   }
 
-  // what joins joints: actuators, tendons, equalities
+  // Parts that join joints: actuators, tendons, equalities.
   std::string coupled() {
     std::string actuators, tendons, equalities = joined();
     if (scalars_.size() < 2) return "<equality>" + equalities + "</equality>";

@@ -1,4 +1,4 @@
-// A simulator whose every result is known, alone and in groups, and the arrays of its batches.
+// A simulator whose results are all known, alone and in groups, and the arrays of its batches.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 using namespace headrace;
 using namespace std::chrono_literals;
 
-// obs = (seed, episode, steps); an episode lasts 3 + seed % 4 steps; actions 98 and 99 throw; after
-// action 97 the next episode goes on where this one ends
+// obs = (seed, episode, steps). An episode lasts 3 + seed % 4 steps; actions 98 and 99 throw; after action 97 the next
+// episode goes on where this one ends.
 struct Shown : Spec {
   Field<std::int64_t> obs{this, "obs", {3}};
   Field<std::uint8_t> steps{this, "info:steps"};
@@ -56,13 +56,13 @@ inline Simulator ladders() {
   return {Shown(), 2, 2, [](int) { return std::make_unique<Ladder>(); }};
 }
 
-// what a simulator that steps several together was asked for
+// The requests to a simulator that steps several environments together.
 struct Groups {
   std::atomic<int> calls{0}, largest{0};
   std::atomic<bool> breaks{false};  // the next call throws
 };
 
-// the same, several together
+// The same simulator, which steps several environments together.
 inline Simulator grouped_ladders(int group, Groups& groups) {
   auto simulator = ladders();
   simulator.group = group;
@@ -84,7 +84,7 @@ inline Settings settings_of(int n, int batch, int threads, Autoreset autoreset) 
   return s;
 }
 
-// the arrays of a batch and the slot that points at them
+// The arrays of a batch, and the slot that points at them.
 struct Arrays {
   explicit Arrays(int rows)
       : obs(static_cast<std::size_t>(rows) * 3),

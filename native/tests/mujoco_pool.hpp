@@ -1,4 +1,4 @@
-// A pool of MuJoCo environments for tests: a task whose functions are written in C++, and what a plain loop gives.
+// A pool of MuJoCo environments for tests: a task whose functions are written in C++, and the results of a plain loop.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 constexpr int kN = 12, kFrameSkip = 3, kSteps = 40;
 
-// boxes that fall on a plane and on each other: contacts, warm starts, an actuator
+// Boxes that fall on a plane and on each other: contacts, warm starts, an actuator.
 constexpr const char* kBoxes = R"(
 <mujoco>
   <option timestep="0.004"/>
@@ -45,7 +45,7 @@ inline Model model_of(const char* xml) {
   return {model, mj_deleteModel};
 }
 
-// the arguments of a compiled function: what the task's functions see
+// The arguments of a compiled function, as the task's functions see them.
 struct Arguments {
   double* qpos;
   double* qvel;
@@ -55,7 +55,7 @@ struct Arguments {
   struct Table* table;
 };
 
-// N rows of everything
+// N rows of everything.
 struct Table {
   Table(const mjModel& m, std::size_t state_bytes)
       : nq(m.nq),
@@ -117,7 +117,7 @@ Rows rows_of(std::vector<T>& v) {
   return {reinterpret_cast<std::byte*>(v.data()), v.size() * sizeof(T) / kN};
 }
 
-// a pool of kN environments, and a batch of all of them
+// A pool of kN environments, and a batch of all of them.
 struct Pool {
   Pool(const mjModel& m, int batch, int threads, int refused = 0, MakeStepper make_stepper = {})
       : model(m), table(make(m, std::move(make_stepper))), actions(kN) {
@@ -195,7 +195,7 @@ struct Pool {
 
 inline double action_of(int env, int step) { return std::sin(0.7 * step + env); }
 
-// what a plain loop gives from the first start on: one mjData an environment, nothing shared
+// The results of a plain loop from the first start on: one mjData for each environment, nothing shared.
 inline std::vector<std::vector<double>> plain_loop(const mjModel& m, const Table& t) {
   std::vector<std::vector<double>> seen;
   for (int env = 0; env < kN; ++env) {

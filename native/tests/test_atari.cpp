@@ -1,8 +1,8 @@
-// Games through the engine, for the sanitizers: memory, races, and the same results for any
-// number of threads. What the games do is compared with Gymnasium in tests/envs/test_atari_alignment.py.
+// Games through the engine, for the sanitizers: memory, races, and the same results for any number of threads.
+// tests/envs/test_atari_alignment.py compares the games with Gymnasium.
 //
-// The cartridges come with the ale-py wheel; CMake names their folder, HEADRACE_ROMS another.
-// Without one this says so and answers 77, which ctest reports as skipped.
+// The cartridges come with the ale-py wheel. CMake names their folder; HEADRACE_ROMS names another. Without cartridges
+// the program says so and returns 77, which ctest reports as skipped.
 #include "../atari/atari_env.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Options game(const char* name, Change change = [](Options&) {}) {
   return options;
 }
 
-// paddles, lives, two sizes of screen, frames that are cut short; every option once
+// Paddles, lives, two sizes of screen, frames that are cut short; every option once.
 std::vector<Options> games() {
   return {
       game("pong"),
@@ -59,7 +59,7 @@ Settings settings_of(int n, int batch, int threads, Autoreset autoreset = Autore
   return s;
 }
 
-// the arrays of one batch, as pool/batch.py lays them out
+// The arrays of one batch, as pool/batch.py lays them out.
 class Batch {
  public:
   Batch(const Engine& engine, int rows) {
@@ -88,7 +88,7 @@ class Batch {
     return id;
   }
 
-  // one number for all that a row says; the final: arrays say something where an episode ended
+  // One number for all values of a row; the final: arrays have values where an episode ended.
   std::uint64_t digest(int row) const {
     const bool over = std::to_integer<bool>(arrays_[reward_ + 1][row] | arrays_[reward_ + 2][row]);
     std::uint64_t sum = 14695981039346656037u;   // FNV-1a
@@ -107,7 +107,7 @@ class Batch {
 };
 
 using Actions = std::vector<std::int64_t>;
-using Digests = std::vector<std::vector<std::uint64_t>>;   // of each environment, in the order of its steps
+using Digests = std::vector<std::vector<std::uint64_t>>;   // by environment, in the order of its steps
 
 const std::byte* bytes(const Actions& actions) { return reinterpret_cast<const std::byte*>(actions.data()); }
 
@@ -174,7 +174,7 @@ Digests asynchronous(const Options& options, Settings settings, std::size_t step
     engine.send_step(bytes(actions), again.data(), batch);
   }
   CHECK(engine.wait_idle(kPatience));                 // the batches go before the engine
-  for (auto& digests : seen) digests.resize(steps);   // the quick ones are ahead
+  for (auto& digests : seen) digests.resize(steps);   // quick environments are ahead
   return seen;
 }
 
@@ -251,10 +251,10 @@ void damaged_states_are_refused() {
   auto longer = blob;
   longer.push_back({});
   CHECK(is_refused(pong, longer));
-  CHECK(play(pong, out, 10, 5) == play(same, out, 10, 5));   // nothing of all that was let in
+  CHECK(play(pong, out, 10, 5) == play(same, out, 10, 5));   // no refused state has changed anything
 }
 
-// whoever knows how states are sealed: what he changed is refused or played, and harms nothing
+// Somebody who knows how states are sealed changes one: it is refused or played, and harms nothing.
 void changed_states_are_refused_or_played() {
   for (const auto& options : games()) {
     Engine engine(simulator(options), settings_of(1, 1, 1));
@@ -278,7 +278,7 @@ void changed_states_are_refused_or_played() {
   }
 }
 
-// a picture of the right size: with an edge past which the sanitizer looks
+// A picture of the right size has an edge, past which the sanitizer looks.
 void rendering() {
   for (const Options& options : {game("pong"), game("air_raid")}) {
     Engine engine(simulator(options), settings_of(1, 1, 1));
@@ -318,7 +318,7 @@ void bad_cartridges() {
   CHECK(refused(game("pong", [](Options& o) { o.game.difficulty = 9; })));
 }
 
-// an engine may go while its threads are busy with what was sent
+// An engine may be destroyed while its threads are busy with actions that were sent.
 void ends_in_flight() {
   for (int round = 0; round < 2; ++round) {
     std::vector<Batch> batches;
@@ -331,7 +331,7 @@ void ends_in_flight() {
   }
 }
 
-// all instruction sets give the same bytes, at sizes that fill no register
+// All instruction sets give the same bytes, at sizes that fill no register.
 void pictures_at_every_level() {
   Table table;
   std::iota(table.begin(), table.end(), std::uint8_t{3});
@@ -353,7 +353,7 @@ void pictures_at_every_level() {
     }
 }
 
-// a frame that is made of the one before it and of what changed is the frame that is made anew
+// A frame that is made of the one before it and of its changes equals the frame that is made anew.
 void pictures_of_what_changed() {
   Table table;
   std::iota(table.begin(), table.end(), std::uint8_t{3});
@@ -369,7 +369,7 @@ void pictures_of_what_changed() {
         for (unsigned writes = random() % 4; writes > 0; --writes) {  // none, or a few pixels of any value, or a run
           const std::size_t first = random() % (n - 90), count = random() % 90;
           const auto pixel = static_cast<std::uint8_t>(random());
-          const unsigned where = random() % 3;  // in one of the frames or in both
+          const unsigned where = random() % 3;  // in one of the frames, or in both
           if (where != 0) std::fill_n(a.begin() + first, count, pixel);
           if (where != 1) std::fill_n(b.begin() + first, count, pixel);
         }
@@ -381,7 +381,7 @@ void pictures_of_what_changed() {
         resize(anew.data(), whole.data());
         resize(pooled.data(), next.data(), frame.data(), changed);
         CHECK(next == whole);
-        resize(pooled.data(), frame.data(), frame.data(), changed);  // in its place
+        resize(pooled.data(), frame.data(), frame.data(), changed);  // in place
         CHECK(frame == whole);
       }
     }
@@ -398,7 +398,7 @@ int main(int argc, char** argv) {
     std::printf("test_atari: SKIPPED, there are no cartridges in '%s' (the ale-py wheel brings them)\n", roms.c_str());
     return kSkipped;
   }
-  // the thread sanitizer makes a frame take milliseconds, and sees nothing where there is one thread
+  // Under the thread sanitizer a frame takes milliseconds, and it finds nothing in one thread.
 #ifdef __SANITIZE_THREAD__
   any_number_of_threads({games()[0], games()[1]});
 #else

@@ -1,5 +1,5 @@
-// Lines of random objects, composed by each kind of vectors that this processor has, beside a rule that looks at one
-// pixel after the other. Needs no cartridge, and of the emulator nothing.
+// Lines of random objects, composed by each kind of vectors that this processor has, beside a rule that reads one pixel
+// after the other. The test needs no cartridge and no emulator.
 #include <cstdio>
 #include <random>
 

@@ -1,11 +1,11 @@
-// The machine of our own beside the emulator's on programs that no game contains: every opcode, documented or not,
-// from random registers and memory, one instruction at a time; random programs; and programs that write random
-// values into random registers of the picture chip all over the picture.
+// Our machine beside the emulator's on programs that no game contains: every opcode, documented or not, from random
+// registers and memory, one instruction at a time; random programs; and programs that write random values into random
+// registers of the picture chip all over the picture.
 //
 //   test_atari_fuzz ROMS [rounds] [seed]     rounds of each kind for each kind of cartridge
 //
 // A cartridge of the emulator's games lends its kind of memory; its contents are overwritten. Whole saved states and
-// both pictures must be equal after every instruction or frame. Without cartridges it answers 77.
+// both pictures must be equal after every instruction or frame. Without cartridges the program returns 77.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -30,7 +30,7 @@ constexpr unsigned kBefore = 8, kAfter = 4;   // instructions around the one tha
 constexpr int kLongest = 400;                 // instructions of a random program
 constexpr unsigned kPicture = 0xf100;         // below it some cartridges have memory
 
-// cartridges: 4 KB; banks switched by addresses; by an address's own bits; in quarters; with memory; with a device
+// Cartridges: 4 KB; banks switched by addresses; by an address's own bits; in quarters; with memory; with a device.
 constexpr const char* kGames[] = {"alien", "asteroids", "robotank", "tutankham", "elevator_action", "pitfall2"};
 
 using Program = std::vector<std::uint8_t>;
@@ -42,8 +42,8 @@ class Machine : public Workbench {
   void frame() { system().tia().update(); }
   std::string state() { return ale_.cloneState(true).serialize(); }
 
-  // Both frames, but for the three pixels after the last that was drawn: the emulator writes four at a time and so
-  // some in advance, which are drawn again.
+  // Both frames, without the three pixels after the last that was drawn: the emulator writes four at a time, hence some
+  // in advance, which are drawn again.
   std::vector<std::uint8_t> pictures() {
     const auto n = ale_.getScreen().arraySize();
     std::vector<std::uint8_t> both(tia().currentFrameBuffer(), tia().currentFrameBuffer() + n);
@@ -56,7 +56,8 @@ class Machine : public Workbench {
  private:
   std::size_t drawn() {   // pixels of this frame
     const auto text = state();
-    std::array<std::int32_t, 5> clocks{};   // of the frame's begin, the picture's begin and end, the last drawn
+    std::array<std::int32_t, 5>
+        clocks{};  // the frame's beginning, the picture's beginning and end, the last clock that was drawn
     std::memcpy(clocks.data(), text.data() + text.find("TIA", text.find("M6502Low")) + 3, sizeof clocks);
     const int since = std::max(0, clocks[3] - clocks[1]);
     return static_cast<std::size_t>(since / 228 * kWidth + std::max(0, since % 228 - 68));
@@ -98,7 +99,7 @@ struct Fuzzer {
     return bytes;
   }
 
-  // every bank alike, so that no switch leads out of the program; it begins at `entry`
+  // Every bank is alike, so that no switch leads out of the program; it begins at `entry`.
   Program cartridge(std::size_t size, const Program& code, unsigned entry) {
     Program bank(kBank);
     for (auto& value : bank) value = running();
@@ -114,7 +115,7 @@ struct Fuzzer {
     return whole;
   }
 
-  // registers and flags as they come, then one instruction
+  // Random registers and flags, then one instruction.
   Program one(unsigned opcode) {
     Program code = {0xa2, byte(), 0x9a, 0xa9, byte(), 0x48, 0xa9, byte(), 0xa2, byte(), 0xa0, byte(), 0x28};
     code.push_back(static_cast<std::uint8_t>(opcode));
@@ -123,7 +124,7 @@ struct Fuzzer {
     return code;
   }
 
-  // a frame that begins as it should and is then full of writes, at any time of a line
+  // A frame begins properly and is then full of writes, at any time of a line.
   Program picture() {
     Program code = {0xa9, 0x02, 0x85, 0x00, 0x85, 0x02, 0x85, 0x02, 0x85, 0x02, 0xa9, 0x00, 0x85, 0x00, 0x85, 0x01};
     const unsigned wait = 2 + below(30);
@@ -160,7 +161,7 @@ bool report(const char* game, const std::string& what, Machine& ours, Machine& o
   return false;
 }
 
-// an opcode at a place where its operands, or a branch, may cross a page
+// An opcode at a place where its operands, or a branch, may cross a page.
 bool opcode(const char* game, unsigned opcode, Fuzzer& fuzzer, Machine& ours, Machine& original, Counts& counts) {
   const unsigned mirrors[] = {0x1000, 0xf000, 0xd000}, entry = mirrors[fuzzer.below(3)] | (0x10 + fuzzer.below(0xf80));
   const auto code = fuzzer.one(opcode);
@@ -177,7 +178,7 @@ bool opcode(const char* game, unsigned opcode, Fuzzer& fuzzer, Machine& ours, Ma
   return true;
 }
 
-// random bytes as a program, which sooner or later runs into the chips' registers, too
+// Random bytes as a program, which sooner or later runs into the chips' registers, too.
 bool program(const char* game, Fuzzer& fuzzer, Machine& ours, Machine& original, Counts& counts) {
   const auto bytes = fuzzer.cartridge(ours.size(), {fuzzer.running()}, 0xf000 + fuzzer.below(0xf00));
   const auto ram = fuzzer.ram();
@@ -216,7 +217,7 @@ int main(int argc, char** argv) {
     Fuzzer fuzzer{std::mt19937(seed)};
     const auto rom = std::filesystem::path(argv[1]) / (std::string(game) + ".bin");
     auto ours = std::make_unique<Machine>(rom, false), original = std::make_unique<Machine>(rom, true);
-    auto renew = [&](bool well) {   // after a difference all would differ
+    auto renew = [&](bool well) {   // after a difference, all later frames would differ
       if (!well) ours = std::make_unique<Machine>(rom, false), original = std::make_unique<Machine>(rom, true);
     };
     for (int round = 0; round < rounds; ++round) {

@@ -1,6 +1,6 @@
-// The machine of our own beside the emulator's: every cartridge in both, frame by frame, for as many frames as
-// asked. Pictures, memory, rewards, lives, collisions and cycles must be equal after each frame, whole saved
-// states after every 40th; and each machine goes on from states of the other.
+// Our machine beside the emulator's: every cartridge in both, frame by frame, for as many frames as asked. Pictures,
+// memory, rewards, lives, collisions and cycles must be equal after each frame, and whole saved states after every
+// 40th; each machine also continues states of the other.
 //
 //   test_atari_machine ROMS [frames] [game …]      a game's name may end in :MODE:DIFFICULTY
 //   test_atari_machine ROMS faults                 is a difference explained? Ours loses writes on purpose
@@ -30,7 +30,7 @@ constexpr int kSkipped = 77, kWidth = 160;
 constexpr int kCompareStates = 40, kSwapStates = 1000;
 constexpr int kFault = 60;   // the frame in which a write is lost on purpose
 
-// play that visits more of a game than chance alone: presses held for a while, pauses, and chance
+// Play that visits more of a game than chance alone: presses held for a while, pauses, and chance.
 class Player {
  public:
   Player(std::vector<ale::Action> actions, std::uint32_t seed) : actions_(std::move(actions)), random_(seed) {}
@@ -53,7 +53,7 @@ class Player {
   ale::Action held_ = ale::PLAYER_A_NOOP;
 };
 
-// the first thing that differs, if any
+// Returns the first difference, if any.
 std::optional<std::string> difference(Console& ours, Console& original) {
   char text[200];
   const std::size_t pixels = static_cast<std::size_t>(ours.height()) * static_cast<std::size_t>(ours.width());
@@ -92,14 +92,14 @@ Run parsed(const std::string& text) {
   return run;
 }
 
-// our machine loses a write in a frame: the nth into a register, from 0 on
+// Our machine loses a write in a frame: the nth into a register, from 0 on.
 struct Fault {
   unsigned reg;
   int nth;
   int frame;
 };
 
-// both machines with a game in them, side by side
+// Both machines with a game in them, side by side.
 class Match {
  public:
   Match(const std::filesystem::path& roms, Run run, std::optional<Fault> fault = std::nullopt)
@@ -112,7 +112,7 @@ class Match {
     checkpoint();
   }
 
-  // what differs first, if anything does
+  // Returns the first difference, if any.
   std::optional<std::string> play(int frames) {
     if (auto found = both(kReset)) return found;
     Player player(original_.actions(true), 7);
@@ -139,7 +139,7 @@ class Match {
     return step == kReset ? console.reset(), 0 : console.act(static_cast<ale::Action>(step));
   }
 
-  // what our machine loses in this frame
+  // The write that our machine loses in this frame.
   Loses loses() const {
     if (!fault_ || fault_->frame != frame_) return nullptr;
     return [reg = fault_->reg, left = fault_->nth](const Access& access) mutable {
@@ -156,7 +156,7 @@ class Match {
     const bool whole = step == kReset || frame_ % kCompareStates == 0;
     if (!found && whole) found = state_difference();
     if (found) {
-      const auto why = explained();   // of a screen it says what differs, too
+      const auto why = explained();   // of a screen it names the difference, too
       return where() + ": " + (found->starts_with("screen") ? "" : *found + "; ") + why;
     }
     if (whole) checkpoint();
@@ -182,8 +182,8 @@ class Match {
            ", frame " + std::to_string(frame_);
   }
 
-  // Goes again from the last states that were known to be equal to the frame in which they cease to be, which may come
-  // before the one that showed.
+  // Plays again from the last states that were known to be equal up to the frame in which they cease to be, which may
+  // come before the frame that showed it.
   std::string explained() {
     load(ours_, equal_), load(original_, equal_);
     State before = equal_;
@@ -211,7 +211,7 @@ class Match {
   std::vector<std::pair<int, int>> steps_;   // since then: frame, and action or reset
 };
 
-// in frame 6,848 of what is played here the game's program crashes, and runs on in the picture chip's registers
+// In frame 6,848 of this play the game's program crashes, and runs on in the picture chip's registers.
 const Run kCrashing{"bowling", 0, 1};
 constexpr int kCrashed = 7000;
 
@@ -226,7 +226,7 @@ bool alike(const std::filesystem::path& roms, const Run& run, int frames) {
   return !found;
 }
 
-// Would a difference be explained? Ours loses one write, which the answer must name.
+// Would a difference be explained? Our machine loses one write, which the answer must name.
 bool explained(const std::filesystem::path& roms) {
   struct Case {
     const char* game;
@@ -235,13 +235,20 @@ bool explained(const std::filesystem::path& roms) {
     const char* wanted;
   };
   constexpr Case cases[] = {
-      {"pong", 0x10, 0, "lost: [RESP0 = "},          {"breakout", 0x0e, 20, "lost: [PF1 = "},
-      {"breakout", 0x01, 1, "lost: [VBLANK = "},     {"seaquest", 0x07, 0, "lost: [COLUP1 = "},
-      {"seaquest", 0x24, 7, "lost: [HMBL = "},       {"pitfall", 0x11, 3, "lost: [RESP1 = "},
-      {"pitfall", 0x2b, 1, "lost: [HMCLR = "},       {"enduro", 0x2a, 0, "lost: [HMOVE = "},
-      {"enduro", 0x1f, 3, "lost: [ENABL = "},        {"enduro", 0x09, 1, "lost: [COLUBK = "},
-      {"ms_pacman", 0x25, 0, "lost: [VDELP0 = "},    {"space_invaders", 0x05, 0, "lost: [NUSIZ1 = "},
-      {"space_invaders", 0x1b, 0, "lost: [GRP0 = "}, {"pong", 0x02, 0, "after [WSYNC = "},  // all that follows is late
+      {"pong", 0x10, 0, "lost: [RESP0 = "},
+      {"breakout", 0x0e, 20, "lost: [PF1 = "},
+      {"breakout", 0x01, 1, "lost: [VBLANK = "},
+      {"seaquest", 0x07, 0, "lost: [COLUP1 = "},
+      {"seaquest", 0x24, 7, "lost: [HMBL = "},
+      {"pitfall", 0x11, 3, "lost: [RESP1 = "},
+      {"pitfall", 0x2b, 1, "lost: [HMCLR = "},
+      {"enduro", 0x2a, 0, "lost: [HMOVE = "},
+      {"enduro", 0x1f, 3, "lost: [ENABL = "},
+      {"enduro", 0x09, 1, "lost: [COLUBK = "},
+      {"ms_pacman", 0x25, 0, "lost: [VDELP0 = "},
+      {"space_invaders", 0x05, 0, "lost: [NUSIZ1 = "},
+      {"space_invaders", 0x1b, 0, "lost: [GRP0 = "},
+      {"pong", 0x02, 0, "after [WSYNC = "},  // everything after it is late
   };
   bool well = true;
   for (const Case& one : cases) {
@@ -274,7 +281,7 @@ std::vector<Run> every(const std::filesystem::path& roms, bool modes, const std:
   return runs;
 }
 
-// so many frames as agents play them; seconds of processor time
+// Plays so many frames as agents do; returns the seconds of processor time.
 [[gnu::noinline]] double played(Console& console, int frames, std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto actions = console.actions(false);

@@ -1,5 +1,5 @@
-// The tasks on Box2D, for the sanitizers: saved states, and worlds on several threads.
-// What they compute is compared with Gymnasium in tests/envs/box2d.
+// The tasks on Box2D, for the sanitizers: saved states, and worlds on several threads. tests/envs/box2d compares their
+// results with Gymnasium.
 #include "../box2d/bipedal_walker.hpp"
 #include "../box2d/car_racing.hpp"
 #include "../box2d/episode.hpp"
@@ -16,7 +16,7 @@ using namespace headrace::box2d;
 
 namespace {
 
-// one environment's arrays
+// One environment's arrays.
 template <class Game>
 struct Rows {
   std::array<typename Game::Number, Game::kObserved> obs{};
@@ -40,7 +40,7 @@ Numbers<Game> some_move(std::mt19937& random) {
   return move;
 }
 
-// what an environment shows in so many steps, with resets
+// The observations and rewards of an environment in so many steps, with resets.
 template <class Game>
 std::vector<float> played(Environment& env, int steps, std::mt19937 random) {
   std::vector<float> shown;
@@ -71,7 +71,7 @@ void test_states(const typename Game::Options& options, int steps) {
   CHECK(in.left() == 0);
   CHECK(played<Game>(*env, steps, std::mt19937(2)) == played<Game>(*other, steps, std::mt19937(2)));
 
-  std::mt19937 random(3);   // whatever is loaded, nothing breaks
+  std::mt19937 random(3);   // no loaded state breaks anything
   for (int i = 0; i < 60; ++i) {
     auto wrong = state;
     wrong[random() % wrong.size()] ^= static_cast<std::byte>(1 << random() % 8);
@@ -88,7 +88,7 @@ void test_states(const typename Game::Options& options, int steps) {
   CHECK(std::ranges::any_of(rgb, [&](auto value) { return value != rgb[0]; }));
 }
 
-// worlds that step together do what each does alone
+// Worlds that step together do what each does alone.
 template <class Game>
 void test_groups(const typename Game::Options& options, int steps) {
   const auto simulator = headrace::box2d::simulator<Game>(options);
@@ -130,7 +130,7 @@ void test_groups(const typename Game::Options& options, int steps) {
   }
 }
 
-// worlds on several threads share nothing that one of them changes
+// Worlds on several threads share nothing that one of them changes.
 template <class Game>
 void test_threads(const typename Game::Options& options, int steps) {
   const auto simulator = headrace::box2d::simulator<Game>(options);

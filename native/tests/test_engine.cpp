@@ -1,4 +1,4 @@
-// Episodes, rows and failures of the engine, with a simulator whose every result is known.
+// Episodes, rows and failures of the engine, with a simulator whose results are all known.
 #include <map>
 
 #include "ladders.hpp"
@@ -20,7 +20,7 @@ void next_step_autoreset() {
 
 void same_step_autoreset() {
   auto settings = settings_of(1, 1, 1, Autoreset::same_step);
-  settings.max_episode_steps = 5;  // both ends at once
+  settings.max_episode_steps = 5;  // both ends come at once
   Engine engine(ladders(), settings);
   Arrays out(1);
   reset(engine, out);
@@ -30,7 +30,7 @@ void same_step_autoreset() {
   CHECK(out.final_elapsed[0] == 5 && out.final_obs[1] == 1 && out.final_obs[2] == 5 && out.final_steps[0] == 5);
 }
 
-// steps count on, and the limit is on all of them
+// Steps count on, and the limit holds for all lives together.
 void an_episode_that_goes_on() {
   for (auto autoreset : {Autoreset::next_step, Autoreset::same_step}) {
     auto settings = settings_of(1, 1, 1, autoreset);  // seed 10: ends from its fifth step on
@@ -49,7 +49,7 @@ void an_episode_that_goes_on() {
     CHECK(out.elapsed[0] == 0 && out.obs[1] == 3 && out.obs[2] == 0);
     reset(engine, out);
     for (int i = 1; i <= 5; ++i) step(engine, {97}, out);
-    reset(engine, out);  // who asks for a reset gets one
+    reset(engine, out);  // a reset that is asked for happens
     CHECK(out.elapsed[0] == 0 && out.obs[2] == 0);
   }
 }
@@ -64,7 +64,7 @@ void truncation() {
   CHECK(out.truncated[0] && !out.terminated[0]);
 }
 
-// what each environment does is the same for any number of threads
+// Each environment has the same results for any number of threads.
 void any_number_of_threads() {
   constexpr int n = 37;
   std::vector<std::int64_t> reference;
@@ -127,7 +127,7 @@ void a_simulator_that_cannot_be_made() {
   }
 }
 
-// threads still read what a second loop would overwrite
+// Threads still read arrays that a second loop would overwrite.
 void one_loop_at_a_time() {
   Engine engine(ladders(), settings_of(4, 4, 1, Autoreset::next_step));
   Arrays out(4), other(4);
@@ -152,7 +152,7 @@ void load(Engine& engine, int env_id, const std::vector<std::byte>& blob) {
   engine.load({&env_id, 1}, {&state, 1});
 }
 
-// of several states all are taken over or none
+// Either all of several states are taken over, or none.
 void refused_states_change_nothing() {
   Engine engine(ladders(), settings_of(3, 3, 1, Autoreset::next_step)), another(ladders(), [] {
     auto settings = settings_of(1, 1, 1, Autoreset::next_step);
@@ -204,7 +204,7 @@ void saved_states() {
   }
 }
 
-// each environment sees its own actions in its own order, and every row comes back once
+// Each environment sees its own actions in its own order, and every row comes back once.
 void asynchronous(int n, int batch, int threads, int topology_nodes, int group = 1) {
   auto settings = settings_of(n, batch, threads, Autoreset::next_step);
   settings.topology.nodes.assign(static_cast<std::size_t>(topology_nodes), settings.topology.nodes[0]);
@@ -244,7 +244,7 @@ void asynchronous(int n, int batch, int threads, int topology_nodes, int group =
   CHECK(engine.wait_idle(10s));
 }
 
-// an engine may go while its threads are busy with what was sent
+// An engine may be destroyed while its threads are busy with actions that were sent.
 void ends_in_flight() {
   constexpr int n = 64;
   for (int round = 0; round < 30; ++round) {

@@ -3,7 +3,7 @@
 
 namespace {
 
-// all that a pool ever shows, over episodes of all lengths and failures that are reset away
+// Everything that a pool ever shows, over episodes of all lengths and failures that resets clear.
 std::vector<std::int64_t> history(Simulator simulator, Autoreset autoreset, int threads) {
   constexpr int n = 37;
   auto settings = settings_of(n, n, threads, autoreset);
@@ -40,7 +40,7 @@ std::vector<std::int64_t> history(Simulator simulator, Autoreset autoreset, int 
   return seen;
 }
 
-// whoever steps together, each environment does the same as alone
+// Each environment has the same results in any group as alone.
 void groups_change_nothing() {
   for (auto autoreset : {Autoreset::next_step, Autoreset::same_step, Autoreset::disabled}) {
     const auto alone = history(ladders(), autoreset, 1);
@@ -63,7 +63,7 @@ void episodes_begin_outside_groups() {
   for (int i = 1; i <= 4; ++i) step(engine, actions, out);
   CHECK(groups.calls == 4 && groups.largest == 8);
   groups.largest = 0;
-  step(engine, actions, out);  // those whose episode lasted three steps begin their next one
+  step(engine, actions, out);  // environments whose episode lasted three steps begin their next one
   CHECK(groups.calls == 5 && groups.largest == 6);
 }
 

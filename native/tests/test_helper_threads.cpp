@@ -1,5 +1,5 @@
-// Each part of a launch is run once, by a helper or by the caller, and what it wrote is seen when the launch returns;
-// run it under the thread sanitizer.
+// Each part of a launch is run once, by a helper or by the caller, and its writes are seen when the launch returns; run
+// this under the thread sanitizer.
 #include "headrace/pool/executors/kernels/helper_threads.h"
 
 #include <sched.h>
@@ -87,7 +87,7 @@ void every_part_runs_once(int helpers, int looks) {
 }
 
 void the_caller_runs_what_no_helper_takes() {
-  std::array<Mailbox, 3> boxes{};  // which nobody looks at
+  std::array<Mailbox, 3> boxes{};  // nobody looks at them
   std::vector<Job> jobs(4);
   const auto parts = parts_of(jobs, 7);
   Word sleepers = 0;

@@ -1,5 +1,5 @@
-// The C++ functions of kernels, which stand beside their Python modules, stay within their arrays; run it under the
-// address sanitizer. That they have the results of their Python bodies is tested from Python.
+// The C++ functions of kernels, which stand beside their Python modules, stay within their arrays; run this under the
+// address sanitizer. tests/pool/test_kernels_cpp.py compares their results with those of their Python bodies.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

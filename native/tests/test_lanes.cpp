@@ -1,7 +1,7 @@
-// Lanes beside mj_step: equal but for rounding, over models made at random; and equal bit by bit to themselves,
-// whatever the width of registers and whoever else is in them.
+// Lanes beside mj_step: equal but for rounding, over random models; and equal bit by bit to themselves, at any width of
+// registers and in any company.
 //
-// test_lanes [FIRST [LAST]]: of the seeds of models
+// test_lanes [FIRST [LAST]]: the seeds of models
 #include "../lanes/lanes.hpp"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ Model copied(const Model& m) {
   return Model(mj_copyModel(nullptr, m.get()), [](const mjModel* x) { mj_deleteModel(const_cast<mjModel*>(x)); });
 }
 
-// forces on bodies beside spatial tendons are not computed
+// Lanes do not compute forces on bodies beside spatial tendons.
 bool has_strings(const Model& m) {
   return std::any_of(m->wrap_type, m->wrap_type + m->nwrap, [](int type) { return type != mjWRAP_JOINT; });
 }
@@ -77,7 +77,7 @@ std::string refusal(const std::string& xml, Wanted wanted = {}) {
   return "";
 }
 
-// the largest difference of two arrays, by the largest number among them and 1
+// The largest difference of two arrays, divided by the largest number among them and 1.
 double difference(const mjtNum* a, const mjtNum* b, mjtSize n) {
   double most = 1, worst = 0;
   for (mjtSize i = 0; i < n; ++i) {
@@ -94,7 +94,7 @@ double difference(const mjModel& m, const mjData& a, const mjData& b) {
                    std::abs(a.time - b.time)});
 }
 
-// what follows from the new state's positions and velocities, and sensors
+// The values that follow from the new state's positions and velocities, and sensors.
 void equals_mujoco_after_a_step(std::uint64_t seed) {
   Generator random(seed);
   const auto m = compiled(random.model());
@@ -132,7 +132,7 @@ void equals_mujoco_after_a_step(std::uint64_t seed) {
   }
 }
 
-// from equal states, one step of both; mj_step's leads on. Returns how many were not libmujoco's
+// Makes one step of both from equal states, and goes on from mj_step's. Returns how many steps libmujoco did not make.
 int equals_mujoco(const Model& m, Generator& random, const std::string& name) {
   CHECK(m);
   auto lanes = stepper(m);
@@ -174,7 +174,7 @@ int equals_mujoco(const Model& m, Generator& random, const std::string& name) {
   return advanced;
 }
 
-// how far floats are from mj_step after a step from equal states: what 99 of 100 states keep to
+// The distance of floats from mj_step after a step from equal states, within which 99 of 100 states are.
 double difference_of_floats(std::uint64_t seed) {
   std::vector<double> found{0};
   Generator random(seed);
@@ -208,7 +208,7 @@ int equals_mujoco(std::uint64_t seed) {
   return equals_mujoco(m, random, "seed " + std::to_string(seed));
 }
 
-// one geom on another: contacts that are easily missed or doubled
+// One geom on another: contacts that are easily missed or doubled.
 void touches_as_mujoco() {
   const std::string box = "type='box' size='.1 .2 .15' ";
   const std::string pairs[][3] = {
@@ -245,7 +245,7 @@ void touches_as_mujoco() {
     }
 }
 
-// alone, in company of any order, and in registers of any width
+// Alone, in company of any order, and in registers of any width.
 void depends_on_nobody(std::uint64_t seed, Number number) {
   Generator random(seed);
   const auto m = compiled(random.model());
@@ -314,13 +314,13 @@ const char* const kCapsules = R"(
   <body pos="0.15 0 1"><freejoint/><geom type="capsule" size=".1 .3"/></body>
 </worldbody></mujoco>)";
 
-// numbers that are none or too large: that lane alone is left, and it is as it was
+// Numbers that are NaN or too large: that lane alone is left, and its data is unchanged.
 void leaves_what_it_cannot_step() {
   const auto m = compiled(kCapsules);
   const auto lanes = stepper(m);
   const int n = std::min(lanes->width(), 4);
   const auto data = several(m, n), beside = several(m, n);
-  for (int i = 0; i < n; ++i)  // one of them turned: they cross
+  for (int i = 0; i < n; ++i)  // one of them is turned, so that they cross
     mju_axisAngle2Quat(data[i]->qpos + 10, (const mjtNum[]){1, 0, 0}, 0.3 + 0.1 * i),
         set_state(m, beside[i], state_of(m, data[i]));
   CHECK(lanes->step(pointers(beside, 0, n), 3) == 0);
@@ -339,7 +339,7 @@ void leaves_what_it_cannot_step() {
   }
 }
 
-// parallel capsules: that step is libmujoco's, bit by bit, and its neighbours' are their own
+// Parallel capsules: libmujoco makes that step, bit by bit, and lanes make those of their neighbours.
 void lets_mujoco_step_what_it_does_not_compute() {
   const auto m = compiled(kCapsules);
   const auto lanes = stepper(m);
@@ -377,7 +377,7 @@ void says_what_it_cannot_do() {
   CHECK(refusal(world(""), wanted) == "body_mass differs between environments");
 }
 
-// callbacks are libmujoco's business, those that are set later, too
+// Callbacks are left to libmujoco, also those that are set later.
 void leaves_callbacks_to_mujoco() {
   const auto m = compiled(world(""));
   const auto lanes = stepper(m);
@@ -391,7 +391,7 @@ void leaves_callbacks_to_mujoco() {
   CHECK(lanes->step(pointers(data, 0, 1), 1) == 0);
 }
 
-// models that differ: where bodies stand, each lane has its own; where geoms that can touch are, libmujoco steps
+// Models that differ: each lane has its own places of bodies; if geoms that can touch are moved, libmujoco steps.
 void steps_models_that_differ() {
   const auto m = compiled(
       "<mujoco><worldbody><geom type='plane' size='1 1 1'/><body pos='0 0 1'><joint pos='.3 0 0' axis='0 1 0'/>"

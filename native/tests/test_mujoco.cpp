@@ -57,7 +57,7 @@ void equal_in_any_order() {
                           &wanted[env][static_cast<std::size_t>(step) * row], row * sizeof(double)) == 0);
       const double action = action_of(static_cast<int>(env), steps[env]);
       const int id = static_cast<int>(env);
-      // the slot must be taken before its environments go on
+      // The slot must be taken before its environments go on.
       ids[static_cast<std::size_t>(i)] = id;
       pool.actions[static_cast<std::size_t>(i)] = action;
     }
@@ -76,7 +76,7 @@ void divergence_ends_the_episode() {
   const auto before = pool.obs;
   pool.actions[4] = std::numeric_limits<double>::quiet_NaN();
   pool.actions[7] = std::numeric_limits<double>::infinity();
-  // and a state that cannot be
+  // And a state that cannot be.
   auto* state = reinterpret_cast<double*>(pool.table->state.data() + 9 * pool.physics->state_bytes());
   state[1 + model->nq] = 1e200;  // behind the time and the positions: a velocity
   pool.step();
@@ -90,7 +90,7 @@ void divergence_ends_the_episode() {
   }
   CHECK(pool.warning[4] == 1 + mjWARN_BADCTRL && pool.warning[9] == 1 + mjWARN_BADQVEL);
   std::fill(pool.actions.begin(), pool.actions.end(), 0.0);
-  pool.step();  // the two begin again
+  pool.step();  // both begin again
   for (std::size_t env = 0; env < kN; ++env) {
     CHECK(pool.warning[env] == 0 && !pool.terminated[env]);
     CHECK(pool.elapsed[env] == (env == 4 || env == 9 ? 0 : 3));
@@ -181,7 +181,7 @@ void things_are_lent_and_kept() {
   }
   {
     auto one = stock.borrow(make), other = stock.borrow(make);
-    CHECK(made == 3);  // what an error left behind was not lent again
+    CHECK(made == 3);  // an object that an error left behind was not lent again
   }
   stock.borrow(make).discard();
   stock.clear();

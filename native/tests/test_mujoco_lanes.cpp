@@ -1,4 +1,4 @@
-// Environments that are stepped together give what each gives alone, whoever steps them.
+// Environments that are stepped together have the same results as alone, by any stepper.
 #include <limits>
 
 #include "../mujoco/bare_loop.hpp"
@@ -6,14 +6,14 @@
 
 namespace {
 
-// what a stepper did
+// A record of a stepper's work.
 struct Told {
   std::atomic<int> stepped{0}, refused{0}, largest{0};
 };
 
 enum class Refuses { none, some, all, unsound };
 
-// steps by mj_step, and cannot step some
+// Steps by mj_step, and cannot step some environments.
 class Double : public lanes::Stepper {
  public:
   Double(std::shared_ptr<const mjModel> model, int width, Refuses refuses, Told& told)
@@ -89,7 +89,7 @@ void equal_to_mujoco() {
     }
 }
 
-// what a stepper cannot do ends the episode as ever
+// A state that a stepper cannot step ends the episode as ever.
 void divergence() {
   const Model model = model_of(kBoxes);
   Told told;
@@ -111,7 +111,7 @@ void divergence() {
   }
 }
 
-// the environments of a group whose stepper fails
+// The environments of a group whose stepper fails.
 void a_stepper_that_throws() {
   const Model model = model_of(kBoxes);
   static std::atomic<int> made{0};

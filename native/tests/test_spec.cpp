@@ -1,5 +1,5 @@
-// What a simulator declares is what its environments write and read: in arrays of exactly the declared size, so that
-// the address sanitizer sees one byte more.
+// Environments write and read the arrays that their simulator declares: the arrays have exactly the declared size, so
+// that the address sanitizer sees one byte more.
 #include "../engine/spec.hpp"
 
 #include <array>
@@ -33,13 +33,13 @@ struct Everything : Spec {
   ActionField<float> action{this, {3}};
 };
 
-// memory that holds so many rows of each field, and not a byte more
+// Memory that holds so many rows of each field, and not a byte more.
 struct Memory {
   Memory(const Spec& spec, std::size_t rows) {
     for (const auto& field : spec.fields()) arrays.push_back(std::make_unique<std::byte[]>(field.bytes() * rows));
   }
 
-  // where the fields of one row lie
+  // The places of one row's fields.
   std::vector<std::byte*> row(const Spec& spec, std::size_t i) const {
     std::vector<std::byte*> at;
     for (std::size_t k = 0; k < arrays.size(); ++k) at.push_back(arrays[k].get() + i * spec.fields()[k].bytes());
@@ -74,7 +74,7 @@ void what_is_declared_is_told() {
   CHECK(Spec().action_bytes() == 0);
 }
 
-// through a copy of the declarations too: it is those that environments have
+// A copy of the declarations serves as well: environments have copies.
 void rows_are_written_where_they_lie() {
   const Everything declared(5, true);
   const Everything spec = declared;
@@ -152,7 +152,7 @@ struct Pair : Spec {
   ActionField<std::int64_t> action{this};
 };
 
-// writes as many numbers as its last action says
+// An environment that writes as many numbers as its last action says.
 class Careless : public Environment {
  public:
   void seed(std::uint64_t) override {}
@@ -171,7 +171,7 @@ class Careless : public Environment {
   std::vector<double> numbers_;
 };
 
-// the arrays of a batch of a Pair
+// The arrays of a batch of a Pair.
 struct Arrays {
   explicit Arrays(std::size_t rows) {
     for (std::size_t bytes : {16, 4, 1, 1, 4, 4, 4}) memory.emplace_back(rows * bytes);
@@ -200,7 +200,7 @@ void a_batch_of_other_arrays_is_refused() {
   refuses<BadBatch>([&] { engine.bind(right.views, 3); }, unfit + "truncated has 12 bytes, not 3 rows of 1");
 }
 
-// the environment fails that writes more than it declared, and no other row is touched
+// An environment that writes more than it declared fails, and no other row is touched.
 void a_careless_environment_fails_alone() {
   Engine engine = careless_engine();
   Arrays arrays(3);

@@ -1,5 +1,4 @@
-// Every item of every loop and queue is worked on once, whatever the threads and nodes; run it
-// under the thread sanitizer.
+// Every item of every loop and queue is worked on once, for any threads and nodes; run this under the thread sanitizer.
 #include "../engine/workers.hpp"
 
 #include <atomic>
@@ -28,7 +27,7 @@ struct Counts {
   int total() const { return std::accumulate(seen.begin(), seen.end(), 0); }
 };
 
-// a machine of so many nodes; all of them share our cores, so that pinning works anywhere
+// A machine of so many nodes; all of them share our cores, so that pinning works anywhere.
 Topology pretend(int nodes) {
   auto cores = Topology::of_this_machine().nodes[0];
   return {std::vector<std::vector<int>>(static_cast<std::size_t>(nodes), cores)};
@@ -50,7 +49,7 @@ void loops_visit_each_item_once() {
       }
 }
 
-// threads that come late to one loop must neither miss nor repeat items of the next
+// Threads that come late to one loop must neither miss nor repeat items of the next.
 void many_short_loops() {
   Workers workers(3, 1, pretend(2), -1);
   Counts counts(5);
@@ -118,7 +117,7 @@ void queue_serves_each_item_once(int group) {
   }
 }
 
-// a few items are shared out among threads with nothing to do; many go in whole groups, in their order
+// A few items are shared among threads with nothing to do; many go in whole groups, in their order.
 void queue_is_shared_evenly() {
   std::vector<std::vector<int>> served;
   std::atomic<int> done{0};
@@ -169,7 +168,7 @@ void waiting_gives_up_in_time() {
   CHECK(!workers.wait_until([] { return false; }, 1ms));
 }
 
-// each runs once, and none before all are there
+// Each thread runs once, and none before all are there.
 void threads_that_begin_together() {
   for (int threads : {1, 2, 7}) {
     std::vector<std::atomic<int>> runs(static_cast<std::size_t>(threads));
