@@ -178,7 +178,7 @@ Digests asynchronous(const Options& options, Settings settings, std::size_t step
   return seen;
 }
 
-void any_number_of_threads(const std::vector<Options>& those) {
+void results_are_equal_for_any_number_of_threads(const std::vector<Options>& those) {
   auto autoreset = Autoreset::next_step;
   for (const Options& options : those) {
     const auto alone = synchronous(options, settings_of(3, 3, 1, autoreset), 10);
@@ -189,7 +189,7 @@ void any_number_of_threads(const std::vector<Options>& those) {
   }
 }
 
-void some_environments_in_any_order() {
+void some_environments_step_in_any_order() {
   Engine engine(simulator(game("pong")), settings_of(4, 4, 3, Autoreset::disabled));
   Batch all(engine, 4), two(engine, 2);
   reset(engine, all);
@@ -279,7 +279,7 @@ void changed_states_are_refused_or_played() {
 }
 
 // A picture of the right size has an edge, past which the sanitizer looks.
-void rendering() {
+void pictures_show_more_than_one_colour() {
   for (const Options& options : {game("pong"), game("air_raid")}) {
     Engine engine(simulator(options), settings_of(1, 1, 1));
     Batch out(engine, 1);
@@ -292,7 +292,7 @@ void rendering() {
   }
 }
 
-void bad_cartridges() {
+void bad_cartridges_are_refused() {
   const auto folder = std::filesystem::temp_directory_path();
   const auto file = folder / ("headrace_test_atari_" + std::to_string(std::rand()) + ".bin");
   auto refused = [](const Options& options) {
@@ -319,7 +319,7 @@ void bad_cartridges() {
 }
 
 // An engine may be destroyed while its threads are busy with actions that were sent.
-void ends_in_flight() {
+void an_engine_ends_with_actions_in_flight() {
   for (int round = 0; round < 2; ++round) {
     std::vector<Batch> batches;
     std::vector<int> ids = {0, 1, 2, 3, 4};
@@ -332,7 +332,7 @@ void ends_in_flight() {
 }
 
 // All instruction sets give the same bytes, at sizes that fill no register.
-void pictures_at_every_level() {
+void instruction_sets_give_the_same_pictures() {
   Table table;
   std::iota(table.begin(), table.end(), std::uint8_t{3});
   for (int height : {210, 250, 33})
@@ -354,7 +354,7 @@ void pictures_at_every_level() {
 }
 
 // A frame that is made of the one before it and of its changes equals the frame that is made anew.
-void pictures_of_what_changed() {
+void changed_pictures_equal_new_ones() {
   Table table;
   std::iota(table.begin(), table.end(), std::uint8_t{3});
   std::mt19937 random(1);
@@ -387,7 +387,7 @@ void pictures_of_what_changed() {
     }
 }
 
-void bare_emulators() { CHECK(bare_emulator(game("pong").game.rom, 2, 0.1, 1, 4).steps > 0); }
+void a_bare_emulator_makes_steps() { CHECK(bare_emulator(game("pong").game.rom, 2, 0.1, 1, 4).steps > 0); }
 
 }  // namespace
 
@@ -400,19 +400,19 @@ int main(int argc, char** argv) {
   }
   // Under the thread sanitizer a frame takes milliseconds, and it finds nothing in one thread.
 #ifdef __SANITIZE_THREAD__
-  any_number_of_threads({games()[0], games()[1]});
+  results_are_equal_for_any_number_of_threads({games()[0], games()[1]});
 #else
-  any_number_of_threads(games());
-  some_environments_in_any_order();
+  results_are_equal_for_any_number_of_threads(games());
+  some_environments_step_in_any_order();
   saved_states_continue();
   damaged_states_are_refused();
   changed_states_are_refused_or_played();
-  rendering();
-  bad_cartridges();
-  pictures_at_every_level();
-  pictures_of_what_changed();
+  pictures_show_more_than_one_colour();
+  bad_cartridges_are_refused();
+  instruction_sets_give_the_same_pictures();
+  changed_pictures_equal_new_ones();
 #endif
-  ends_in_flight();
-  bare_emulators();
+  an_engine_ends_with_actions_in_flight();
+  a_bare_emulator_makes_steps();
   std::puts("test_atari: all passed");
 }

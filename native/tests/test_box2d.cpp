@@ -57,7 +57,7 @@ std::vector<float> played(Environment& env, int steps, std::mt19937 random) {
 }
 
 template <class Game>
-void test_states(const typename Game::Options& options, int steps) {
+void saved_states_continue(const typename Game::Options& options, int steps) {
   const auto simulator = headrace::box2d::simulator<Game>(options);
   auto env = simulator.make(0), other = simulator.make(1);
   env->seed(1), env->reset();
@@ -90,7 +90,7 @@ void test_states(const typename Game::Options& options, int steps) {
 
 // Worlds that step together do what each does alone.
 template <class Game>
-void test_groups(const typename Game::Options& options, int steps) {
+void groups_change_nothing(const typename Game::Options& options, int steps) {
   const auto simulator = headrace::box2d::simulator<Game>(options);
   if (!simulator.step_together) return;
   std::vector<std::unique_ptr<Environment>> envs;
@@ -132,7 +132,7 @@ void test_groups(const typename Game::Options& options, int steps) {
 
 // Worlds on several threads share nothing that one of them changes.
 template <class Game>
-void test_threads(const typename Game::Options& options, int steps) {
+void threads_share_nothing(const typename Game::Options& options, int steps) {
   const auto simulator = headrace::box2d::simulator<Game>(options);
   const auto play = [&](int i) {
     auto env = simulator.make(i);
@@ -149,17 +149,17 @@ void test_threads(const typename Game::Options& options, int steps) {
 }  // namespace
 
 int main() {
-  test_states<LunarLander>({.continuous = true}, 150);
-  test_states<LunarLander>({.continuous = true, .enable_wind = true}, 80);
-  test_states<BipedalWalker>({}, 60);
-  test_states<BipedalWalker>({.hardcore = true}, 60);
-  test_states<CarRacing>({}, 60);
-  test_states<CarRacing>({.domain_randomize = true}, 5);
-  test_groups<LunarLander>({.continuous = true}, 400);
-  test_groups<BipedalWalker>({}, 150);
-  test_groups<BipedalWalker>({.hardcore = true}, 150);
-  test_groups<CarRacing>({}, 60);
-  test_threads<CarRacing>({}, 20);
-  test_threads<LunarLander>({.continuous = true}, 100);
-  test_threads<BipedalWalker>({.hardcore = true}, 50);
+  saved_states_continue<LunarLander>({.continuous = true}, 150);
+  saved_states_continue<LunarLander>({.continuous = true, .enable_wind = true}, 80);
+  saved_states_continue<BipedalWalker>({}, 60);
+  saved_states_continue<BipedalWalker>({.hardcore = true}, 60);
+  saved_states_continue<CarRacing>({}, 60);
+  saved_states_continue<CarRacing>({.domain_randomize = true}, 5);
+  groups_change_nothing<LunarLander>({.continuous = true}, 400);
+  groups_change_nothing<BipedalWalker>({}, 150);
+  groups_change_nothing<BipedalWalker>({.hardcore = true}, 150);
+  groups_change_nothing<CarRacing>({}, 60);
+  threads_share_nothing<CarRacing>({}, 20);
+  threads_share_nothing<LunarLander>({.continuous = true}, 100);
+  threads_share_nothing<BipedalWalker>({.hardcore = true}, 50);
 }

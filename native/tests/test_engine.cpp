@@ -5,7 +5,7 @@
 
 namespace {
 
-void next_step_autoreset() {
+void next_step_autoreset_begins_with_the_step_after() {
   Engine engine(ladders(), settings_of(1, 1, 1, Autoreset::next_step));  // seed 10: five steps
   Arrays out(1);
   reset(engine, out);
@@ -18,7 +18,7 @@ void next_step_autoreset() {
   CHECK(out.elapsed[0] == 0 && out.reward[0] == 0 && !out.terminated[0] && out.obs[1] == 2 && out.obs[2] == 0);
 }
 
-void same_step_autoreset() {
+void same_step_autoreset_gives_final_values() {
   auto settings = settings_of(1, 1, 1, Autoreset::same_step);
   settings.max_episode_steps = 5;  // both ends come at once
   Engine engine(ladders(), settings);
@@ -31,7 +31,7 @@ void same_step_autoreset() {
 }
 
 // Steps count on, and the limit holds for all lives together.
-void an_episode_that_goes_on() {
+void an_episode_goes_on_after_a_lost_life() {
   for (auto autoreset : {Autoreset::next_step, Autoreset::same_step}) {
     auto settings = settings_of(1, 1, 1, autoreset);  // seed 10: ends from its fifth step on
     settings.max_episode_steps = 7;
@@ -54,7 +54,7 @@ void an_episode_that_goes_on() {
   }
 }
 
-void truncation() {
+void episodes_are_truncated_at_their_limit() {
   auto settings = settings_of(1, 1, 1, Autoreset::disabled);
   settings.max_episode_steps = 4;
   Engine engine(ladders(), settings);
@@ -65,7 +65,7 @@ void truncation() {
 }
 
 // Each environment has the same results for any number of threads.
-void any_number_of_threads() {
+void results_are_equal_for_any_number_of_threads() {
   constexpr int n = 37;
   std::vector<std::int64_t> reference;
   for (int threads : {1, 2, 5}) {
@@ -84,7 +84,7 @@ void any_number_of_threads() {
   }
 }
 
-void rows_in_the_order_sent() {
+void rows_come_in_the_order_sent() {
   Engine engine(ladders(), settings_of(4, 4, 3, Autoreset::next_step));
   Arrays all(4), some(3);
   reset(engine, all);
@@ -113,7 +113,7 @@ void failures_are_reported_and_reset_away() {
   CHECK(one.reward[0] == 5);
 }
 
-void a_simulator_that_cannot_be_made() {
+void a_simulator_that_cannot_be_made_is_a_failure() {
   auto simulator = ladders();
   simulator.make = [](int i) -> std::unique_ptr<Environment> {
     if (i == 2) throw std::runtime_error("no");
@@ -128,7 +128,7 @@ void a_simulator_that_cannot_be_made() {
 }
 
 // Threads still read arrays that a second loop would overwrite.
-void one_loop_at_a_time() {
+void a_second_loop_is_refused() {
   Engine engine(ladders(), settings_of(4, 4, 1, Autoreset::next_step));
   Arrays out(4), other(4);
   reset(engine, out);
@@ -182,7 +182,7 @@ void refused_states_change_nothing() {
   CHECK(out.obs[2] == 1 && out.obs[5] == 2 && out.obs[8] == 2);
 }
 
-void saved_states() {
+void saved_states_continue() {
   Engine engine(ladders(), settings_of(2, 2, 1, Autoreset::next_step));
   Arrays out(2);
   reset(engine, out);
@@ -205,7 +205,7 @@ void saved_states() {
 }
 
 // Each environment sees its own actions in its own order, and every row comes back once.
-void asynchronous(int n, int batch, int threads, int topology_nodes, int group = 1) {
+void every_row_comes_back_once(int n, int batch, int threads, int topology_nodes, int group = 1) {
   auto settings = settings_of(n, batch, threads, Autoreset::next_step);
   settings.topology.nodes.assign(static_cast<std::size_t>(topology_nodes), settings.topology.nodes[0]);
   Groups groups;
@@ -245,7 +245,7 @@ void asynchronous(int n, int batch, int threads, int topology_nodes, int group =
 }
 
 // An engine may be destroyed while its threads are busy with actions that were sent.
-void ends_in_flight() {
+void an_engine_ends_with_actions_in_flight() {
   constexpr int n = 64;
   for (int round = 0; round < 30; ++round) {
     std::vector<Arrays> arrays;
@@ -262,22 +262,22 @@ void ends_in_flight() {
 }  // namespace
 
 int main() {
-  next_step_autoreset();
-  same_step_autoreset();
-  an_episode_that_goes_on();
-  truncation();
-  any_number_of_threads();
-  rows_in_the_order_sent();
+  next_step_autoreset_begins_with_the_step_after();
+  same_step_autoreset_gives_final_values();
+  an_episode_goes_on_after_a_lost_life();
+  episodes_are_truncated_at_their_limit();
+  results_are_equal_for_any_number_of_threads();
+  rows_come_in_the_order_sent();
   failures_are_reported_and_reset_away();
-  a_simulator_that_cannot_be_made();
-  one_loop_at_a_time();
-  saved_states();
+  a_simulator_that_cannot_be_made_is_a_failure();
+  a_second_loop_is_refused();
+  saved_states_continue();
   refused_states_change_nothing();
-  asynchronous(16, 4, 3, 1);
-  asynchronous(7, 3, 2, 2);
-  asynchronous(5, 4, 4, 1);
-  asynchronous(16, 4, 3, 1, 3);
-  asynchronous(64, 32, 2, 2, 8);
-  ends_in_flight();
+  every_row_comes_back_once(16, 4, 3, 1);
+  every_row_comes_back_once(7, 3, 2, 2);
+  every_row_comes_back_once(5, 4, 4, 1);
+  every_row_comes_back_once(16, 4, 3, 1, 3);
+  every_row_comes_back_once(64, 32, 2, 2, 8);
+  an_engine_ends_with_actions_in_flight();
   std::puts("test_engine: 15 passed, 0 failed");
 }

@@ -67,7 +67,7 @@ void episodes_begin_outside_groups() {
   CHECK(groups.calls == 5 && groups.largest == 6);
 }
 
-void failures_of_groups() {
+void failures_in_groups_are_reported_and_reset_away() {
   Groups groups;
   Engine engine(grouped_ladders(4, groups), settings_of(8, 8, 1, Autoreset::next_step));
   Arrays out(8);
@@ -96,6 +96,6 @@ void failures_of_groups() {
 int main() {
   groups_change_nothing();
   episodes_begin_outside_groups();
-  failures_of_groups();
+  failures_in_groups_are_reported_and_reset_away();
   std::puts("test_engine_groups: 3 passed, 0 failed");
 }

@@ -6,7 +6,7 @@
 
 namespace {
 
-void equal_to_a_plain_loop() {
+void results_equal_a_plain_loop() {
   const Model model = model_of(kBoxes);
   const auto row = static_cast<std::size_t>(model->nq + model->nv);
   for (int threads : {1, 2, 5}) {
@@ -25,7 +25,7 @@ void equal_to_a_plain_loop() {
   }
 }
 
-void equal_in_any_order() {
+void results_are_equal_in_any_order() {
   const Model model = model_of(kBoxes);
   const auto row = static_cast<std::size_t>(model->nq + model->nv);
   constexpr int batch = 5;
@@ -112,7 +112,7 @@ void errors_of_mujoco_are_failures() {
   }
 }
 
-void refused_starts() {
+void refused_starts_are_tried_again() {
   const Model model = model_of(kBoxes);
   Pool pool(*model, kN, 2, 3);
   pool.reset();
@@ -194,11 +194,11 @@ void things_are_lent_and_kept() {
 
 int main() {
   install_callbacks();
-  equal_to_a_plain_loop();
-  equal_in_any_order();
+  results_equal_a_plain_loop();
+  results_are_equal_in_any_order();
   divergence_ends_the_episode();
   errors_of_mujoco_are_failures();
-  refused_starts();
+  refused_starts_are_tried_again();
   saved_states_continue();
   models_that_remember_more_than_their_state_are_refused();
   things_are_lent_and_kept();

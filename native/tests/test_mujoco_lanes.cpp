@@ -72,7 +72,7 @@ void act(Pool& pool, int step) {
   for (int env = 0; env < kN; ++env) pool.actions[static_cast<std::size_t>(env)] = action_of(env, step);
 }
 
-void equal_to_mujoco() {
+void groups_equal_mujoco() {
   const Model model = model_of(kBoxes);
   for (auto refuses : {Refuses::none, Refuses::some, Refuses::all})
     for (auto [width, threads] : {std::pair{1, 1}, {4, 1}, {5, 3}, {32, 2}}) {
@@ -90,7 +90,7 @@ void equal_to_mujoco() {
 }
 
 // A state that a stepper cannot step ends the episode as ever.
-void divergence() {
+void divergence_ends_the_episode() {
   const Model model = model_of(kBoxes);
   Told told;
   Pool pool(*model, kN, 2, 0, doubles(8, Refuses::unsound, told)), other(*model, kN, 1);
@@ -112,7 +112,7 @@ void divergence() {
 }
 
 // The environments of a group whose stepper fails.
-void a_stepper_that_throws() {
+void a_stepper_that_throws_fails_its_group() {
   const Model model = model_of(kBoxes);
   static std::atomic<int> made{0};
   struct Broken : lanes::Stepper {
@@ -160,7 +160,7 @@ void states_pass_between_both() {
   }
 }
 
-void a_bare_loop() {
+void a_bare_loop_makes_every_step() {
   const Model model = model_of(kBoxes);
   Pool pool(*model, kN, 1);
   pool.reset();
@@ -180,10 +180,10 @@ void a_bare_loop() {
 
 int main() {
   install_callbacks();
-  equal_to_mujoco();
-  divergence();
-  a_stepper_that_throws();
+  groups_equal_mujoco();
+  divergence_ends_the_episode();
+  a_stepper_that_throws_fails_its_group();
   states_pass_between_both();
-  a_bare_loop();
+  a_bare_loop_makes_every_step();
   std::puts("test_mujoco_lanes: all passed");
 }

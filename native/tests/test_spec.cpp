@@ -60,7 +60,7 @@ void refuses(Do action, std::string_view message) {
   CHECK(false);
 }
 
-void what_is_declared_is_told() {
+void fields_tell_their_declarations() {
   const Everything spec(5, true);
   const std::vector<std::pair<std::string, std::size_t>> told = {
       {"uint8", 10}, {"int8", 1},     {"int16", 6},   {"uint16", 2},   {"int32", 4},   {"uint32", 4}, {"int64", 8},
@@ -75,7 +75,7 @@ void what_is_declared_is_told() {
 }
 
 // A copy of the declarations serves as well: environments have copies.
-void rows_are_written_where_they_lie() {
+void rows_are_written_at_their_places() {
   const Everything declared(5, true);
   const Everything spec = declared;
   const Memory memory(declared, 3);
@@ -111,7 +111,7 @@ void another_number_of_numbers_writes_nothing() {
   for (float value : row[spec.f32]) CHECK(value == 0);
 }
 
-void actions_are_read_where_they_lie() {
+void actions_are_read_at_their_places() {
   const Everything spec(5, false);
   const std::array<float, 3> numbers = {1, 2, 3};
   const auto unaligned = std::make_unique<std::byte[]>(13);
@@ -126,7 +126,7 @@ void actions_are_read_where_they_lie() {
   refuses<std::out_of_range>([&] { action.get(spec.action, 3); }, "an action has 3 numbers, and none at 3");
 }
 
-void what_cannot_be_declared() {
+void impossible_declarations_are_refused() {
   refuses<BadSpec>(
       [] {
         Everything spec(5, false);
@@ -222,11 +222,11 @@ void a_careless_environment_fails_alone() {
 }  // namespace
 
 int main() {
-  what_is_declared_is_told();
-  rows_are_written_where_they_lie();
+  fields_tell_their_declarations();
+  rows_are_written_at_their_places();
   another_number_of_numbers_writes_nothing();
-  actions_are_read_where_they_lie();
-  what_cannot_be_declared();
+  actions_are_read_at_their_places();
+  impossible_declarations_are_refused();
   a_batch_of_other_arrays_is_refused();
   a_careless_environment_fails_alone();
   std::puts("test_spec: 7 passed, 0 failed");

@@ -50,7 +50,7 @@ void loops_visit_each_item_once() {
 }
 
 // Threads that come late to one loop must neither miss nor repeat items of the next.
-void many_short_loops() {
+void late_threads_miss_no_items_of_short_loops() {
   Workers workers(3, 1, pretend(2), -1);
   Counts counts(5);
   int rounds = 20000;
@@ -62,7 +62,7 @@ void many_short_loops() {
   CHECK(counts.total() == rounds / 4 * (2 + 3 + 4 + 5));
 }
 
-void loop_without_the_caller() {
+void helpers_do_a_loop_without_the_caller() {
   Workers workers(2, 1, pretend(2), -1);
   for (auto who : {Workers::Who::helpers, Workers::Who::helpers_at_home})
     for (int count : {1, 64}) {
@@ -152,7 +152,7 @@ void queue_is_shared_evenly() {
   CHECK(most == 2);
 }
 
-void ends_with_work_left() {
+void workers_end_with_work_left() {
   for (int i = 0; i < 50; ++i) {
     Counts counts(1000);
     Workers workers(2, 1000, pretend(1), -1);
@@ -169,7 +169,7 @@ void waiting_gives_up_in_time() {
 }
 
 // Each thread runs once, and none before all are there.
-void threads_that_begin_together() {
+void threads_begin_together() {
   for (int threads : {1, 2, 7}) {
     std::vector<std::atomic<int>> runs(static_cast<std::size_t>(threads));
     CHECK(run_together(threads, [&](int i) { ++runs[static_cast<std::size_t>(i)]; }) > 0);
@@ -187,15 +187,15 @@ void threads_that_begin_together() {
 }  // namespace
 
 int main() {
-  threads_that_begin_together();
+  threads_begin_together();
   loops_visit_each_item_once();
-  many_short_loops();
-  loop_without_the_caller();
+  late_threads_miss_no_items_of_short_loops();
+  helpers_do_a_loop_without_the_caller();
   loops_are_handed_out_in_groups();
   queue_serves_each_item_once(1);
   queue_serves_each_item_once(5);
   queue_is_shared_evenly();
-  ends_with_work_left();
+  workers_end_with_work_left();
   waiting_gives_up_in_time();
   std::puts("test_workers: 9 passed, 0 failed");
 }
