@@ -195,8 +195,8 @@ NB_MODULE(_mujoco, m) {
           },
           nb::kw_only(), "physics"_a, "width"_a, "height"_a, "camera"_a, "lookat"_a, "distance"_a, "azimuth"_a,
           "elevation"_a, "effects"_a, "most_geoms"_a, "flags"_a,
-          "camera: its mjtCamera type, the fixed camera's number, the tracked body's number. effects: whether there are\n"
-          "shadows, reflections and smooth edges. flags: mjtVisFlag, on.")
+          "camera: its mjtCamera type, the fixed camera's number, the tracked body's number. effects: whether there\n"
+          "are shadows, reflections and smooth edges. flags: mjtVisFlag, on.")
       .def("open", &Studio::open, nb::call_guard<nb::gil_scoped_release>(),
            "See that pictures can be drawn; raises RenderError.")
       .def("close", &Studio::close, nb::call_guard<nb::gil_scoped_release>(), "Free what drawing needed.");
@@ -251,7 +251,7 @@ NB_MODULE(_mujoco, m) {
         return lanes::left_to_mujoco(model_at(model), {std::move(reads), kinematics, forces, {}, std::move(sensors)});
       },
       nb::kw_only(), "model"_a, "reads"_a, "kinematics"_a, "forces"_a, "sensors"_a,
-      "What a task in lanes reads and libmujoco computes after each step, for one simulation after the other, by name.");
+      "What a task in lanes reads and libmujoco computes after each step, for one simulation after another, by name.");
 
   nb::class_<Trial>(m, "Trial", "Steps simulations of a model, mujoco.MjData, in lanes and by libmujoco.")
       .def(
@@ -267,7 +267,7 @@ NB_MODULE(_mujoco, m) {
       .def(
           "in_lanes", &Trial::in_lanes, "data"_a, "steps"_a, "models"_a = std::vector<std::uintptr_t>(),
           nb::call_guard<nb::gil_scoped_release>(),
-          "Advance simulations, given as addresses, and compute what is read of them; models: theirs, where they differ.\n"
+          "Advance simulations, given as addresses, and compute what is read of them; models: theirs, if they differ.\n"
           "Returns a bit for each that was left as it was.")
       .def("by_mujoco", &Trial::by_mujoco, "model"_a, "data"_a, "steps"_a, nb::call_guard<nb::gil_scoped_release>(),
            "The same by mj_step, for one simulation of a model that may have other options.");

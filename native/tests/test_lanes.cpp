@@ -288,7 +288,8 @@ void depends_on_nobody(std::uint64_t seed, Number number) {
 const char* const kPendulum = R"(
 <mujoco><option integrator="RK4" timestep="0.002"/><worldbody>
   <body><joint axis="0 1 0"/><geom type="capsule" size=".05" fromto="0 0 0 0 0 .5" contype="0" conaffinity="0"/>
-    <body pos="0 0 .5"><joint type="ball"/><geom type="capsule" size=".05" fromto="0 0 0 0 0 .5" contype="0" conaffinity="0"/></body>
+    <body pos="0 0 .5"><joint type="ball"/>
+      <geom type="capsule" size=".05" fromto="0 0 0 0 0 .5" contype="0" conaffinity="0"/></body>
   </body></worldbody></mujoco>)";
 
 double energy(const Model& m, const Data& d) {

@@ -306,7 +306,8 @@
 #define BNE zero
 #define BEQ !zero
 
-#define STATUS (0x30 | (sign & 0x80) | (overflow ? 0x40 : 0) | (decimal_mode ? 8 : 0) | (I ? 4 : 0) | (zero ? 0 : 2) | carry)
+#define STATUS \
+  (0x30 | (sign & 0x80) | (overflow ? 0x40 : 0) | (decimal_mode ? 8 : 0) | (I ? 4 : 0) | (zero ? 0 : 2) | carry)
 #define SET_STATUS(from)                    \
   {                                         \
     const std::uint8_t flags = (from);      \

@@ -1,5 +1,5 @@
-// The search for places of mobs, 32 cells of a row at once, which compilers turn into vector instructions: the body of a
-// function in mobs.py, whose Python body has the same results.
+// Searches places for mobs, 32 cells of a row at once, which compilers turn into vector instructions: the body of a
+// function in mobs.py. Its Python body has the same results.
 #pragma once
 
 #include <warp/native/builtin.h>

@@ -1,5 +1,5 @@
-// The generation of a world a row of the map at once, which compilers turn into vector instructions: bodies of functions
-// in world.py, whose Python bodies have the same results.
+// Generates a world, a row of the map at once, which compilers turn into vector instructions: the bodies of functions
+// in world.py. Their Python bodies have the same results.
 #pragma once
 
 #include <warp/native/builtin.h>
@@ -76,7 +76,7 @@ inline void stamp(wp::array_t<wp::vec_t<2, float>> gradients, wp::array_t<unsign
 }
 
 inline void lay_blocks(wp::array_t<unsigned char> cells, int env, unsigned long long seed, int first) {
-  enum { PATHS = 4, ROCK = 2, WOODS = 5 };  // the first bit of each noise
+  enum { PATHS = 4, ROCK = 2, WOODS = 5 };  // the first bit of each noise: see the _SHIFTs
   unsigned long long paths[64];  // a bit for each cell of a row
   for (int x = 0; x < 64; ++x) {
     const unsigned char* line = &wp::index(cells, env, x, 0);

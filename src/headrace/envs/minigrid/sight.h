@@ -1,5 +1,5 @@
-// The view as an image, by vectors of 64 bytes: the body of a function in sight.py, for CPUs. GPUs and debug mode use its
-// Python body, which has the same results.
+// Writes the view as an image, by vectors of 64 bytes: the body of a function in sight.py, for CPUs. GPUs and debug
+// mode use its Python body, which has the same results.
 #pragma once
 
 #include <warp/native/builtin.h>

@@ -1,7 +1,7 @@
 // How the calling thread hands parts of a launch to its helpers: the bodies of functions in helper_threads.py.
 //
-// The caller turns EMPTY into POSTED, and what it takes back or finds DONE into EMPTY; a helper turns POSTED into TAKEN,
-// and TAKEN into DONE. A part is written when the mailbox is EMPTY only, and read when it is TAKEN only.
+// The caller turns EMPTY into POSTED; it turns POSTED and DONE into EMPTY. A helper turns POSTED into TAKEN, and TAKEN
+// into DONE. The caller writes a part only while its mailbox is EMPTY; a helper reads it only while it is TAKEN.
 #pragma once
 
 namespace headrace::kernels {
@@ -47,8 +47,8 @@ inline void serve(unsigned long long mailbox, int looks, unsigned long long sche
   Mailbox::write(box.awake, 0);
 }
 
-// Runs `count` parts: posts all but the first, runs the first and those that no helper has taken, and waits for the rest.
-// `sleepers` is how many helpers were not awake.
+// Runs `count` parts: posts all but the first, runs the first and those that no helper has taken, and waits for the
+// rest. Writes to `sleepers` how many helpers were not awake.
 inline void lead(unsigned long long mailboxes, unsigned long long sleepers, unsigned long long parts, int count,
                  unsigned long long sched_yield_address) {
   typedef int Yield();
