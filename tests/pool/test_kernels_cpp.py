@@ -19,8 +19,10 @@ from headrace.envs.craftax import classic, mobs, world
 from headrace.envs.minatar import common
 from headrace.envs.minigrid import sight
 from headrace.envs.minigrid.world import VALID, WALL, State, looks, spread
+from headrace.pool.executors.kernels.build import program_of
 from headrace.pool.executors.kernels.cpp import cpp
-from headrace.pool.executors.kernels.launch import fingerprint, load
+from headrace.pool.executors.kernels.launch import fingerprint, load, quiet
+from headrace.pool.registry import build_task
 
 SOURCE = Path(headrace.__file__).parent
 RNG = np.random.default_rng(0)
@@ -47,8 +49,9 @@ def stamped(stamp: Any) -> np.ndarray:
     @wp.kernel(enable_backward=False, module="unique")
     def kernel(gradients: wp.array2d[wp.vec2f], cells: wp.array3d[wp.uint8]):
         env = wp.tid()
-        stamp(gradients, cells, env, 16, 16, 0.05, True, world.ROCK_LEVELS, 0)
-        stamp(gradients, cells, env, 8, 2, 0.0, False, world.PATHS_LEVELS, 4)
+        odd = env % 2
+        rows, columns = wp.where(odd == 1, 8, 16), wp.where(odd == 1, 2, 16)
+        stamp(gradients, cells, env, rows, columns, 0.05 * float(odd), odd == 0, world.ROCK_LEVELS, 4 * odd)
 
     angles = np.random.default_rng(1).uniform(0, 2 * np.pi, (4, 9 * 33))
     gradients = on_host(np.stack([np.cos(angles), np.sin(angles)], -1).astype(np.float32), wp.vec2f)
@@ -177,6 +180,21 @@ TWINS = {
 def test_the_python_body_has_the_same_results(name):
     in_cpp, in_python = both(*TWINS[name])
     np.testing.assert_array_equal(in_cpp, in_python)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "task", ["MinAtar-Breakout-v1", "MiniGrid-DoorKey-8x8-v0", "Craftax-Classic-Symbolic-v1", "Chess-v1"]
+)
+def test_tasks_with_cpp_compile_for_cuda(task, tmp_path):
+    built = build_task(task)
+    env = built.kernel({}) if callable(built.kernel) else built.kernel
+    program = program_of(env, built.spec, "cuda:0")
+    program.kernel.module.options["block_dim"] = program.block_dim
+    with quiet():
+        wp.compile_aot_module(program.kernel.module, device=None, arch=90, module_dir=tmp_path, use_ptx=True)
+    (file,) = tmp_path.glob("*.ptx")
+    assert ".entry" in file.read_text(errors="replace")
 
 
 def test_a_changed_header_is_another_kernel(tmp_path):
