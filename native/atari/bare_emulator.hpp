@@ -7,7 +7,7 @@
 namespace headrace::atari {
 
 struct BareRun {
-  std::int64_t steps;    // of all threads; each is frame_skip frames
+  std::int64_t steps;    // the steps of all threads; each is frame_skip frames
   double seconds;
 };
 

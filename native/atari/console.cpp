@@ -171,7 +171,7 @@ void Console::reset() {
     return;
   }
   auto draws = draws_;
-  const int timer = 25 + static_cast<int>(draws() % 75);   // as M6532::reset does
+  const int timer = 25 + static_cast<int>(draws() % 75);   // M6532::reset does so
   if (const SavedBoot boot = boots_->find(timer)) {
     Reader reader(*boot);
     load_machine(reader);

@@ -31,7 +31,7 @@ class Workbench {
   // does not take that kind, or there is none.
   Workbench(const std::filesystem::path& rom, bool original);
 
-  std::size_t size() const { return image_.size(); }   // of the cartridge
+  std::size_t size() const { return image_.size(); }   // returns the cartridge's size
 
   // Resets the console with `program` at the cartridge's beginning, and with `memory`. Throws std::invalid_argument if
   // the program is longer than the cartridge.

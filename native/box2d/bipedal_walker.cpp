@@ -98,7 +98,7 @@ class Terrain {
   Scene& scene_;
   std::vector<b2Body*>& obstacles_;
   Kind kind_ = grass;
-  bool first_ = false;                             // of a kind of ground
+  bool first_ = false;                             // this is the first step of a kind of ground
   double y_ = kLevel, slope_ = 0, level_ = 0;
   std::int64_t left_ = kStartPad, stairs_ = 0, width_ = 0, up_ = 0;
 };

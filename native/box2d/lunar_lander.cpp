@@ -57,7 +57,7 @@ void LunarLander::make_moon(NumpyGenerator& random) {
   for (auto& y : height) y = random.uniform(0, kH / 2);
   std::fill_n(height.begin() + kChunks / 2 - 2, 5, kPad);
   for (int i = 0; i < kChunks; ++i) {
-    const double before = i > 0 ? height[i - 1] : height.back();   // as Python counts from the end
+    const double before = i > 0 ? height[i - 1] : height.back();   // Python counts so from the end
     surface_[i] = {kW / (kChunks - 1) * i, 0.33 * (before + height[i] + height[i + 1])};
   }
   b2Body* moon = scene_.fixed(edge({0, 0}, {kW, 0}), {});

@@ -55,7 +55,7 @@ class LunarLander {
   std::array<bool, 2> on_ground_{};
   bool crashed_ = false;
   std::int64_t wind_ = 0, torque_ = 0;  // places in the patterns of the wind
-  double main_power_ = 0, side_power_ = 0, direction_ = 0;  // of the engines in the last step
+  double main_power_ = 0, side_power_ = 0, direction_ = 0;  // the engines' powers in the last step
   std::array<double, kObserved> state_{};
   std::optional<double> shaped_;  // the value of the last state
 };

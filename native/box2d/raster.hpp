@@ -56,7 +56,7 @@ class Raster {
   // One direction of the picture.
   struct Axis {
     std::vector<Share> shares;
-    std::uint32_t factor = 0;                      // of sums, in 1/65536
+    std::uint32_t factor = 0;                      // sums are multiplied by it, in 1/65536
 
     Axis() = default;
     Axis(int from, int to);
@@ -90,8 +90,8 @@ class Raster {
   std::array<Rgbx, kWidth + 2> row_{};             // with a pixel more on each side
   std::vector<Rgbx> cells_;                        // the row, scaled
   std::array<std::uint64_t, kWidth / 64 + 1> mixed_{};   // bits: cells that have several colours
-  std::vector<std::uint16_t> sums_;                // of rows, by channels
-  std::vector<std::uint8_t> line_;                 // of the picture
+  std::vector<std::uint16_t> sums_;                // sums of rows, by channels
+  std::vector<std::uint8_t> line_;                 // a line of the picture
 };
 
 }  // namespace headrace::box2d

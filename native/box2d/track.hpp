@@ -12,7 +12,7 @@
 
 namespace headrace::box2d {
 
-constexpr double kTrackScale = 6;                  // of the original's lengths
+constexpr double kTrackScale = 6;                  // the original's lengths are divided by this
 constexpr double kPlayfield = 2000 / kTrackScale;  // half the width of the field
 
 // A place on the middle of the road.

@@ -283,7 +283,7 @@ void Engine::step(std::span<Turn* const> turns) {
   }
   try {
     simulator_.step_together(turns);
-  } catch (...) {  // of all
+  } catch (...) {  // the error is that of every environment
     for (Turn* turn : turns) turn->error = std::current_exception();
   }
 }

@@ -137,7 +137,7 @@ class Engine {
   struct Request {
     int env_id;
     const std::byte* action;
-    const std::uint64_t* seed;  // of a reset; null: the random streams go on
+    const std::uint64_t* seed;  // a reset's seed; null: the random streams go on
     int row;  // in the loop's batch
     bool steps;  // it steps; else an episode begins, or the environment failed before
   };
@@ -175,10 +175,10 @@ class Engine {
 
   Simulator simulator_;
   Settings settings_;
-  std::size_t action_bytes_;  // of one row
+  std::size_t action_bytes_;  // the bytes of one row
   std::vector<std::size_t> strides_;  // bytes of one row of each array of a slot
   std::vector<std::string> names_;  // the names of these arrays
-  std::size_t observations_ = 0;  // how many of the declared fields are observations
+  std::size_t observations_ = 0;  // the number of declared fields that are observations
   std::size_t infos_ = 0;  // index of the first info: array
   std::size_t finals_ = 0;  // index of the first final: array
   std::vector<Member> members_;

@@ -144,7 +144,7 @@ constexpr int kMostGroup = 64;
 // A kind of environment: the fields of its rows, which the pool compares with the task, and a function that makes one.
 struct Simulator {
   Spec spec;
-  int frame_height = 0, frame_width = 0;                        // of render; 0: cannot be drawn
+  int frame_height = 0, frame_width = 0;                        // the size of a picture; 0: there are none
   std::function<std::unique_ptr<Environment>(int env_id)> make; // worker threads call it in parallel
 
   // If a call steps several environments in less time than they take one after the other, this is that call, and the

@@ -53,7 +53,7 @@ struct Combination {
   std::vector<Term> terms;
   int spatial = -1;  // this is `gear` times the length of that spatial tendon
   double gear = 1;
-  double stiffness = 0, damping = 0, spring_low = 0, spring_high = 0;  // of a tendon
+  double stiffness = 0, damping = 0, spring_low = 0, spring_high = 0;  // a tendon's parameters
 };
 
 // A straight piece of a spatial tendon, between two sites.
@@ -115,10 +115,10 @@ struct Block {
   Impedance impedance;
   double margin;
   double diagonal;  // approximate inverse inertia of the first row (mj_diagApprox), from which R follows
-  double friction[5];  // of a contact
-  double mu;  // of the regularized cone
+  double friction[5];  // a contact's coefficients
+  double mu;  // the regularized cone's coefficient
   double ratio[6];  // D of row j divided by D of row 0, of an elliptic cone or a weld
-  double loss = 0;  // of friction
+  double loss = 0;  // the largest force of friction
   int source = 0, side = 0;  // the joint, tendon or equality, and the sign of the limit
   int body[2] = {}, root[2] = {};  // the bodies of a contact's geoms, or the joined ones
   double anchor[2][3], turn[2][4];  // points and orientations in the joined bodies
@@ -191,7 +191,7 @@ struct Plan {
 
   int integrator;  // mjtIntegrator
   double timestep, gravity[3];
-  double density, viscosity, wind[3];  // of the fluid around
+  double density, viscosity, wind[3];  // the fluid around the bodies
   bool damped;  // velocities are damped implicitly
   bool clamps_ctrl;
   double scale;  // scales gradients, as MuJoCo measures convergence
@@ -201,12 +201,12 @@ struct Plan {
   std::vector<Body> fixed;  // the others: the world, and the bodies that are welded to it
   bool fixed_centres = false, fixed_inertias = false;  // their subtrees' centres of mass, their inertias are needed
   bool own_poses = false;  // bodies' positions and orientations differ between simulations
-  bool own_coefficients = false;  // so do tendons' coefficients
+  bool own_coefficients = false;  // tendons' coefficients differ
   bool own_stiffness = false;  // and the stiffness of hinges and slides
   std::vector<int> trees;  // numbers of the bodies that are roots, among those that can move
   std::vector<Body> spinning;  // bodies with damped spin that float and carry nothing that moves against them
   std::vector<double> armature, damping;
-  Pattern mass;  // of the inertia matrix
+  Pattern mass;  // the inertia matrix's pattern
 
   std::vector<Geom> geoms;  // the geoms that can touch
   std::vector<Pair> pairs;
@@ -215,14 +215,14 @@ struct Plan {
   int jacobian = 0, rows = 0;  // numbers, in all blocks together
 
   std::vector<Combination> tendons;
-  std::vector<Segment> segments;  // of spatial tendons
+  std::vector<Segment> segments;  // the pieces of spatial tendons
   bool wraps = false;  // some tendons wrap around geoms: MuJoCo's function finds them
   std::vector<Actuator> actuators;
   struct Limit {
     int dof;
     double range[2];
   };
-  std::vector<Limit> force_limits;  // of qfrc_actuator
+  std::vector<Limit> force_limits;  // the limits of qfrc_actuator
 
   std::vector<double> fixed_pose;  // xpos[3], xquat[4], xmat[9] of each fixed body
   struct Read {

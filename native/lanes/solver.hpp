@@ -125,7 +125,7 @@ class Newton {
     }
     if constexpr (!hessian) return;
     for (int i = 0; i < b.n; ++i) {
-      V column[dim];  // of the Hessian by the rows, times J
+      V column[dim];  // the Hessian by the rows, times column i of J
       for (int r = 0; r < dim; ++r) {
         V sum = c.hessian[at(r, 0)] * J[i * dim];
         for (int s = 1; s < dim; ++s)
@@ -216,7 +216,7 @@ class Newton {
 
   const Plan& plan_;
   Work<V>& w_;
-  const Pattern* pattern_ = nullptr;  // of the Hessian
+  const Pattern* pattern_ = nullptr;  // the Hessian's pattern
   int nv_;
 };
 

@@ -51,7 +51,7 @@ constexpr EglInt kEglConfig[] = {0x3024,  8,      0x3023, 8, 0x3022, 8, 0x3021, 
 class Egl final : public Kind {
  public:
   Egl() {
-    dlopen("libOpenGL.so.0", RTLD_NOW | RTLD_GLOBAL);  // where OpenGL comes without X
+    dlopen("libOpenGL.so.0", RTLD_NOW | RTLD_GLOBAL);  // finds OpenGL on a machine without X
     void* library = open_library({"libEGL.so.1", "libEGL.so"});
     look_up(library, "eglGetProcAddress", get_address);
     look_up(library, "eglInitialize", initialize);
@@ -183,7 +183,7 @@ class OsMesaContext final : public GlContext {
 
  private:
   static constexpr unsigned kRgba = 0x1908, kBytes = 0x1401;
-  static constexpr EglInt kSide = 16;  // of a "window" that nobody draws to: MuJoCo has a buffer of its own
+  static constexpr EglInt kSide = 16;  // the side of a "window" to which nobody draws: MuJoCo has its own buffer
 
   const OsMesa& mesa_;
   void* context_;

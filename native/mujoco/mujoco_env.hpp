@@ -38,7 +38,7 @@ struct Rules {
   After after;
   bool acts = false;  // the program turns actions into controls; else they are the controls
   bool may_refuse = false;  // the program looks at each start, and may ask for another
-  int settling_steps = 0;  // of physics, before an episode begins
+  int settling_steps = 0;  // steps of physics before an episode begins
   bool starts_unactuated = false;  // the first observation knows no actuator forces
 };
 

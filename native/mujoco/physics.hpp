@@ -123,7 +123,7 @@ class Lane {
   mjModel without_sensors_;                        // the same arrays under other options
   std::unique_ptr<mjData, FreeData> data_;
   bool senses_accelerations_;                      // some sensors follow from accelerations and forces
-  std::vector<Part> parts_;                        // of a state row
+  std::vector<Part> parts_;                        // the parts of a state row
   std::vector<std::byte> initial_;  // mjData's buffer after mj_resetData, if that is always the same
   std::vector<void*> varying_fields_;  // their places in this lane's model
   std::vector<std::byte> arguments_;
@@ -154,7 +154,7 @@ class Group {
 
   const Physics& physics_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<mjData*> data_;  // of the lanes
+  std::vector<mjData*> data_;  // the lanes' data
   std::vector<const mjModel*> models_;
   std::unique_ptr<lanes::Stepper> stepper_;
 };

@@ -156,7 +156,7 @@ class Match {
     const bool whole = step == kReset || frame_ % kCompareStates == 0;
     if (!found && whole) found = state_difference();
     if (found) {
-      const auto why = explained();   // of a screen it names the difference, too
+      const auto why = explained();   // it also names the difference of a screen
       return where() + ": " + (found->starts_with("screen") ? "" : *found + "; ") + why;
     }
     if (whole) checkpoint();

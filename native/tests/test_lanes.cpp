@@ -149,7 +149,7 @@ int equals_mujoco(const Model& m, Generator& random, const std::string& name) {
     for (int i = 0; i < n; ++i) {
       for (int k = 0; k < m->nu; ++k) theirs[i]->ctrl[k] = random.real(-1, 1);
       set_state(m, ours[i], state_of(m, theirs[i]));
-      if (has_strings(m)) ours[i]->cfrc_ext[6] = kNotRead;  // which libmujoco has written where it made a step
+      if (has_strings(m)) ours[i]->cfrc_ext[6] = kNotRead;  // libmujoco writes it if it makes a step
     }
     const auto left = lanes->step(pointers(ours, 0, n), 1);
     for (int i = 0; i < n; ++i) {

@@ -55,7 +55,7 @@ class Chip {
 
   static constexpr int kClocks = 228, kBlank = 68, kComb = 8;
   static constexpr int kNever = INT_MAX;
-  static constexpr std::uint32_t kUnknown = UINT32_MAX, kOpen = kUnknown - 1, kCharged = kUnknown - 2;  // of paddles
+  static constexpr std::uint32_t kUnknown = UINT32_MAX, kOpen = kUnknown - 1, kCharged = kUnknown - 2;  // paddles
 
   // The look that an object was given; registers may have changed since.
   struct Shown {

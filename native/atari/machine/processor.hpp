@@ -68,7 +68,7 @@ class Processor final : public ale::stella::M6502 {
 
   const Page* pages_;
   const ale::stella::M6532* timer_ = nullptr;
-  const std::uint8_t* banks_ = nullptr;   // of a cartridge that reads addresses alone, see window()
+  const std::uint8_t* banks_ = nullptr;   // the banks of a cartridge that reads addresses alone, see window()
   std::uint32_t switching_ = 0x1000;      // an access here may change the layout of pages
   Chip chip_;
   Watcher* watcher_ = nullptr;

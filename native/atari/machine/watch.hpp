@@ -20,8 +20,8 @@ namespace headrace::atari {
 struct Access {
   bool write = false;
   std::uint8_t address = 0, value = 0;   // the register's address; the value that was written, or answered to a read
-  int line = 0;                          // of the picture, negative above it
-  int clock = 0;                         // of the line: 0 to 227, its pixels begin at 68
+  int line = 0;                          // the picture's line, negative above it
+  int clock = 0;                         // the line's clock: 0 to 227, its pixels begin at 68
   std::uint16_t collisions = 0;          // before a write, after a read
   std::array<std::uint8_t, 128> memory{};
 
