@@ -7,7 +7,7 @@ import os
 from headrace.pool.executors.processes.calls import CallFile
 
 
-def test_an_answer_belongs_to_its_question_and_is_there_once() -> None:
+def test_an_answer_belongs_to_its_question_and_is_read_once() -> None:
     call_file = CallFile()
     call_file.ask(1, b"how many?")
     assert call_file.question() == (1, b"how many?")
@@ -18,12 +18,12 @@ def test_an_answer_belongs_to_its_question_and_is_there_once() -> None:
     assert call_file.answer_to(1) is None
 
 
-def test_a_text_that_was_not_finished_is_none() -> None:
+def test_an_unfinished_text_is_no_answer() -> None:
     call_file = CallFile()
     call_file.ask(1, b"question")
     call_file.answer(1, b"an answer")
     call_file.ask(2, b"another")
-    os.pwrite(call_file._file, b"half an ans", 16)  # as of a process that was lost while it wrote
+    os.pwrite(call_file.descriptor, b"half an ans", 16)  # as of a process that was lost while it wrote
     assert call_file.answer_to(2) is None
     call_file.close()
     call_file.close()

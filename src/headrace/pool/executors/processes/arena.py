@@ -13,14 +13,13 @@ import os
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from multiprocessing import reduction
 from typing import Any
 
 import numpy as np
 
 from headrace.errors import SharedMemoryError
 from headrace.limits import limits_named
-from headrace.pool.executors.processes.shared import ALIGNMENT, anonymous_file
+from headrace.pool.executors.processes.shared import ALIGNMENT, AnonymousFile
 from headrace.pool.spec import Field
 
 LEAST_CHUNK = 1 << 20
@@ -42,24 +41,24 @@ def arrays_over(memory: Any, start: int, fields: Sequence[Field], rows: int) -> 
     return {f.name: np.ndarray((rows, *f.shape), f.dtype, buffer=memory, offset=start + places[f.name]) for f in fields}
 
 
-class Chunks:
+class Chunks(AnonymousFile):
     """The anonymous file, mapped chunk by chunk on demand; it can be passed to a new process.
 
     Args:
-        descriptor: the file's descriptor.
         size: the size of a chunk in bytes.
     """
 
-    def __init__(self, descriptor: int, size: int):
-        self.descriptor, self.size = descriptor, size
-        self._mapped: dict[int, mmap.mmap] = {}
+    def __init__(self, size: int):
+        super().__init__(size)
+        self.size, self._mapped = size, dict[int, mmap.mmap]()
 
     def __getstate__(self) -> Any:
-        return reduction.DupFd(self.descriptor), self.size
+        return super().__getstate__(), self.size
 
     def __setstate__(self, state: Any) -> None:
-        descriptor, self.size = state
-        self.descriptor, self._mapped = descriptor.detach(), {}
+        file, self.size = state
+        super().__setstate__(file)
+        self._mapped = {}
 
     def at(self, place: int) -> tuple[mmap.mmap, int]:
         """Returns the mapped chunk that holds the piece at ``place``, and the piece's offset in it, in bytes."""
@@ -73,13 +72,7 @@ class Chunks:
     def close(self) -> None:
         """Closes the file; chunks stay mapped as long as arrays over them exist."""
         self._mapped.clear()
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
-
-    def __del__(self) -> None:
-        if getattr(self, "descriptor", -1) >= 0:
-            os.close(self.descriptor)
+        super().close()
 
 
 class Arena:
@@ -95,7 +88,7 @@ class Arena:
         _, largest = layout(self._fields, most_rows)
         size = max(LEAST_CHUNK, PIECES * largest)
         size = -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-        self.chunks = Chunks(anonymous_file(size), size)
+        self.chunks = Chunks(size)
         self._length, self._next, self._most = size, 0, most_rows
         self._free: dict[int, deque[int]] = defaultdict(deque)  # rows that a piece has room for → places
 

@@ -9,31 +9,20 @@ from __future__ import annotations
 
 import os
 import struct
-from multiprocessing import reduction
-from typing import Any
 
-from headrace.pool.executors.processes.shared import anonymous_file
+from headrace.pool.executors.processes.shared import AnonymousFile
 
 HEAD = struct.Struct("<qq")  # number of the question (negated for an answer), length of the text
 
 
-class CallFile:
+class CallFile(AnonymousFile):
     """The file that holds a question and later its answer; it can be passed to a new process.
 
     A text is either complete or absent, since its head is written last.
     """
 
     def __init__(self) -> None:
-        self._file = anonymous_file(HEAD.size)
-
-    def __getstate__(self) -> Any:
-        return reduction.DupFd(self._file)
-
-    def __setstate__(self, descriptor: Any) -> None:
-        self._file = descriptor.detach()
-
-    def __del__(self) -> None:
-        self.close()
+        super().__init__(HEAD.size)
 
     def ask(self, number: int, text: bytes) -> None:
         """Writes question ``number``, which is 1 or above."""
@@ -52,28 +41,23 @@ class CallFile:
         found, text = self._read()
         if found != -number:
             return None
-        os.ftruncate(self._file, HEAD.size)  # saved states may be large
+        os.ftruncate(self.descriptor, HEAD.size)  # saved states may be large
         return text
 
     def _write(self, number: int, text: bytes) -> None:
         place, rest = HEAD.size, memoryview(text)
         while rest:
-            written = os.pwrite(self._file, rest, place)
+            written = os.pwrite(self.descriptor, rest, place)
             place, rest = place + written, rest[written:]
-        os.pwrite(self._file, HEAD.pack(number, len(text)), 0)
+        os.pwrite(self.descriptor, HEAD.pack(number, len(text)), 0)
 
     def _read(self) -> tuple[int, bytes]:
-        number, length = HEAD.unpack(os.pread(self._file, HEAD.size, 0))
+        number, length = HEAD.unpack(os.pread(self.descriptor, HEAD.size, 0))
         parts, place = [], HEAD.size
         while place < HEAD.size + length:
-            part = os.pread(self._file, HEAD.size + length - place, place)
+            part = os.pread(self.descriptor, HEAD.size + length - place, place)
             if not part:
                 return 0, b""
             parts.append(part)
             place += len(part)
         return number, b"".join(parts)
-
-    def close(self) -> None:
-        if getattr(self, "_file", -1) >= 0:
-            os.close(self._file)
-            self._file = -1

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import pickle
-from multiprocessing import reduction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.pool import by_value
-from headrace.pool.executors.processes.shared import anonymous_file
+from headrace.pool.executors.processes.shared import AnonymousFile
 
 LEAST = 256
 
@@ -36,7 +35,7 @@ class InfoMessage(NamedTuple):
     error: tuple[BaseException | None, str] | None = None
 
 
-class Mailbox:
+class Mailbox(AnonymousFile):
     """One worker's messages, which it writes and the pool's process reads.
 
     The methods' argument ``messages`` is int64[N, 2], the place and length of each environment's message; length 0
@@ -44,15 +43,12 @@ class Mailbox:
     """
 
     def __init__(self) -> None:
-        self._file = anonymous_file(LEAST)
-        self._room: dict[int, tuple[int, int]] = {}
-        self._end = 0
+        super().__init__(LEAST)
+        self.forget()
 
-    def __getstate__(self) -> Any:
-        return reduction.DupFd(self._file)
-
-    def __setstate__(self, descriptor: Any) -> None:
-        self._file, self._room, self._end = descriptor.detach(), {}, 0
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        self.forget()
 
     def write(self, env_id: int, message: InfoMessage, messages: np.ndarray) -> None:
         """Writes an environment's message and records its place in ``messages``."""
@@ -61,7 +57,7 @@ class Mailbox:
         if len(text) > room:
             place, room = self._end, max(LEAST, 2 * len(text))
             self._room[env_id], self._end = (place, room), place + room
-        os.pwrite(self._file, text, place)
+        os.pwrite(self.descriptor, text, place)
         messages[env_id] = place, len(text)
 
     def read(self, env_id: int, messages: np.ndarray) -> InfoMessage | None:
@@ -70,20 +66,12 @@ class Mailbox:
         if not length:
             return None
         messages[env_id, 1] = 0
-        return InfoMessage(*pickle.loads(os.pread(self._file, length, place)))
+        return InfoMessage(*pickle.loads(os.pread(self.descriptor, length, place)))
 
     def forget(self) -> None:
         """Clears all places, since a new process starts writing from the beginning."""
-        self._room, self._end = {}, 0
-
-    def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def __del__(self) -> None:
-        if getattr(self, "_file", -1) >= 0:
-            os.close(self._file)
+        self._room: dict[int, tuple[int, int]] = {}
+        self._end = 0
 
 
 def _pickled(message: InfoMessage) -> bytes:

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from multiprocessing import reduction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,48 @@ Fields = Mapping[str, tuple[tuple[int, ...], np.dtype]]
 """the arrays to allocate: name → (shape, dtype)"""
 
 
-class SharedArrays(Mapping[str, np.ndarray]):
+class AnonymousFile:
+    """An unnamed file, of ``size`` zero bytes at first; a new process to which it is passed has the same file.
+
+    Raises:
+        SharedMemoryError: there is not enough memory.
+        LimitError: too many files are open.
+    """
+
+    descriptor = -1
+
+    def __init__(self, size: int):
+        with contextlib.suppress(OSError):  # some systems do not report their free memory
+            if size > (available := free_memory()):
+                raise _too_little(size, f"{readable(available)} are free")
+        with limits_named(f"{readable(size)} of shared memory"):
+            if hasattr(os, "memfd_create"):
+                self.descriptor = os.memfd_create("headrace")
+            else:
+                self.descriptor, name = tempfile.mkstemp()
+                Path(name).unlink()
+        try:
+            os.ftruncate(self.descriptor, size)
+        except OSError as error:
+            raise _refused(size, error) from error
+
+    def __getstate__(self) -> Any:
+        return reduction.DupFd(self.descriptor)
+
+    def __setstate__(self, state: Any) -> None:
+        self.descriptor = state.detach()
+
+    def close(self) -> None:
+        """Closes the file; what is mapped of it stays mapped."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __del__(self) -> None:
+        AnonymousFile.close(self)
+
+
+class SharedArrays(AnonymousFile, Mapping[str, np.ndarray]):
     """Named arrays in one piece of shared memory, zero at first.
 
     They can be passed as arguments to a `multiprocessing` process that is started with ``spawn`` or ``forkserver``:
@@ -50,12 +92,12 @@ class SharedArrays(Mapping[str, np.ndarray]):
     def __init__(self, fields: Fields):
         self._fields = {name: (tuple(shape), np.dtype(dtype)) for name, (shape, dtype) in fields.items()}
         self.nbytes = _places(self._fields)[END]
-        self._descriptor = anonymous_file(self.nbytes)
+        super().__init__(self.nbytes)
         self._map()
 
     def _map(self) -> None:
         try:
-            self._memory = mmap.mmap(self._descriptor, self.nbytes)
+            self._memory = mmap.mmap(self.descriptor, self.nbytes)
         except OSError as error:
             raise _refused(self.nbytes, error) from error
         # arrays made with np.ndarray(buffer=…) would not prevent their memory from being unmapped
@@ -74,26 +116,22 @@ class SharedArrays(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._fields)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"fields": self._fields, "nbytes": self.nbytes, "descriptor": reduction.DupFd(self._descriptor)}
+    def __getstate__(self) -> Any:
+        return self._fields, self.nbytes, super().__getstate__()
 
-    def __setstate__(self, state: dict) -> None:
-        self._fields, self.nbytes = state["fields"], state["nbytes"]
-        self._descriptor = state["descriptor"].detach()
+    def __setstate__(self, state: Any) -> None:
+        self._fields, self.nbytes, file = state
+        super().__setstate__(file)
         self._map()
 
     def close(self) -> None:
         """Unmaps the memory; arrays still in use stay valid, and keep it mapped until they are freed."""
-        if self._descriptor < 0:
+        if self.descriptor < 0:
             return
-        os.close(self._descriptor)
-        self._descriptor, self._arrays = -1, {}
+        super().close()
+        self._arrays = {}
         with contextlib.suppress(BufferError):  # arrays in use hold the memory, which is freed with them
             self._memory.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", -1) >= 0:
-            os.close(self._descriptor)
 
 
 class Fence:
@@ -125,30 +163,6 @@ def _places(fields: Fields) -> dict[str, int]:
         places[name] = end
         end += -(-int(np.prod(shape)) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
     return {**places, END: max(end, ALIGNMENT)}
-
-
-def anonymous_file(size: int) -> int:
-    """Returns the descriptor of an unnamed file of ``size`` zero bytes.
-
-    Raises:
-        SharedMemoryError: there is not enough memory.
-        LimitError: too many files are open.
-    """
-    with contextlib.suppress(OSError):  # some systems do not report their free memory
-        if size > (available := free_memory()):
-            raise _too_little(size, f"{readable(available)} are free")
-    with limits_named(f"{readable(size)} of shared memory"):
-        if hasattr(os, "memfd_create"):
-            descriptor = os.memfd_create("headrace")
-        else:
-            descriptor, name = tempfile.mkstemp()
-            Path(name).unlink()
-    try:
-        os.ftruncate(descriptor, size)
-    except OSError as error:
-        os.close(descriptor)
-        raise _refused(size, error) from error
-    return descriptor
 
 
 def _refused(size: int, error: OSError) -> HeadraceError:
