@@ -148,7 +148,7 @@ class Pool(Flights):
         Args:
             timeout: seconds to wait, or None to wait without limit. Ctrl-C interrupts the wait in both cases.
             reset: whether to return ``(obs, info)`` instead of the five-tuple, as EnvPool does after a reset.
-            return_info: with ``reset``, whether info is returned, too.
+            return_info: whether ``reset=True`` returns info as well; otherwise it returns obs alone.
 
         Raises:
             SequenceError: fewer results are in flight than are to be returned, so that waiting would never end.
@@ -251,7 +251,7 @@ class Pool(Flights):
     # -- status ----------------------------------------------------------------------------------
 
     def _reset_arguments(self, env_id: Any, seed: SeedLike, options: Mapping[str, Any] | None) -> tuple[Any, ...]:
-        """Returns the environments, their seeds, and if given the options for their own ``reset``; see `reset`."""
+        """Returns the environments and their seeds, and the options of their own ``reset`` if the caller gives any."""
         takes_options = self._executor.takes_options
         ids, seeds, own = reset_arguments(env_id, seed, options, self.all_env_ids, takes_options)
         if self._executor.seeds_all and seeds is not None and ids is not None and len(ids) < self.num_envs:

@@ -38,7 +38,7 @@ def run_of(tmp_path: Path, task: str, **settings: Any) -> Path:
     return train(task, run_dir=tmp_path / "run", **values).run_dir
 
 
-def test_three_lines_play_gymnasiums_environment(tmp_path: Path):
+def test_a_loaded_agent_plays_gymnasiums_environment_in_three_lines(tmp_path: Path):
     run = run_of(tmp_path, "CartPole-v1", normalise_observations=True)
     agent = headrace.load(run)
     with gym.make("CartPole-v1") as env:
@@ -72,7 +72,7 @@ def test_continuous_actions_have_the_environments_dtype(tmp_path: Path):
         pytest.param("MinAtar-Breakout-v1", {}, marks=pytest.mark.nightly),
     ],
 )
-def test_the_module_is_what_acts(tmp_path: Path, task: str, settings: dict[str, Any]):
+def test_the_module_leads_to_the_agents_actions(tmp_path: Path, task: str, settings: dict[str, Any]):
     """It takes observations as they come, and its parameters lead to the same actions."""
     agent = headrace.load(run_of(tmp_path, task, **settings))
     with headrace.make(task, num_envs=16, seed=5) as pool:
@@ -163,7 +163,7 @@ REPLAYED: dict[str, Any] = {
         pytest.param("ppo", "int64", {"samplers": 1}, marks=pytest.mark.nightly),
     ],
 )
-def test_observations_that_float32_would_round_are_normalised_first(
+def test_numbers_that_float32_would_round_are_normalised_before_they_are_rounded(
     tmp_path: Path, algo: str, kind: str, settings: Any
 ):
     """The second number is the first less a constant: as inputs of the network they are equal."""
@@ -215,7 +215,7 @@ def test_a_replay_holds_observations_that_float32_would_round(tmp_path: Path, n_
         trainer.close()
 
 
-def test_a_sample_differs_from_the_likeliest(tmp_path: Path):
+def test_sampled_actions_differ_from_the_most_likely_ones(tmp_path: Path):
     agent = headrace.load(run_of(tmp_path, "Pendulum-v1"))
     obs = np.zeros((64, 3), np.float32)
     assert len(np.unique(agent.act(obs))) == 1 < len(np.unique(agent.act(obs, deterministic=False)))
@@ -226,7 +226,7 @@ def recurrent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_of(tmp_path_factory.mktemp("gru"), "CartPole-v1", network="gru", hidden=(16,), num_envs=8)
 
 
-def test_lists_and_wider_floats_are_taken(trained: Path):
+def test_an_agent_accepts_lists_and_wider_floats(trained: Path):
     agent = headrace.load(trained, which="newest")
     assert agent.act([0.0, 0.0, 0.0, 0.0]) in (0, 1)
     assert agent.act(np.zeros((3, 4))).shape == (3,)
@@ -254,12 +254,12 @@ def test_a_wrong_observation_is_named_with_what_it_should_be(trained: Path, obs:
         (np.array([[0, 0, 0, 0], [0, -np.inf, 0, 0]]), r"holds -inf at \[1, 1\]"),
     ],
 )
-def test_no_action_follows_from_an_observation_that_is_not_finite(trained: Path, obs: Any, words: str):
+def test_an_agent_refuses_an_observation_that_is_not_finite(trained: Path, obs: Any, words: str):
     with pytest.raises(NotFiniteError, match=words):
         headrace.load(trained).act(obs)
 
 
-def test_nested_observations_are_told_apart_too():
+def test_a_nested_observation_is_told_apart_from_a_batch_of_them():
     space = gym.spaces.Dict({"a": gym.spaces.Box(0, 1, (2,)), "b": gym.spaces.Tuple([gym.spaces.Discrete(3)])})
     batch, single = batched({"a": [0.0, 1.0], "b": (2,)}, space)
     assert single and batch["a"].shape == (1, 2) and batch["b"][0].tolist() == [2]
@@ -271,7 +271,7 @@ def test_nested_observations_are_told_apart_too():
         batched({"a": np.zeros((5, 2))}, space)
 
 
-def test_numbers_that_do_not_fit_are_refused():
+def test_pixels_outside_of_uint8_are_refused():
     pixels = gym.spaces.Box(0, 255, (2,), np.uint8)
     assert batched([3, 255], pixels)[0].dtype == np.uint8
     for wrong in ([3, 256], [0.5, 0.5], [-1, 0]):
@@ -298,7 +298,7 @@ def test_memory_is_kept_for_each_row_until_reset(recurrent: Path):
     assert agent.act(np.zeros(4, np.float32)) in (0, 1)
 
 
-def test_masks_of_one_environment_and_of_several(tmp_path: Path):
+def test_an_agent_keeps_to_masks_of_one_environment_and_of_several(tmp_path: Path):
     agent = headrace.load(run_of(tmp_path, "TestGate-v0"))
     with headrace.make("TestGate-v0", num_envs=3, seed=1) as pool:
         obs, info = pool.reset()
@@ -309,7 +309,7 @@ def test_masks_of_one_environment_and_of_several(tmp_path: Path):
         agent.act(obs, action_mask=info["action_mask"][:2])
 
 
-def test_many_agents_have_the_pools_layout(tmp_path: Path):
+def test_actions_of_many_agents_have_the_pools_layout(tmp_path: Path):
     agent = headrace.load(run_of(tmp_path, "TagContinuous-v0", env_options={"num_taggers": 3, "num_runners": 2}))
     with headrace.make("TagContinuous-v0", num_envs=4, num_taggers=3, num_runners=2) as pool:
         obs, _ = pool.reset()

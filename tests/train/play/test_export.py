@@ -81,7 +81,7 @@ def observed(agent: Agent, rows: int) -> dict[str, np.ndarray]:
         ("pt", "continuous"),
     ),
 )
-def test_a_file_answers_what_the_agent_does(tmp_path: Path, suffix: str, case: str):
+def test_an_exported_file_answers_as_the_agent_does(tmp_path: Path, suffix: str, case: str):
     task, settings = CASES[case]
     agent = untrained(task, **settings)
     path = tmp_path / f"policy.{suffix}"
@@ -135,7 +135,7 @@ def test_large_images_are_exported_in_standard_layers(tmp_path: Path):
     assert [node.op_type for node in model.graph.node].count("Conv") == 3
 
 
-def test_metadata_say_what_goes_in_and_comes_out(tmp_path: Path):
+def test_metadata_describe_the_inputs_and_the_outputs(tmp_path: Path):
     export_policy(untrained("TestGate-v0"), tmp_path / "policy.onnx")
     model = onnx.load(tmp_path / "policy.onnx")
     (facts,) = [json.loads(prop.value) for prop in model.metadata_props if prop.key == METADATA]
@@ -145,7 +145,7 @@ def test_metadata_say_what_goes_in_and_comes_out(tmp_path: Path):
     assert [each["name"] for each in facts["outputs"]] == ["action", "parameters", "value"]
 
 
-def test_one_of_several_policies_is_a_file_of_its_own(tmp_path: Path):
+def test_each_of_several_policies_is_exported_to_its_own_file(tmp_path: Path):
     settings: Any = SMALL | {"total_steps": 256}
     run = headrace.train("TagGridWorld-v0", **settings, run_dir=tmp_path / "run", quiet=True).run_dir
     agent = headrace.load(run)
@@ -169,7 +169,7 @@ class Unbatched(nn.Module):
         return params, params[:, 0]
 
 
-def test_what_cannot_be_exported_is_said(tmp_path: Path):
+def test_an_export_that_is_impossible_says_why(tmp_path: Path):
     agent = untrained("CartPole-v1")
     with pytest.raises(OptionError, match=r"ends in \.onnx or \.pt"):
         export_policy(agent, tmp_path / "policy.txt")

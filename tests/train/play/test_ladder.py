@@ -29,7 +29,7 @@ def last_allowed(seen: np.ndarray, masks: np.ndarray) -> np.ndarray:
     return masks.shape[1] - 1 - masks[:, ::-1].argmax(1)
 
 
-def test_points_are_those_of_either_seat() -> None:
+def test_a_player_wins_the_same_share_of_points_in_both_seats() -> None:
     # with a stone of either below, the player of the first column is first with four, whoever begins
     with headrace.make("ConnectFour-v0", num_envs=6) as pool:
         assert play(pool, first_allowed, last_allowed, opening=first_allowed) == 1.0
@@ -37,7 +37,7 @@ def test_points_are_those_of_either_seat() -> None:
         assert play(pool, first_allowed, first_allowed, opening=first_allowed) == 0.5  # as often with the first move
 
 
-def test_ratings_make_all_games_likely() -> None:
+def test_ratings_are_those_that_make_the_games_most_likely() -> None:
     """They are those of scipy's minimiser."""
     table = np.array([[0.5, 0.2, 0.05, 0.0], [0.8, 0.5, 0.3, 0.25], [0.95, 0.7, 0.5, 0.1], [1.0, 0.75, 0.9, 0.5]])
     shares = (table * 64 + 1) / 66

@@ -1,7 +1,8 @@
 """The Elo of a policy that plays both sides of a game by turns.
 
-The mean return of such self-play is 0 whatever is learnt. So the policy plays games now and then against a player who
-moves at random, and against some earlier versions of itself, each of which was clearly better than the one before.
+The mean return of such self-play is 0 whatever the policy learns. Now and then the policy therefore plays games against
+a player that moves at random, and against some earlier versions of itself. Each of these was clearly better than the
+one before.
 """
 
 from __future__ import annotations
@@ -25,22 +26,23 @@ from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.settings.config import Config
 from headrace.train.settings.rollouts import decides_only
 
-GAMES = 64  # against each opponent
-OPENING = 2  # moves of a game at random, so that games differ
-FIRST, GROWTH, MOST_BETWEEN = 1e-3, 1.5, 0.05  # when to play: the first and largest gaps, in parts of total_steps
-BETTER = 0.75  # share of points, against the last of the earlier versions, with which a version becomes one of them
-VERSIONS = 4  # earlier ones at most
+GAMES = 64  # number of games against each opponent
+OPENING = 2  # number of first moves that are random, so that games differ
+FIRST, GROWTH, MOST_BETWEEN = 1e-3, 1.5, 0.05  # gaps between games, in parts of total_steps
+BETTER = 0.75  # a version is kept if it wins this share of the points against the last one that was kept
+VERSIONS = 4  # maximum number of kept versions
 
 Player = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""observations [B, …] and masks bool[B, K] of agents that decide → actions [B]"""
+"""a function that maps observations [B, …] and masks bool[B, K] of agents to their actions, int64[B]"""
 
 
 class Ladder:
     """Measures the newest version of a policy.
 
     Attributes:
-        elo: 400 points are ten times the odds to win, and who moves at random has 0; None before the first games.
-        against_random: share of points against who moves at random, a draw half of one.
+        elo: the rating of the newest version, None before the first games. The random player has 0, and a player with
+            400 points more than another one has ten times the odds to win.
+        against_random: the share of points that the policy wins against the random player; a draw is half a point.
     """
 
     def __init__(self, config: Config, policy: Policy, spec: TaskSpec):
@@ -48,15 +50,15 @@ class Ladder:
         point = Checkpoint(policy.model())
         with torch.random.fork_rng(devices=[]):
             self._newest, self._opponent = (Agent(config, spec, point) for _ in range(2))
-        self._earlier: list[dict[str, Tensor]] = []  # their models
-        self._table = np.full((1, 1), 0.5)  # shares of points of who moves at random and the earlier, of each other's
+        self._earlier: list[dict[str, Tensor]] = []  # the models of the kept versions
+        self._table = np.full((1, 1), 0.5)  # as for `ratings`: the random player, then the kept versions
         self._due = FIRST * config.total_steps
         self.elo: float | None = None
         self.against_random: float | None = None
 
     @staticmethod
     def fits(config: Config, policies: list[Policy]) -> bool:
-        """Returns whether one policy, without a memory, plays both sides of a game by turns."""
+        """Returns whether a run has a single policy, without a memory, that plays both sides of a game by turns."""
         module = policies[0].module
         alone = len(policies) == 1 and policies[0].agent_group.width == 2 and not module.memory_size
         return alone and decides_only(config)
@@ -90,7 +92,7 @@ class Ladder:
                 self._drop()
 
     def _drop(self) -> None:
-        """Removes the earlier version that is closest to its neighbours in Elo, but not the last."""
+        """Removes the kept version whose rating is closest to those of its neighbours; the last one stays."""
         elos = ratings(self._table, GAMES)
         which = min(range(1, len(elos) - 1), key=lambda k: elos[k + 1] - elos[k - 1])
         self._table = np.delete(np.delete(self._table, which, 0), which, 1)
@@ -119,16 +121,17 @@ class Ladder:
 
 
 def ratings(table: np.ndarray, games: int) -> np.ndarray:
-    """Returns the Elo of players that makes their games most likely, with a point lent to each side of each pair.
+    """Returns the Elo ratings that make the results of players' games most likely.
 
-    400 points are ten times the odds to win (Bradley and Terry's model, fitted by Zermelo's iteration).
+    The model is that of Bradley and Terry, fitted by Zermelo's iteration. Each player is given one further point
+    against each other player, so that no rating is infinite.
 
     Args:
-        table: each player's share of points against each other one, float[K, K].
-        games: of each pair.
+        table: the share of points that each player (row) won against each other player (column), float[K, K].
+        games: the number of games of each pair.
 
     Returns:
-        float64[K], of which the first is 0.
+        The ratings, float64[K]; that of the first player is 0.
     """
     others = ~np.eye(len(table), dtype=bool)
     earned, strength = ((table * games + 1) * others).sum(1), np.ones(len(table))
@@ -139,17 +142,16 @@ def ratings(table: np.ndarray, games: int) -> np.ndarray:
 
 
 def play(pool: Pool, one: Player, other: Player, opening: Player) -> float:
-    """Returns the first player's share of points in a game of each environment, half of which it begins.
+    """Plays a game in each environment; returns the share of points that player ``one`` wins.
 
-    Args:
-        opening: who makes the first moves in place of both.
+    It begins half of the games. Player ``opening`` makes the first `OPENING` moves of both sides.
     """
     obs, info = pool.reset()
-    seat = np.arange(pool.num_envs) % 2  # of the first player
+    seat = np.arange(pool.num_envs) % 2  # the seats of player `one`
     earned, going = np.zeros(pool.num_envs), np.ones(pool.num_envs, bool)
     for turn in itertools.count():
         masks = info[MASK].astype(bool)
-        actions = masks.argmax(2)  # the single one of who waits
+        actions = masks.argmax(2)  # an agent that waits has only this one
         decides = (masks.sum(2) > 1) & going[:, None]
         for k, player in enumerate((one, other)):
             envs = np.flatnonzero(decides[np.arange(pool.num_envs), seat ^ k])
@@ -165,5 +167,5 @@ def play(pool: Pool, one: Player, other: Player, opening: Player) -> float:
 
 
 def player(agent: Agent) -> Player:
-    """Returns who makes the most likely moves of an agent's first policy."""
+    """Returns a player that makes the most likely moves of an agent's first policy."""
     return lambda seen, masks: agent.choose(agent.policies[0], seen, None, masks)
