@@ -1,4 +1,4 @@
-"""The parts of a run: what samplers cannot do is refused where they are made, too."""
+"""What a run is made of is checked before it begins."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from headrace.train.runs.folder import RunFolder
         ("Pendulum-v1", {"algo": "sac", "host_random": True}, "host_random=True would not be used by sac"),
     ],
 )
-def test_settings_of_samplers_are_checked(task: str, settings: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_a_run_with_samplers_refuses_settings_that_these_cannot_use(
+    task: str, settings: dict[str, Any], told: str, tmp_path: Path
+) -> None:
     config = make_config(task, samplers=1, **settings)
     with pytest.raises(OptionError, match=told):
         make_trainer(config, RunFolder.create(tmp_path / "run", config))
