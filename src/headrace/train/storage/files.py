@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 from headrace.errors import StateError
 from headrace.train.runs import files
-from headrace.train.runs.files import flush, writing
+from headrace.train.runs.files import flush, replacing, writing
 from headrace.train.storage.step_replay import MARGIN, StepReplay
 
 FORMAT = 1
@@ -73,7 +73,9 @@ class ReplayFiles:
                 "chunks": [astuple(chunk) for chunk in chunks],
             }
             flush(self.folder)
-            self._replace(MANIFEST, json.dumps(manifest).encode())
+            with replacing(self.folder / MANIFEST) as temporary:
+                temporary.write_text(json.dumps(manifest))
+                flush(temporary)
             flush(self.folder)
             self._chunks, self._saved = chunks, written
             self._remove_unlisted()
@@ -152,7 +154,9 @@ class ReplayFiles:
             places = np.arange(chunk.low, chunk.high) % steps
             tensors = {name: arrays[name][places, segment] for name in names}
             if self.replay.whole_rows()[segment] <= low:  # the writer has not overwritten them meanwhile
-                self._replace(chunk.name, tensors)
+                with replacing(self.folder / chunk.name) as temporary:
+                    save_file(tensors, temporary)
+                    flush(temporary)
                 chunks.append(chunk)
                 low = chunk.high
         return chunks
@@ -160,16 +164,6 @@ class ReplayFiles:
     def _name(self, segment: int, low: int, high: int) -> Chunk:
         # the name is unique, as files in an older manifest must never change
         return Chunk(segment, low, high, f"{segment:03d}-{low:012d}-{high:012d}-{secrets.token_hex(4)}.safetensors")
-
-    def _replace(self, name: str, contents: bytes | dict[str, np.ndarray]) -> None:
-        temporary = self.folder / f".{name}.tmp"
-        temporary.unlink(missing_ok=True)  # in a folder from elsewhere it could be a link
-        if isinstance(contents, bytes):
-            temporary.write_bytes(contents)
-        else:
-            save_file(contents, temporary)
-        flush(temporary)
-        temporary.rename(self.folder / name)
 
     def _remove_unlisted(self) -> None:
         """Removes files that no manifest lists: those of overwritten rows, and those of interrupted saves."""
