@@ -17,6 +17,7 @@ from typing import Any
 from headrace.train.runs import files, lock
 from headrace.train.runs.events import Status, last_seen, one_line, read_events, read_status
 from headrace.train.runs.files import number
+from headrace.train.runs.metrics import seconds_of
 from headrace.watch.files import identity, plain, stamp
 from headrace.watch.notes import read_notes
 from headrace.watch.series import Series, glance, result
@@ -125,7 +126,7 @@ class Run:
             "elo": "elo" in last,  # which is then the return
             "evaluated": number(_inside(last, "evaluation").get("return")),
             "evaluated_step": number(_inside(last, "evaluation").get("step")),
-            "seconds": number(_inside(last, "time").get("seconds")),
+            "seconds": seconds_of(last),
             "ranks": _ranks(last),
             "has_agent": any((self.path / "checkpoints").glob("step-*")),
         }

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headrace.train.runs.files import number
-from headrace.train.runs.metrics import Tail, measurement, sample
+from headrace.train.runs.metrics import Tail, measurement, sample, seconds_of
 
 DEEPEST = 6  # greatest depth of nested objects
 MOST_COLUMNS = 500
@@ -187,12 +187,7 @@ def result(line: Mapping[str, Any]) -> float | None:
 
 def _rate(lines: list[dict[str, Any]]) -> float | None:
     """Returns agent steps per second over the last `RECENT` seconds or more; None if they cannot be computed."""
-    moments = [(0.0, 0)] + [(seconds, line["step"]) for line in lines if (seconds := _seconds(line)) is not None]
+    moments = [(0.0, 0)] + [(seconds, line["step"]) for line in lines if (seconds := seconds_of(line)) is not None]
     last, step = moments.pop()
     then, before = next((each for each in reversed(moments) if last - each[0] >= RECENT), (moments or [(last, 0)])[0])
     return (step - before) / (last - then) if last > then else None
-
-
-def _seconds(line: dict[str, Any]) -> float | None:
-    time = line.get("time")
-    return number(time.get("seconds")) if isinstance(time, dict) else None

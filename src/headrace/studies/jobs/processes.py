@@ -22,7 +22,7 @@ from headrace.train.launch.checks import check_request
 from headrace.train.processes.interrupt import Interrupt
 from headrace.train.runs import files
 from headrace.train.runs.files import writing
-from headrace.train.runs.metrics import Tail, measurement
+from headrace.train.runs.metrics import Tail, measurement, seconds_of
 from headrace.train.settings.config import Config
 
 PATIENCE = 60.0  # maximum wait for a run's last checkpoint after it was told to stop, in seconds
@@ -79,7 +79,7 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        return self.metrics.lines[-1].get("time", {}).get("seconds", 0.0) if self.metrics.lines else 0.0
+        return (seconds_of(self.metrics.lines[-1]) or 0.0) if self.metrics.lines else 0.0
 
     @property
     def mean_return(self) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 from headrace.errors import HeadraceError, StateError
 from headrace.train.runs import files
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics, seconds_of
 from headrace.train.settings.values import describe, matches
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ def measured(run_dir: Path, seed: int, goals: Sequence[float], games: int, judge
     run, _ = RunFolder.read(run_dir)
     lines = list(read_metrics(run.metrics_file))
     points = [
-        (line["step"], _seconds(line), line["return"])
+        (line["step"], seconds_of(line) or 0.0, line["return"])
         for line in lines
         if line.get("return") is not None and line.get("episodes", 0) >= games
     ]
@@ -138,7 +138,7 @@ def core_seconds(lines: Iterable[Mapping[str, Any]], until: float | None) -> flo
     """
     if until is None:
         return None
-    times = [line["time"] for line in lines if "time" in line and _seconds(line) <= until]
+    times = [line["time"] for line in lines if "time" in line and (seconds_of(line) or 0.0) <= until]
     share = next((time["cores"] for time in times if "cores" in time), None)
     if share is None:
         return None
@@ -159,7 +159,7 @@ def _points_of_games(
     found: list[tuple[int, float, float]] = []
     for path in sorted(run.checkpoints.glob("step-*")):
         steps = int(path.name.removeprefix("step-"))
-        seconds = next((_seconds(line) for line in lines if line["step"] >= steps), None)
+        seconds = next((seconds_of(line) or 0.0 for line in lines if line["step"] >= steps), None)
         if steps == 0 or seconds is None:
             continue
         earned = evaluate(run.path, games, which=path.name).mean_return
@@ -167,10 +167,6 @@ def _points_of_games(
         if earned >= goal:
             break
     return found
-
-
-def _seconds(line: Mapping[str, Any]) -> float:
-    return line.get("time", {}).get("seconds", 0.0)
 
 
 def failed(seed: int, goals: Sequence[float], words: str) -> Measured:

@@ -7,7 +7,7 @@ embed their fonts, so that text can be searched; SVGs contain text as paths.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from headrace.train.runs import files
 from headrace.train.runs.files import replacing
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.metrics import read_metrics
+from headrace.train.runs.metrics import read_metrics, seconds_of
 from headrace.train.settings.config import Config
 
 Axis = Literal["steps", "seconds"]
@@ -70,9 +70,9 @@ def read_curve(path: str | Path, source: Source = "training") -> Curve:
     run, config = RunFolder.read(path)
     lines = read_metrics(run.metrics_file)
     points = _evaluations(lines) if source == "evaluation" else [(line["step"], line, line) for line in lines]
-    rows = [(step, _seconds(line), measured.get("return")) for step, line, measured in points]
+    rows = [(step, seconds_of(line), measured.get("return")) for step, line, measured in points]
     known = [row for row in rows if None not in (files.number(row[0]), files.number(row[2]))]
-    kept = np.array(known, dtype=np.float64).reshape(-1, 3)
+    kept = np.array(known, dtype=np.float64).reshape(-1, 3)  # None becomes nan
     return Curve(Path(path), config, kept[:, 0], kept[:, 1], kept[:, 2])
 
 
@@ -83,12 +83,6 @@ def _evaluations(lines: Sequence[dict[str, Any]]) -> list[tuple[Any, dict[str, A
         if isinstance(known, dict) and files.number(known.get("step")) is not None:
             found.setdefault(known["step"], (known["step"], line, known))
     return list(found.values())
-
-
-def _seconds(line: Mapping[str, Any]) -> float:
-    time = line.get("time")
-    seconds = files.number(time.get("seconds")) if isinstance(time, dict) else None
-    return math.nan if seconds is None else seconds
 
 
 def plot_returns(run_dir: str | Path) -> Path:

@@ -31,7 +31,7 @@ from headrace.train.processes.start import Report, needs_script, raise_unguarded
 from headrace.train.runners.assembly import train_in_process
 from headrace.train.runners.result import Result
 from headrace.train.runs.folder import RunFolder
-from headrace.train.runs.metrics import last_measurement
+from headrace.train.runs.metrics import last_measurement, seconds_of
 from headrace.train.settings.config import Config
 
 GRACE = 5.0  # wait for further reports, and for a last checkpoint, after the first failure, in seconds
@@ -67,7 +67,7 @@ def train_together(config: Config, run_dir: Path, saved: Path | None, quiet: boo
 
     def reached() -> tuple[int, float]:
         line = last_measurement(run.metrics_file) or {}
-        return line.get("step", 0), line.get("time", {}).get("seconds", 0.0)
+        return line.get("step", 0), seconds_of(line) or 0.0
 
     with run.events.failure_noted(reached), Interrupt() as interrupt:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ def measurement(line: bytes) -> dict[str, Any] | None:
         return values if known else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def seconds_of(line: Mapping[str, Any]) -> float | None:
+    """Returns the seconds of training until a line was written; None if it lacks them."""
+    time = line.get("time")
+    return files.number(time.get("seconds")) if isinstance(time, dict) else None
 
 
 def last_measurement(file: Path) -> dict[str, Any] | None:
