@@ -27,18 +27,14 @@ def check_simulator(simulator: Any, spec: TaskSpec) -> None:
         raise SimulatorError(
             f"{spec.task}: an info field cannot be called {min(taken)!r}, as every batch has one of this name"
         )
-    _check_one_agent(spec)
+    if spec.agents:
+        raise SimulatorError(f"{spec.task} has {spec.num_agents} agents; a compiled simulator has one, and one reward")
     _check_fields(spec.task, [_field(f) for f in simulator.fields], [*observation_fields(spec.observation), *infos])
     _check_action(simulator.action, spec)
 
 
 def _field(declared: Any) -> Field:
     return Field(declared.name, np.dtype(declared.dtype), tuple(declared.shape))
-
-
-def _check_one_agent(spec: TaskSpec) -> None:
-    if spec.agents:
-        raise SimulatorError(f"{spec.task} has {spec.num_agents} agents; a compiled simulator has one, and one reward")
 
 
 def _check_fields(task: str, given: Sequence[Field], wanted: Sequence[Field]) -> None:

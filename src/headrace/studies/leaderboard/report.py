@@ -165,14 +165,10 @@ def _lines(entry: Entry) -> list[tuple[str, ...]]:
     for who, seeds in (("", entry.ours), *entry.peers.items()):
         greedy = [seed.greedy for seed in seeds if seed.greedy is not None]
         games = return_text(sum(greedy) / len(greedy)) if greedy else "–"
-        name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}{_judge(entry.row)}")
+        judge = ", judged by games without exploration" if entry.row.judge == "games" else ""
+        name = entry.row.task + (f", {who}" if who else f", {entry.row.algo}{judge}")
         found += [(name, *each, games) for each in cells(entry.row, seeds)]
     return found
-
-
-def _judge(row: Row) -> str:
-    """Returns as text how a row's goals are judged, if not by training; otherwise an empty text."""
-    return ", judged by games without exploration" if row.judge == "games" else ""
 
 
 def _table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:

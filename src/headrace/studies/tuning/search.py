@@ -192,7 +192,8 @@ class Search:
         probe = self._probe(size)
 
         def missed(scale: float = 1.0) -> bool:
-            return not probe.note and bool(better(self._known[best.size], _scaled(probe, scale), gain))
+            scaled = dataclasses.replace(probe, sampling=probe.sampling * scale, updates=probe.updates * scale)
+            return not probe.note and bool(better(self._known[best.size], scaled, gain))
 
         while missed() and not missed(NEAR) and len(self._taken[size]) < MOST_MEASUREMENTS and self._time_for_more():
             rival = best.size if better == self._learns_more else self._fastest().size
@@ -231,10 +232,6 @@ def _growth(before: float, now: float) -> float:
 
 def _change(factor: float) -> str:
     return f"grow by {min(factor, 1000) - 1:.0%} only" if factor >= 1 else f"fall by {1 - factor:.0%}"
-
-
-def _scaled(probe: Probe, factor: float) -> Probe:
-    return dataclasses.replace(probe, sampling=probe.sampling * factor, updates=probe.updates * factor)
 
 
 def _middle(probes: list[Probe]) -> Probe:

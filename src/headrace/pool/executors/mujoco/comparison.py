@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ def _read(env: MujocoEnv, model: MjModel) -> dict[str, Callable[[Any], Any]]:
     """Returns what is compared: name → a function of mjData. These are the state, and what the task reads of it."""
     data = library().MjData(model)
     names = {"qpos", "qvel", "act", *(name for name in env.reads if hasattr(data, name))} - {"sensordata"}
-    fields: dict[str, Callable[[Any], Any]] = {name: partial(_field, name) for name in sorted(names)}
+    fields: dict[str, Callable[[Any], Any]] = {name: attrgetter(name) for name in sorted(names)}
     if "sensordata" in env.reads:
         for i in range(model.nsensor):
             name, at = model.sensor(i).name, model.sensor_adr[i]
@@ -170,10 +171,6 @@ def _read(env: MujocoEnv, model: MjModel) -> dict[str, Callable[[Any], Any]]:
                 part = slice(int(at), int(at + model.sensor_dim[i]))
                 fields[f"sensor {i} {name!r}" if name else f"sensor {i}"] = partial(_sensor, part)
     return fields
-
-
-def _field(name: str, data: Any) -> Any:
-    return getattr(data, name)
 
 
 def _sensor(part: slice, data: Any) -> Any:

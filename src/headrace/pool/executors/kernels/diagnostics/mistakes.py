@@ -218,7 +218,7 @@ def _undefined(env: Any, found: re.Match[str], source: str, function: Any) -> st
 
 def _no_overload(env: Any, found: re.Match[str], source: str, function: Any) -> str:
     name = found[1]
-    kinds = [_short(kind) for kind in _split(found[2])]
+    kinds = [_short(kind) for kind in re.split(r", (?![^(]*\))", found[2])]
     given = ", ".join(kinds)
     if name in ("array_store", "address"):
         indices = kinds[1:-1] if name == "array_store" else kinds[1:]
@@ -267,10 +267,6 @@ def _short(kind: str) -> str:
 def _names(given: Any) -> str:
     """Returns the name of a function, or the names of its phases."""
     return " and ".join(getattr(f, "func", f).__name__ for f in (given if isinstance(given, tuple) else (given,)))
-
-
-def _split(kinds: str) -> list[str]:
-    return re.split(r", (?![^(]*\))", kinds)
 
 
 Words = Callable[[Any, "re.Match[str]", str, Any], str]

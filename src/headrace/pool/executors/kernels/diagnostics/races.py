@@ -114,7 +114,7 @@ class Watch:
         if access is None:
             return  # not in the author's code
         for other_kind, others in used.items():
-            if _clash(kind, other_kind):
+            if kind != other_kind or kind == WRITE:
                 for other in others.values():
                     if other.agent != self._agent:
                         raise _race(_element(name, ndim, place), access, other)
@@ -122,10 +122,6 @@ class Watch:
             raise _race(_element(name, ndim, place), access, access)
         if len(same) < 2:  # two agents suffice: at least one of them differs from any later agent
             same[self._agent] = access
-
-
-def _clash(one: str, other: str) -> bool:
-    return one != other or one == WRITE
 
 
 def _element(name: str, ndim: int, place: Place) -> str:

@@ -85,7 +85,7 @@ class Rows:
                         advance(*given.values(), np.int32(row), np.int32(1))
                     self._check_results(outcome, views, row)
                 except Exception as error:
-                    failures.append(self._failure(turn.env, error))
+                    failures.append(failure_of(self._spec.task, turn.env, error))
                     for field, value in FAILED.items():
                         getattr(outcome, field).values[row] = value
                     outcome.env_id.values[row] = turn.env
@@ -131,9 +131,6 @@ class Rows:
                 values = getattr(view, name).values
                 if len(values):
                     check_seen(self._env.observe, name, values[row], space)
-
-    def _failure(self, env_id: int, error: Exception) -> EnvironmentFailure:
-        return failure_of(self._spec.task, env_id, error)
 
 
 def failure_of(task: str, env_id: int, error: Exception) -> EnvironmentFailure:
