@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.errors import ConformanceError
-from headrace.testing.agents import order_of_agents
 from headrace.testing.episodes import (
     autoreset_disabled,
     autoreset_next_step,
@@ -36,6 +35,7 @@ from headrace.testing.results import (
     equal_seeds,
     number_of_environments,
     number_of_threads,
+    order_of_agents,
     own_streams,
     partial_steps,
     resets,

@@ -1,4 +1,4 @@
-"""Checks that results depend only on seeds and actions."""
+"""Checks that results depend only on seeds and actions, and not on the order in which agents act."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from headrace.errors import OptionError
+from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.pool import Pool
 from headrace.pool.structure import row_of
 from headrace.pool.views.make import make_spec
@@ -33,6 +33,12 @@ LIGHT = 50e-6  # seconds per environment step, including the call, up to which t
 MANY = 3000
 DEVICE_STEPS = 1000
 DEVICE_TOLERANCE = 1e-5
+FEW = 2  # number of environments in debug mode, whose steps take some thousand times as long
+ENOUGH = 20.0  # seconds of interpreted play after which no further step is begun
+CLAIM = (
+    "agents that act in another order must give the same results "
+    "(does a phase use what an atomic function returned, or add up floats?)"
+)
 
 
 @conformance
@@ -214,3 +220,45 @@ def devices(trial: Trial) -> None:
     with pool:
         there = play(pool, [on_device(action, pool.device) for action in actions])
     same(here, typed_as(here, there), "CUDA must give what the CPU gives", DEVICE_TOLERANCE)
+
+
+@conformance
+def order_of_agents(trial: Trial) -> None:
+    """Checks that the order of agents within a phase has no effect, and that agents do not race.
+
+    The task is played in debug mode, in order and in a random order for each phase, for at most `ENOUGH` seconds.
+    """
+    if not make_spec(trial.task, **trial.options).agents:
+        raise NotApplicable("the task has one agent")
+    from headrace.pool.executors.kernels.diagnostics.races import shuffled  # here, since other checks need no Warp
+
+    trial = replace(trial, num_envs=FEW)
+    with _interpreted(trial) as ordered:
+        with shuffled(trial.seed):
+            another = _interpreted(trial)
+        with another:
+            try:
+                expected, seen = _side_by_side(trial, ordered, another)
+            except EnvironmentFailure as failure:
+                if isinstance(failure.__cause__, NotImplementedError):
+                    raise NotApplicable(str(failure.__cause__)) from None
+                raise
+    same(expected, seen, CLAIM)
+
+
+def _interpreted(trial: Trial) -> Pool:
+    try:
+        return trial.make(debug=True)
+    except OptionError as error:
+        raise NotApplicable(str(error)) from None
+
+
+def _side_by_side(trial: Trial, *pools: Pool) -> list[list[Frame]]:
+    began = time.monotonic()
+    frames = [[start(pool)] for pool in pools]
+    for action in trial.actions():
+        if time.monotonic() - began > ENOUGH:
+            break
+        for played, pool in zip(frames, pools, strict=True):
+            played.append(advance(pool, action))
+    return frames
