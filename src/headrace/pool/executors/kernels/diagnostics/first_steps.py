@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import warp as wp
 
@@ -30,8 +31,7 @@ from headrace.pool.executors.kernels.diagnostics.checks import functions_of
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.diagnostics.patience import TrialTimeout, tried_out
 from headrace.pool.executors.kernels.launch import fingerprint, load, told_after
-from headrace.pool.executors.kernels.sampling import allowed
-from headrace.pool.spec import PoolSettings, TaskSpec
+from headrace.pool.spec import AgentType, PoolSettings, TaskSpec
 from headrace.version import __version__
 
 PACKAGE = Path(__file__).parents[4]
@@ -164,8 +164,57 @@ class RandomActions:
 
     def draw(self, env_ids: Iterable[int]) -> Any:
         """Returns an action for each of these environments, in the form that executors take."""
-        rows = [allowed(self._spec, self._space.sample(), self._masks.get(i), self._random) for i in env_ids]
+        rows = [_allowed(self._spec, self._space.sample(), self._masks.get(i), self._random) for i in env_ids]
         if isinstance(rows[0], dict):
             return {name: np.stack([row[name] for row in rows]).astype(d) for name, (d, _) in self._fields.items()}
         ((dtype, _),) = self._fields.values()
         return np.stack(rows).astype(dtype)
+
+
+def _allowed(spec: TaskSpec, action: Any, mask: np.ndarray | None, random: np.random.Generator) -> Any:
+    """Returns one environment's action, with choices drawn at random from those that its mask allows.
+
+    Args:
+        spec: the task's spec.
+        action: a sample of ``spec.action``.
+        mask: bool [choices], or [agents, choices] of a multi-agent task; None if every action is allowed.
+        random: the source of randomness.
+    """
+    if mask is None:
+        return action
+    action = {name: np.array(part) for name, part in action.items()} if isinstance(action, dict) else np.array(action)
+    rows = mask.reshape(spec.num_agents, -1)
+    first = 0
+    for kind in spec.agents or (AgentType("agent", 1, spec.observation, spec.action),):
+        mine = range(first, first + kind.count)
+        first += kind.count
+        if not (heads := _heads(kind.action)):
+            continue
+        if isinstance(action, dict):
+            choices = action[kind.name].reshape(kind.count, -1)
+        else:
+            choices = action.reshape(spec.num_agents, -1)[mine.start : mine.stop]
+        for row, chosen in zip(rows[mine.start : mine.stop], choices, strict=True):
+            _draw(row, chosen, heads, random)
+    return action
+
+
+def _draw(mask: np.ndarray, chosen: np.ndarray, heads: list[tuple[int, int]], random: np.random.Generator) -> None:
+    """Draws the choice of each head (first action, number of actions) from those that the mask allows.
+
+    A head without allowed choices keeps its choice.
+    """
+    at = 0
+    for head, (start, number) in enumerate(heads):
+        free = np.flatnonzero(mask[at : at + number])
+        if len(free):
+            chosen[head] = start + random.choice(free)
+        at += number
+
+
+def _heads(space: gym.Space) -> list[tuple[int, int]]:
+    if isinstance(space, gym.spaces.Discrete):
+        return [(int(space.start), int(space.n))]
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return list(zip(space.start.ravel().tolist(), space.nvec.ravel().tolist(), strict=True))
+    return []
