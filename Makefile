@@ -9,9 +9,12 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 TESTERS ?= $(shell expr $(JOBS) + 1)
 
 BIN     := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install $(PIP_ARGS)
+# uv installs in a fraction of pip's time; what it cannot install, pip does
+UV      := $(shell command -v uv)
+INSTALL := $(BIN)/python tools/install.py $(if $(UV),--uv $(UV)) $(PIP_ARGS)
 RUN_ENV := $(VENV)/.headrace-run
 DEV_ENV := $(VENV)/.headrace-dev
+DEV_LINT     := $(VENV)/.headrace-lint
 DEV_TOOLS    := $(VENV)/.headrace-tools
 DEV_PACKAGES := $(VENV)/.headrace-packages
 DEV_MODULES  := $(VENV)/.headrace-modules
@@ -34,7 +37,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest pytest-torch nightly native-build native-test sanitize-build sanitize sanitize-emulator gpu-test \
+.PHONY: help setup demo test test-of pytest pytest-torch nightly native-build native-test sanitize-build sanitize sanitize-emulator gpu-test \
     gpu-bench lint format typecheck bench wheels pages docs clean
 
 help: ## list the targets
@@ -45,14 +48,24 @@ setup: $(DEV_ENV) ## build .venv with the package, its tools and its peers
 demo: $(RUN_ENV) ## train an agent with a live dashboard: make demo [TASK=Pong-v5] [ARGS="--seed 2"]
 	$(BIN)/headrace train $(TASK) $(ARGS)
 
-test: lint typecheck native-test gpu-test pytest pytest-torch ## everything CI checks; sets itself up
+# native-test, unless CI has found that nothing compiled has changed
+NATIVE_TEST ?= native-test
+
+test: lint typecheck gpu-test $(NATIVE_TEST) pytest ## everything CI checks; sets itself up
+	$(MAKE) pytest-torch
 
 # each process begins with a share of the tests, and takes others' once it is done; one more than there are cores, as some
 # wait for a browser, a timeout or a process; a GPU is for one process at a time
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --maxprocesses 4 --dist worksteal --ignore tests/gpu
 
+# a case may take so many seconds; what takes longer is listed, and proves something that no quicker case does
+BUDGET = 1.5
+
 pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"], one by one with ARGS="-n 0"
-	$(PYTEST) --durations 10 $(ARGS)
+	$(PYTEST) --durations 60 --durations-min $(BUDGET) $(ARGS)
+
+test-of: $(DEV_ENV) ## the tests that import some files: make test-of FILES="src/headrace/pool/seeds.py tests/programs.py"
+	$(PYTEST) --durations 10 $(ARGS) $$($(BIN)/python tools/tests_of.py $(FILES))
 
 # of what learns in compiled code where that is installed; at night with all tests of training
 TORCH_TESTS = tests/train/collect $(patsubst %,tests/train/algorithms/test_%.py,ppo sac td3 ddpg dqn off_policy)
@@ -64,7 +77,7 @@ nightly: $(DEV_ENV) ## long learning, soaks and wider repetitions, which the oth
 	$(PYTEST) --durations 0 --timeout 1200 -m nightly $(ARGS)
 	HEADRACE_NO_LEARNER=1 $(PYTEST) --durations 0 --timeout 1200 -m 'nightly or not nightly' tests/train $(ARGS)
 
-native-build: build/native/.configured
+native-build: build/native/.configured $(DEV_MODULES)
 	$(BIN)/cmake --build build/native -j $(JOBS)
 
 native-test: native-build ## the C++ tests
@@ -81,12 +94,12 @@ gpu-bench: $(DEV_ENV) ## benchmarks on a CUDA device: make gpu-bench [ARGS=--qui
 
 CPP = $(shell find native src tests -name '*learner*' -prune -o -name '*.[ch]pp' -print -o -name '*.h' -print)
 
-lint: $(DEV_ENV) ## ruff and clang-format: rules and format
+lint: $(DEV_LINT) ## ruff and clang-format: rules and format
 	$(BIN)/ruff check --output-format concise .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
 
-format: $(DEV_ENV) ## ruff and clang-format: put right what they can
+format: $(DEV_LINT) ## ruff and clang-format: put right what they can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
@@ -141,9 +154,13 @@ $(RUN_ENV): $(SETTINGS) | $(BIN)/python
 	$(BIN)/python -c "from headrace.native_modules import LEARNER; LEARNER.build()" || true
 	touch $@
 
+$(DEV_LINT): $(SETTINGS) | $(BIN)/python
+	$(INSTALL) ruff
+	touch $@
+
 # what compiling and fetching the emulator need, so that compilers may work beside the installation of everything else (.ci/run)
 $(DEV_TOOLS): $(SETTINGS) | $(BIN)/python
-	$(INSTALL) -e . cmake ninja scikit-build-core setuptools ale-py mujoco
+	$(INSTALL) -e . cmake nanobind ninja scikit-build-core setuptools ale-py mujoco
 	touch $@
 
 $(DEV_PACKAGES): $(SETTINGS) | $(DEV_TOOLS)
@@ -151,8 +168,11 @@ $(DEV_PACKAGES): $(SETTINGS) | $(DEV_TOOLS)
 	$(INSTALL) -e '.[train,dev,bench,docs,environments,libraries]'
 	touch $(RUN_ENV) $@
 
-# a change of a Python file compiles nothing, and one of a module's sources that module alone
-$(DEV_MODULES): $(ATARI) $(BOX2D) $(LEARNER) $(MUJOCO) | $(DEV_TOOLS)
+# all modules, and the C++ tests, are targets of one build: the engine is compiled once for all of them, a change of a
+# Python file compiles nothing, and one of a module's sources that module alone
+$(DEV_MODULES): build/native/.configured $(ATARI) $(BOX2D) $(LEARNER) $(MUJOCO) | $(DEV_TOOLS)
+	$(BIN)/cmake --build build/native -j $(JOBS) --target modules
+	$(BIN)/cmake --install build/native --prefix "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
 	$(BIN)/python -c "from headrace.native_modules import main; main()"
 	touch $@
 
@@ -162,14 +182,14 @@ $(DEV_ENV): $(DEV_PACKAGES) $(DEV_MODULES)
 # an instrumented emulator takes minutes to build, and it is not ours: `sanitize` links the one of the module
 build/address/.configured: $(DEV_MODULES)
 
-FAMILIES_native  := LEARNER MUJOCO
-FAMILIES_address := ATARI BOX2D LEARNER MUJOCO
+SANITIZED_thread  :=
+SANITIZED_address := ATARI BOX2D LEARNER MUJOCO
 build/%/.configured: SANITIZER = $(filter thread address,$(subst -, ,$*))
-build/%/.configured: FAMILIES = $(if $(findstring -emulator,$*),ATARI BOX2D LEARNER MUJOCO,$(FAMILIES_$*))
+build/%/.configured: FAMILIES = $(if $(filter thread address,$*),$(SANITIZED_$*),ATARI BOX2D LEARNER MUJOCO)
 build/%/.configured: $(ATARI) $(BOX2D) $(LEARNER) $(MUJOCO) $(wildcard native/tests/* cmake/*) | $(DEV_TOOLS)
-	$(BIN)/cmake -G Ninja -S . -B build/$* -DHEADRACE_PYTHON=OFF -DHEADRACE_NATIVE_TESTS=ON \
+	$(BIN)/cmake -G Ninja -S . -B build/$* -DHEADRACE_PYTHON=$(if $(SANITIZER),OFF,ON) -DHEADRACE_NATIVE_TESTS=ON \
 	    $(foreach family,ATARI BOX2D LEARNER MUJOCO,-DHEADRACE_$(family)=$(if $(filter $(family),$(FAMILIES)),ON,OFF)) \
 	    -DHEADRACE_SANITIZE=$(SANITIZER) -DHEADRACE_CORE_TESTS=$(if $(findstring -emulator,$*),OFF,ON) \
-	    -DHEADRACE_ALE=$(if $(filter address,$*),$$(ls -t $(CURDIR)/build/atari-*/ale.cmake 2>/dev/null | head -n 1)) \
-	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	    -DHEADRACE_ALE=$(if $(filter address,$*),$(CURDIR)/build/native/ale.cmake) \
+	    -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)" -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	touch $@

@@ -29,6 +29,9 @@ foreach(source IN LISTS native_tests)
   if(family AND NOT TARGET ${simulators})
     continue()
   endif()
+  if(family MATCHES "atari|box2d" AND HEADRACE_CORE_TESTS AND NOT HEADRACE_SANITIZE)
+    continue()  # they run under the address sanitizer
+  endif()
   if(name MATCHES "^test_(atari_machine|atari_fuzz|atari_compose|lanes)$" AND HEADRACE_SANITIZE STREQUAL thread)
     continue()  # they run in one thread
   endif()

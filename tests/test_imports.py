@@ -105,3 +105,21 @@ def test_the_picture_of_the_folders_shows_their_order() -> None:
     assert script["picture"]() == (docs / "images" / "folders.svg").read_text()
     listed = re.findall(r"^    (\w+)/", (docs / "architecture.md").read_text(), re.MULTILINE)
     assert listed[-len(order) :] == order
+
+
+def test_the_tests_of_a_file_are_those_that_import_it_or_stand_where_it_stands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(*files: str) -> set[str]:
+        monkeypatch.setattr("sys.argv", ["tests_of.py", *(str(SOURCES.parent / file) for file in files)])
+        runpy.run_path(str(SOURCES.parent / "tools" / "tests_of.py"), run_name="__main__")
+        return set(capsys.readouterr().out.split())
+
+    sweeps = of("src/headrace/studies/sweep")
+    assert {"tests/studies/sweep/test_space.py", "tests/cli/test_sweep.py"} <= sweeps, "by way of the command"
+    assert "tests/envs/test_atari_opcodes.py" not in sweeps
+    assert "tests/train/algorithms/test_td3.py" in of("src/headrace/train/algorithms/td3.py"), "which it names alone"
+    assert of("tests/goal_games.py", "tests/envs/test_tag.py") == {
+        "tests/train/storage/test_hindsight.py",
+        "tests/envs/test_tag.py",
+    }

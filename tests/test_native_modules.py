@@ -82,6 +82,8 @@ def test_a_module_older_than_its_sources_is_outdated(monkeypatch: pytest.MonkeyP
     assert not ATARI.outdated()
     (tmp_path / "native/engine/pool.hpp").write_text("int changed;")
     assert ATARI.outdated()
+    native_modules.main()  # as `make setup` does, which has just installed it
+    assert not ATARI.outdated()
 
 
 def test_nothing_is_built_that_another_user_may_have_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,10 +110,6 @@ def test_nothing_is_built_that_another_user_may_have_written(monkeypatch: pytest
     monkeypatch.setattr(ATARI.__class__, "outdated", lambda self: True)
     with pytest.warns(UserWarning, match="headrace-atari is not built anew from its sources, which have changed"):
         ATARI.prepare()
-    built = list[str]()
-    monkeypatch.setattr(ATARI.__class__, "build", lambda self: built.append(self.extra))
-    native_modules.main()  # whoever asks for it trusts the sources
-    assert built == ["atari", "box2d", "train", "mujoco"]
 
 
 def test_an_installed_copy_finds_the_checkout_that_it_came_from(tmp_path: Path) -> None:
