@@ -9,9 +9,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 TESTERS ?= $(shell expr $(JOBS) + 1)
 
 BIN     := $(VENV)/bin
-# uv installs in a fraction of pip's time; what it cannot install, pip does
-UV      := $(shell command -v uv)
-INSTALL := $(BIN)/python tools/install.py $(if $(UV),--uv $(UV)) $(PIP_ARGS)
+INSTALL := $(BIN)/python tools/install.py $(PIP_ARGS)
 RUN_ENV := $(VENV)/.headrace-run
 DEV_ENV := $(VENV)/.headrace-dev
 DEV_LINT     := $(VENV)/.headrace-lint
@@ -142,8 +140,10 @@ clean: ## remove what was built (not runs/)
 	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# uv installs in a fifth of pip's processor time; what it cannot install, and where it is not to be had, pip does
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+	command -v uv || $(BIN)/python -m pip install -q uv || true
 
 # torch by itself first: pinned, and never as somebody else's dependency
 # what a task needs that is compiled is built when it is first asked for (src/headrace/native_modules.py), but for what every

@@ -1,6 +1,6 @@
 """Installs packages into the environment of this Python: by uv where it is at hand, or by pip.
 
-    .venv/bin/python tools/install.py [--uv /usr/bin/uv] [--no-compile] torch -e .[train]
+    .venv/bin/python tools/install.py [--no-compile] torch -e .[train]
 
 uv takes its pins and its indexes from what pip would read, so that both install the same.
 """
@@ -8,8 +8,10 @@ uv takes its pins and its indexes from what pip would read, so that both install
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 NAMES = {
     "UV_CONSTRAINT": "constraint", "UV_BUILD_CONSTRAINT": "build-constraint", "UV_DEFAULT_INDEX": "index-url",
@@ -20,9 +22,7 @@ NAMES = {
 
 def main() -> int:
     words = sys.argv[1:]
-    uv = words[1] if words[:1] == ["--uv"] else ""
-    words = words[2:] if uv else words
-    if uv:
+    if uv := shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}"):
         taken = os.environ | {"UV_INDEX_STRATEGY": "unsafe-best-match"}  # as pip takes the newest of all indexes
         for name, option in NAMES.items():
             if value := os.environ.get("PIP_" + option.upper().replace("-", "_")) or configured(option):
