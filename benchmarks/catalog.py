@@ -65,7 +65,6 @@ SECTIONS = {
             together=r"^\S+",
         ),
         Benchmark("atari_emulator", "--repeats 2 --seconds 0.05 --games pong breakout", together=r"^"),
-        Benchmark("atari_instructions"),
         Benchmark("atari_equality", page="atari.md#equivalence-tests"),
         Benchmark(
             "vizdoom_pool",
@@ -86,7 +85,6 @@ SECTIONS = {
         Benchmark("lanes", "--repeats 2 --seconds 0.05 --tasks Hopper-v5 WalkerWalk-v1", page="physics.md"),
         Benchmark("lanes_models", "--most 2 --collections MetaWorld", page="physics.md"),
         Benchmark("physics_returns", page="physics.md"),
-        Benchmark("mujoco_pixels", "--repeats 2 --seconds 0.2 --tasks CheetahRun-v1"),
         Benchmark(
             "kernel_envs",
             "--repeats 2 --seconds 0.1",
@@ -148,14 +146,6 @@ SECTIONS = {
             ),
         ),
         Benchmark(
-            "envpool_tasks",
-            "--repeats 2 --seconds 0.2",
-            short=(
-                "Checks of actions and copies into batches take 35 to 60 µs a step of the pool, which shows where 64 "
-                "environments take less than a third of a millisecond."
-            ),
-        ),
-        Benchmark(
             "process_pool",
             "--repeats 2 --seconds 0.2",
             short=(
@@ -188,7 +178,6 @@ SECTIONS = {
         ),
         Benchmark("compiled_ppo", "--repeats 1 --seconds 0.5"),
         Benchmark("learner_peers", "--algos ppo --repeats 1 --rollouts 12"),
-        Benchmark("sb3_training", "--repeats 1 --seconds 0.5"),
         Benchmark(
             "tag_training",
             "--repeats 2 --seconds 0.3 --replicas 512",
@@ -211,16 +200,12 @@ SECTIONS = {
             together=r"^batch \d+",
         ),
         Benchmark(
-            "learner_limit", "--repeats 1 --seconds 0.05 --widths 64 --minibatches 256 --precisions highest --frames 8"
-        ),
-        Benchmark(
             "replay",
             "--repeats 1 --seconds 0.2 --steps 100000",
             lines=(Line("Minibatches from a replay", SB3, SB3),),
             together=r"^\w+",
         ),
         Benchmark("together", "--tasks Pendulum-v1 --repeats 2 --seconds 0.5", together=r"(\w+ \w+)/s$"),
-        Benchmark("watching", "--tasks Pendulum-v1 --repeats 2 --seconds 1"),
         Benchmark("checkouts", short="DQN's turns spread by 16 %; its update alone takes as long as before."),
         Benchmark("gpu_pool"),
         Benchmark("gpu_tag"),
@@ -265,7 +250,6 @@ SECTIONS = {
     "Runs that last, and several machines": (
         Benchmark("memory", "--scale 0.01"),
         Benchmark("process_soak", "--rounds 10"),
-        Benchmark("worker_kills", "--kills 5 --steps 2000"),
         Benchmark(
             "torchrun_ranks",
             "--repeats 1 --steps 3000 --seeds 2 --learning-steps 8000",

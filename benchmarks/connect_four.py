@@ -26,7 +26,6 @@ from headrace.train.play.ladder import Player, play, player, ratings
 
 TASK = "ConnectFour-v0"
 WIDTH, HEIGHT = 7, 6
-OPENING = 2  # moves at random
 VERSIONS = 5  # that play, evenly spaced in time, the last one among them
 LINES = [
     sum(1 << (x + i * dx) * (HEIGHT + 1) + y + i * dy for i in range(4))
