@@ -10,7 +10,6 @@ from kernel_states import arrays_of
 import headrace
 from headrace.envs.minatar import TASKS, build
 from headrace.errors import OptionError
-from headrace.pool.executors.kernels import launch_splitter
 
 BREAKOUT, INVADERS = "MinAtar-Breakout-v1", "MinAtar-SpaceInvaders-v1"
 CHANNELS = {"Asterix": 4, "Breakout": 4, "Freeway": 7, "Seaquest": 10, "SpaceInvaders": 6}
@@ -20,26 +19,6 @@ USEFUL = [task for task in TASKS if task.endswith("v1")]
 
 def channels(task):
     return CHANNELS[task.split("-")[1]]
-
-
-def play(task, steps=150, n=16, seed=3, order=None, **settings):
-    """[obs, reward, terminated, elapsed] of every environment and step under random players: arrays [steps, n, …]."""
-    rng = np.random.default_rng(1)
-    rows = []
-    with headrace.make(task, num_envs=n, seed=seed, **settings) as pool:
-        pool.reset()
-        for _ in range(steps):
-            actions = rng.integers(0, pool.action_space.n, n)
-            parts = [np.arange(n)] if order is None else np.array_split(order(n), 3)
-            results = [pool.step(actions[ids], ids if order else None) for ids in parts]
-            columns = zip(*((*result[:3], result[4]["elapsed_step"]) for result in results), strict=True)
-            rows.append([np.concatenate(column)[np.argsort(np.concatenate(parts))] for column in columns])
-    return [np.stack(column) for column in zip(*rows, strict=True)]
-
-
-def assert_equal(ours, theirs):
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -74,63 +53,6 @@ def test_wrong_options_are_named(task, options, told):
         build(task, **options)
 
 
-@pytest.mark.parametrize("task", [task for task in USEFUL if "Freeway" not in task])  # which lasts 2,501 steps
-@pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_what_happens_follows_from_seed_and_actions(task, mode, monkeypatch):
-    whole = play(task, autoreset=mode)
-    assert whole[2].any(), "an episode should have ended"
-    assert_equal(whole, play(task, autoreset=mode))
-    assert_equal(whole, play(task, autoreset=mode, order=np.random.default_rng(2).permutation))
-    assert any((a != b).any() for a, b in zip(whole, play(task, autoreset=mode, seed=4), strict=True))
-
-    monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 4)
-    monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
-    monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
-    assert_equal(whole, play(task, autoreset=mode, num_threads=3))
-
-
-@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
-def test_asynchronous_pools_play_the_same_games(task):
-    n, rng = 6, np.random.default_rng(1)
-    want = play(task, steps=40, n=n)
-    with headrace.make(task, num_envs=n, batch_size=2, seed=3) as pool:
-        pool.async_reset()
-        for _ in range(n // 2):
-            pool.recv()
-        for t in range(40):
-            pool.send(rng.integers(0, pool.action_space.n, n))
-            for _ in range(n // 2):
-                obs, reward, terminated, _, info = pool.recv()
-                for wanted, got in zip(want, (obs, reward, terminated, info["elapsed_step"]), strict=True):
-                    np.testing.assert_array_equal(got, wanted[t, info["env_id"]])
-
-
-@pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
-def test_all_autoreset_modes_play_the_same_games(task):
-    """The same action throughout, so that where a mode spends a step on the reset does not matter."""
-    episodes = {}
-    for mode in ("disabled", "next_step", "same_step"):
-        ended = []
-        with headrace.make(task, seed=6, autoreset=mode, sticky_action_prob=0.0, max_episode_steps=45) as pool:
-            pool.reset()
-            length, total = 0, 0.0
-            while len(ended) < 12:
-                obs, reward, terminated, truncated, info = pool.step(np.array([2]))
-                length, total = length + 1, total + float(reward[0])
-                if terminated[0] or truncated[0]:
-                    last = info["final_obs"][0] if mode == "same_step" else obs[0]
-                    ended.append((length, total, bool(terminated[0]), bool(truncated[0]), last.tobytes()))
-                    length, total = 0, 0.0
-                    if mode == "disabled":
-                        obs, _ = pool.reset([0])
-                    elif mode == "next_step":
-                        obs, reward, terminated, truncated, info = pool.step(np.array([2]))
-                        assert not (reward[0] or terminated[0] or truncated[0] or info["elapsed_step"][0])
-                    assert obs[0, 0, 9, 4 if "Breakout" in task else 5] == 1, "a player starts in the middle"
-        episodes[mode] = ended
-    assert episodes["disabled"] == episodes["next_step"] == episodes["same_step"]
-
-
 @pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
 def test_a_seed_restarts_everything(task):
     """Also what stickiness remembers: an episode does not depend on what was played before its seed."""
@@ -141,20 +63,6 @@ def test_a_seed_restarts_everything(task):
         pool.step(np.full(64, 1))
         pool.reset(seed=8)
         np.testing.assert_array_equal(pool.step(np.full(64, 2))[0], want)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_saved_states_continue_bit_by_bit(task):
-    rng = np.random.default_rng(0)
-    with headrace.make(task, num_envs=5, seed=1) as one, headrace.make(task, num_envs=7, seed=99) as other:
-        one.reset()
-        for _ in range(37):
-            one.step(rng.integers(0, one.action_space.n, 5))
-        where = [6, 0, 3, 2, 5]
-        other.load_state(where, one.save_state())
-        for _ in range(80):
-            actions = rng.integers(0, one.action_space.n, 5)
-            assert_equal(one.step(actions)[:4], other.step(actions, where)[:4])
 
 
 @pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
@@ -193,13 +101,6 @@ def test_frames_show_the_screen(task):
             seen.add(frames.tobytes())
             obs, *_ = pool.step(rng.integers(0, pool.action_space.n, 3))
     assert len(seen) > 30
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("task", USEFUL)
-def test_interpreted_as_python_it_plays_the_same_games(task):
-    """Debug mode checks every index, and whose row it is."""
-    assert_equal(play(task, steps=40, n=4), play(task, steps=40, n=4, debug=True))
 
 
 def test_a_changed_state_that_puts_the_ship_at_the_edge_is_drawn():

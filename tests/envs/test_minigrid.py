@@ -18,23 +18,6 @@ from nightly import rest_nightly
 
 DOOR_KEY = "MiniGrid-DoorKey-8x8-v0"
 BOSS = "BabyAI-MiniBossLevel-v0"
-LATER = [
-    BOSS,
-    "MiniGrid-GoToDoor-8x8-v0",
-    "MiniGrid-KeyCorridorS3R3-v0",
-    "MiniGrid-MemoryS13Random-v0",
-    "MiniGrid-MultiRoom-N6-v0",
-    "MiniGrid-ObstructedMaze-Full-v1",
-    "MiniGrid-PutNear-8x8-N3-v0",
-]
-
-
-@pytest.mark.parametrize(
-    "task", rest_nightly([DOOR_KEY, "MiniGrid-Dynamic-Obstacles-8x8-v0", *LATER], DOOR_KEY, *LATER[:1])
-)
-def test_tasks_conform(task):
-    report = headrace.testing.check(task)
-    assert not report.failures, str(report)
 
 
 def test_all_names_of_the_package_are_ours_but_those_that_need_wfc():
@@ -50,7 +33,7 @@ def test_a_name_alone_is_ours_and_with_its_package_the_packages():
         assert isinstance(theirs.reset()[0]["mission"][0], str)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[::12]))
 def test_first_observations_are_in_their_space(task):
     with headrace.make(task, num_envs=3, seed=2) as pool:
         obs, _ = pool.reset()

@@ -11,7 +11,6 @@ import headrace
 import headrace.testing
 from headrace.envs.toy_text import TASKS, build
 from headrace.errors import OptionError
-from nightly import rest_nightly
 
 STATES = {
     "FrozenLake-v1": (16, 100),
@@ -24,20 +23,7 @@ STATES = {
     "CliffWalkingSlippery-v1": (48, 0),
 }
 ENVPOOLS = [task for task in TASKS if task != "Taxi-v4"]
-LIVELY = {
-    "Taxi-v4": {"is_rainy": True, "fickle_passenger": True, "fickle_probability": 1.0},
-    "Blackjack-v1": {"sab": False, "natural": True},
-}
 """options with which chance has more to say"""
-
-
-def play(task, steps, n, **settings):
-    """[obs, reward, terminated, truncated] of all under random players: arrays [steps, n, …]."""
-    rng = np.random.default_rng(1)
-    with headrace.make(task, num_envs=n, seed=3, **settings) as pool:
-        pool.reset()
-        rows = [[a.copy() for a in pool.step(rng.integers(0, pool.action_space.n, n))[:4]] for _ in range(steps)]
-    return [np.stack(column) for column in zip(*rows, strict=True)]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -117,18 +103,6 @@ def test_ways_to_choose_a_lake():
     assert cells("FrozenLake8x8-v1", map_name="4x4", size=8) == 16
     assert cells(desc=["SFG"], map_name="8x8") == 3
     assert cells(desc=[list("SF"), list("FG")]) == cells(desc=np.array([list("SF"), list("FG")])) == 4
-
-
-@pytest.mark.parametrize("task", rest_nightly(TASKS, "Blackjack-v1", "Taxi-v3", "FrozenLake-v1"))
-def test_the_contract_is_kept(task):
-    headrace.testing.check(task, max_episode_steps=30, **LIVELY.get(task, {}))
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_debug_mode_does_the_same(task):
-    options = LIVELY.get(task, {})
-    for ours, checked in zip(play(task, 40, 3, **options), play(task, 40, 3, debug=True, **options), strict=True):
-        np.testing.assert_array_equal(ours, checked)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -23,15 +23,6 @@ from headrace.mujoco import MujocoEnv, MujocoTask, Streams
 
 official = pytest.importorskip("official")
 stats = pytest.importorskip("scipy.stats")
-VARYING = [
-    "WalkerRun-v1",
-    "SwimmerSwimmer6-v1",
-    "FingerTurnHard-v1",
-    "PointMassHard-v1",
-    "ManipulatorInsertPeg-v1",
-    "QuadrupedFetch-v1",
-    "StackerStack4-v1",
-]
 
 
 def test_naming_the_tasks_loads_no_simulator():
@@ -107,51 +98,6 @@ def test_frame_skip_is_the_control_timestep():
             step = theirs.step(action)
             np.testing.assert_array_equal(obs["velocity"][0], step.observation["velocity"])
             assert reward[0] == np.float32(step.reward)
-
-
-def play(task, n=6, steps=60, parts=1, **settings):
-    """Observations (one array), rewards and ends [steps, n, …] of random players; environments in parts if told to."""
-    rng, order, rows = np.random.default_rng(1), np.random.default_rng(2), []
-    with headrace.make(task, num_envs=n, seed=3, flat_observation=True, max_episode_steps=25, **settings) as pool:
-        low, high = pool.action_space.low, pool.action_space.high
-        pool.reset()
-        for _ in range(steps):
-            actions = rng.uniform(low, high, (n, *low.shape))
-            groups = [np.arange(n)] if parts == 1 else np.array_split(order.permutation(n), parts)
-            results = [pool.step(actions[ids], ids)[:4] for ids in groups]
-            back = np.argsort(np.concatenate(groups))
-            rows.append([np.concatenate(column)[back] for column in zip(*results, strict=True)])
-    return [np.stack(column) for column in zip(*rows, strict=True)]
-
-
-@pytest.mark.parametrize("task", VARYING)
-def test_what_happens_follows_from_seed_and_actions(task):
-    whole = play(task, num_threads=1)
-    assert whole[3].any(), "an episode should have ended"
-    for other in (play(task, num_threads=3), play(task, num_threads=2, parts=3)):
-        for a, b in zip(whole, other, strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("task", [*VARYING, "QuadrupedEscape-v1"])
-def test_a_saved_state_goes_on_as_it_did(task):
-    rng = np.random.default_rng(0)
-    with headrace.make(task, num_envs=3, seed=7, frame_stack=2, max_episode_steps=15) as pool:
-        space = pool.action_space
-        actions = rng.uniform(space.low, space.high, (40, 3, *space.low.shape))
-
-        def run(some):
-            steps = [pool.step(a) for a in some]
-            return [(*obs.values(), reward, truncated) for obs, reward, _, truncated, _ in steps]
-
-        pool.reset()
-        run(actions[:10])
-        saved = pool.save_state()
-        first = run(actions[10:])
-        pool.load_state(pool.all_env_ids, saved)
-        for one, other in zip(first, run(actions[10:]), strict=True):
-            for a, b in zip(one, other, strict=True):
-                np.testing.assert_array_equal(a, b)
 
 
 def test_as_a_dm_env_environment():

@@ -15,23 +15,6 @@ import headrace.testing
 from headrace.errors import ActionError
 
 V5 = [task for task in TASKS if task.endswith("v5")]
-NOT_HERE = {"devices", "order_of_agents", "rendering"}
-
-
-@pytest.mark.parametrize("check", headrace.testing.CHECKS, ids=lambda check: check.__name__)
-def test_the_contract_is_kept(check: Any) -> None:
-    """Determinism, threads, batches, asynchronous pools, the three autoreset modes, saved states and more."""
-    try:
-        check("Hopper-v5", seed=5, num_envs=5, steps=60, render_width=64, render_height=48)
-    except headrace.testing.NotApplicable:
-        assert check.__name__ in NOT_HERE
-
-
-@pytest.mark.parametrize("task", V5)  # what a version changes is no part of it
-@pytest.mark.parametrize("name", ["asynchronous", "autoreset_same_step", "saved_states"])
-def test_every_task_keeps_the_contract(task: str, name: str) -> None:
-    (check,) = (check for check in headrace.testing.CHECKS if check.__name__ == name)
-    check(task, num_envs=3, steps=20, max_episode_steps=8)
 
 
 def played(task: str, seed: int, num_envs: int, steps: int, **pool_options: Any) -> dict[int, list[bytes]]:
@@ -64,30 +47,6 @@ def test_what_happens_depends_on_the_seed_alone(task: str, seed: int, sizes: tup
     expected = played(task, seed, n, 25, num_threads=1)
     assert played(task, seed, n, 25, num_threads=threads, batch_size=batch) == expected
     assert played(task, seed + 1, n, 25, num_threads=threads, batch_size=batch) != expected
-
-
-@pytest.mark.parametrize("task", V5)
-def test_a_saved_state_goes_on_in_another_pool(make: Any, task: str) -> None:
-    """Bit by bit, with all info, through a reset, whatever the other pool did before."""
-    options = {"num_envs": 2, "frame_stack": 2, "max_episode_steps": 12}
-    one, other = make(task, seed=1, **options), make(task, seed=2, **options)
-    rng = np.random.default_rng(0)
-    actions = rng.uniform(-0.4, 0.4, (30, 2, *one.action_space.shape))
-    one.reset()
-    other.reset()
-    for action in actions[:7]:
-        one.step(action)
-        other.step(-action)
-    other.load_state(None, one.save_state())
-    for action in actions[7:]:
-        for mine, its in zip(one.step(action), other.step(action), strict=True):
-            for a, b in zip(leaves(mine), leaves(its), strict=True):
-                np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_threads_and_batches_decide_nothing(task: str) -> None:
-    assert played(task, 3, 4, 12, num_threads=3, batch_size=2) == played(task, 3, 4, 12, num_threads=1)
 
 
 def leaves(part: Any) -> list[np.ndarray]:

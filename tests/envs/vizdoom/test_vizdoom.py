@@ -86,35 +86,6 @@ def test_infos_of_an_episodes_end(make: Any) -> None:
     assert (info["HEALTH"] > info["final_info"]["HEALTH"]).all()
 
 
-def test_what_happens_follows_from_seed_and_actions(make: Any) -> None:
-    def played(seed: int, threads: int, steps: int = 60) -> list[Any]:
-        pool = make("Basic-v1", num_envs=3, num_threads=threads, seed=seed, **SMALL)
-        results = [pool.reset()[0].copy()]
-        rng = np.random.default_rng(0)
-        for _ in range(steps):
-            obs, reward, terminated, *_ = pool.step(rng.integers(pool.action_space.n, size=3))
-            results += [obs.copy(), reward.copy(), terminated.copy()]
-        pool.close()
-        return results
-
-    first, again, other = played(1, 1), played(1, 3), played(2, 1)
-    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
-    assert any(a[0].any() for a in first[2::3]), "something was earned"
-
-
-def test_asynchronous_pools(make: Any) -> None:
-    pool = make("Basic-v1", num_envs=4, batch_size=2, num_threads=2, seed=0, **SMALL)
-    pool.async_reset()
-    seen = set()
-    while seen != {0, 1, 2, 3}:  # the process with more to do lets the other wait
-        obs, _, _, _, info = pool.recv()
-        assert obs.shape == (2, 3, 24, 32)
-        assert (info["AMMO2"] > 30).all()
-        seen.update(info["env_id"].tolist())
-        pool.send(np.ones(2, np.int64), info["env_id"])
-
-
 def test_pictures_and_states(make: Any) -> None:
     pool = make("Basic-v1", num_envs=2, num_threads=1, seed=0, **SMALL | {"img_height": 240, "img_width": 320})
     obs, _ = pool.reset()
