@@ -155,7 +155,7 @@ $(RUN_ENV): $(SETTINGS) | $(BIN)/python
 	touch $@
 
 $(DEV_LINT): $(SETTINGS) | $(BIN)/python
-	$(INSTALL) ruff
+	$(INSTALL) ruff clang-format
 	touch $@
 
 # what compiling and fetching the emulator need, so that compilers may work beside the installation of everything else (.ci/run)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from headrace.cli.main import main
 from headrace.errors import OptionError, UnknownTaskError, WorkerError
-from headrace.pool.executors.processes import shared
+from headrace.pool import shared
 from headrace.studies.tuning import search
 from headrace.studies.tuning import tune as tuner
 from headrace.studies.tuning.measure import Probe, Size, measure

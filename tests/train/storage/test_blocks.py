@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.pool.executors.processes.shared import Fence
+from headrace.pool.shared import Fence
 from headrace.train.storage.blocks import append_rows, put_rollout, ring_of, take_rollout, take_rows
 from headrace.train.storage.rollout_slots import Rollouts
 from headrace.train.storage.step_replay import StepReplay

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.pool.executors.processes.shared import SharedArrays
+from headrace.pool.shared import SharedArrays
 from headrace.train.processes.weight_buffer import WeightBuffer
 from headrace.train.storage.step_replay import StepReplay
 from headrace.train.storage.writer import StepWriter

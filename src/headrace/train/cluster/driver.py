@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from headrace.errors import HeadraceError, WorkerError
-from headrace.pool.executors.processes.shared import Fence, SharedArrays
 from headrace.pool.remarks import tell
+from headrace.pool.shared import Fence, SharedArrays
 from headrace.train.cluster.actor import EvaluatorActor, Sampled, SamplerActor, Start
 from headrace.train.cluster.code import Code
 from headrace.train.cluster.connection import connected

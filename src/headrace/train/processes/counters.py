@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.pool.executors.processes.shared import SharedArrays
+from headrace.pool.shared import SharedArrays
 
 FREE = 2**62  # the number of allowed steps if there is no limit
 KEPT = 4096  # maximum number of finished episodes that a sampler keeps until they are read

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.shared import Fence, SharedArrays
+from headrace.pool.shared import Fence, SharedArrays
 
 ATTEMPTS = 100
 WRITING = -1

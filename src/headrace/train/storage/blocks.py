@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headrace.pool.executors.processes.shared import Fence
+from headrace.pool.shared import Fence
 from headrace.train.storage.layout import FIRST, LAST, StepLayout
 from headrace.train.storage.rollout_slots import Slot
 from headrace.train.storage.step_replay import MARGIN

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.shared import Fields
+from headrace.pool.shared import Fields
 
 TERMINATED, TRUNCATED = 1, 2
 """flags of a row from which the step ended an episode"""

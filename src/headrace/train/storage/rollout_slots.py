@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import gymnasium as gym
 import numpy as np
 
-from headrace.pool.executors.processes.shared import Fence, SharedArrays
+from headrace.pool.shared import Fence, SharedArrays
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError, SequenceError
-from headrace.pool.executors.processes.shared import Fence, SharedArrays
+from headrace.pool.shared import Fence, SharedArrays
 from headrace.train.storage.layout import FIRST, StepLayout
 from headrace.train.storage.reader import StepReader
 from headrace.train.storage.transitions import Transitions

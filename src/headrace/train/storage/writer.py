@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import OptionError, SequenceError
-from headrace.pool.executors.processes.shared import Fence
+from headrace.pool.shared import Fence
 from headrace.train.storage.layout import FIRST, LAST, OLDEST, TERMINATED, TRUNCATED, StepLayout
 
 NEXT = np.zeros(256, np.uint8)  # flags of a row → initial flags of the next row

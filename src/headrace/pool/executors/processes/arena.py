@@ -19,7 +19,7 @@ import numpy as np
 
 from headrace.errors import SharedMemoryError
 from headrace.limits import limits_named
-from headrace.pool.executors.processes.shared import ALIGNMENT, AnonymousFile
+from headrace.pool.shared import ALIGNMENT, AnonymousFile
 from headrace.pool.spec import Field
 
 LEAST_CHUNK = 1 << 20

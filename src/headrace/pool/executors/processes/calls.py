@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 
-from headrace.pool.executors.processes.shared import AnonymousFile
+from headrace.pool.shared import AnonymousFile
 
 HEAD = struct.Struct("<qq")  # number of the question (negated for an answer), length of the text
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from headrace.pool.actions import action_fields
 from headrace.pool.executors.processes.futex import SIZE, Futex
-from headrace.pool.executors.processes.shared import Fence, SharedArrays
+from headrace.pool.shared import Fence, SharedArrays
 from headrace.pool.spec import TaskSpec
 
 STEP, RESET, RESEED, RESTART = range(4)  # commands to an environment; RESTART: begin an episode, the last was lost

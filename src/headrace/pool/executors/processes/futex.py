@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from headrace.pool.executors.processes.shared import Fence
+from headrace.pool.shared import Fence
 
 SIZE = 2  # numbers of a futex: how often it was rung, and whether a process sleeps
 LOOK = 0.0003  # seconds between polls on systems without futexes

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.pool import by_value
-from headrace.pool.executors.processes.shared import AnonymousFile
+from headrace.pool.shared import AnonymousFile
 
 LEAST = 256
 

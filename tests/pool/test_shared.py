@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from headrace.errors import HeadraceError, SharedMemoryError
-from headrace.pool.executors.processes import shared
-from headrace.pool.executors.processes.shared import Fence, SharedArrays
+from headrace.pool import shared
+from headrace.pool.shared import Fence, SharedArrays
 
 FIELDS = {
     "floats": ((3, 5), np.dtype(np.float32)),
