@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import headrace
-from headrace.pool.executors.processes.fork_server import OURS
+from headrace.pool.fork_server import OURS
 
 PATIENCE = 20.0  # seconds
 

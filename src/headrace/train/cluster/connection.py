@@ -19,7 +19,7 @@ from typing import Any
 
 from headrace.errors import HeadraceError, OptionError, WorkerError
 from headrace.machine import usable_cores
-from headrace.pool.executors.processes.fork_server import heed_parent, starting
+from headrace.pool.fork_server import heed_parent, starting
 from headrace.train.cluster.code import Code
 from headrace.train.processes.start import worker_context
 

@@ -22,8 +22,8 @@ import numpy as np
 from headrace.errors import HeadraceError, ScriptError, WorkerError
 from headrace.limits import need_files
 from headrace.pool.by_value import UNPICKLABLE
-from headrace.pool.executors.processes.fork_server import server_context
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
+from headrace.pool.fork_server import server_context
 from headrace.pool.registry import parcel_of
 from headrace.pool.sources import importing, is_importable_main
 from headrace.train.settings.config import Config

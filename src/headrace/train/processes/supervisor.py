@@ -19,9 +19,9 @@ from typing import Any
 from headrace.errors import WorkerError
 from headrace.limits import cause_of_death, need_files, refusal
 from headrace.pool.executors.processes.deaths import Deaths
-from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
+from headrace.pool.fork_server import heed_parent, starting
 from headrace.pool.remarks import heard_by
 from headrace.train.processes.start import Report, raise_unguarded, worker_context
 

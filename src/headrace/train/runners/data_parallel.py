@@ -20,8 +20,8 @@ from rich.console import Console
 
 from headrace.errors import WorkerError
 from headrace.limits import cause_of_death
-from headrace.pool.executors.processes.fork_server import heed_parent, starting
 from headrace.pool.executors.processes.task import spaces_read_once
+from headrace.pool.fork_server import heed_parent, starting
 from headrace.pool.seeds import seed_globals
 from headrace.train.collect.policies import find_device
 from headrace.train.processes.interrupt import Interrupt

@@ -40,11 +40,11 @@ from headrace.pool.executors.processes.control import (
     Share,
     WaitStrategy,
 )
-from headrace.pool.executors.processes.fork_server import allow_children, end_children, heed_parent
 from headrace.pool.executors.processes.mailbox import InfoMessage, Mailbox
 from headrace.pool.executors.processes.parallel import check_new
 from headrace.pool.executors.processes.slots import Slot
 from headrace.pool.executors.processes.values import fitted, flag_of, reward_of
+from headrace.pool.fork_server import allow_children, end_children, heed_parent
 from headrace.pool.seeds import seed_globals
 from headrace.pool.spec import ARRAYS, AutoresetMode
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves

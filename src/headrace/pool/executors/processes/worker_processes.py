@@ -15,8 +15,8 @@ from typing import Any
 from headrace.errors import OptionError, WorkerError
 from headrace.limits import cause_of_death, limits_named, need_files
 from headrace.pool import by_value
-from headrace.pool.executors.processes.fork_server import OURS, server_context, starting
 from headrace.pool.executors.processes.worker import Orders, work
+from headrace.pool.fork_server import OURS, server_context, starting
 
 PRELOADED = "headrace.pool.executors.processes.worker"
 FILES_EACH = 2  # number of open files in this process for each worker
