@@ -11,7 +11,7 @@ import pytest
 import headrace
 from headrace.cli.main import main
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.flat_observation import Joined, words_of
+from headrace.pool.flat_observation import Joined, words_of
 from headrace.pool.structure import row_of
 from headrace.train import load, train
 

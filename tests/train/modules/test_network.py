@@ -8,10 +8,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from headrace.pool.executors.processes.flat_observation import Joined
 
 import headrace
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.pool.flat_observation import Joined
 from headrace.train.modules.cnn import ImageActorCritic, JoinedTrunk, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.network import MLP, make_network

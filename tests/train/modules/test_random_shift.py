@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.pool.flat_observation import Joined
 from headrace.train.modules.random_shift import random_shift, shifted
 
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.flat_observation import SIDE, Joined
+from headrace.pool.flat_observation import SIDE, Joined
 from headrace.train.modules.layers import initialised, is_exporting, with_log_std
 
 NATURE_SIDE = 36  # minimum height and width for which the Nature-CNN's three layers have an output

@@ -15,7 +15,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.pool.flat_observation import Joined
 from headrace.train.modules.cnn import NATURE_SIDE, JoinedTrunk, cpu_has_bf16, pictures_in, trunk_for
 from headrace.train.modules.layers import initialised, is_exporting
 from headrace.train.modules.network import input_size, uses_images

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.pool.flat_observation import Joined
 from headrace.train.algorithms.policy import Policy
 from headrace.train.modules.action_masks import MASK
 from headrace.train.modules.cnn import NatureTrunk, StridedTrunk

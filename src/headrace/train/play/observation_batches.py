@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import NotFiniteError, OptionError
-from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.pool.flat_observation import Joined
 from headrace.pool.structure import assembled, at, is_array, leaf_name, leaves
 
 OBSERVATION = "observation"

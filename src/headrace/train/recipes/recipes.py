@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import gymnasium as gym
 import numpy as np
 
-from headrace.pool.executors.processes.flat_observation import Joined, picture_shape
+from headrace.pool.flat_observation import Joined, picture_shape
 from headrace.pool.registry import build_task, is_python, is_registered, make_pool, or_headraces, own_name
 from headrace.pool.structure import leaves
 from headrace.train.recipes.table import FAMILIES, KINDS, RECIPES

@@ -20,7 +20,7 @@ from headrace.pool.batch import FINAL, INFO, OBS, Batch, BatchRing
 from headrace.pool.executor import HostExecutor
 from headrace.pool.executors.envpool.package import observation_keys, why_no_pictures
 from headrace.pool.executors.envpool.wire import State, Wire
-from headrace.pool.executors.processes.flat_observation import Joined
+from headrace.pool.flat_observation import Joined
 from headrace.pool.frames import rgb_frames
 from headrace.pool.spec import PoolSettings, TaskSpec
 from headrace.pool.structure import leaf_name

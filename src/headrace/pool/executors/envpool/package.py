@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError, UnknownTaskError
-from headrace.pool.executors.processes import flat_observation
+from headrace.pool import flat_observation
 from headrace.pool.infos import OURS
 from headrace.pool.options import Checked, Option
 from headrace.pool.sources import ENVPOOL as PREFIX

@@ -28,8 +28,8 @@ from headrace.errors import OptionError
 from headrace.pool import by_value
 from headrace.pool.action_masks import GIVEN, MASK, heads_of, mask_array
 from headrace.pool.executors.processes.deaths import accepted_deaths
-from headrace.pool.executors.processes.flat_observation import PICTURES, flattened
 from headrace.pool.executors.processes.parallel import ParallelGame, check_new, environments, is_parallel
+from headrace.pool.flat_observation import PICTURES, flattened
 from headrace.pool.goals import Goals, goals_of
 from headrace.pool.infos import OURS
 from headrace.pool.remarks import remark

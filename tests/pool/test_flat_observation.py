@@ -11,7 +11,7 @@ import torch
 
 import headrace
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.flat_observation import (
+from headrace.pool.flat_observation import (
     PICTURES,
     WORDS,
     Joined,
