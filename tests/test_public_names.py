@@ -13,7 +13,6 @@ from unittest import mock
 import pytest
 
 import headrace
-from headrace import studies
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = """
@@ -91,8 +90,10 @@ def test_the_public_names_are_listed_also_those_that_are_loaded_late() -> None:
     assert listed == {*headrace.__all__} and "__version__" in dir(headrace)
 
 
-def test_names_that_moved_to_studies_are_still_those_of_training() -> None:
-    assert headrace.train.train_seeds is studies.train_seeds and headrace.train.resume_seeds is studies.resume_seeds
+def test_names_that_moved_to_studies_are_answered_with_their_place() -> None:
+    for name in ("train_seeds", "resume_seeds"):
+        with pytest.raises(AttributeError, match=f"{name} is in headrace.studies"):
+            getattr(headrace.train, name)
 
 
 def test_help_tells_how_train_is_called() -> None:

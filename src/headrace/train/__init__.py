@@ -225,6 +225,11 @@ class CallableModule(ModuleType):
     resume, train = staticmethod(resume), staticmethod(train)
 
 
+def __getattr__(name: str) -> Any:
+    where = f"; {name} is in headrace.studies" if name in ("train_seeds", "resume_seeds") else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{where}")
+
+
 # what help(headrace.train) and editors show of the call
 __signature__ = inspect.signature(train)
 __doc__ = f"{inspect.getdoc(train)}\n\n{__doc__}"

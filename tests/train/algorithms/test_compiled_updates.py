@@ -21,7 +21,7 @@ from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 
 pytestmark = pytest.mark.skipif(compiled_module() is None, reason="left out, or this processor has no registers for it")
-ALGORITHMS: dict[str, Any] = {"sac": SAC, "td3": TD3, "ddpg": DDPG, "dqn": DQN}
+ALGORITHMS: dict[str, Any] = {"sac": SAC, "td3": TD3, "ddpg": DDPG}
 CPU = torch.device("cpu")
 RATES = UpdateRates(1e-3, 2e-3, 0.5)
 # inputs, actions, hidden layers, activation, rows
@@ -39,7 +39,7 @@ def policy_of(algo: str, inputs: int, actions: int, **settings: Any) -> Any:
     action = gym.spaces.Discrete(actions) if algo == "dqn" else gym.spaces.Box(-1, 1, (actions,), np.float32)
     torch.manual_seed(5)
     config = make_config("x", defaults=False, algo=algo, target_rate=0.1, **settings)
-    policy: Any = ALGORITHMS[algo]("", config, AgentGroup(seen, action), CPU)
+    policy: Any = (ALGORITHMS | {"dqn": DQN})[algo]("", config, AgentGroup(seen, action), CPU)
     for module in (policy.network, policy.targets):
         for name, parameter in module.named_parameters():
             if "temperature" not in name:

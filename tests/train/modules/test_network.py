@@ -8,7 +8,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from headrace.pool.executors.processes.flat_observation import Joined
 
 import headrace
 from headrace.errors import OptionError

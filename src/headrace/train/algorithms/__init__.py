@@ -8,7 +8,7 @@ from typing import Any
 
 
 def class_of(package: str) -> Callable[[str], Any]:
-    """Returns the ``__getattr__`` of an algorithm's package, which imports its class, and torch with it, when asked for."""
+    """Returns the ``__getattr__`` of an algorithm's package, which imports its class, and torch, when asked for."""
 
     def found(name: str) -> Any:
         if name.startswith("_"):

@@ -9,7 +9,6 @@ from typing import Any
 import gymnasium as gym
 
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.flat_observation import PICTURES, picture_shape
 from headrace.pool.flat_observation import PICTURES, picture_shape
 from headrace.pool.registry import is_known_here_only
 from headrace.pool.structure import leaves

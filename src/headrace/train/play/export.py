@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.pool.executors.processes.flat_observation import Joined
 from headrace.pool.flat_observation import Joined
 from headrace.train.algorithms.policy import Policy
 from headrace.train.modules.action_masks import MASK
