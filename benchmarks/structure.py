@@ -205,8 +205,7 @@ def ours(task: str, algo: str, compiled: bool) -> Row:
         trainer: Any = make_trainer(config, RunFolder.create(f"{folder}/run", config))
         for policy in trainer.policies:
             if not compiled:
-                owner = policy.network if algo == "ppo" else policy
-                owner.compiled = None
+                policy.compiled = None
         for _ in range(WARM):
             trainer.iterate()
         row = Trace("/headrace/train/")(trainer.iterate).row()

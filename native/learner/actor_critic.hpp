@@ -63,7 +63,7 @@ class ActorCriticCore final : public ActorCriticLearner {
     for (const auto& sum : sums) s.loss += sum.loss, s.mean += sum.mean;
     s.loss *= rates.critic_weight / batch.rows;
     s.mean /= static_cast<double>(batch.rows) * static_cast<double>(critics_.size());
-    s.gradient_norm = descend<V>(networks_.critic_adam, rates.critic_learning_rate, rates.max_grad_norm);
+    s.gradient_norm = adam_step<V>(networks_.critic_adam, rates.critic_learning_rate, rates.max_grad_norm);
     return s;
   }
 
@@ -88,19 +88,19 @@ class ActorCriticCore final : public ActorCriticLearner {
         for (std::size_t c = static_cast<std::size_t>(k); c < judges; c += 2) slope(c, judges, n, share);
       };
       const auto come_back = [&](int k) {
-        values_of[k] = climb(k, half_of(n, k), judges, share, first == 0);
+        values_of[k] = actor_backward(k, half_of(n, k), judges, share, first == 0);
         if (first + n == batch.rows) actor_[static_cast<std::size_t>(k)].write_gradients();
       };
       each_of_two(rates.threads, go, judge, find_slopes, come_back);
       log_probs += log_probs_of[0] + log_probs_of[1], values_of_policy += values_of[0] + values_of[1];
     }
     if (half_of(std::min(kRows, batch.rows), 1).size() > 0) add<V>(networks_.actor_adam.gradient, other_gradient_.data(), networks_.actor_adam.size);
-    s.gradient_norm = descend<V>(networks_.actor_adam, rates.actor_learning_rate, rates.max_grad_norm);
+    s.gradient_norm = adam_step<V>(networks_.actor_adam, rates.actor_learning_rate, rates.max_grad_norm);
     s.entropy = -log_probs / batch.rows;
     s.loss = -s.temperature * s.entropy - values_of_policy / batch.rows;
     if (networks_.stochastic()) {
       networks_.temperature_adam.gradient[0] = static_cast<float>(s.entropy - rates.target_entropy);
-      descend<V>(networks_.temperature_adam, rates.actor_learning_rate, rates.max_grad_norm);
+      adam_step<V>(networks_.temperature_adam, rates.actor_learning_rate, rates.max_grad_norm);
     }
     return s;
   }
@@ -218,7 +218,7 @@ class ActorCriticCore final : public ActorCriticLearner {
   }
 
   // The gradient of a half's policy that lets values rise, and its entropy; returns the sum of the values.
-  double climb(int k, Half half, std::size_t judges, float share, bool is_first) {
+  double actor_backward(int k, Half half, std::size_t judges, float share, bool is_first) {
     if (half.size() == 0) return 0;
     Layers<V, D>& policy = actor_[static_cast<std::size_t>(k)];
     const int stride = policy.stride();

@@ -32,7 +32,7 @@ inline void add(float* to, const float* x, std::int64_t n) {
 
 // A step with the gradient clipped to a norm, which may be infinite; returns the norm before, or 0 where none is needed.
 template <class V>
-inline double descend(const Adam& adam, double learning_rate, double max_norm) {
+inline double adam_step(const Adam& adam, double learning_rate, double max_norm) {
   const double norm = std::isinf(max_norm) ? 0 : std::sqrt(squares<V>(adam.gradient, adam.size));
   const V scale(std::min(1.0, max_norm / (norm + 1e-6)));
   const double n = *adam.steps += 1;

@@ -16,9 +16,9 @@ namespace {
 
 // numbers at the beginning of a cache line, zero at first
 template <class T>
-class Line {
+class AlignedBuffer {
  public:
-  explicit Line(std::size_t n = 0) : data_(static_cast<T*>(::operator new(std::max<std::size_t>(n, 1) * sizeof(T), kLine))) {
+  explicit AlignedBuffer(std::size_t n = 0) : data_(static_cast<T*>(::operator new(std::max<std::size_t>(n, 1) * sizeof(T), kLine))) {
     std::fill_n(data_.get(), n, T(0));
   }
   T* get() const { return data_.get(); }
@@ -28,7 +28,7 @@ class Line {
   struct Free { void operator()(T* p) const { ::operator delete(p, kLine); } };
   std::unique_ptr<T, Free> data_;
 };
-using Floats = Line<float>;
+using Floats = AlignedBuffer<float>;
 
 inline Floats floats(int rows, int columns) { return Floats(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns)); }
 

@@ -74,7 +74,7 @@ Learner::~Learner() = default;
 ActorCriticLearner::~ActorCriticLearner() = default;
 QLearner::~QLearner() = default;
 
-void approach(float* target, const float* source, std::int64_t size, float rate) {
+void polyak_update(float* target, const float* source, std::int64_t size, float rate) {
   for (std::int64_t i = 0; i < size; ++i) target[i] += rate * (source[i] - target[i]);
 }
 

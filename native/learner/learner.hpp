@@ -172,7 +172,7 @@ class QLearner {
 };
 
 // target += rate · (source - target)
-void approach(float* target, const float* source, std::int64_t size, float rate);
+void polyak_update(float* target, const float* source, std::int64_t size, float rate);
 
 constexpr int kTileWidth = 256;  // floats in a register of a matrix unit
 

@@ -17,7 +17,7 @@ template <class V, class D>
 class ProximalCore final : public Learner {
   static constexpr int kRows = D::kRows;
   // samples of a minibatch, and these times the parameters, from which each half has gradients of its own: some 100 µs
-  // of work, as a thread takes 20 to begin
+  // of work, as two threads that wait for each other need
   static constexpr std::ptrdiff_t kFewest = 128, kLarge = 8 << 20;
 
   // networks with a block's samples, and the sums of gradients and statistics over blocks
@@ -81,7 +81,7 @@ class ProximalCore final : public Learner {
     Statistics sums;
     for (int i = 0; i < minibatches; ++i, order += size) {
       gradient_of(heads, rollout, order, size, halved ? size / 2 : 0, rates, adam, threads, sums);
-      sums.gradient_norm += descend<V>(adam, rates.learning_rate, rates.max_grad_norm);
+      sums.gradient_norm += adam_step<V>(adam, rates.learning_rate, rates.max_grad_norm);
     }
     refresh();
     const double share = 1.0 / (static_cast<double>(minibatches) * size);

@@ -43,7 +43,7 @@ class QCore final : public QLearner {
     q_.write_gradients();
     s.loss /= batch.rows;
     s.mean /= static_cast<double>(batch.rows) * networks_.actions;
-    s.gradient_norm = descend<V>(networks_.adam, rates.learning_rate, rates.max_grad_norm);
+    s.gradient_norm = adam_step<V>(networks_.adam, rates.learning_rate, rates.max_grad_norm);
     return s;
   }
 

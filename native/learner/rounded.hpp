@@ -27,17 +27,17 @@ class Rounded : public Dense<Wide> {
   Rounded(const Layer& layer, const std::shared_ptr<Scratch>& scratch)
       : Dense(layer, nullptr), scratch_(scratch), part_(layer.parts.front()), wide_(std::min(inputs, outputs) > kNarrow && layer.parts.size() == 1),
         tall_(part_.output_first ? outputs : inputs), across_(part_.output_first ? inputs : outputs),
-        pairs_(words(wide_ ? whole(inputs) / 2 : 0, pair_distance(outputs))), transposed_(words(wide_ ? whole(outputs) / 2 : 0, pair_distance(inputs))) {}
+        pairs_(bf16_matrix(wide_ ? whole(inputs) / 2 : 0, pair_distance(outputs))), transposed_(bf16_matrix(wide_ ? whole(outputs) / 2 : 0, pair_distance(inputs))) {}
 
   void pack(bool back) {
     if (!wide_) return Dense::pack(back);
     pack_bias();
     if (back || !part_.output_first) {  // as they lie
-      Words& straight = part_.output_first ? transposed_ : pairs_;
+      Bf16Matrix& straight = part_.output_first ? transposed_ : pairs_;
       pair_rows(part_.weight, across_, tall_, across_, straight.get(), pair_distance(across_));
     }
     if (back || part_.output_first) {
-      Words& turned = part_.output_first ? pairs_ : transposed_;
+      Bf16Matrix& turned = part_.output_first ? pairs_ : transposed_;
       std::uint32_t* columns = Scratch::of(scratch_->left, whole(tall_), word_distance(across_));
       pair_columns(part_.weight, across_, tall_, across_, columns, word_distance(across_));
       transpose(columns, word_distance(across_), whole(tall_), whole(across_) / 2, turned.get(), pair_distance(tall_));
@@ -98,7 +98,7 @@ class Rounded : public Dense<Wide> {
   Part part_;
   bool wide_;
   int tall_, across_;         // rows and columns of the weights in the caller's memory
-  Words pairs_, transposed_;  // [inputs, outputs] in words of two inputs; [outputs, inputs] in words of two outputs
+  Bf16Matrix pairs_, transposed_;  // [inputs, outputs] in words of two inputs; [outputs, inputs] in words of two outputs
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace headrace::learner {
 namespace {
 
-using Words = Line<std::uint32_t>;
+using Bf16Matrix = AlignedBuffer<std::uint32_t>;
 using Wide = Vec<16, float>;
 
 constexpr int kTile = 16;          // rows of a tile, and words of a row
@@ -23,7 +23,7 @@ constexpr int word_distance(int n) { return (whole(n) / kTall | 1) * kTile; }
 // words from row to row, of n words: an odd number of cache lines, and whole pairs of tiles
 constexpr int pair_distance(int n) { return whole(n) + kTile; }
 
-inline Words words(int rows, int distance) { return Words(static_cast<std::size_t>(rows) * static_cast<std::size_t>(distance)); }
+inline Bf16Matrix bf16_matrix(int rows, int distance) { return Bf16Matrix(static_cast<std::size_t>(rows) * static_cast<std::size_t>(distance)); }
 
 inline __mmask16 first(int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
 

@@ -207,7 +207,11 @@ def learning() -> Iterator[Finding]:
         return
     import torch
 
+    from headrace.train.modules.compiled import described, why_torch_here
+
     yield Finding("learning", "torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads")
+    reason = why_torch_here()
+    yield Finding("learning", "updates", "ok", f"torch ({reason})" if reason else described())
     cards = _cards()
     if torch.cuda.is_available():
         for i in range(torch.cuda.device_count()):

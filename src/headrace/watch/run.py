@@ -32,7 +32,7 @@ FILM_STEP = re.compile(r"step-0*(\d+)\.mp4")
 UNKNOWN: dict[str, Any] = {
     "task": "", "algo": "", "seed": None, "config": {}, "began": None, "resumed": 0, "restarts": 0, "spark": [],
     "step": None, "rate": None, "return": None, "returns": {}, "elo": False, "evaluated": None, "evaluated_step": None,
-    "seconds": None, "ranks": [], "has_agent": False,
+    "seconds": None, "updates": "", "ranks": [], "has_agent": False,
 }  # fmt: skip
 """the rest of the summary of a run whose folder cannot be read"""
 Stamp = tuple[tuple[int, int], ...]
@@ -107,13 +107,14 @@ class Run:
     def _found(self) -> dict[str, Any]:
         config, status = _settings(self.path / "config.json"), read_status(self.path)
         seen, events = glance(self.path / "metrics.jsonl"), read_events(self.path / "events.jsonl")
-        last = seen.last
+        last, updates = seen.last, config.pop("updates", None)
         return {
             "group": self.id if seen.problem else self._group(config),
             "task": str(config.get("task", "")),
             "algo": str(config.get("algo", "")),
             "seed": number(config.get("seed")),
             "config": config,
+            "updates": updates if isinstance(updates, str) else "",
             "status": _told(status, seen.problem),
             "began": next((event.time for event in events if event.kind == "began"), None),
             "resumed": sum(event.kind == "resumed" for event in events),

@@ -47,7 +47,7 @@ def samples(rows: int) -> Samples:
 
 def threads_in_updates(monkeypatch, rows: int = 2048, **settings: Any) -> int:
     policy, seen = learner(**settings), []
-    policy.network.compiled = None
+    policy.compiled = None
     whole = policy.backward
 
     def backward(batch: Samples, rates: Rates, measure: bool) -> Any:
@@ -65,7 +65,9 @@ def test_large_minibatches_keep_all_cores_busy_and_small_ones_one(monkeypatch):
     assert threads_in_updates(monkeypatch, **LARGE) == 4
     assert threads_in_updates(monkeypatch, **LARGE | {"minibatch_size": 512}) == 3
     assert threads_in_updates(monkeypatch, minibatch_size=256) == 1
-    assert threads_in_updates(monkeypatch, rows=64, **LARGE) == 1  # a rollout that is smaller than a minibatch
+    assert (
+        threads_in_updates(monkeypatch, rows=64, num_envs=8, num_steps=8, **LARGE) == 1
+    )  # a rollout that is smaller than a minibatch
 
 
 def test_given_threads_and_the_cores_of_samplers_are_kept(monkeypatch):
@@ -75,7 +77,7 @@ def test_given_threads_and_the_cores_of_samplers_are_kept(monkeypatch):
 
 def test_they_are_as_before_after_an_error(monkeypatch):
     policy = learner(**LARGE)
-    policy.network.compiled = None
+    policy.compiled = None
     monkeypatch.setattr(policy, "backward", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         policy.learn(samples(2048), 0, torch.Generator())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import importlib
+import os
 import pickle
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -20,7 +23,7 @@ from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.action_masks import masked
-from headrace.train.modules.compiled import LEFT_OUT, CompiledMLP, compiled_module
+from headrace.train.modules.compiled import LEFT_OUT, CompiledMLP, adam_of, compiled_module
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
@@ -120,7 +123,7 @@ def test_an_epoch_learns_what_torch_learns(action: gym.Space, settings: dict[str
         assert isinstance(policy.network.compiled, CompiledMLP)
         samples, rates = samples_of(policy, action), Rates.of(policy.config, 0)
         if not compiled:
-            policy.network.compiled = None
+            policy.compiled = None
         orders = [draw_order(samples, 64, torch.Generator().manual_seed(seed)) for seed in range(2)]
         measured = policy.update(samples, rates, orders)
         assert measured is not None and policy.updates == int(policy.optimiser.steps) == 6
@@ -149,15 +152,11 @@ def test_an_epoch_keeps_to_masks_as_torch_does() -> None:
     results = []
     for compiled in (True, False):
         policy = policy_of(CHOICE, minibatch_size=64, entropy_coef=0.1)
-        if not policy.network.compiled.keeps_masks:
-            pytest.skip("the compiled module is of earlier sources")
         rates, samples = Rates.of(policy.config, 0), masked_samples_of(policy)
         order = draw_order(samples, 64, torch.Generator().manual_seed(0))
         if not compiled:
-            policy.network.compiled = None
-        assert (policy.update_at_once(samples, rates, order) is not None) == compiled
-        measured = None if compiled else policy.update(samples, rates, [order])
-        assert compiled or measured is not None
+            policy.compiled = None
+        assert policy.update(samples, rates, [order]) is not None
         results.append((policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
@@ -174,10 +173,8 @@ def test_halves_of_a_large_minibatch_learn_what_torch_learns(threads: int, size:
         samples = pick(some, torch.arange(2 * size) % ROWS)
         order = draw_order(samples, size, torch.Generator().manual_seed(0))
         if not compiled:
-            policy.network.compiled = None
-        assert (policy.update_at_once(samples, rates, order) is not None) == compiled
-        if not compiled:
-            policy.update(samples, rates, [order])
+            policy.compiled = None
+        assert policy.update(samples, rates, [order]) is not None
         results.append((policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
@@ -193,10 +190,10 @@ def test_a2cs_update_is_torchs(action: gym.Space, normalise: bool) -> None:
         policy = A2C("", config, AgentGroup(SEEN, action), torch.device("cpu"))
         samples, rates = replace(samples_of(policy, action), log_probs=None), Rates.of(policy.config, 0)
         if compiled:
-            assert policy.update_at_once(samples, rates, None) is not None
+            assert policy.update(samples, rates, [None]) is not None
             policy = A2C("", config, AgentGroup(SEEN, action), torch.device("cpu"))
         else:
-            policy.network.compiled = None
+            policy.compiled = None
         torch.manual_seed(0)
         policy.network.load_state_dict({n: 0.3 * torch.randn_like(w) for n, w in policy.network.state_dict().items()})
         measured = policy.update(samples, rates, policy.draw_orders(samples, torch.Generator()))
@@ -211,14 +208,18 @@ def test_a_subclass_with_a_loss_or_an_optimiser_of_its_own_learns_by_it() -> Non
         def loss(self, batch: Samples, rates: Rates) -> Any:
             return super().loss(batch, rates)
 
+    class Rectified(PPO):
+        compiled_form = PPO.compiled_form
+
+        def _build(self) -> None:
+            super()._build()
+            self.optimiser = FlatRAdam(self.network)
+
     policy = policy_of(CHOICE)
-    samples, rates = samples_of(policy, CHOICE), Rates.of(policy.config, 0)
-    order = draw_order(samples, 64, torch.Generator().manual_seed(0))
-    assert policy.update_at_once(samples, rates, order) is not None
-    own = Own("", policy.config, policy.agent_group, torch.device("cpu"))
-    assert own.update_at_once(samples, rates, order) is None
-    policy.optimiser = FlatRAdam(policy.network)
-    assert policy.update_at_once(samples, rates, order) is None
+    assert policy.compiled is not None
+    for kind, reason in ((Own, "algorithm"), (Rectified, "optimiser")):
+        own = kind("", policy.config, policy.agent_group, torch.device("cpu"))
+        assert own.compiled is None and own.updated_by == f"torch ({reason})"
 
 
 def test_changes_of_parameters_are_seen() -> None:
@@ -266,3 +267,86 @@ def test_wrong_sizes_are_refused() -> None:
     samples, rates = samples_of(policy, CHOICE), Rates.of(policy.config, 0)
     with pytest.raises(ValueError, match="a row that the rollout has not"):
         policy.update(samples, rates, [torch.full((1, 4), ROWS)])
+
+
+def arguments_of_an_epoch() -> dict[str, Any]:
+    """Of a network with five inputs and three choices, over numpy's memory."""
+    rows, policy = 8, policy_of(CHOICE)
+    columns = {name: np.ones(rows, np.float32) for name in ("log_probs", "advantages", "returns", "values")}
+    rates = dict.fromkeys(("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_grad_norm"), 0.1)
+    how = {"value_clip_range": None, "normalise_advantages": True, "threads": False, "forbidden": None, "actions": None}
+    return (
+        columns
+        | rates
+        | how
+        | {
+            "inputs": np.ones((rows, 5), np.float32),
+            "choices": np.zeros(rows, np.int64),
+            "order": np.arange(rows).reshape(2, 4),
+            "adam": adam_of(policy.optimiser),
+        }
+    )
+
+
+WRONG: dict[str, Any] = {
+    "inputs": [
+        np.ones((8, 6), np.float32),
+        np.ones((7, 5), np.float32),
+        np.ones((8, 5)),
+        np.ones(40, np.float32),
+        0x7F00,
+    ],
+    "choices": [np.zeros(7, np.int64), np.zeros(8, np.int32), np.full(8, 3), np.full(8, -1), None],
+    "returns": [np.ones(9, np.float32), np.ones(8), np.ones((8, 1), np.float32), np.ones(16, np.float32)[::2], None],
+    "forbidden": [np.zeros((8, 4), np.bool_), np.zeros((7, 3), np.bool_), np.zeros((8, 3), np.float32)],
+    "actions": [np.ones((8, 3), np.float32)],
+    "order": [np.arange(8), np.full((2, 4), 8), np.full((2, 4), -1), np.zeros((0, 4), np.int64), np.ones((2, 4))],
+    "adam": [None, [np.ones(16, np.float32)] * 5],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_arrays_of_wrong_shapes_and_types_are_errors(name: str, value: Any) -> None:
+    learner, arguments = policy_of(CHOICE).network.compiled._learner, arguments_of_an_epoch()
+    assert len(learner.epoch(**arguments)) == 6
+    with pytest.raises((TypeError, ValueError)):
+        learner.epoch(**arguments | {name: value})
+
+
+def test_networks_and_optimisers_of_wrong_shapes_are_errors() -> None:
+    module: Any = compiled_module()
+    one = {"weight": np.ones((3, 5), np.float32), "bias": np.ones(3, np.float32)}
+    none = {"weight_gradient": None, "bias_gradient": None}
+    whole = module.Linear(**one, **none)
+    with pytest.raises(ValueError, match="as many inputs as the layer below has outputs"):
+        module.Learner(inputs=5, relu=True, stacks=[[[whole], [whole]]])
+    for wrong in ({"bias": np.ones(5, np.float32)}, {"weight": np.ones((3, 5))}, {"weight_gradient": one["weight"]}):
+        with pytest.raises((TypeError, ValueError)):
+            module.Linear(**one | none | wrong)
+    arrays = {name: np.zeros(16, np.float32) for name in ("parameters", "gradient", "mean", "square")}
+    how = {"steps": np.zeros(1, np.float32), "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-5}
+    module.Adam(**arrays, **how)
+    for wrong in ({"mean": np.zeros(32, np.float32)}, {"steps": np.zeros(2, np.float32)}, {"gradient": np.zeros(16)}):
+        with pytest.raises((TypeError, ValueError)):
+            module.Adam(**arrays | how | wrong)
+    with pytest.raises(ValueError, match="as many parameters as targets"):
+        module.polyak_update(target=arrays["mean"], source=np.zeros(32, np.float32), rate=0.1)
+
+
+def test_a_forked_process_learns_on_threads_of_its_own() -> None:
+    """The second thread of updates is kept between them; a fork does not have its parent's."""
+    torch.set_num_threads(2)
+    policy = policy_of(BOX, minibatch_size=1500)
+    samples = pick(samples_of(policy, BOX), torch.arange(3000) % ROWS)
+    rates, order = Rates.of(policy.config, 0), draw_order(samples, 1500, torch.Generator().manual_seed(0))
+    policy.update(samples, rates, [order])
+    threads = {*Path("/proc/self/task").iterdir()}
+    before = policy.optimiser.parameters.clone()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # it ends, if it waits for a thread that it does not have
+        policy.update(samples, rates, [order])
+        os._exit(int(torch.equal(policy.optimiser.parameters, before)))
+    policy.update(samples, rates, [order])
+    assert threads >= {*Path("/proc/self/task").iterdir()}
+    assert os.waitpid(child, 0)[1] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,27 @@ def test_runs_repeat_bit_for_bit(tmp_path: Path, algo: str):
         assert_same_run(tmp_path / "one", tmp_path / name)
 
 
+def note_of(run: Path) -> str:
+    """What makes a run's updates, as its file says beside settings that are read as before."""
+    text = (run / "config.json").read_text()
+    assert not hasattr(Config.from_json(text), "updates")
+    return json.loads(text)["updates"]
+
+
 def test_a_run_that_goes_on_with_other_updates_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if compiled.compiled_module() is None:
         pytest.skip("PyTorch makes all updates here")
     task, settings = ALGORITHMS["td3"]
     options = OPTIONS | settings | {"total_steps": 300}
     train(task, "td3", run_dir=tmp_path / "run", **options)
+    assert note_of(tmp_path / "run").startswith("compiled (")
     monkeypatch.setenv(compiled.LEFT_OUT, "1")
     compiled.compiled_module.cache_clear()
     try:
         resume(tmp_path / "run", total_steps=320, quiet=True)
     finally:
         compiled.compiled_module.cache_clear()
+    assert note_of(tmp_path / "run") == f"torch ({compiled.LEFT_OUT})"
     said = [event.text for event in read_events(tmp_path / "run" / "events.jsonl")]
     assert "compiled code made this run's updates, and now PyTorch does: they differ by rounding" in said
 

@@ -413,4 +413,4 @@ def test_a_run_with_the_settings_of_all_algorithms_goes_on(algo, task, tmp_path)
     file = run / "config.json"
     file.write_text(settings_of_all(**json.loads(file.read_text())))
     assert resume(run, total_steps=512, quiet=True).steps == 512
-    assert list(json.loads(file.read_text())) == list(find_settings(algo).settings)
+    assert list(json.loads(file.read_text())) == [*find_settings(algo).settings, "updates"]

@@ -6,24 +6,58 @@ from typing import Annotated
 import numpy
 from numpy.typing import NDArray
 
-def widths() -> list[int]:
+def widths(*, bfloat16: bool = False) -> list[int]:
     """
-    Floats in a register, of those that this processor has; the best first.
+    Floats in a register, of those that this processor has, or that multiply bfloat16; the best first.
     """
 
-def approach(
+def polyak_update(
     target: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
     source: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     rate: float,
 ) -> None:
     """target += rate (source - target), of float32[P]; on one thread."""
 
+class Linear:
+    """
+    Some of a layer's outputs. weight: float32[outputs, inputs] if output_first, else [inputs, outputs]; bias: float32[outputs];
+    begin: the first of the layer's inputs that they depend on. Gradients have the same shapes; a target has none.
+    """
+
+    def __init__(
+        self,
+        *,
+        weight: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu")],
+        bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        weight_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu")] | None,
+        bias_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None,
+        output_first: bool = True,
+        begin: int = 0,
+    ) -> None: ...
+
+class Adam:
+    """
+    An optimiser: parameters, gradient and moments float32[P], which begin on cache lines and fill them; steps float32[1].
+    """
+
+    def __init__(
+        self,
+        *,
+        parameters: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        mean: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        square: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        steps: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        beta1: float,
+        beta2: float,
+        epsilon: float,
+    ) -> None: ...
+
 class Learner:
     """
-    A network whose parameters, and their gradients, are the caller's memory, by addresses.
+    A network whose parameters, and their gradients, are the caller's memory.
 
-    stacks: for each, its layers: (inputs, parts); a part is (outputs, whether weights are [outputs, inputs],
-    weight, bias, gradient of the weight, gradient of the bias, the first of its inputs, their number or 0 for all).
+    stacks: for each, its layers, of which each is a list of parts. log_std: of a normal distribution, float32[outputs - 1].
     """
 
     def __init__(
@@ -31,7 +65,9 @@ class Learner:
         *,
         inputs: int,
         relu: bool,
-        stacks: Sequence[Sequence[tuple[int, Sequence[tuple[int, bool, int, int, int, int, int, int]]]]],
+        stacks: Sequence[Sequence[Sequence[Linear]]],
+        log_std: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None = None,
+        log_std_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None = None,
         width: int = 0,
     ) -> None: ...
     def refresh(self) -> None:
@@ -58,45 +94,37 @@ class Learner:
         choices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
         actions: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)]
         | None,
-        columns: Sequence[
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)]
-        ],
+        log_probs: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        advantages: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        returns: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        values: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        forbidden: Annotated[NDArray[numpy.bool_], dict(shape=(None, None), order="C", device="cpu", writable=False)]
+        | None,
         order: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
-        size: int,
-        log_std: tuple[int, int],
-        rates: tuple[float, float, float, float, float],
-        value_clip: float,
-        normalise: bool,
-        adam: tuple[
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-        ],
-        betas: tuple[float, float, float],
+        learning_rate: float,
+        clip_range: float,
+        entropy_coef: float,
+        value_coef: float,
+        max_grad_norm: float,
+        value_clip_range: float | None,
+        normalise_advantages: bool,
+        adam: Adam,
         threads: bool,
     ) -> list[float]:
         """
         Makes one update of proximal policy optimisation for each row of order, int64[minibatches, size].
 
-        columns: log-probabilities, advantages, returns, values. size: logits, or dimensions of an action. log_std:
-        addresses of the logarithms of deviations and of their gradient. rates: learning rate, clip range, entropy
-        coefficient, value coefficient, largest norm. adam: parameters, gradient, mean, square, steps.
+        choices int64[rows], or actions float32[rows, size]; log_probs, advantages, returns, values float32[rows]; forbidden:
+        masked choices, bool[rows, size].
         Returns averages: policy loss, value loss, entropy, KL, share of clipped, gradient's norm.
         """
-
-def has_bfloat16() -> bool:
-    """
-    Whether this processor multiplies numbers of bfloat16, and the system lets it.
-    """
 
 class ActorCriticLearner:
     """
     A policy and its critics, whose inputs are followed by actions; networks as for Learner.
 
-    A policy without target_actor is stochastic: means and logarithms of deviations of variables whose tanh are
-    actions. adams: of actor, critics and, of a stochastic policy, temperature: parameters, gradient, mean, square, steps.
+    A policy without target_actor is stochastic, and has a temperature: means and logarithms of deviations of variables
+    whose tanh are actions.
     """
 
     def __init__(
@@ -105,20 +133,13 @@ class ActorCriticLearner:
         inputs: int,
         actions: int,
         relu: bool,
-        actor: Sequence[Sequence[tuple[int, Sequence[tuple[int, bool, int, int, int, int, int, int]]]]],
-        critics: Sequence[Sequence[tuple[int, Sequence[tuple[int, bool, int, int, int, int, int, int]]]]],
-        target_actor: Sequence[Sequence[tuple[int, Sequence[tuple[int, bool, int, int, int, int, int, int]]]]],
-        target_critics: Sequence[Sequence[tuple[int, Sequence[tuple[int, bool, int, int, int, int, int, int]]]]],
-        adams: Sequence[
-            tuple[
-                Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-                Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-                Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-                Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-                Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            ]
-        ],
-        betas: tuple[float, float, float],
+        actor: Sequence[Sequence[Sequence[Linear]]],
+        critics: Sequence[Sequence[Sequence[Linear]]],
+        target_actor: Sequence[Sequence[Sequence[Linear]]],
+        target_critics: Sequence[Sequence[Sequence[Linear]]],
+        actor_adam: Adam,
+        critic_adam: Adam,
+        temperature_adam: Adam | None,
         width: int = 0,
         bfloat16: bool = False,
     ) -> None: ...
@@ -127,14 +148,19 @@ class ActorCriticLearner:
         *,
         inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
         actions: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
-        columns: Sequence[Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)]],
+        rewards: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)],
+        discounts: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)],
         next_inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
         weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)] | None,
         next_noise: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)]
         | None,
         noise: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)]
         | None,
-        rates: tuple[float, float, float, float, float],
+        critic_learning_rate: float,
+        actor_learning_rate: float,
+        max_grad_norm: float,
+        critic_weight: float,
+        target_entropy: float,
         critics: bool,
         actor: bool,
         threads: bool,
@@ -142,9 +168,9 @@ class ActorCriticLearner:
         """
         Makes a gradient step of the critics, and one of the actor.
 
-        columns: rewards, discounts. noise float32[B, A]: standard normal; for target_actor, what is added to its actions.
-        rates: critics' and actor's learning rate, largest norm, weight of each critic's mean squared error, target entropy.
-        threads: whether two critics, and halves of the actor's samples, may have a thread each, which changes no result.
+        noise float32[B, A]: standard normal; for target_actor, what is added to its actions. critic_weight: of each critic's
+        mean squared error. max_grad_norm: infinite for none. threads: whether two critics, and halves of the actor's samples,
+        may have a thread each, which changes no result.
         Returns the critics' loss, mean value and gradient's norm; the actor's loss, gradient's norm, entropy, temperature.
         """
 
@@ -160,16 +186,9 @@ class QLearner:
         actions: int,
         relu: bool,
         dueling: bool,
-        q: Sequence[Sequence[tuple[int, Sequence[tuple[int, bool, int, int, int, int, int, int]]]]],
-        target: Sequence[Sequence[tuple[int, Sequence[tuple[int, bool, int, int, int, int, int, int]]]]],
-        adam: tuple[
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
-        ],
-        betas: tuple[float, float, float],
+        q: Sequence[Sequence[Sequence[Linear]]],
+        target: Sequence[Sequence[Sequence[Linear]]],
+        adam: Adam,
         width: int = 0,
         bfloat16: bool = False,
     ) -> None: ...
@@ -178,17 +197,19 @@ class QLearner:
         *,
         inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
         actions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        columns: Sequence[Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)]],
+        rewards: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)],
+        discounts: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)],
         next_inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
         weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)] | None,
-        rates: tuple[float, float],
+        learning_rate: float,
+        max_grad_norm: float,
         chooses: bool,
         huber: bool,
         errors: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
     ) -> list[float]:
         """
-        Makes a gradient step; writes the absolute errors of values.
+        Makes a gradient step; writes the absolute errors of values, float32[B].
 
-        columns: rewards, discounts. rates: learning rate, largest norm. chooses: whether the network, not its target, chooses
-        the next action. Returns the loss, the mean value and the gradient's norm.
+        chooses: whether the network, not its target, chooses the next action. Returns the loss, the mean value and the
+        gradient's norm.
         """

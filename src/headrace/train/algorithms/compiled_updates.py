@@ -1,4 +1,4 @@
-"""Updates of actors and critics in compiled code, where it is installed and the networks are perceptrons on a CPU.
+"""Updates in compiled code, where it is installed and the networks are perceptrons on a CPU.
 
 An update in torch is one to three hundred operations, whose dispatch takes as long as their arithmetic. Compiled code
 makes an update in one call, from the memory of the policy's networks, targets and optimisers. The losses are those of
@@ -13,73 +13,165 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.modules.compiled import call, compiled_module, memory, stacks_of
+from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.algorithms.rates import Rates, UpdateRates
+from headrace.train.modules.compiled import (
+    CompiledMLP,
+    adam_of,
+    call,
+    compiled_module,
+    described,
+    makes_bfloat16,
+    stacks_of,
+    why_torch_here,
+)
+from headrace.train.storage.samples import Samples
 from headrace.train.storage.transitions import Transitions
 
+THREADS = 4
+"""number of torch's threads beyond which its own operations are faster than compiled code, which has one or two"""
+COLUMNS = "advantages", "returns", "values"
 Noise = Callable[[int], Tensor]
 """returns noise for the actions of so many rows, float32[B, A]"""
+
+
+def why_torch(policy: Any, device: torch.device | None = None) -> str | None:
+    """Returns in a word why torch makes the updates of a policy that learns; None where its `CompiledForm` does.
+
+    It is the one place that decides, for all algorithms; asked when a policy is made, and when it joins others.
+
+    Args:
+        device: where it learns; by default on its own device.
+    """
+    if policy.form is None:
+        return "algorithm"
+    if (kind := (device or policy.device).type) != "cpu":
+        return kind
+    if policy.process_group is not None:
+        return "data-parallel"
+    return why_torch_here() or policy.form.why_not(policy)
+
+
+def updated_by(policy: Any, device: torch.device | None = None) -> str:
+    """Returns in words what makes a policy's updates: ``"compiled (AVX-512)"``, or ``"torch (target_kl)"``."""
+    reason = why_torch(policy, device)
+    return f"torch ({reason})" if reason else policy.form.words()
 
 
 class CompiledForm:
     """The compiled update of a policy's networks.
 
     Args:
-        policy: the `headrace.train.algorithms.off_policy.OffPolicy` that it updates.
+        policy: the `headrace.train.algorithms.policy.Policy` that it updates, of which `why_torch` says nothing.
     """
 
     def __init__(self, policy: Any):
         self.policy = policy
-        self._learners: dict[bool, Any] = {}
 
-    def learner(self, rates: UpdateRates) -> Any:
-        """Returns the compiled learner for the present precision of products; None where torch makes the updates."""
-        module = compiled_module()
-        if module is None or self.policy.process_group is not None or isinstance(rates.learning_rate, Tensor):
-            return None
-        bfloat16 = torch.get_float32_matmul_precision() == "medium" and module.has_bfloat16()
-        if bfloat16 not in self._learners:
-            self._learners[bfloat16] = self.make(module, bfloat16)
-        return self._learners[bfloat16]
+    @staticmethod
+    def words() -> str:
+        """Returns a description of such forms, with their instructions."""
+        return described()
 
-    def approach(self, target: Tensor, source: Tensor, rate: float) -> bool:
-        """Moves a target network's parameters, float32[P], towards others; returns False where torch does.
-
-        Torch would wake its other threads, which then wait for more work on the cores that the next update needs.
-        """
-        module = compiled_module()
-        if module is None or target.device.type != "cpu":
-            return False
-        module.approach(memory(target), memory(source), rate)
-        return True
-
-    def make(self, module: Any, bfloat16: bool) -> Any:
-        """Returns a learner of the compiled module, with products of bfloat16 or float32; None for other networks."""
+    @staticmethod
+    def why_not(policy: Any) -> str | None:
+        """Returns in a word what of a policy on a CPU has no compiled form; None if all has."""
         raise NotImplementedError
 
 
-class CompiledActorCritic(CompiledForm):
+class CompiledRollouts(CompiledForm):
+    """PPO's updates of an `MLP` over a rollout, on one thread or two; A2C's are these at ratios of 1."""
+
+    def __init__(self, policy: Any):
+        super().__init__(policy)
+        self.adam = adam_of(policy.optimiser)
+
+    @staticmethod
+    def why_not(policy: Any) -> str | None:
+        if unfit := CompiledMLP.why_not(policy.network, policy.distribution):
+            return unfit
+        if policy.stops_early:
+            return "target_kl"
+        if type(policy.optimiser) is not FlatAdam:
+            return "optimiser"
+        return "threads" if policy.update_threads > THREADS else None
+
+    def epoch(
+        self, samples: Samples, rates: Rates, order: Tensor | None, value_clip: float | None = None
+    ) -> Tensor | None:
+        """Makes an epoch of updates, as `OnPolicy.update_at_once`.
+
+        Args:
+            samples, rates, order: samples without log-probabilities have ratios of 1.
+            value_clip: how far values may move from those of the rollout; None for any distance.
+
+        Returns:
+            PPO's statistics, float32[6].
+        """
+        policy = self.policy
+        if (log_probs := samples.log_probs) is None:
+            with torch.inference_mode():
+                log_probs = policy.evaluate(samples)[0]
+        if order is None:
+            order = (torch.arange(len(samples.returns)) if samples.rows is None else samples.rows).unsqueeze(0)
+        columns = {"log_probs": log_probs} | {name: getattr(samples, name) for name in COLUMNS}
+        return policy.network.compiled.epoch(
+            samples.actions,
+            inputs=samples.inputs.contiguous(),
+            **{name: column.contiguous() for name, column in columns.items()},
+            order=order.contiguous(),
+            **rates._asdict(),
+            value_clip_range=value_clip,
+            normalise_advantages=policy.normalises_advantages,
+            adam=self.adam,
+            threads=torch.get_num_threads() > 1,
+            forbidden=None if samples.forbidden is None else samples.forbidden.contiguous(),
+        )
+
+
+class CompiledReplay(CompiledForm):
+    """An update from a batch of transitions, whose learner has the memory of networks, targets and optimisers."""
+
+    def __init__(self, policy: Any):
+        super().__init__(policy)
+        self.learner = self.make(compiled_module(), makes_bfloat16())
+
+    @staticmethod
+    def words() -> str:
+        return described(makes_bfloat16())
+
+    def make(self, module: Any, bfloat16: bool) -> Any:
+        """Returns a learner of the compiled module, with products of bfloat16 or float32."""
+        raise NotImplementedError
+
+
+class CompiledActorCritic(CompiledReplay):
     """The update of an `ActorCritic` of perceptrons; an actor without a target is a stochastic one."""
+
+    @staticmethod
+    def why_not(policy: Any) -> str | None:
+        network = policy.network
+        known = network.trunk is None and stacks_of(network.actor) and stacks_of(network.critic)
+        return None if known else "network"
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         network, targets, adam = self.policy.network, self.policy.targets, self.policy.adam
         actor, critics = stacks_of(network.actor), stacks_of(network.critic)
-        if not (actor and critics and network.trunk is None and on_cpu(network)):
-            return None
-        inputs, joined = actor[0][0][0], critics[0][0][0]
+        inputs, actions = network.actor.weights[0].shape[1], self.policy.distribution.noise_size
         return call(
             module.ActorCriticLearner,
             inputs=inputs,
-            actions=joined - inputs,
+            actions=actions,
             relu=network.actor.relu,
             actor=actor,
             critics=critics,
             target_actor=stacks_of(targets.actor) if "actor" in targets else [],
             target_critics=stacks_of(targets.critic),
-            adams=[adam[name].arrays() for name in ("actor", "critic", "temperature") if name in adam],
-            betas=(*adam["actor"].betas, adam["actor"].epsilon),
+            actor_adam=adam_of(adam["actor"]),
+            critic_adam=adam_of(adam["critic"]),
+            temperature_adam=adam_of(adam["temperature"]) if "temperature" in adam else None,
             bfloat16=bfloat16,
         )
 
@@ -94,7 +186,7 @@ class CompiledActorCritic(CompiledForm):
         noise: Noise | None = None,
         critic_weight: float = 0.5,
         target_entropy: float = 0.0,
-    ) -> Tensor | None:
+    ) -> Tensor:
         """Makes a gradient step of the critics and one of the actor, as `OffPolicy.update_at_once`.
 
         Args:
@@ -103,17 +195,19 @@ class CompiledActorCritic(CompiledForm):
             critic_weight: of each critic's mean squared error in the loss.
             target_entropy: of a stochastic actor.
         """
-        learner, policy, rows = self.learner(rates), self.policy, len(batch.rewards)
-        if learner is None:
-            return None
+        policy, rows = self.policy, len(batch.rewards)
         norm = rates.max_grad_norm if policy.clips_gradients else math.inf
         found = call(
-            learner.update,
+            self.learner.update,
             **_columns(batch),
             actions=batch.actions,
             next_noise=next_noise(rows) if critics and next_noise else None,
             noise=noise(rows) if actor and noise else None,
-            rates=(rates.critic_learning_rate, rates.learning_rate, norm, critic_weight, target_entropy),
+            critic_learning_rate=rates.critic_learning_rate,
+            actor_learning_rate=rates.learning_rate,
+            max_grad_norm=norm,
+            critic_weight=critic_weight,
+            target_entropy=target_entropy,
             critics=critics,
             actor=actor,
             threads=torch.get_num_threads() > 1,
@@ -124,37 +218,39 @@ class CompiledActorCritic(CompiledForm):
         return torch.tensor([found[names.index(name)] for name in statistics])
 
 
-class CompiledQ(CompiledForm):
+class CompiledQ(CompiledReplay):
     """The update of the action values of a perceptron."""
+
+    @staticmethod
+    def why_not(policy: Any) -> str | None:
+        if policy.heads:
+            return "action_masks"
+        return None if stacks_of(policy.network.q) else "network"
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         q, target, adam = self.policy.network.q, self.policy.targets.q, self.policy.adam["q"]
         stacks = stacks_of(q)
-        if not stacks or not on_cpu(q):
-            return None
         return call(
             module.QLearner,
-            inputs=stacks[0][0][0],
+            inputs=q.weights[0].shape[1],
             actions=self.policy.distribution.size,
             relu=q.relu,
             dueling=q.head.dueling,
             q=stacks,
             target=stacks_of(target),
-            adam=adam.arrays(),
-            betas=(*adam.betas, adam.epsilon),
+            adam=adam_of(adam),
             bfloat16=bfloat16,
         )
 
-    def update(self, batch: Transitions, rates: UpdateRates, errors: Tensor) -> Tensor | None:
+    def update(self, batch: Transitions, rates: UpdateRates, errors: Tensor) -> Tensor:
         """Makes a gradient step, as `OffPolicy.update_at_once`; writes the absolute errors of values, float32[B]."""
-        learner, config = self.learner(rates), self.policy.config
-        if learner is None or batch.masks is not None:
-            return None
+        config = self.policy.config
         found = call(
-            learner.update,
+            self.learner.update,
             **_columns(batch),
             actions=batch.actions.view(-1).to(torch.int64),
-            rates=(rates.learning_rate, rates.max_grad_norm),
+            learning_rate=rates.learning_rate,
+            max_grad_norm=rates.max_grad_norm,
             chooses=config.double,
             huber=config.loss == "huber",
             errors=errors,
@@ -165,11 +261,8 @@ class CompiledQ(CompiledForm):
 def _columns(batch: Transitions) -> dict[str, Any]:
     return {
         "inputs": batch.inputs,
-        "columns": [batch.rewards, batch.discounts],
+        "rewards": batch.rewards,
+        "discounts": batch.discounts,
         "next_inputs": batch.next_observations,
         "weights": batch.weights,
     }
-
-
-def on_cpu(network: nn.Module) -> bool:
-    return all(parameter.device.type == "cpu" for parameter in network.parameters())

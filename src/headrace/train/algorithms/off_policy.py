@@ -19,18 +19,17 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
-from headrace.train.algorithms.compiled_updates import CompiledForm
 from headrace.train.algorithms.optimiser import FlatAdam, flat_size, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.logging.memory_use import replay_named
-from headrace.train.modules.graphs import Graph
+from headrace.train.modules.compiled import polyak_update
 from headrace.train.modules.network import input_size
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.settings.replays import REPLAYS
 from headrace.train.storage.transition_replay import TransitionReplay
-from headrace.train.storage.transitions import Transitions, normalised
+from headrace.train.storage.transitions import Transitions
 
 
 class Losses(NamedTuple):
@@ -60,8 +59,6 @@ class OffPolicy(Policy):
         parts: name of a child → its parameters, float32[P], as one vector of which they are views; those of the critics
             begin with the trunk's. Of a frozen policy only the actor, with the trunk.
         actor_parameters: the parameters of the actor and the trunk, float32[P].
-        compiled: the update in compiled code, for networks that have it; None for a subclass that does not name
-            ``compiled_form`` again, as its losses may be others.
         adam: name of a child → its optimiser.
         targets: the target networks, by the names of their parts.
         actor_every: updates of the critics for each update of the actor and the targets.
@@ -71,7 +68,6 @@ class OffPolicy(Policy):
         errors: absolute errors of the last batch's values, float32[B], for priorities; only of DQN.
     """
 
-    compiled_form: ClassVar[type[CompiledForm] | None] = None
     clips_gradients: ClassVar[bool] = False
     critic_statistics: tuple[str, ...] = ()
     actor_statistics: tuple[str, ...] = ()
@@ -84,7 +80,6 @@ class OffPolicy(Policy):
     network: Any
     parts: dict[str, Tensor]
     errors: Tensor
-    compiled: Any = None
 
     def _build(self) -> None:
         config, device = self.config, self.device
@@ -120,8 +115,6 @@ class OffPolicy(Policy):
             self._followed[name] = self.parts[name][-len(self._targets[name]) :]
         self.generator = torch.Generator("cpu" if config.host_random else device)
         self.generator.manual_seed(config.seed + zlib.crc32(self.name.encode()))
-        form = vars(type(self)).get("compiled_form")  # not inherited
-        self.compiled = None if form is None else form(self)
         self.explore(0, config.learning_starts > 0)
 
     def make(self) -> tuple[Any, nn.Module]:
@@ -176,24 +169,25 @@ class OffPolicy(Policy):
             `critic_statistics` and `actor_statistics` of the steps made, float32.
         """
         learns = actor and bool(self.actor_statistics)
-        measured = self.update_at_once(batch, rates, critics=critics, actor=learns)
-        if measured is None:
+        if self.compiled is not None:
+            measured = self.update_at_once(batch, rates, critics=critics, actor=learns)
+        else:
             steps = (True,) * critics + (False,) * learns
             measured = torch.cat([self.gradient_step(batch, rates, critics=each) for each in steps])
         if critics and actor:
             self.move_targets()
         return measured
 
-    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
-        """Makes gradient steps in one call, if the algorithm has code for a case (`compiled`); else changes nothing.
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor:
+        """Makes gradient steps in one call of compiled code; called where there is a form (`compiled`).
 
         Args:
             critics, actor: which steps.
 
         Returns:
-            The statistics of these steps, float32; None where there is no such code, and the losses are differentiated.
+            The statistics of these steps, float32.
         """
-        return None
+        raise NotImplementedError
 
     def critic_losses(self, batch: Transitions) -> Losses:
         """Returns the critics' losses, for autograd, of transitions whose observations are `features`."""
@@ -238,9 +232,8 @@ class OffPolicy(Policy):
     def move_targets(self) -> None:
         """Moves the targets: ``target += target_rate · (part - target)``."""
         for name, target in self._targets.items():
-            part, rate = self._followed[name], self.config.target_rate
-            if self.compiled is None or not self.compiled.approach(target, part, rate):
-                target.lerp_(part, rate)
+            move = Tensor.lerp_ if self.form is None else polyak_update
+            move(target, self._followed[name], self.config.target_rate)
 
     def noise(self, rows: int) -> Tensor:
         """Returns standard normal noise for `rows` actions, float32[rows, A]."""
@@ -254,11 +247,7 @@ class OffPolicy(Policy):
             optimiser.reduce = process_group.average
 
     def _ring(self) -> TransitionReplay:
-        """Returns an empty ring for the transitions of this policy's agents.
-
-        Measurements make updates from it by hand: they draw numbers of transitions into ``_rows``, and call
-        ``_update(rates)``.
-        """
+        """Returns an empty ring for the transitions of this policy's agents."""
         config, columns = self.config, self.config.num_envs * self.agent_group.width
         if config.replay_size < columns * config.num_steps:
             rows = f"{config.num_steps} steps of {columns} agents"
@@ -268,15 +257,7 @@ class OffPolicy(Policy):
         needed = dtype.itemsize * config.replay_size * (2 * inputs + actions + 2 + masks)
         # a checkpoint is loaded into it outside inference mode
         with torch.inference_mode(False), replay_named(config.replay_size, needed, self.device):
-            ring = TransitionReplay(*sizes, self.device, masks, dtype, config.gamma, self.graphs)
-        self._rows = torch.zeros(config.minibatch_size, dtype=torch.int64, device=self.device)
-        self._measured = torch.zeros(len(self.statistics), device=self.device)
-
-        def update(rates: UpdateRates) -> Tensor:
-            return self.improve(normalised(ring.read(self._rows), self.encoder, self.reward_scaler), rates)
-
-        self._update = Graph(update, self.device, self.graphs, (self.generator,))
-        return ring
+            return TransitionReplay(*sizes, self.device, masks, dtype, config.gamma, self.graphs)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

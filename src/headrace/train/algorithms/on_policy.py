@@ -6,7 +6,6 @@ An algorithm is a subclass with a `loss`. No update waits for the device: statis
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from headrace.train.algorithms.curiosity import Curiosity
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
-from headrace.train.algorithms.update_threads import update_threads
+from headrace.train.algorithms.update_threads import threads_for, torch_threads
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.compiled import CompiledMLP
 from headrace.train.modules.distributions import distribution_for
@@ -26,9 +25,6 @@ from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 from headrace.train.storage.transitions import to_device
-
-THREADS = 4
-"""number of torch's threads beyond which its own operations are faster than compiled code, which has one or two"""
 
 
 class OnPolicy(Policy):
@@ -56,7 +52,7 @@ class OnPolicy(Policy):
         how = self.config.pick("network", "hidden", "activation", "shared", "log_std_init", "trunk", "bf16")
         self.network = make_network(self.agent_group.observation, self.distribution, **how).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
-        if CompiledMLP.fits(self.network, self.distribution):
+        if CompiledMLP.why_not(self.network, self.distribution) is None:
             self.network.compiled = CompiledMLP(self.network, (self.optimiser.parameters, self.optimiser.steps))
         self.actor_parameters = self.optimiser.parameters
         if self.config.normalise_values:
@@ -99,7 +95,7 @@ class OnPolicy(Policy):
             self.losses = self._graph(samples, to_device(torch.tensor(rates), self.device), orders)
             self._updates = made
         else:
-            with self._threads(samples, orders):
+            with torch_threads(self.update_threads):
                 losses = self.update(samples, rates, orders)
             self.losses = self.losses if losses is None else losses
         if self.curiosity is not None and not self.interrupted():
@@ -109,13 +105,15 @@ class OnPolicy(Policy):
     def _update_at(self, samples: Samples, rates: Tensor, orders: list[Tensor | None]) -> Tensor | None:
         return self.update(samples, Rates(*rates.unbind()), orders)
 
-    def _threads(self, samples: Samples, orders: list[Tensor | None]) -> AbstractContextManager[None]:
-        """Returns a context with torch's threads for updates, if they are not given and no other process has cores."""
-        config = self.config
+    @property
+    def update_threads(self) -> int:
+        """Torch's threads in updates: as many as minibatches keep busy, unless given or others' cores."""
+        config, before = self.config, torch.get_num_threads()
         if config.torch_threads or config.samplers > 0 or self.process_group is not None or self.device.type != "cpu":
-            return nullcontext()
-        rows = len(samples.returns) if not orders or orders[0] is None else orders[0].shape[-1]
-        return update_threads(rows, len(self.optimiser.parameters))
+            return before
+        rows = config.num_envs * self.agent_group.width * config.num_steps
+        rows = min(rows, vars(config).get("minibatch_size", rows))
+        return threads_for(rows, len(self.optimiser.parameters))
 
     def last_losses(self) -> dict[str, float]:
         """Returns `Policy.last_losses`, and the statistics of the exploration bonus if there is one."""
@@ -153,7 +151,9 @@ class OnPolicy(Policy):
                 break
             measure = self.stops_early or number == len(orders)
             measured.clear()
-            if (whole := self.update_at_once(samples, rates, order)) is not None:
+            if self.compiled is not None:
+                whole = self.update_at_once(samples, rates, order)
+                self._updates += 1 if order is None else len(order)
                 measured += [whole] if measure else []
                 continue
             for batch in minibatches(samples, order, self.normalises_advantages, self.process_group):
@@ -166,58 +166,17 @@ class OnPolicy(Policy):
                 break
         return torch.stack(measured).mean(0) if measured else None
 
-    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
-        """Makes all updates of an epoch in one call, if the algorithm has code for a case; else changes nothing.
+    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor:
+        """Makes all updates of an epoch in one call of compiled code; called where there is a form (`compiled`).
 
         Args:
             samples, rates: as for `update`.
             order: rows of the minibatches, int64[minibatches, size]; None for one of all rows.
 
         Returns:
-            `statistics` averaged over the epoch, float32[S]; None where there is no such code.
+            `statistics` averaged over the epoch, float32[S].
         """
-        return None
-
-    def compiled_epoch(
-        self, samples: Samples, rates: Rates, order: Tensor | None, value_clip: float | None = None
-    ) -> Tensor | None:
-        """Makes an epoch of PPO's updates of an `MLP` in compiled code (`CompiledMLP`), on one thread or two.
-
-        Args:
-            samples, rates, order: as for `update_at_once`; samples without log-probabilities have ratios of 1.
-            value_clip: how far values may move from those of the rollout; None for any distance.
-
-        Returns:
-            PPO's statistics, float32[6]; None where the case is not in compiled code, and nothing has changed.
-        """
-        compiled, optimiser = getattr(self.forward, "compiled", None), self.optimiser
-        plain = samples.weights is None and (samples.rows is None or order is not None)
-        plain = plain and (samples.forbidden is None or getattr(compiled, "keeps_masks", False))
-        if compiled is None or not plain or type(optimiser) is not FlatAdam or torch.get_num_threads() > THREADS:
-            return None
-        if self.stops_early or self.process_group is not None or isinstance(rates.learning_rate, Tensor):
-            return None
-        if (log_probs := samples.log_probs) is None:
-            with torch.inference_mode():
-                log_probs = self.evaluate(samples)[0]
-        if order is None:
-            order = torch.arange(len(samples.returns)).unsqueeze(0)
-        columns = log_probs, samples.advantages, samples.returns, samples.values
-        measured = compiled.epoch(
-            samples.actions,
-            inputs=samples.inputs.contiguous(),
-            columns=[column.contiguous() for column in columns],
-            order=order.contiguous(),
-            rates=(rates.learning_rate, rates.clip_range, rates.entropy_coef, rates.value_coef, rates.max_grad_norm),
-            value_clip=-1.0 if value_clip is None else value_clip,
-            normalise=self.normalises_advantages,
-            adam=optimiser.arrays(),
-            betas=(*optimiser.betas, optimiser.epsilon),
-            threads=torch.get_num_threads() > 1,
-            **({} if samples.forbidden is None else {"forbidden": samples.forbidden.contiguous()}),
-        )
-        self._updates += len(order)
-        return measured
+        raise NotImplementedError
 
     def is_over(self, measured: Tensor) -> bool:
         """Returns whether to begin no further epoch, given the `statistics` of the last minibatch, float32[S]."""

@@ -72,10 +72,6 @@ class FlatAdam:
         # the kernel that torch.optim.Adam(fused=True) calls, without that optimiser's overhead of 25 µs
         torch._fused_adam_(*self._tensors, lr=learning_rate, **self._constants)  # type: ignore
 
-    def arrays(self) -> list[Tensor]:
-        """Returns the memory for compiled updates: parameters, gradient, mean, square float32[P], steps float32[1]."""
-        return [self.parameters, self.gradient, self.mean, self.square, self.steps.view(1)]
-
     def state(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
+from headrace.train.algorithms.compiled_updates import CompiledForm, updated_by, why_torch
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
@@ -28,6 +29,11 @@ class Policy:
         name: its name in ``config.policies``; empty where the environment has one agent.
         config: the run's settings, in which the policy's own settings replace those of the run.
         settings: the records of the algorithm's settings, and what it can do.
+        compiled_form: the class of the compiled form of its updates; None for an algorithm without one.
+        form: the same; None for a subclass that does not name ``compiled_form`` again, as its losses may be others.
+        compiled: what makes the updates in compiled code; None where torch does, and for a frozen policy.
+        updated_by: what makes the updates, see `headrace.train.algorithms.compiled_updates.updated_by`; empty for a
+            frozen policy.
         keeps_params: whether rollouts keep the parameters of action distributions, as importance ratios need them.
         statistics: the names of the elements of `losses`.
         heads: the number of actions of each choice, if the policy keeps to action masks; otherwise empty.
@@ -46,6 +52,9 @@ class Policy:
 
     settings: ClassVar[Algorithm] = COMMON
     config: Config
+    compiled_form: ClassVar[type[CompiledForm] | None] = None
+    compiled: Any = None
+    updated_by: str = ""
     keeps_params: ClassVar[bool] = False
     statistics: tuple[str, ...]
     value_normaliser: ValueNormaliser | None = None
@@ -61,11 +70,13 @@ class Policy:
         )
         columns = config.num_envs * agent_group.width
         self.reward_scaler = self._make_reward_scaler(columns)
+        self.form: type[CompiledForm] | None = vars(type(self)).get("compiled_form")  # not inherited
+        self.process_group: ProcessGroup | None = None
         self._build()
+        self._choose_updates()
         self.forward: Any = torch.compile(self.network) if config.compile else self.network
         self.module = PolicyModule(self.encoder, self.network, self.forward, self.distribution, self.heads, self.worth)
         self.losses: Tensor | None = None
-        self.process_group: ProcessGroup | None = None
         self.interrupted: Callable[[], bool] = lambda: False
         self.caveat: str | None = None
 
@@ -77,6 +88,13 @@ class Policy:
     def _build(self) -> None:
         """Makes ``distribution``, ``network``, ``actor_parameters`` and the optimisers."""
         raise NotImplementedError
+
+    def _choose_updates(self) -> None:
+        """Decides what makes the updates."""
+        if self.config.frozen:
+            return
+        self.compiled = None if self.form is None or why_torch(self) else self.form(self)
+        self.updated_by = updated_by(self)
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """Returns the expected discounted return, float32[B], in units of the environments' rewards.
@@ -105,6 +123,7 @@ class Policy:
     def join_group(self, process_group: ProcessGroup) -> None:
         """Averages gradients and statistics with other processes from now on; updates are then no CUDA graphs."""
         self.process_group = process_group
+        self._choose_updates()
         for normaliser in (*self.normalisers.values(), self.reward_scaler):
             if normaliser is not None:
                 normaliser.statistics.gather = process_group.all_gather

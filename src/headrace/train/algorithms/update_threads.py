@@ -16,16 +16,21 @@ WORTHWHILE = 5_000_000
 """rows times parameters that make a further thread worthwhile"""
 
 
-@contextmanager
-def update_threads(rows: int, parameters: int) -> Iterator[None]:
-    """Returns a context in which torch has as many threads as minibatches keep busy, and no fewer than before.
+def threads_for(rows: int, parameters: int) -> int:
+    """Returns as many threads as a minibatch keeps busy, and no fewer than torch has.
 
     Args:
         rows: the number of rows in a minibatch.
         parameters: the number of parameters of the network.
     """
+    return max(torch.get_num_threads(), min(usable_cores(), rows * parameters // WORTHWHILE))
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Returns a context in which torch has so many threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(max(before, min(usable_cores(), rows * parameters // WORTHWHILE)))
+    torch.set_num_threads(count)
     try:
         yield
     finally:

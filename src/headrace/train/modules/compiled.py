@@ -27,10 +27,10 @@ from headrace.train.modules.twin_critic import TwinCritic
 
 LEFT_OUT = "HEADRACE_NO_LEARNER"
 """an environment variable; if it is set, torch makes all updates"""
-Part = tuple[int, bool, int, int, int, int, int, int]
-"""some of a layer's outputs, as the compiled module describes them"""
-Stack = list[tuple[int, list[Part]]]
-"""a perceptron's layers: inputs, and outputs"""
+SCALES = {256: "AMX", 16: "AVX-512", 8: "AVX2", 1: "scalar"}
+"""floats in a register → the name of such instructions"""
+Stack = list[list[Any]]
+"""a perceptron's layers, each a list of the compiled module's ``Linear``"""
 
 
 @functools.cache
@@ -47,8 +47,43 @@ def compiled_module() -> ModuleType | None:
     return module if module.widths() else None
 
 
+def why_torch_here() -> str | None:
+    """Returns in a word why torch makes all updates on this machine; None where compiled code can make some."""
+    if LEFT_OUT in os.environ:
+        return LEFT_OUT
+    return LEARNER.distribution if compiled_module() is None else None
+
+
+def makes_bfloat16() -> bool:
+    """Returns whether products in updates from a replay are of bfloat16: the settings and the processor let them."""
+    module = compiled_module()
+    return (
+        torch.get_float32_matmul_precision() == "medium" and module is not None and bool(module.widths(bfloat16=True))
+    )
+
+
+def described(bfloat16: bool = False) -> str:
+    """Returns in words that compiled code makes updates, and with which instructions."""
+    module = compiled_module()
+    assert module is not None
+    widest = module.widths(bfloat16=bfloat16)[0]
+    return f"compiled ({SCALES[widest]}{' BF16' * (bfloat16 and widest == 16)})"
+
+
+def polyak_update(target: Tensor, source: Tensor, rate: float) -> None:
+    """Moves a target network's parameters, float32[P], towards others: ``target += rate · (source - target)``.
+
+    Torch would wake its other threads, which then wait for more work on the cores that the next update needs.
+    """
+    module = compiled_module()
+    if module is None or target.device.type != "cpu":
+        target.lerp_(source, rate)
+    else:
+        module.polyak_update(memory(target), memory(source), rate)
+
+
 def call(function: Callable[..., Any], **arguments: Any) -> Any:
-    """Returns what a function of the compiled module returns, given tensors or lists of tensors.
+    """Returns what a function of the compiled module returns, given tensors.
 
     The module gets arrays of numpy over the tensors' memory: it would ask a tensor itself for its memory in Python
     (`Tensor.__dlpack__`), and nanobind discards all exceptions there, such as the KeyboardInterrupt of a Ctrl-C.
@@ -57,10 +92,17 @@ def call(function: Callable[..., Any], **arguments: Any) -> Any:
 
 
 def memory(value: Any) -> Any:
-    """Returns arrays of numpy over the memory of tensors in sequences; other values as they are."""
-    if isinstance(value, Tensor):
-        return value.detach().numpy()
-    return [memory(each) for each in value] if isinstance(value, list) else value
+    """Returns an array of numpy over the memory of a tensor; another value as it is."""
+    return value.detach().numpy() if isinstance(value, Tensor) else value
+
+
+def adam_of(optimiser: Any) -> Any:
+    """Returns an optimiser's memory and constants, as the compiled module has them."""
+    module, (beta1, beta2) = compiled_module(), optimiser.betas
+    assert module is not None
+    arrays = {name: getattr(optimiser, name) for name in ("parameters", "gradient", "mean", "square")}
+    constants = {"beta1": beta1, "beta2": beta2, "epsilon": optimiser.epsilon}
+    return call(module.Adam, **arrays, steps=optimiser.steps.view(1), **constants)
 
 
 class CompiledMLP:
@@ -73,7 +115,6 @@ class CompiledMLP:
 
     Attributes:
         size: logits of a `Categorical`, or dimensions of a `DiagonalGaussian`.
-        keeps_masks: whether `epoch` takes ``forbidden``, which builds of earlier sources do not.
     """
 
     def __init__(self, network: MLP, counters: Sequence[Tensor] = (), width: int = 0):
@@ -82,28 +123,32 @@ class CompiledMLP:
         self._network = network  # which owns the memory
         self._watched = (*network.parameters(), *counters)
         self._versions: list[int] | None = None
-        stacks, inputs = stacks_of(network), network.first_weight.shape[1]
-        self._learner = module.Learner(inputs=inputs, relu=network.relu, stacks=stacks, width=width)
+        self._learner = call(
+            module.Learner,
+            inputs=network.first_weight.shape[1],
+            relu=network.relu,
+            stacks=stacks_of(network),
+            log_std=network.log_std,
+            log_std_gradient=None if network.log_std is None else network.log_std.grad,
+            width=width,
+        )
         self.size = len(network.policy_bias)
-        self.keeps_masks = "forbidden" in (module.Learner.epoch.__doc__ or "")
-        self._log_std = (0, 0)
-        if (log_std := network.log_std) is not None:
-            self._log_std = _at(log_std)
 
     def __reduce__(self) -> Any:
         """A copy of a network has memory of its own, and so none of these."""
         return type(None), ()
 
     @staticmethod
-    def fits(network: nn.Module, distribution: Distribution) -> bool:
-        """Returns whether there is compiled code for a network and its actions' distribution."""
-        return (
-            isinstance(network, MLP)
-            and isinstance(distribution, Categorical | DiagonalGaussian)
-            and network.first_weight.device.type == "cpu"
-            and torch.get_float32_matmul_precision() == "highest"
-            and compiled_module() is not None
-        )
+    def why_not(network: nn.Module, distribution: Distribution) -> str | None:
+        """Returns in a word why there is no compiled code for a network and its actions' distribution; else None."""
+        if type(network) is not MLP:
+            return "network"
+        if not isinstance(distribution, Categorical | DiagonalGaussian):
+            return "actions"
+        if torch.get_float32_matmul_precision() != "highest":
+            return "matmul_precision"
+        device = network.first_weight.device.type
+        return why_torch_here() if device == "cpu" else device
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Returns the distribution's parameters that the network computes, and the values, float32[B, size + 1]."""
@@ -140,15 +185,13 @@ class CompiledMLP:
             self._learner.epoch,
             choices=actions.contiguous() if discrete else None,
             actions=None if discrete else actions.reshape(len(actions), -1).contiguous(),
-            size=self.size,
-            log_std=self._log_std,
             **arguments,
         )
         return torch.tensor(measured)  # its caller changes the counters; the learner has the new parameters
 
 
 def stacks_of(network: nn.Module) -> list[Stack]:
-    """Returns a network's perceptrons, by the addresses of their parameters and gradients; none for other networks."""
+    """Returns a network's perceptrons, over the memory of their parameters and gradients; none for other networks."""
     if type(network) is MLP:
         return _stacks_of_mlp(network)
     if type(network) is TwinCritic:
@@ -157,51 +200,45 @@ def stacks_of(network: nn.Module) -> list[Stack]:
         return [_stack_of_layers(network)]
     if type(network) is PerceptronQ:
         head, width = network.head, network.head.width
-        last = [_part_of(head.advantage, 0)] + ([_part_of(head.value, width)] if head.dueling else [])
-        return [[*_stack_of_layers(network), (width * len(last), last)]]
+        last = [_part(head.advantage.weight, head.advantage.bias)]
+        last += [_part(head.value.weight, head.value.bias, begin=width)] if head.dueling else []
+        return [[*_stack_of_layers(network), last]]
     return []
 
 
-def _part_of(layer: nn.Linear, begin: int) -> Part:
-    """Returns a layer whose inputs begin at a column of what is below."""
-    return (*_part(_at(layer.weight), _at(layer.bias), layer.out_features)[:-2], begin, layer.in_features)
-
-
 def _stack_of_layers(network: Layers) -> Stack:
-    layers = zip(network.weights, network.biases, strict=True)
-    return [(weight.shape[1], [_part(_at(weight), _at(bias), len(bias))]) for weight, bias in layers]
+    return [[_part(weight, bias)] for weight, bias in zip(network.weights, network.biases, strict=True)]
 
 
 def _stack_of_critic(network: TwinCritic, k: int) -> Stack:
     """Returns one of several critics, whose first layer's biases are the last row of its weights."""
-    _, rows, width = network.first.shape
-    layers = [(rows - 1, [_part(_at(network.first, k), _at(network.first, k, rows - 1), width, output_first=False)])]
+    layers = [[_part(network.first, network.first, (k, slice(-1)), (k, -1), output_first=False)]]
     for weight, bias in zip(network.weights, network.biases, strict=True):
-        layers.append((weight.shape[1], [_part(_at(weight, k), _at(bias, k), weight.shape[2], output_first=False)]))
-    return [*layers, (network.last.shape[2], [_part(_at(network.last, k), _at(network.last_bias, k), 1)])]
+        layers.append([_part(weight, bias, k, (k, 0), output_first=False)])
+    return [*layers, [_part(network.last, network.last_bias, k, k)]]
 
 
 def _stacks_of_mlp(network: MLP) -> list[Stack]:
-    total, inputs = network.first_weight.shape
-    width, heads = total // network.count, []
-    for weight, bias in ((network.policy_weight, network.policy_bias), (network.value_weight, network.value_bias)):
-        heads.append(_part(_at(weight), _at(bias), len(bias)))
+    width = len(network.first_bias) // network.count
+    heads = [_part(network.policy_weight, network.policy_bias), _part(network.value_weight, network.value_bias)]
     stacks: list[Stack] = []
     for k in range(network.count):
-        layers = [(inputs, [_part(_at(network.first_weight, k * width), _at(network.first_bias, k * width), width)])]
-        for weight, bias in network._layers:
-            layers.append((weight.shape[1], [_part(_at(weight, k), _at(bias, k), weight.shape[2], output_first=False)]))
-        last = heads if network.count == 1 else heads[k : k + 1]
-        stacks.append([*layers, (network.policy_weight.shape[1], last)])
+        rows = slice(k * width, (k + 1) * width)
+        layers = [[_part(network.first_weight, network.first_bias, rows, rows)]]
+        layers += [[_part(weight, bias, k, (k, 0), output_first=False)] for weight, bias in network._layers]
+        stacks.append([*layers, heads if network.count == 1 else heads[k : k + 1]])
     return stacks
 
 
-def _at(parameter: Tensor, *place: int) -> tuple[int, int]:
-    """Returns the addresses of a place in a parameter and in its gradient, which is 0 without one."""
+def _part(weight: Tensor, bias: Tensor, of_weight: Any = ..., of_bias: Any = ..., **how: Any) -> Any:
+    """Returns some of a layer's outputs: parts of two parameters, and of their gradients if they have some."""
+    module = compiled_module()
+    assert module is not None
+    found: dict[str, Tensor | None] = {}
     with torch.no_grad():
-        gradient = 0 if parameter.grad is None else parameter.grad[place].data_ptr()
-        return parameter[place].data_ptr(), gradient
-
-
-def _part(weight: tuple[int, int], bias: tuple[int, int], outputs: int, *, output_first: bool = True) -> Part:
-    return outputs, output_first, weight[0], bias[0], weight[1], bias[1], 0, 0
+        for name, parameter, place in (("weight", weight, of_weight), ("bias", bias, of_bias)):
+            part, gradient = parameter[place], parameter.grad
+            shape = part.shape if name == "weight" else (-1,)
+            found[name] = part.view(shape)
+            found[f"{name}_gradient"] = None if gradient is None else gradient[place].view(shape)
+    return call(module.Linear, **found, **how)

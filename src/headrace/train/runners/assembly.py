@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 
+from headrace.train.algorithms.compiled_updates import updated_by
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.collect.fitting import check_workers, policy_settings
@@ -27,7 +29,9 @@ from headrace.train.runners.worker_source import WorkerSource
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
-from headrace.train.settings.config import Config
+from headrace.train.settings.config import UPDATES, Config
+
+FORMS = {"compiled": "compiled code", "torch": "PyTorch"}
 
 
 def make_trainer(
@@ -110,6 +114,8 @@ def train_in_process(
     with closing(make_trainer(config, run, point, group, callbacks)) as trainer:
         dashboard = Dashboard(quiet=quiet)
         remarks = [policy.caveat for policy in trainer.policies if policy.caveat is not None]
+        if group.leads:
+            remarks[:0] = _note_updates(config, run, trainer)
         if config.samplers <= 0:
             rollout = config.num_envs * config.num_steps * group.size
             remarks[:0] = _on_whole_rollouts(config.total_steps, trainer.step, rollout)
@@ -121,6 +127,26 @@ def train_in_process(
         group.barrier()  # no process leaves while another is still sending
         elo = None if trainer.source.ladder is None else trainer.source.ladder.elo
         return Result(run.path, reason, trainer.step, trainer.seconds, trainer.tracker.mean_return(), elo=elo)
+
+
+def _note_updates(config: Config, run: RunFolder, trainer: Trainer) -> list[str]:
+    """Notes in the run's folder what makes its updates, and says so; remarks where a run goes on with others."""
+    learning = {policy.name: policy.updated_by for policy in trainer.policies if policy.updated_by}
+    if config.apart:
+        (policy,) = trainer.policies
+        learning = {"critics": policy.updated_by, "actor": updated_by(policy, find_device(config.actor_device))}
+    if not learning:
+        return []
+    each = {*learning.values()}
+    made_by = each.pop() if len(each) == 1 else ", ".join(f"{name} {words}" for name, words in learning.items())
+    before = (
+        "" if UPDATES in vars(config) else run.note_updates(made_by)
+    )  # else it is a setting of the user's algorithm
+    earlier, now = (" and ".join(dict.fromkeys(re.findall(r"(compiled|torch) \(", by))) for by in (before, made_by))
+    if config.deterministic and earlier and earlier != now:
+        earlier, now = (re.sub("compiled|torch", lambda form: FORMS[form[0]], by) for by in (earlier, now))
+        trainer.reporter.remark(f"{earlier} made this run's updates, and now {now} does: they differ by rounding")
+    return [f"updates: {made_by}"]
 
 
 def _on_whole_rollouts(total: int, step: int, rollout: int) -> list[str]:

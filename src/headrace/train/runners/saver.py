@@ -15,7 +15,6 @@ import torch
 from headrace.errors import EnvironmentFailure, HeadraceError, NotFiniteError, StateError, StorageError
 from headrace.train.collect.curriculum import stage_at
 from headrace.train.logging.finite import all_finite
-from headrace.train.modules.compiled import compiled_module
 from headrace.train.play.agent import Agent
 from headrace.train.play.evaluate import JUDGED, Judged, best_evaluation, compare, judged
 from headrace.train.runners.parts import Learner, Source
@@ -30,8 +29,6 @@ from headrace.train.settings.config import Config
 LAST_EVALUATION = 60.0
 """maximum time for the evaluation of the last weights, in seconds"""
 INTERRUPTED = 20.0  # the same after Ctrl-C or TERM, which launchers let a kill follow
-COMPILED = "compiled"
-"""the counter of a deterministic run that says whether compiled code made its updates"""
 EVALUATED = 0.1  # maximum of that time, beside a second, as a part of the training's
 
 
@@ -153,8 +150,6 @@ class Saver:
     def _counters(self) -> dict[str, Any]:
         writer = self.reporter.writer
         counts = self.state.counters() | self.learner.counters()
-        if self.config.deterministic:
-            counts[COMPILED] = compiled_module() is not None
         return counts | {"metrics_bytes": 0 if writer is None else writer.offset()}
 
     def _write(self, name: str, point: Checkpoint) -> None:
@@ -299,9 +294,6 @@ class Saver:
             if isinstance(error, HeadraceError):
                 raise
             raise StateError(f"the checkpoint does not fit this configuration: {error}") from error
-        if COMPILED in point.counters and (compiled := compiled_module() is not None) != point.counters[COMPILED]:
-            now, before = ("compiled code", "PyTorch") if compiled else ("PyTorch", "compiled code")
-            self.reporter.remark(f"{before} made this run's updates, and now {now} does: they differ by rounding")
         if self._meanwhile:
             known = best_evaluation(self.run)
             self.state.best_return = max(self.state.best_return, -math.inf if known is None else known)

@@ -29,7 +29,7 @@ from headrace.train.runs.files import replace
 from headrace.train.runs.trust import admit, unagreed
 from headrace.train.runs.words import return_text
 from headrace.train.settings.common import COMMON
-from headrace.train.settings.config import Config, algorithms_of
+from headrace.train.settings.config import UPDATES, Config, algorithms_of
 
 SEVERAL = ("seeds.json", "sweep.json")
 """files of folders whose runs are folders in them"""
@@ -182,7 +182,18 @@ class RunFolder:
         return lock.holder(self.lock_file)
 
     def write_config(self, config: Config) -> None:
-        replace(self.config_file, config.to_json())
+        """Writes the settings; the note of what makes the updates stays."""
+        known = json.loads(files.read(self.config_file) or b"{}")
+        settings = json.loads(config.to_json())
+        noted = {name: value for name, value in known.items() if name == UPDATES and name not in settings}
+        replace(self.config_file, json.dumps(settings | noted, indent=2) + "\n")
+
+    def note_updates(self, made_by: str) -> str:
+        """Writes beside the settings what makes the run's updates; returns what made them before, empty if unknown."""
+        values = json.loads(files.read(self.config_file))
+        if (before := values.get(UPDATES)) != made_by:
+            replace(self.config_file, json.dumps(values | {UPDATES: made_by}, indent=2) + "\n")
+        return before if isinstance(before, str) else ""
 
 
 def ranked_runs(folder: Path) -> list[tuple[float, Path]]:

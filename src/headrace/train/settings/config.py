@@ -24,8 +24,10 @@ from headrace.train.settings.owners import stranger, unknown
 from headrace.train.settings.values import check_finite, check_points, check_text, interpolated, require
 
 R = TypeVar("R")
-REMOVED = {"viewer_share"}
-"""settings of earlier versions, which are ignored in the files of their runs"""
+UPDATES = "updates"
+"""what a run's file notes beside its settings: what makes its updates"""
+REMOVED = {"viewer_share", UPDATES}
+"""what a run's file holds that is no setting: those of earlier versions, and notes"""
 
 
 class Fit(NamedTuple):
@@ -261,8 +263,8 @@ class Config:
 
         Settings of algorithms that the run does not use, as in the files of earlier versions, are left out.
         """
-        values = {name: value for name, value in values.items() if name not in REMOVED}
         used = _of_policies(values).union(find_settings(values.get("algo", "ppo")).settings)
+        values = {name: value for name, value in values.items() if name in used or name not in REMOVED}
         if not used.issuperset(values):
             known = set().union(*(each.settings for each in ALGORITHMS.values()))
             values = {name: value for name, value in values.items() if name in used or name not in known}

@@ -89,6 +89,7 @@ function about(run) {
   const words = [run.notes.name ? titleOf(run) : null, run.seed === null || run.seed === undefined ? null : `seed ${run.seed}`, run.name];
   if (run.resumed) words.push(run.resumed === 1 ? "resumed once" : `resumed ${run.resumed} times`);
   if (run.restarts) words.push(run.restarts === 1 ? "a worker was restarted" : `${run.restarts} restarts of workers`);
+  if (run.updates) words.push(`updates: ${run.updates}`);
   if (run.status.kind !== "running" && run.status.when) words.push(moment(run.status.when));
   return words.filter(Boolean).join(" · ");
 }

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.train.algorithms.a2c import settings
+from headrace.train.algorithms.compiled_updates import CompiledRollouts
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.storage.samples import Samples
@@ -18,13 +19,12 @@ class A2C(OnPolicy):
     """A policy that descends ``-mean(A · log π) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``."""
 
     settings = settings.A2C
+    compiled_form = CompiledRollouts
 
-    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
-        """As `OnPolicy.update_at_once`, for an `MLP`: at ratios of 1, the gradient of PPO's loss is that of `loss`."""
-        if type(self) is not A2C:
-            return None  # a subclass may have another loss
-        measured = self.compiled_epoch(samples, rates._replace(clip_range=1.0), order)
-        return None if measured is None else torch.cat((measured[:3], torch.zeros(2), measured[5:]))
+    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor:
+        """As `OnPolicy.update_at_once`: at ratios of 1, the gradient of PPO's loss is that of `loss`."""
+        measured = self.compiled.epoch(samples, rates._replace(clip_range=1.0), order)
+        return torch.cat((measured[:3], torch.zeros(2), measured[5:]))
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
         """Returns the loss; the policy's part is reported as ``-mean(A)``, the value of PPO's loss for ratios of 1."""

@@ -50,9 +50,7 @@ class DDPG(OffPolicy):
         parts = make_actor_critic(self.agent_group.observation, *shape, squash=True, twin=False)
         return distribution, ActorCritic(*parts)
 
-    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
-        if self.compiled is None:
-            return None
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor:
         return self.compiled.update(batch._replace(weights=None), rates, critics, actor, critic_weight=1.0)
 
     def critic_losses(self, batch: Transitions) -> Losses:

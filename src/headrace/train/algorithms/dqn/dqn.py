@@ -80,9 +80,7 @@ class DQN(EpsilonGreedyPolicy, OffPolicy):
 
     # -- updates ---------------------------------------------------------------------------------
 
-    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
-        if self.compiled is None:
-            return None
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor:
         return self.compiled.update(batch, rates, self._errors_of(len(batch.rewards)))
 
     def critic_losses(self, batch: Transitions) -> Losses:

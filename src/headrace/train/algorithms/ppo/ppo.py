@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.compiled_updates import CompiledRollouts
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.ppo import settings
 from headrace.train.algorithms.rates import Rates
@@ -21,6 +22,7 @@ class PPO(OnPolicy):
     """
 
     settings = settings.PPO
+    compiled_form = CompiledRollouts
     keeps_params = True
 
     def _build(self) -> None:
@@ -41,11 +43,8 @@ class PPO(OnPolicy):
         clipped = batch.mean(((ratio - 1).abs() > clip).float())
         return loss, torch.stack((policy_loss, value_loss, entropy, divergence, clipped))
 
-    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor | None:
-        """As `OnPolicy.update_at_once`, for an `MLP` whose minibatches keep one core busy."""
-        if type(self) is not PPO:
-            return None  # a subclass may have another loss
-        return self.compiled_epoch(samples, rates, order, self.config.value_clip_range)
+    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor:
+        return self.compiled.epoch(samples, rates, order, self.config.value_clip_range)
 
     def _squared_errors(self, values: Tensor, batch: Samples) -> Tensor:
         """Returns squared errors of the values, or where larger of clipped values, float32[B]."""

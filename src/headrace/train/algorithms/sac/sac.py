@@ -97,9 +97,7 @@ class SAC(SoftOffPolicy):
         actor, critic, trunk = make_actor_critic(self.agent_group.observation, *shape)
         return distribution, SoftActorCritic(actor, critic, config.initial_temperature, trunk)
 
-    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
-        if self.compiled is None:
-            return None
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor:
         noise = {"next_noise": self.noise, "noise": self.noise}
         return self.compiled.update(batch, rates, critics, actor, **noise, target_entropy=self.target_entropy)
 

@@ -46,9 +46,7 @@ class TD3(OffPolicy):
         parts = make_actor_critic(self.agent_group.observation, *shape, squash=True)
         return distribution, ActorCritic(*parts)
 
-    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor | None:
-        if self.compiled is None:
-            return None
+    def update_at_once(self, batch: Transitions, rates: UpdateRates, *, critics: bool, actor: bool) -> Tensor:
         return self.compiled.update(batch, rates, critics, actor, next_noise=self.target_noise)
 
     def target_noise(self, rows: int) -> Tensor:
