@@ -25,14 +25,17 @@ from PIL import Image, ImageDraw, ImageFont
 import headrace
 from headrace.envs import FAMILIES
 from headrace.envs.atari.options import AtariOptions
-from headrace.envs.meanings import action_meanings
 from headrace.errors import OptionError
+from headrace.pool.meanings import action_meanings
 from headrace.pool.structure import count_text, space_text
 
 DOCS = Path(__file__).parent
-NAMES = {family: family.replace("_", "-") for family in FAMILIES} | {"dm_control": "dm_control"}  # its own name
-PAGES = {family: DOCS / f"{name}.md" for family, name in NAMES.items()} | {"toy_text": DOCS / "classic-control.md"}
 BEGIN, END = "<!-- tasks of {}: docs/families.py writes this -->", "<!-- /tasks -->"
+PAGES = {  # family → the page that has its mark
+    family: page
+    for page in sorted(DOCS.glob("*.md"))
+    for family in re.findall(BEGIN.format(r"(\w+)"), page.read_text())
+}
 # whose pages have a table of options
 TOLD = ("vizdoom", "tag", "box2d", "minatar", "minigrid", "classic_control", "toy_text")
 DESCRIBED = ("mujoco",)  # whose pages say which tasks have which option
@@ -44,7 +47,7 @@ Row = dict[str, str]
 
 def section(family: str) -> str:
     """What a page says of a family's tasks."""
-    specs = {task: spec for task in FAMILIES[family] if (spec := _spec(task)) is not None}
+    specs = {task: spec for task in FAMILIES[family].tasks if (spec := _spec(task)) is not None}
     shared = _shared([dict(spec.options) for spec in specs.values()], family in DESCRIBED)
     told = [_fields(spec) for spec in specs.values()]
     fields = [field for field in told[0] if all(field in each for each in told)]
@@ -92,7 +95,7 @@ def section(family: str) -> str:
 def untold(family: str, text: str) -> set[str]:
     """The options of a family whose row in a page's table is missing, or has another default."""
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    specs = filter(None, map(_spec, FAMILIES[family]))
+    specs = filter(None, map(_spec, FAMILIES[family].tasks))
     options = [item for spec in specs for item in spec.options.items() if not isinstance(item[1], Mapping)]
     told = {(name, _value(value).strip("\"'")) for name, value in options}
     return {name for name, value in told if not any(f"`{name}`" in row and value in row for row in rows)}
@@ -240,6 +243,11 @@ def with_section(text: str, family: str) -> str:
     return f"{before}{begin}\n\n{section(family)}\n\n{END}{after}"
 
 
+def picture(family: str) -> Path:
+    """The file of a family's picture."""
+    return DOCS / "images" / f"tasks-{family.replace('_', '-')}.webp"
+
+
 # -- pictures ------------------------------------------------------------------------------------
 
 WIDTH = 1200
@@ -288,7 +296,7 @@ LIKE, FAMILY = re.compile(r"-v\d+$"), re.compile(r"^(MiniGrid|BabyAI)-")
 
 def draw(family: str) -> Path:
     """Draws a family's tasks, of several versions of one the last, and returns the file."""
-    tasks = list({LIKE.sub("", task): task for task in FAMILIES[family] if _spec(task) is not None}.values())
+    tasks = list({LIKE.sub("", task): task for task in FAMILIES[family].tasks if _spec(task) is not None}.values())
     across, tall = LAYOUTS[family]
     gap, side = 8, (WIDTH - 8) // across - 8
     height, shown = round(side * tall), [FAMILY.sub("", LIKE.sub("", task)) for task in tasks]
@@ -307,7 +315,7 @@ def draw(family: str) -> Path:
         pen.multiline_text(
             (x + side / 2, y + height + 3), "\n".join(names[i]), INK, font, anchor="ma", spacing=1, align="center"
         )
-    out = DOCS / "images" / f"tasks-{NAMES[family]}.webp"
+    out = picture(family)
     sheet.save(out, quality=72, method=6)
     return out
 
@@ -360,7 +368,7 @@ def main() -> None:
         except (ImportError, OptionError) as error:
             print(f"{page.name} stays as it is: {error}")
     if "--draw" in sys.argv:
-        for family in sys.argv[sys.argv.index("--draw") + 1 :] or FAMILIES:
+        for family in sys.argv[sys.argv.index("--draw") + 1 :] or PAGES:
             out = draw(family)
             print(f"{out.name}: {out.stat().st_size / 1000:.0f} kB")
 

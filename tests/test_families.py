@@ -13,13 +13,14 @@ from nightly import rest_nightly
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = runpy.run_path(str(ROOT / "docs" / "families.py"))
+PAGES = SCRIPT["PAGES"]
 LARGE = ("atari", "dm_control")  # a hundred tasks, each of which is made
 MOST, MOST_OF_ALL = 200_000, 1_500_000  # bytes of pictures
 
 
-@pytest.mark.parametrize("family", rest_nightly(FAMILIES, *(name for name in FAMILIES if name not in LARGE)))
+@pytest.mark.parametrize("family", rest_nightly(PAGES, *(name for name in PAGES if name not in LARGE)))
 def test_a_page_says_of_its_tasks_what_they_are(family: str) -> None:
-    text = SCRIPT["PAGES"][family].read_text()
+    text = PAGES[family].read_text()
     try:
         wanted = SCRIPT["with_section"](text, family)
     except (ImportError, OptionError) as error:
@@ -32,8 +33,9 @@ def test_a_page_says_of_its_tasks_what_they_are(family: str) -> None:
 
 def test_every_family_has_a_small_picture_in_its_page() -> None:
     sizes = []
-    for family, page in SCRIPT["PAGES"].items():
-        picture = ROOT / "docs" / "images" / f"tasks-{SCRIPT['NAMES'][family]}.webp"
+    assert PAGES.keys() == {name for name, family in FAMILIES.items() if family.tasks}
+    for family, page in PAGES.items():
+        picture = SCRIPT["picture"](family)
         sizes.append(picture.stat().st_size)
         assert f"](images/{picture.name})" in page.read_text()
     assert max(sizes) < MOST and sum(sizes) < MOST_OF_ALL

@@ -17,6 +17,7 @@ from headrace.errors import HeadraceError, needs_train
 from headrace.pool.batch import Batch
 from headrace.pool.executors.batched import BatchedEnv
 from headrace.pool.executors.threads import get_include
+from headrace.pool.family import Family
 from headrace.pool.pool import Pool
 from headrace.pool.registry import list_all_envs, register
 from headrace.pool.spec import Field, PoolSettings, TaskSpec
@@ -49,6 +50,7 @@ __all__ = [  # noqa: RUF022 (EnvPool's names, in its order, and then Headrace's 
     "GymnasiumEnvPool",
     "Batch",
     "BatchedEnv",
+    "Family",
     "Field",
     "HeadraceError",
     "Pool",
@@ -63,7 +65,7 @@ __all__ = [  # noqa: RUF022 (EnvPool's names, in its order, and then Headrace's 
     "wrappers",
 ]
 
-register_with_gymnasium(FAMILIES)
+register_with_gymnasium({name: family.tasks for name, family in FAMILIES.items()})
 
 
 def __getattr__(name: str) -> Any:

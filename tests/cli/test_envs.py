@@ -11,7 +11,7 @@ import pytest
 
 from headrace.cli.envs import run
 from headrace.cli.main import main
-from headrace.envs import FAMILIES, RUNS
+from headrace.envs import FAMILIES
 from headrace.errors import UnknownTaskError
 from headrace.pool.structure import space_text
 
@@ -68,7 +68,7 @@ def test_families_say_what_they_run_on_and_need(
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["envs"]) == 0
     rows = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if line.startswith("│")}
-    assert rows.keys() >= {*FAMILIES, "envpool:"} and RUNS.keys() == FAMILIES.keys()
+    assert rows.keys() >= {*FAMILIES, "envpool:"} - {"envpool"}
     assert "104" in rows["atari"] and "C++ on threads" in rows["atari"] and "headrace[atari]" in rows["atari"]
     assert "Warp kernels, on CPUs and GPUs" in rows["tag"]
 

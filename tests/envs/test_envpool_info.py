@@ -27,7 +27,7 @@ NEEDED = {
 THEIRS = set(envpool.list_all_envs())
 SOME = {"atari": 20, "minigrid": 20, "vizdoom": 21}  # one task of so many, where the same code tells of all of them
 COMMON = [
-    (family, task) for family, tasks in FAMILIES.items() for task in tasks[:: SOME.get(family, 1)] if task in THEIRS
+    (name, task) for name, family in FAMILIES.items() for task in family.tasks[:: SOME.get(name, 1)] if task in THEIRS
 ]
 # MiniGrid's package tells neither; the mission is an observation
 NOT_OURS = {"minigrid": {"agent_pos", "mission_id"}}

@@ -18,7 +18,7 @@ import headrace
 from headrace.envs import FAMILIES
 from headrace.errors import OptionError
 
-ROBOTS = [*FAMILIES["dm_control"], *(name for name in FAMILIES["mujoco"] if name.endswith("-v5"))]
+ROBOTS = [*FAMILIES["dm_control"].tasks, *(name for name in FAMILIES["mujoco"].tasks if name.endswith("-v5"))]
 # tasks whose starts may be refused, which needs the host
 REFUSING = ("BallInCup", "Finger", "Humanoid", "Manipulator", "Quadruped", "Stacker")
 # models with what MuJoCo Warp has not: fields that vary, a solver

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 CUDA = "cuda:0"
 NATIVE = ("atari", "box2d", "dm_control", "mujoco", "vizdoom")
-KERNEL_TASKS = [task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks]
+KERNEL_TASKS = [task for name, family in FAMILIES.items() if name not in NATIVE for task in family.tasks]
 
 
 def sampled(space: Any, rows: int, seed: int) -> Any:

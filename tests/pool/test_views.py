@@ -43,7 +43,7 @@ def test_games_of_two_families_are_not_versions_of_one() -> None:
         gym.make("headrace/Blackjack-v1").close()
     assert gym.spec("headrace-atari/Blackjack-v5").kwargs == {"task": "Blackjack-v5"}
     tasks = {spec.kwargs["task"] for name, spec in gym.registry.items() if name.startswith("headrace")}
-    assert tasks >= {task for tasks in FAMILIES.values() for task in tasks}
+    assert tasks >= {task for family in FAMILIES.values() for task in family.tasks}
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0", "Acrobot-v1"])

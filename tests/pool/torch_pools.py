@@ -14,7 +14,7 @@ from headrace.pool.torch.pool import TorchPool
 NATIVE = ("atari", "box2d", "dm_control", "mujoco", "vizdoom")
 TEXTURED = () if find_spec("craftax") else ("Craftax-Classic-Pixels-v1",)  # drawn with that package's textures
 KERNEL_TASKS = [
-    task for family, tasks in FAMILIES.items() if family not in NATIVE for task in tasks if task not in TEXTURED
+    task for name, family in FAMILIES.items() if name not in NATIVE for task in family.tasks if task not in TEXTURED
 ]
 N = 5
 

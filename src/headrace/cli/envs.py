@@ -15,22 +15,21 @@ from rich.table import Table
 
 import headrace
 from headrace.cli.options import optional, parse_args
-from headrace.envs import FAMILIES, RUNS
 from headrace.errors import OptionError, UnknownTaskError
-from headrace.pool.executors.envpool.package import LEAST, PREFIX, names
-from headrace.pool.registry import build_task, tasks_in
-from headrace.pool.sources import split
+from headrace.pool.executors.envpool.package import names
+from headrace.pool.registry import build_task, families, family_of, tasks_in
+from headrace.pool.sources import ENVPOOL, split
 from headrace.pool.structure import count_text, space_text
 from headrace.pool.suggestions import nearest
 
 DETAILED = 12
 """largest number of tasks that are shown as a table, as it takes time to get a simulator's spaces"""
+YOURS = "what your program says"
 MISSING = ("-",) * 4
 """the cells of a task whose simulator is not installed"""
 
 
-LEAST_VERSION = ".".join(map(str, LEAST))
-EXAMPLE = f"{PREFIX}BigfishEasy-v0"
+EXAMPLE = f"{ENVPOOL}BigfishEasy-v0"
 
 
 @dataclass(frozen=True)
@@ -61,16 +60,16 @@ def run(argv: list[str]) -> int:
             build_task(task)  # raises for what is wrong with it
         _print_family(console, args.filter, tasks)
         return 0
-    families = _by_family()
+    listed = _by_family()
     if not args.filter:
-        console.print(_overview(families))
+        console.print(_overview(listed))
         console.print("headrace envs FAMILY lists its tasks, headrace envs NAME says more of one", markup=False)
         return 0
-    if args.filter.lower().startswith(PREFIX):
-        families = {PREFIX.rstrip(":"): names()}
-    chosen = {name: _matching(args.filter, name, tasks) for name, tasks in families.items()}
+    if args.filter.lower().startswith(ENVPOOL):
+        listed = {ENVPOOL.rstrip(":"): names()}
+    chosen = {name: _matching(args.filter, name, tasks) for name, tasks in listed.items()}
     if not any(chosen.values()):
-        close = nearest(args.filter, (task for tasks in families.values() for task in tasks))
+        close = nearest(args.filter, (task for tasks in listed.values() for task in tasks))
         hint = f": did you mean {', '.join(close)}?" if close else ""
         raise UnknownTaskError(f"no task matches {args.filter!r}{hint}")
     for family, tasks in chosen.items():
@@ -82,19 +81,21 @@ def run(argv: list[str]) -> int:
 def _is_source(asked: str) -> bool:
     """Returns whether this is a user's file or module, perhaps with the name of one of its tasks."""
     source, _ = split(asked)
-    return bool(source) and f"{source}:" != PREFIX
+    return bool(source) and f"{source}:" != ENVPOOL
 
 
-def _overview(families: dict[str, list[str]]) -> Table:
+def _overview(listed: dict[str, list[str]]) -> Table:
     """Returns a table of all families: what each runs on, what it needs, and how many tasks it has."""
     table = Table()
     for column in ("family", "tasks", "runs on", "pip install", "such as"):
         table.add_column(column, justify="right" if column == "tasks" else "left", overflow="fold")
-    for family, tasks in families.items():
+    records = families()
+    for name, tasks in listed.items():
         if tasks:
-            place, needs = RUNS.get(family, ("what your program says", ""))
-            table.add_row(family, str(len(tasks)), place, escape(needs), ", ".join(_some(tasks)))
-    table.add_row(PREFIX, _count_of_envpools(), "EnvPool, for one player", f"envpool>={LEAST_VERSION}", EXAMPLE)
+            place, needs = (records[name].runs_on, records[name].extra) if name in records else (YOURS, "")
+            table.add_row(name, str(len(tasks)), place, escape(needs), ", ".join(_some(tasks)))
+    theirs = records[ENVPOOL.rstrip(":")]
+    table.add_row(ENVPOOL, _count_of_envpools(), theirs.runs_on, theirs.extra, EXAMPLE)
     return table
 
 
@@ -113,8 +114,9 @@ def _count_of_envpools() -> str:
 def _print_family(console: Console, family: str, tasks: list[str]) -> None:
     """Prints a table of a few tasks, or the names of many and the description of one."""
     console.print(f"\n[bold]{family}[/] ({len(tasks)})")
-    if _describe(tasks[0]) == MISSING and (needs := RUNS.get(family, ("", ""))[1]):
-        console.print(f"needs what is not installed here: pip install '{needs}'", markup=False)
+    record = family_of(tasks[0])
+    if record is not None and record.tasks and record.extra and _describe(tasks[0]) == MISSING:
+        console.print(f"needs what is not installed here: pip install '{record.extra}'", markup=False)
     if len(tasks) <= DETAILED:
         console.print(_table(tasks))
         for said, those in _remarks(tasks).items():
@@ -127,11 +129,11 @@ def _print_family(console: Console, family: str, tasks: list[str]) -> None:
 
 def _by_family() -> dict[str, list[str]]:
     """Returns family → its tasks, and as the last entry the tasks that users registered."""
-    named = {task: family for family, tasks in FAMILIES.items() for task in tasks}
-    families: dict[str, list[str]] = {family: [] for family in (*FAMILIES, "registered")}
+    listed: dict[str, list[str]] = {name: [] for name in (*families(), "registered")}
     for task in headrace.list_all_envs():
-        families[named.get(task, "registered")].append(task)
-    return families
+        record = family_of(task)
+        listed[record.name if record else "registered"].append(task)
+    return listed
 
 
 def _matching(wanted: str, family: str, tasks: list[str]) -> list[str]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import importlib
 import pickle
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
+from threading import RLock
 from typing import Any, get_args
 
 import numpy as np
 
-from headrace.errors import OptionError, UnknownTaskError
+from headrace.errors import HeadraceError, OptionError, UnknownTaskError
 from headrace.limits import limits_named
 from headrace.machine import usable_cores
+from headrace.pool.family import GROUP, Build, Family, imported
 from headrace.pool.pool import Pool
+from headrace.pool.remarks import remark
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.sources import (
-    ENVPOOL,
     SCRIPT,
     import_source,
     is_file,
@@ -31,7 +34,6 @@ from headrace.pool.spec import LAST_CORE, MOST_ENVS, MOST_THREADS, AutoresetMode
 from headrace.pool.suggestions import nearest
 from headrace.pool.task import Task
 
-Build = Callable[..., Task]
 TaskLike = str | Callable[..., Any]
 PROCESSES = "processes"
 
@@ -39,8 +41,12 @@ MOST_NAMED = 5  # greatest number of names of a file or module to suggest if non
 
 _builders: dict[str, Build | str] = {}
 _registrars: dict[str, str] = {}  # task → the module that registered it
-_others: dict[str, tuple[str, dict[str, Any]]] = {}  # another name of a task → the task, and options of its own
+_others: dict[str, tuple[str, Mapping[str, Any]]] = {}  # another name of a task → the task, and options of its own
 _sources: dict[str, tuple[str, ...]] = {}  # file or module imported by name → the tasks that it registered
+_families: dict[str, Family] = {}
+_family_of: dict[str, Family] = {}  # task → its family
+_reading = RLock()
+_read: list[bool] = []  # whether the families of installed packages have been registered
 
 
 def register(task_id: str, build: Build | str, *, replace: bool = False) -> None:
@@ -56,7 +62,7 @@ def register(task_id: str, build: Build | str, *, replace: bool = False) -> None
     """
     if not isinstance(task_id, str) or not task_id:
         raise OptionError(f"a task's name must be a non-empty string, not {task_id!r}")
-    if task_id in _builders and not replace:
+    if _is_own(task_id) and task_id in _builders and not replace:
         raise OptionError(f"there is a task {task_id!r} already: choose another name, or say replace=True")
     if not callable(build) and not (isinstance(build, str) and ":" in build):
         raise OptionError(f"build must be a function or 'module:function', not {build!r}")
@@ -64,26 +70,66 @@ def register(task_id: str, build: Build | str, *, replace: bool = False) -> None
     _registrars[task_id] = sys._getframe(1).f_globals.get("__name__", "")
 
 
-def register_family(tasks: Iterable[str], build: str) -> None:
-    """Registers tasks that one function builds, which is imported when one of them is first used."""
-    for task in tasks:
-        register(task, build)
+def register_family(family: Family) -> None:
+    """Registers the tasks of a family, and their further names.
+
+    Raises:
+        OptionError: it is no `Family`, or its name or that of a task is taken.
+    """
+    if not isinstance(family, Family):
+        raise OptionError(f"a family is a headrace.Family, not {family!r}")
+    taken = [f"task {name!r}" for name in family.tasks if name in _builders]
+    if taken or family.name in _families:
+        raise OptionError(f"there is a {(*taken, f'family {family.name!r}')[0]} already: choose another name")
+    _builders.update(dict.fromkeys(family.tasks, family.build))
+    _registrars.update(dict.fromkeys(family.tasks, __name__))
+    _others.update(family.other_names)
+    _families[family.name] = family
+    _family_of.update(dict.fromkeys(family.tasks, family))
 
 
-def register_other_name(name: str, task: str, **options: Any) -> None:
-    """Registers another name of a task, with other defaults of its options; `list_all_envs` does not list it."""
-    _others[name] = task, options
+def families() -> dict[str, Family]:
+    """Returns name → family: ours, and then those of other packages that are installed."""
+    with _reading:
+        if not _read:
+            _read.append(True)  # before they are read, as their modules may ask for tasks
+            for entry in entry_points(group=GROUP):
+                try:
+                    register_family(entry.load())
+                except Exception as error:  # of somebody else's code: all other tasks still work
+                    why = str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
+                    remark(f"the family of tasks {entry.name} ({entry.value}) is left out: {why}")
+    return dict(_families)
+
+
+def family_of(task: str) -> Family | None:
+    """Returns the family of a task, by any of its names; None if it has none."""
+    return _prefixed(task) or (_family_of.get(own_name(task)) if _is_own(task) else None)
+
+
+def _is_own(task: str) -> bool:
+    """Returns whether a task of this name is registered, reading other packages' families if it is not yet."""
+    if task not in _builders and task not in _others:
+        families()
+    return task in _builders or task in _others
+
+
+def _prefixed(task: str) -> Family | None:
+    """Returns the family whose prefix a name has, if it is not registered itself."""
+    found = (family for family in _families.values() if family.prefix and task.startswith(family.prefix))
+    return None if task in _builders else next(found, None)
 
 
 def is_registered(task: str) -> bool:
     """Returns whether a task of exactly this name is registered or EnvPool's; false with a file or module in front."""
-    return task in _builders or task in _others or task.startswith(ENVPOOL)
+    return _prefixed(task) is not None or _is_own(task)
 
 
 def or_headraces(task: str) -> str:
     """Returns in words which faster task of the same name there is, for EnvPool's that has one; "" for others."""
-    name = task.removeprefix(ENVPOOL)
-    return f"; Headrace's own {name} is faster" if name != task and is_registered(name) else ""
+    family = _prefixed(task)
+    name = task.removeprefix(family.prefix) if family else ""
+    return f"; Headrace's own {name} is faster" if name and is_registered(name) else ""
 
 
 def own_name(task: str) -> str:
@@ -143,6 +189,7 @@ def _take_gymnasiums(task: str, spec: Any) -> None:
 
 def list_all_envs() -> list[str]:
     """Returns all registered task names, sorted."""
+    families()
     return sorted(_builders)
 
 
@@ -224,13 +271,13 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
         if is_batched(task):
             return partial(batched_task, task), getattr(task, "__qualname__", "")
         return callable_task, task
-    if task in _others and task not in _builders and executor != PROCESSES:
+    if _is_own(task) and task not in _builders and executor != PROCESSES:
         own, options = _others[task]
         build, name = _builder(own, None)
         return partial(build, **options) if options else build, name
     source, name = ("", task) if task in _builders else split(task)
-    if name.startswith(ENVPOOL) and name not in _builders and executor is None:
-        return _function("headrace.pool.executors.envpool:build"), name.removeprefix(ENVPOOL)
+    if (family := _prefixed(name)) and executor is None:
+        return _function(family.build), name.removeprefix(family.prefix)
     if source and source not in _sources:
         _sources[source] = _registered_by(source)
     theirs = _sources[source] if source else _builders
@@ -318,10 +365,7 @@ def _in_gymnasium_from(source: str) -> list[str]:
 
 def _function(build: Build | str) -> Build:
     """Returns the function that builds a task, imported if it was given by name."""
-    if not isinstance(build, str):
-        return build
-    module, _, name = build.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return imported(build) if isinstance(build, str) else build
 
 
 def _registered_by(source: str) -> tuple[str, ...]:

@@ -29,9 +29,9 @@ import numpy as np
 import psutil
 import torch
 
-from headrace.envs.meanings import action_meanings
 from headrace.errors import HeadraceError, RenderError, StateError
 from headrace.machine import give_way, usable_cores
+from headrace.pool.meanings import action_meanings
 from headrace.pool.pool import Pool
 from headrace.train.collect.game_values import game_over
 from headrace.train.modules.action_masks import MASK

@@ -17,11 +17,17 @@ from headrace.envs.atari.games import GAME_OF, rom_path
 from headrace.envs.atari.options import AtariOptions, checked
 from headrace.errors import OptionError
 from headrace.native_modules import ATARI
+from headrace.pool.family import Family
 from headrace.pool.spec import Field, TaskSpec
 from headrace.pool.task import Task
 
 TASKS: tuple[str, ...] = tuple(GAME_OF)
 FRAMES_PER_SECOND = 60  # frame rate of the console
+JOYSTICK = (
+    *("noop", "fire", "↑", "→", "←", "↓", "↗", "↖", "↘", "↙", "↑ fire", "→ fire", "← fire", "↓ fire"),
+    *("↗ fire", "↖ fire", "↘ fire", "↙ fire"),
+)
+"""names of the console's joystick actions, indexed by the emulator's action numbers"""
 
 
 def build(task: str, **options: Any) -> Task:
@@ -91,3 +97,16 @@ def _info(options: AtariOptions) -> tuple[Field, ...]:
     )
     discount = (Field("discount", np.dtype(np.float32)),)
     return fields + (discount if options.zero_discount_on_life_loss else ())
+
+
+FAMILY = Family(
+    "atari",
+    TASKS,
+    build,
+    runs_on="C++ on threads",
+    extra="headrace[atari]",
+    meanings=lambda task, options: [
+        JOYSTICK[number] for number in joystick_actions(task, bool(options.get("full_action_space")))
+    ],
+    evaluation=lambda lives: {"reward_clip": False} | ({} if lives else {"episodic_life": False}),
+)

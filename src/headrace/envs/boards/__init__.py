@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 _MODULES = {
@@ -34,3 +35,16 @@ def build(task: str, **options: Any) -> Task:
         OptionError: an option is unknown, or its value is invalid.
     """
     return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)
+
+
+FAMILY = Family(
+    "boards",
+    TASKS,
+    build,
+    runs_on="Warp kernels, on CPUs and GPUs",
+    meanings={
+        "Game2048-v0": ("↑", "→", "↓", "←"),
+        "KuhnPoker-v0": ("check or fold", "bet or call"),
+        "LeducPoker-v0": ("fold", "check or call", "raise"),
+    },
+)

@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.native_modules import BOX2D
+from headrace.pool.family import Family
 from headrace.pool.options import Checked, Option, complete, decimal
 from headrace.pool.spec import TaskSpec
 from headrace.pool.task import Task
@@ -131,3 +132,17 @@ _SPACES: dict[str, tuple[gym.spaces.Box, gym.spaces.Box]] = {
 """simulator → its observations and its continuous actions"""
 _CHOICES = {"lunar_lander": gym.spaces.Discrete(4), "car_racing": gym.spaces.Discrete(5)}
 """simulator → its actions where ``continuous`` is False"""
+
+
+FAMILY = Family(
+    "box2d",
+    TASKS,
+    build,
+    runs_on="C++ on threads",
+    extra="headrace[box2d]",
+    meanings={
+        "LunarLander-v3": ("·", "left engine", "main engine", "right engine"),
+        "CarRacing-v3": ("·", "→", "←", "gas", "brake"),
+    },
+    other_names={f"{name}-v2": (f"{name}-v3", {}) for name in ("CarRacing", "LunarLander", "LunarLanderContinuous")},
+)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 _MODULES = {
@@ -36,3 +37,19 @@ def build(task: str, **options: Any) -> Task:
         OptionError: an option is unknown, or its value is of the wrong type or not finite.
     """
     return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)
+
+
+FAMILY = Family(
+    "classic_control",
+    TASKS,
+    build,
+    runs_on="Warp kernels, on CPUs and GPUs",
+    meanings={
+        "CartPole-v0": ("←", "→"),
+        "CartPole-v1": ("←", "→"),
+        "MountainCar-v0": ("←", "·", "→"),
+        "Acrobot-v1": ("↻", "·", "↺"),
+    },
+    # EnvPool's; Gymnasium's own environments of these names need JAX, or no longer exist
+    other_names={f"phys2d/{name}": (name, {}) for name in ("CartPole-v0", "CartPole-v1", "Pendulum-v0")},
+)

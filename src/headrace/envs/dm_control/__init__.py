@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 DOMAINS: dict[str, tuple[str, ...]] = {
@@ -67,3 +68,12 @@ def build(task: str, **options: Any) -> Task:
     """
     domain, name = SUITE[task]
     return importlib.import_module(f"{__name__}.{domain.lower()}").TASKS[name](task, **options)
+
+
+FAMILY = Family(
+    "dm_control",
+    TASKS,
+    build,
+    runs_on="MuJoCo on threads, or on a GPU",
+    extra="headrace[dm-control]",
+)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 _GAMES = {
@@ -32,6 +33,7 @@ _GAMES = {
 }
 _MODULES = {f"MinAtar-{game}-{version}": module for game, module in _GAMES.items() for version in ("v0", "v1")}
 TASKS: tuple[str, ...] = tuple(_MODULES)
+_ACTIONS = ("·", "←", "↑", "→", "↓", "fire")
 
 
 def build(task: str, **options: Any) -> Task:
@@ -47,3 +49,19 @@ def build(task: str, **options: Any) -> Task:
         OptionError: an option is unknown, or its value is of the wrong type or out of range.
     """
     return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)
+
+
+FAMILY = Family(
+    "minatar",
+    TASKS,
+    build,
+    runs_on="Warp kernels, on CPUs and GPUs",
+    meanings={
+        **{f"MinAtar-{game}-v0": _ACTIONS for game in _GAMES},
+        "MinAtar-Asterix-v1": _ACTIONS[:-1],
+        "MinAtar-Breakout-v1": ("·", "←", "→"),
+        "MinAtar-Freeway-v1": ("·", "↑", "↓"),
+        "MinAtar-Seaquest-v1": _ACTIONS,
+        "MinAtar-SpaceInvaders-v1": ("·", "←", "→", "fire"),
+    },
+)

@@ -10,6 +10,7 @@ import importlib
 from typing import Any
 
 from headrace.envs.minigrid.words import WORDS, text
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 __all__ = ["TASKS", "WORDS", "build", "text"]
@@ -58,6 +59,7 @@ _MODULES = {
     for name in names.split()
 }
 TASKS: tuple[str, ...] = tuple(sorted(_MODULES))
+_ACTIONS = ("turn left", "turn right", "forward", "pick up", "drop", "toggle", "done")
 
 
 def build(task: str, **options: Any) -> Task:
@@ -73,3 +75,12 @@ def build(task: str, **options: Any) -> Task:
         OptionError: an option is unknown, or its value is of the wrong type or out of range.
     """
     return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)
+
+
+FAMILY = Family(
+    "minigrid",
+    TASKS,
+    build,
+    runs_on="Warp kernels, on CPUs and GPUs",
+    meanings={task: _ACTIONS[:3] if "Dynamic-Obstacles" in task else _ACTIONS for task in TASKS},
+)

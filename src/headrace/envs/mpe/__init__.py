@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 TASKS: tuple[str, ...] = ("SimpleAdversary-v3", "SimpleSpeakerListener-v4", "SimpleSpread-v3", "SimpleTag-v3")
@@ -22,3 +23,12 @@ def build(task: str, **options: Any) -> Task:
         OptionError: an option is unknown, or its value is invalid.
     """
     return importlib.import_module(f"{__name__}.worlds").TASKS[task](task, **options)
+
+
+FAMILY = Family(
+    "mpe",
+    TASKS,
+    build,
+    runs_on="Warp kernels, on CPUs and GPUs",
+    meanings=dict.fromkeys(TASKS, ("·", "←", "→", "↓", "↑")),
+)

@@ -13,6 +13,7 @@ import importlib
 from dataclasses import replace
 from typing import Any
 
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 _MODULES = {
@@ -52,3 +53,18 @@ def build(task: str, **options: Any) -> Task:
     found = importlib.import_module(f"{__name__}.{_MODULES[task.partition('-')[0]]}").TASKS[task]
     found = replace(found, camera=camera(task, options.pop(CONFIG, None)))
     return found(task, **in_gymnasiums_names(task, {**picture_options(options), **found.options}, options))
+
+
+FAMILY = Family(
+    "mujoco",
+    TASKS,
+    build,
+    runs_on="MuJoCo on threads, or on a GPU",
+    extra="headrace[mujoco]",
+    other_names={
+        **{f"{name}-v3": (f"{name}-v4", {}) for name in ("HalfCheetah", "Hopper", "Swimmer", "Walker2d")},
+        **{f"{name}-v2": (f"{name}-v4", {}) for name in ("HumanoidStandup", "Pusher", "Reacher")},
+        **{f"Inverted{name}-v2": (f"Inverted{name}-v4", {}) for name in ("DoublePendulum", "Pendulum")},
+        "Ant-v3": ("Ant-v4", {"use_contact_force": True}),
+    },
+)

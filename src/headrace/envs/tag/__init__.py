@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 _MODULES = {"TagGridWorld-v0": "grid_world", "TagContinuous-v0": "continuous"}
@@ -23,3 +24,12 @@ def build(task: str, **options: Any) -> Task:
         OptionError: an option is unknown, or its value is invalid.
     """
     return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)
+
+
+FAMILY = Family(
+    "tag",
+    TASKS,
+    build,
+    runs_on="Warp kernels, on CPUs and GPUs",
+    meanings={"TagGridWorld-v0": ("·", "→", "←", "↑", "↓")},
+)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 _MODULES = {
@@ -38,3 +39,23 @@ def build(task: str, **options: Any) -> Task:
         OptionError: an option is unknown, or its value is invalid.
     """
     return importlib.import_module(f"{__name__}.{_MODULES[task]}").TASKS[task](task, **options)
+
+
+FAMILY = Family(
+    "toy_text",
+    TASKS,
+    build,
+    runs_on="Warp kernels, on CPUs and GPUs",
+    meanings={
+        "Catch-v0": ("←", "·", "→"),
+        **dict.fromkeys(("FrozenLake-v1", "FrozenLake8x8-v1"), ("←", "↓", "→", "↑")),
+        **{task: ("↑", "→", "↓", "←") for task in TASKS if task.startswith("CliffWalking")},
+        **dict.fromkeys(("Taxi-v3", "Taxi-v4"), ("↓", "↑", "→", "←", "pick up", "drop off")),
+        "NChain-v0": ("forward", "back"),
+        "Blackjack-v1": ("stick", "hit"),
+    },
+    other_names={
+        "tabular/Blackjack-v0": ("Blackjack-v1", {}),
+        "tabular/CliffWalking-v0": ("CliffWalking-v0", {}),
+    },
+)

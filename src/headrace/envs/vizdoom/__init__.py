@@ -18,6 +18,7 @@ from headrace.envs.vizdoom.options import OPTIONS
 from headrace.envs.vizdoom.scenarios import SCENARIO_OF
 from headrace.errors import OptionError
 from headrace.pool.executors.processes.task import process_task, split_options
+from headrace.pool.family import Family
 from headrace.pool.options import complete
 from headrace.pool.spec import Field, TaskSpec
 from headrace.pool.task import Task
@@ -67,3 +68,12 @@ def _make_folder(task: str, folder: str) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(f"lmp_save_dir of {task}: no folder can be made at {folder}: {error}") from error
+
+
+FAMILY = Family(
+    "vizdoom",
+    TASKS,
+    build,
+    runs_on="engines in processes",
+    extra="headrace[vizdoom]",
+)

@@ -12,10 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headrace.envs import atari
 from headrace.errors import RecvTimeoutError, StateError
 from headrace.pool.pool import Pool
-from headrace.pool.registry import check_int
+from headrace.pool.registry import check_int, family_of
 from headrace.pool.structure import mapped
 from headrace.train.collect.curriculum import final_options
 from headrace.train.collect.game_values import game_over, lost_steps
@@ -109,10 +108,9 @@ def playing_pool(config: Config, *, lives: bool = False, **changes: Any) -> Pool
             Otherwise an episode is a whole game.
         changes: arguments of `headrace.make` that replace the run's.
     """
-    options = {"reward_clip": False} if config.task in atari.TASKS else {}
-    if options and not lives:
-        options["episodic_life"] = False
-    return make_pool(config, batch_size=0, **(final_options(config) | options | changes))
+    family = family_of(config.task)
+    options = family.evaluation(lives) if family and family.evaluation else {}
+    return make_pool(config, batch_size=0, **(final_options(config) | {**options} | changes))
 
 
 def play_episodes(

@@ -1,0 +1,152 @@
+"""A family of tasks is one record: of our folders, and of any package that is installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+import headrace
+from headrace.envs import FAMILIES
+from headrace.errors import OptionError
+from headrace.pool.executors.envpool.package import LEAST
+from headrace.pool.family import Family
+from headrace.pool.meanings import action_meanings
+from headrace.pool.registry import families, family_of, register_family
+
+MAZES = '''
+"""Mazes, as a package of somebody else's has them."""
+
+from headrace import Family
+
+
+def build(task, **options):
+    from headrace.envs.classic_control import build
+
+    return build("CartPole-v1", **options)
+
+
+FAMILY = Family(
+    "mazes",
+    ("Maze-v0", "LargeMaze-v0"),
+    build,
+    runs_on="Warp kernels of mine",
+    extra="mazes[large]",
+    presets={
+        "ppo": {"default": {"mazes": {"num_envs": 6, "total_steps": 600}, "LargeMaze-v0": {"num_envs": 7}}},
+        "a2c": {"default": {"mazes": {"num_steps": 3}}},
+    },
+    meanings={"Maze-v0": ("back", "forth")},
+    evaluation=lambda lives: {"max_episode_steps": 5 if lives else 4},
+    other_names={"Labyrinth-v0": ("Maze-v0", {"max_episode_steps": 9})},
+)
+'''
+LAZY = """
+import sys, headrace
+headrace.make_spec("CartPole-v1")
+assert "mazes" not in sys.modules
+"""
+SPECS = """
+import headrace, numpy as np
+assert {"Maze-v0", "LargeMaze-v0"} <= {*headrace.list_all_envs()}
+with headrace.make("Maze-v0", num_envs=3) as pool:
+    pool.reset()
+    pool.step(np.ones(3, np.int64))
+assert headrace.make_spec("Labyrinth-v0").max_episode_steps == 9
+try:
+    headrace.register("Maze-v0", print)
+except headrace.HeadraceError as error:
+    print(error)
+from headrace.pool.meanings import action_meanings
+print(action_meanings("Maze-v0", {}, headrace.make_spec("Maze-v0").action))
+"""
+LISTS = """
+import sys
+sys.modules["envpool"] = None  # which takes long to import
+from headrace.cli.main import main
+main(["envs"])
+main(["envs", "mazes"])
+"""
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an installed package of mazes."""
+    folder = tmp_path_factory.mktemp("site")
+    install(folder, "mazes", MAZES)
+    return folder
+
+
+def install(folder: Path, name: str, code: str) -> None:
+    (folder / f"{name}.py").write_text(code)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[headrace.families]\n{name} = {name}:FAMILY\n")
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "160"}
+    return subprocess.run(
+        [sys.executable, *words], env=env, capture_output=True, text=True, check=True, cwd=folder, timeout=100
+    )
+
+
+def test_a_package_brings_a_family_by_its_entry_point(packages: Path) -> None:
+    told = run(packages, "-c", LAZY + SPECS).stdout.splitlines()
+    assert told == ["there is a task 'Maze-v0' already: choose another name, or say replace=True", "('back', 'forth')"]
+
+
+def test_commands_list_the_family_of_a_package(packages: Path) -> None:
+    told = run(packages, "-c", LISTS).stdout.splitlines()
+    row = next(line for line in told if "│ mazes" in line)
+    assert [cell.strip() for cell in row.strip("│").split("│")] == [
+        *("mazes", "2", "Warp kernels of mine", "mazes[large]", "LargeMaze-v0, Maze-v0"),
+    ]
+    assert "mazes (2)" in told
+
+
+def test_a_family_that_cannot_be_used_is_left_out(packages: Path) -> None:
+    others = packages / "others"
+    others.mkdir()
+    install(others, "broken", "import no_such_module")
+    install(others, "wrong", "FAMILY = 3")
+    install(others, "taken", "import headrace\nFAMILY = headrace.Family('taken', ('CartPole-v1',), print, 'nothing')")
+    done = run(others, "-c", "import headrace; print(len(headrace.list_all_envs()))")
+    assert int(done.stdout) == len(headrace.list_all_envs())
+    said = sorted(done.stderr.splitlines())
+    assert [line.partition("is left out: ")[2] for line in said] == [
+        "ModuleNotFoundError: No module named 'no_such_module'",
+        "there is a task 'CartPole-v1' already: choose another name",
+        "a family is a headrace.Family, not 3",
+    ]
+
+
+def test_ours_are_the_folders_of_envs() -> None:
+    folders = {path.parent.name for path in Path(headrace.envs.__file__).parent.glob("*/__init__.py")}  # type: ignore[attr-defined]
+    assert [*FAMILIES] == sorted(folders) and FAMILIES.items() <= families().items()
+    assert all(name == family.name for name, family in FAMILIES.items())
+    assert FAMILIES["envpool"].extra == f"envpool>={'.'.join(map(str, LEAST))}"
+
+
+def test_a_task_has_a_family_by_all_its_names() -> None:
+    assert family_of("Ant-v3") is family_of("Ant-v4") is FAMILIES["mujoco"]
+    assert family_of("envpool:Pong-v5") is FAMILIES["envpool"] and family_of("Pong-v5") is FAMILIES["atari"]
+    assert family_of("Blackjack-v7") is None
+
+
+def test_a_family_takes_no_name_of_another() -> None:
+    with pytest.raises(OptionError, match="there is a family 'tag' already"):
+        register_family(Family("tag", (), print, "nothing"))  # type: ignore[arg-type]
+
+
+def test_names_of_actions_are_as_many_as_actions() -> None:
+    for task in ("CartPole-v1", "MiniGrid-Dynamic-Obstacles-5x5-v0", "MiniGrid-Empty-5x5-v0"):
+        spec = headrace.make_spec(task)
+        names = action_meanings(task, spec.options, spec.action)
+        assert names is not None and len(names) == spec.action.n and not names[0].isdigit()  # type: ignore[attr-defined]
+    assert action_meanings("CartPole-v1", {}, gym.spaces.Discrete(3)) == ("0", "1", "2")
