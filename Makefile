@@ -63,7 +63,7 @@ pytest: $(DEV_ENV) ## the Python tests: make pytest [ARGS="tests/pool -k reset"]
 	$(PYTEST) --durations 60 --durations-min $(BUDGET) $(ARGS)
 
 test-of: $(DEV_ENV) ## the tests that import some files: make test-of FILES="src/headrace/pool/seeds.py tests/programs.py"
-	$(PYTEST) --durations 10 $(ARGS) $$($(BIN)/python tools/tests_of.py $(FILES))
+	tests="$$($(BIN)/python tools/tests_of.py $(FILES))" && $(PYTEST) --durations 10 $(ARGS) $$tests
 
 # of what learns in compiled code where that is installed; at night with all tests of training
 TORCH_TESTS = tests/train/collect $(patsubst %,tests/train/algorithms/test_%.py,ppo sac td3 ddpg dqn off_policy)

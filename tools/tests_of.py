@@ -22,7 +22,7 @@ def main() -> None:
     wanted = {file for name in sys.argv[1:] for file in files_at(Path(name).resolve())}
     beside = {place.parent / f"test_{place.name}" for place in map(place_of, wanted)}
     reached = {test for test in (ROOT / "tests").rglob("test_*.py") if test in beside or wanted & reach(test)}
-    print(*sorted(str(test.relative_to(ROOT)) for test in reached))
+    print(*sorted(str(test.relative_to(ROOT)) for test in reached) or sys.exit("no test imports these files"))
 
 
 def place_of(file: Path) -> Path:
@@ -62,7 +62,7 @@ def imported(path: Path) -> frozenset[Path]:
             base = node.module or ""
             own = [base] if base != "headrace" else []  # whose face imports all
             names |= {*own, *(f"{base}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Constant) and str(node.value).startswith("headrace."):
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "headrace." in node.value:
             names.add(node.value)
     return frozenset(modules()[name] for name in names & modules().keys())
 

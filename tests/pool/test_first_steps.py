@@ -22,6 +22,7 @@ from headrace.kernels import Field, KernelEnv, KernelTask, Streams
 from headrace.pool.executors.kernels.diagnostics import first_steps
 from headrace.pool.executors.kernels.diagnostics.patience import tried_out
 from headrace.pool.registry import build_task
+from nightly import rest_nightly
 
 BODY = "\n    distance = "
 SPEED = "view.obs[row, 1] = wp.float32(state.speed[env])"
@@ -235,7 +236,10 @@ def test_what_debug_mode_cannot_run_is_left_alone():
     headrace.make("NativeDoors-v0").close()
 
 
-@pytest.mark.parametrize("task", [*classic_control.TASKS, *toy_text.TASKS, *minatar.TASKS, "TagGridWorld-v0"])
+OWN = [*classic_control.TASKS, *toy_text.TASKS, *minatar.TASKS, "TagGridWorld-v0"]
+
+
+@pytest.mark.parametrize("task", rest_nightly(OWN, *OWN[::7]))
 def test_headraces_own_environments_would_pass(task: str):
     built: Any = build_task(task)
     with tried_out(1000.0):

@@ -17,6 +17,7 @@ from headrace.pool.executors.mujoco import lanes
 from headrace.pool.executors.mujoco.fields import library, native_module
 from headrace.pool.registry import build_task
 from headrace.pool.state import task_key
+from nightly import rest_nightly
 
 TASK, PGS = "HalfCheetah-v5", "Humanoid-v5"
 needs_lanes = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
@@ -140,11 +141,14 @@ def actions_of(pool: Any, steps: int) -> np.ndarray:
     return np.random.default_rng(0).uniform(low, high, (steps, pool.num_envs, *space.shape))
 
 
+SIZES = [("lanes", 1, 11), ("lanes", 3, 11), ("lanes", 2, 5), ("lanes32", 1, 11), ("lanes32", 2, 5)]
+
+
 @needs_lanes
 @pytest.mark.parametrize("task", [TASK, "Hopper-v5", "WalkerWalk-v1", "ReacherEasy-v1", "HopperStand-v1"])
 @pytest.mark.parametrize(
     ("physics", "num_threads", "batch_size"),
-    [("lanes", 1, 11), ("lanes", 3, 11), ("lanes", 2, 5), ("lanes32", 1, 11), ("lanes32", 2, 5)],
+    rest_nightly(SIZES, ("lanes", 2, 5), ("lanes32", 1, 11)),
 )
 def test_lanes_agree_with_mujoco(task: str, physics: str, num_threads: int, batch_size: int) -> None:
     more: dict[str, Any] = {}

@@ -91,7 +91,7 @@ def test_changed_states_of_kernels_are_refused_or_played(task: str) -> None:
         assert refused > 5
 
 
-@pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
+@pytest.mark.parametrize("autoreset", rest_nightly(["next_step", "same_step", "disabled"], "same_step"))
 @pytest.mark.parametrize("task", KERNELS)
 def test_every_state_that_a_game_reaches_can_be_loaded(task: str, autoreset: Any) -> None:
     rng = np.random.default_rng(1)

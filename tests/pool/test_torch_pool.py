@@ -21,10 +21,13 @@ from torch_pools import KERNEL_TASKS, N, assert_same, deferred, flat, sampled, t
 
 from headrace.pool.executors.kernels.device import KernelDeviceExecutor  # noqa: E402
 from headrace.pool.torch.pool import TorchPool  # noqa: E402
+from nightly import rest_nightly  # noqa: E402
+
+SOME = KERNEL_TASKS[::12]
 
 
 @pytest.mark.parametrize("check", ["now", "later"])
-@pytest.mark.parametrize("task", KERNEL_TASKS)
+@pytest.mark.parametrize("task", rest_nightly(KERNEL_TASKS, *SOME))
 def test_the_same_results_as_a_pool(make: Any, make_torch: Any, task: str, check: str) -> None:
     theirs, ours = make(task, num_envs=N, seed=3), make_torch(task, N, seed=3)
     if check == "later":
@@ -111,7 +114,7 @@ def test_disabled_autoreset(make_torch: Any, check: str) -> None:
     pool.step(action)
 
 
-@pytest.mark.parametrize("task", KERNEL_TASKS)
+@pytest.mark.parametrize("task", rest_nightly(KERNEL_TASKS, *SOME))
 def test_state_arrays(make: Any, make_torch: Any, task: str) -> None:
     theirs, ours = make(task, num_envs=N, seed=3), make_torch(task, N, seed=3)
     theirs.reset()

@@ -17,6 +17,7 @@ from dqn_updates import IMAGES, policy_for
 from dqn_updates import some_transitions as some_images
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.storage.transitions import Transitions
+from nightly import rest_nightly
 from updates import a_policy, some_transitions
 
 TASK, ROWS, GAMMA, RATE = "HalfCheetah-v5", 64, 0.9, 1e-3
@@ -98,7 +99,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 """ours, and the peer's"""
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3"])
+@pytest.mark.parametrize("algo", rest_nightly(["sac", "td3"], "sac"))
 def test_updates_are_the_peers(algo, monkeypatch):
     settings, peers = SETTINGS[algo]
     policy = a_policy(algo, TASK, activation="relu", gamma=GAMMA, target_rate=0.1, adam_epsilon=EPSILON, **settings)

@@ -170,10 +170,8 @@ def test_runs_repeat_and_resume_exactly_and_are_exported(own: str, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("algo", "actor_device"),
-    rest_nightly(
-        [(algo, device) for algo in ALGORITHMS for device in ("", "cpu")], ("crossq", "cpu")
-    ),
-)  # fmt: skip
+    rest_nightly([(algo, device) for algo in ALGORITHMS for device in ("", "cpu")]),
+)
 def test_samplers_act_by_the_trunk_that_learns(own: str, tmp_path: Path, algo: str, actor_device: str) -> None:
     options = WITH_SAMPLERS | {"actor_device": actor_device, "replay_ratio": 0.5}
     train(own, algo, run_dir=tmp_path / "run", **options)

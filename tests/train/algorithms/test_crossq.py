@@ -77,7 +77,7 @@ def test_a_row_is_answered_alone_as_among_others():
 # -- the update ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("activation", rest_nightly(["relu", "tanh"], "relu"))
 def test_updates_are_those_of_autograd(activation: str):
     policy = a_policy("crossq", activation=activation, critic_hidden=(24, 8), initial_temperature=0.3, renorm_after=3)
     plain = PlainUpdate(policy, copy.deepcopy(policy.network).double(), activation)
