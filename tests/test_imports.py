@@ -118,7 +118,7 @@ def test_the_tests_of_a_file_are_those_that_import_it_or_stand_where_it_stands(
     sweeps = of("src/headrace/studies/sweep")
     assert {"tests/studies/sweep/test_space.py", "tests/cli/test_sweep.py"} <= sweeps, "by way of the command"
     assert "tests/envs/test_atari_opcodes.py" not in sweeps
-    assert "tests/train/algorithms/test_td3.py" in of("src/headrace/train/algorithms/td3.py"), "which it names alone"
+    assert "tests/train/algorithms/test_td3.py" in of("src/headrace/train/algorithms/td3/td3.py"), "its own"
     assert of("tests/goal_games.py", "tests/envs/test_tag.py") == {
         "tests/train/storage/test_hindsight.py",
         "tests/envs/test_tag.py",

@@ -20,7 +20,12 @@ ROOTS = ("src", "tests", "tests/train", "benchmarks", "examples")
 
 def main() -> None:
     wanted = {file for name in sys.argv[1:] for file in files_at(Path(name).resolve())}
-    beside = {place.parent / f"test_{place.name}" for place in map(place_of, wanted)}
+    # the tests of an algorithm stand in one file, and its sources in a folder of its name
+    beside = {
+        test
+        for place in map(place_of, wanted)
+        for test in (place.parent / f"test_{place.name}", place.parent.with_name(f"test_{place.parent.name}.py"))
+    }
     reached = {test for test in (ROOT / "tests").rglob("test_*.py") if test in beside or wanted & reach(test)}
     print(*sorted(str(test.relative_to(ROOT)) for test in reached) or sys.exit("no test imports these files"))
 

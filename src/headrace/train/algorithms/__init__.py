@@ -8,7 +8,10 @@ from typing import Any
 
 
 def class_of(package: str) -> Callable[[str], Any]:
-    """Returns the ``__getattr__`` of an algorithm's package, which imports its class, and torch, when asked for."""
+    """Returns the ``__getattr__`` of an algorithm's package, which imports its class, and torch, when asked for.
+
+    It raises `AttributeError` for a name that begins with an underscore, so that the machinery of imports asks in vain.
+    """
 
     def found(name: str) -> Any:
         if name.startswith("_"):
