@@ -21,7 +21,7 @@ SETTINGS := pyproject.toml constraints.txt
 ENGINE   := CMakeLists.txt $(shell find native/engine -type f 2>/dev/null)
 ATARI    := $(ENGINE) cmake/ArcadeLearningEnvironment.cmake $(shell find native/atari -type f 2>/dev/null)
 BOX2D    := $(ENGINE) cmake/Box2D.cmake $(shell find native/box2d -type f 2>/dev/null)
-LEARNER  := CMakeLists.txt native/lanes/vec.hpp $(shell find native/learner -type f 2>/dev/null)
+LEARNER  := CMakeLists.txt native/lanes/vec.hpp $(shell find native/learner -type f 2>/dev/null) $(wildcard src/headrace/train/algorithms/*/*.hpp)
 MUJOCO   := $(ENGINE) cmake/MuJoCo.cmake $(shell find native/mujoco native/lanes -type f 2>/dev/null)
 
 # pins hold for isolated builds too (newer pips read the second name for those)

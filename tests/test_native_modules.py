@@ -86,6 +86,20 @@ def test_a_module_older_than_its_sources_is_outdated(monkeypatch: pytest.MonkeyP
     assert not ATARI.outdated()
 
 
+def test_losses_beside_their_algorithms_are_sources_of_the_learner(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    losses = tmp_path / "src/headrace/train/algorithms/ppo"
+    losses.mkdir(parents=True)
+    (tmp_path / "CMakeLists.txt").touch()
+    monkeypatch.setattr(native_modules, "checkout", lambda: tmp_path)
+    digests = [LEARNER._digest()]
+    for name in ("ppo.py", "ppo.hpp"):
+        (losses / name).write_text("changed")
+        digests.append(LEARNER._digest())
+    assert digests[0] == digests[1] != digests[2]
+
+
 def test_nothing_is_built_that_another_user_may_have_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sources = tmp_path / "native" / "atari"
     sources.mkdir(parents=True)

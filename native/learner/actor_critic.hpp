@@ -8,7 +8,7 @@
 
 #include "adam.hpp"
 #include "dense.hpp"
-#include "squashed_normal.hpp"
+#include "sac/sac.hpp"
 #include "two_threads.hpp"
 
 namespace headrace::learner {

@@ -4,7 +4,7 @@
 #include "actor_critic.hpp"
 #include "proximal.hpp"
 #include "makers.hpp"
-#include "q_learning.hpp"
+#include "dqn/dqn.hpp"
 
 namespace headrace::learner {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "adam.hpp"
 #include "dense.hpp"
-#include "losses.hpp"
+#include "ppo/ppo.hpp"
 #include "two_threads.hpp"
 
 namespace headrace::learner {

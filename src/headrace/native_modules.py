@@ -75,7 +75,7 @@ class NativeModule:
         package: the package's import name; the distribution's name has hyphens in place of underscores.
         module: the name of the compiled module within the package.
         folder: the folder of its sources within ``native/`` of a checkout.
-        more: further such folders whose sources it is compiled from, beside the engine's.
+        more: further folders of the checkout whose sources it is compiled from, beside the engine's.
         extra: the extra of Headrace that installs it.
         what: a description of the module and of how long its build takes, for messages.
     """
@@ -199,7 +199,7 @@ class NativeModule:
     def _digest(self) -> str:
         """Returns a hash of all files that the module is compiled from."""
         root, found = checkout(), hashlib.sha256()
-        folders = *(root / "native" / folder for folder in ("engine", self.folder, *self.more)), root / "cmake"
+        folders = (root / each for each in ("native/engine", f"native/{self.folder}", *self.more, "cmake"))
         found_there = (path for folder in folders for path in folder.rglob("*") if path.suffix in COMPILED)
         files = [path for path in found_there if path.is_file()]
         for path in sorted([*files, root / "CMakeLists.txt"]):
@@ -217,10 +217,15 @@ LEARNER = NativeModule(
     "learner",
     "train",
     "updates of small networks, once; it takes half a minute",
-    more=("lanes",),
+    more=("native/lanes", "src/headrace/train/algorithms"),
 )
 MUJOCO = NativeModule(
-    "headrace_mujoco", "_mujoco", "mujoco", "mujoco", "the MuJoCo tasks, once; it takes up to a minute", more=("lanes",)
+    "headrace_mujoco",
+    "_mujoco",
+    "mujoco",
+    "mujoco",
+    "the MuJoCo tasks, once; it takes up to a minute",
+    more=("native/lanes",),
 )
 
 

@@ -1,11 +1,11 @@
 // The loss of proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347) for a block of samples: its gradient
-// by the network's outputs, and statistics. The formulas are those of headrace.train.algorithms.ppo.
+// by the network's outputs, and statistics. The formulas are those of `PPO` in ppo.py.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#include "learner.hpp"
+#include "learner/learner.hpp"
 
 namespace headrace::learner {
 namespace {

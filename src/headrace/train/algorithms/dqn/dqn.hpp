@@ -1,12 +1,12 @@
 // An update of action values (DQN: Mnih et al. 2015; double: van Hasselt et al. 2016, arXiv:1509.06461; dueling: Wang et
-// al. 2016, arXiv:1511.06581). The formulas are those of the loss in headrace.train.algorithms.dqn.
+// al. 2016, arXiv:1511.06581). The formulas are those of `DQN` in dqn.py.
 #pragma once
 
 #include <cmath>
 #include <vector>
 
-#include "adam.hpp"
-#include "dense.hpp"
+#include "learner/adam.hpp"
+#include "learner/dense.hpp"
 
 namespace headrace::learner {
 namespace {

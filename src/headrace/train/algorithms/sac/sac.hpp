@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "losses.hpp"
+#include "ppo/ppo.hpp"
 
 namespace headrace::learner {
 namespace {
