@@ -90,7 +90,7 @@ gpu-bench: $(DEV_ENV) ## benchmarks on a CUDA device: make gpu-bench [ARGS=--qui
 	$(BIN)/python benchmarks/gpu_training.py $(ARGS)
 	$(BIN)/python benchmarks/gpu_mujoco.py $(ARGS)
 
-CPP = $(shell find native src tests -name '*learner*' -prune -o -name '*.[ch]pp' -print -o -name '*.h' -print)
+CPP = $(shell find native src tests -name '*.[ch]pp' -print -o -name '*.h' -print)
 
 lint: $(DEV_LINT) ## ruff and clang-format: rules and format
 	$(BIN)/ruff check --output-format concise .

@@ -27,22 +27,34 @@ class ActorCriticCore final : public ActorCriticLearner {
 
  public:
   explicit ActorCriticCore(ActorCriticNetworks networks)
-      : networks_(std::move(networks)), both_(networks_.inputs + networks_.actions), other_gradient_(static_cast<std::size_t>(networks_.actor_adam.size)),
-        actor_(halves(networks_.actor, with_gradients(networks_.actor, networks_.actor_adam.gradient, other_gradient_.data()))),
-        target_actor_(halves(networks_.target_actor, networks_.target_actor)), critics_(layers(networks_.critics)), target_critics_(layers(networks_.target_critics)),
-        inputs_(floats(kRows, distance(networks_.inputs))), joined_(floats(kRows, distance(both_))), following_(floats(kRows, distance(both_))),
-        drawn_(static_cast<std::size_t>(kRows * networks_.actions)), columns_(static_cast<std::size_t>(kRows) * (critics_.size() + 1)),
-        judged_(critics_.size()), slopes_(critics_.size()) {}
+      : networks_(std::move(networks)),
+        both_(networks_.inputs + networks_.actions),
+        other_gradient_(static_cast<std::size_t>(networks_.actor_adam.size)),
+        actor_(halves(networks_.actor,
+                      with_gradients(networks_.actor, networks_.actor_adam.gradient, other_gradient_.data()))),
+        target_actor_(halves(networks_.target_actor, networks_.target_actor)),
+        critics_(layers(networks_.critics)),
+        target_critics_(layers(networks_.target_critics)),
+        inputs_(floats(kRows, distance(networks_.inputs))),
+        joined_(floats(kRows, distance(both_))),
+        following_(floats(kRows, distance(both_))),
+        drawn_(static_cast<std::size_t>(kRows * networks_.actions)),
+        columns_(static_cast<std::size_t>(kRows) * (critics_.size() + 1)),
+        judged_(critics_.size()),
+        slopes_(critics_.size()) {}
 
-  CriticStatistics improve_critics(const Transitions& batch, const float* noise, const ActorCriticRates& rates) override {
+  CriticStatistics improve_critics(const Transitions& batch, const float* noise,
+                                   const ActorCriticRates& rates) override {
     const auto weight = static_cast<float>(temperature());
     std::vector<CriticStatistics> sums(critics_.size());
     for (int first = 0; first < batch.rows; first += kRows) {
       const int n = std::min(kRows, batch.rows - first);
       const auto follow = [&](int k) {
         const Half half = half_of(n, k);
-        act(networks_.stochastic() ? actor_ : target_actor_, k, half, batch.next_inputs, first, noise, false, following_.get());
-        join(batch.inputs, first, half, joined_.get(), [&](int r, float* to) { std::copy_n(batch.actions.row(first + r), networks_.actions, to); });
+        act(networks_.stochastic() ? actor_ : target_actor_, k, half, batch.next_inputs, first, noise, false,
+            following_.get());
+        join(batch.inputs, first, half, joined_.get(),
+             [&](int r, float* to) { std::copy_n(batch.actions.row(first + r), networks_.actions, to); });
       };
       const auto value = [&](int k) {
         for (std::size_t c = static_cast<std::size_t>(k); c < critics_.size(); c += 2) {
@@ -77,7 +89,9 @@ class ActorCriticCore final : public ActorCriticLearner {
     for (int first = 0; first < batch.rows; first += kRows) {
       const int n = std::min(kRows, batch.rows - first);
       double log_probs_of[2] = {}, values_of[2] = {};
-      const auto go = [&](int k) { log_probs_of[k] = act(actor_, k, half_of(n, k), batch.inputs, first, noise, true, joined_.get()); };
+      const auto go = [&](int k) {
+        log_probs_of[k] = act(actor_, k, half_of(n, k), batch.inputs, first, noise, true, joined_.get());
+      };
       const auto judge = [&](int k) {
         for (std::size_t c = static_cast<std::size_t>(k); c < judges; c += 2) {
           if (first == 0) critics_[c].pack();
@@ -94,7 +108,8 @@ class ActorCriticCore final : public ActorCriticLearner {
       each_of_two(rates.threads, go, judge, find_slopes, come_back);
       log_probs += log_probs_of[0] + log_probs_of[1], values_of_policy += values_of[0] + values_of[1];
     }
-    if (half_of(std::min(kRows, batch.rows), 1).size() > 0) add<V>(networks_.actor_adam.gradient, other_gradient_.data(), networks_.actor_adam.size);
+    if (half_of(std::min(kRows, batch.rows), 1).size() > 0)
+      add<V>(networks_.actor_adam.gradient, other_gradient_.data(), networks_.actor_adam.size);
     s.gradient_norm = adam_step<V>(networks_.actor_adam, rates.actor_learning_rate, rates.max_grad_norm);
     s.entropy = -log_probs / batch.rows;
     s.loss = -s.temperature * s.entropy - values_of_policy / batch.rows;
@@ -121,11 +136,14 @@ class ActorCriticCore final : public ActorCriticLearner {
   }
 
   static Half half_of(int rows, int k) {
-    const int middle = rows < kHalved ? rows : (rows / 2 + kHalved / 2 - 1) / (kHalved / 2) * (kHalved / 2);  // of whole tiles
+    const int middle =
+        rows < kHalved ? rows : (rows / 2 + kHalved / 2 - 1) / (kHalved / 2) * (kHalved / 2);  // of whole tiles
     return k == 0 ? Half{0, middle} : Half{middle, rows};
   }
 
-  double temperature() const { return networks_.stochastic() ? std::exp(static_cast<double>(networks_.temperature_adam.parameters[0])) : 0; }
+  double temperature() const {
+    return networks_.stochastic() ? std::exp(static_cast<double>(networks_.temperature_adam.parameters[0])) : 0;
+  }
 
   // inputs of critics: observations of a block's half, and what write(r, to) writes as actions of each row
   template <class Write>
@@ -141,16 +159,19 @@ class ActorCriticCore final : public ActorCriticLearner {
 
   // Joins observations and a policy's actions; returns the sum of these actions' log-probabilities, which are in
   // `log_probs()`, too. A deterministic policy's noise is added to its actions, if there is some.
-  double act(Stacks& policies, int k, Half half, const Rows& inputs, int first, const float* noise, bool comes_back, float* joined) {
+  double act(Stacks& policies, int k, Half half, const Rows& inputs, int first, const float* noise, bool comes_back,
+             float* joined) {
     if (half.size() == 0) return 0;
     Layers<V, D>& policy = policies[static_cast<std::size_t>(k)];
     if (first == 0) policy.pack(comes_back);
-    for (int r = half.begin; r < half.end; ++r) std::copy_n(inputs.row(first + r), networks_.inputs, inputs_.get() + r * distance(networks_.inputs));
+    for (int r = half.begin; r < half.end; ++r)
+      std::copy_n(inputs.row(first + r), networks_.inputs, inputs_.get() + r * distance(networks_.inputs));
     const float* outputs = policy.forward(inputs_of(half), half.size());
     const int actions = networks_.actions;
     double sum = 0;
     join(inputs, first, half, joined, [&](int r, float* to) {
-      const float *output = outputs + (r - half.begin) * policy.stride(), *mine = noise == nullptr ? nullptr : noise + static_cast<std::ptrdiff_t>(first + r) * actions;
+      const float *output = outputs + (r - half.begin) * policy.stride(),
+                  *mine = noise == nullptr ? nullptr : noise + static_cast<std::ptrdiff_t>(first + r) * actions;
       float log_prob = 0;
       for (int i = 0; i < actions; ++i) {
         if (networks_.stochastic()) {
@@ -185,17 +206,19 @@ class ActorCriticCore final : public ActorCriticLearner {
 
   // r + discount · (min Q'(s', a') - α log π(a'|s')), of a row of a block
   float target(const Transitions& batch, int first, int r, float weight) {
-    return batch.rewards[first + r] + batch.discounts[first + r] * (lowest(target_critics_.size(), r) - weight * log_probs()[r]);
+    return batch.rewards[first + r] +
+           batch.discounts[first + r] * (lowest(target_critics_.size(), r) - weight * log_probs()[r]);
   }
 
   // one critic's gradient of its squared errors; adds to their sum, and to that of its values
-  void fit(Layers<V, D>& critic, const Transitions& batch, int first, int rows, float weight, const ActorCriticRates& rates,
-           CriticStatistics& sums) {
+  void fit(Layers<V, D>& critic, const Transitions& batch, int first, int rows, float weight,
+           const ActorCriticRates& rates, CriticStatistics& sums) {
     CriticStatistics s;
     const float* results = critic.forward(joined_.get(), rows);
     const auto share = static_cast<float>(2 * rates.critic_weight / batch.rows);
     for (int r = 0; r < rows; ++r) {
-      const float value = results[r * critic.stride()], error = value - target(batch, first, r, weight), weighted = error * batch.weight(first + r);
+      const float value = results[r * critic.stride()], error = value - target(batch, first, r, weight),
+                  weighted = error * batch.weight(first + r);
       s.mean += value, s.loss += error * weighted;
       critic.result_gradients()[r * critic.stride()] = weighted * share;
     }
@@ -214,7 +237,8 @@ class ActorCriticCore final : public ActorCriticLearner {
         judged_[critic].push_back(r);
       }
     mine.keep(judged_[critic]);
-    slopes_[critic] = mine.to_inputs(joined_.get(), static_cast<int>(judged_[critic].size()), networks_.inputs) + networks_.inputs;
+    slopes_[critic] =
+        mine.to_inputs(joined_.get(), static_cast<int>(judged_[critic].size()), networks_.inputs) + networks_.inputs;
   }
 
   // The gradient of a half's policy that lets values rise, and its entropy; returns the sum of the values.
@@ -226,8 +250,10 @@ class ActorCriticCore final : public ActorCriticLearner {
     for (int r = half.begin; r < half.end; ++r) std::fill_n(row_of(r), networks_.actions, 0.0f);
     for (std::size_t c = 0; c < judges; ++c) {
       const std::vector<int>& rows = judged_[c];
-      for (auto row = std::lower_bound(rows.begin(), rows.end(), half.begin); row != rows.end() && *row < half.end; ++row)
-        for (int i = 0; i < networks_.actions; ++i) row_of(*row)[i] += slopes_[c][(row - rows.begin()) * distance(both_) + i];
+      for (auto row = std::lower_bound(rows.begin(), rows.end(), half.begin); row != rows.end() && *row < half.end;
+           ++row)
+        for (int i = 0; i < networks_.actions; ++i)
+          row_of(*row)[i] += slopes_[c][(row - rows.begin()) * distance(both_) + i];
     }
     const float entropy_slope = static_cast<float>(temperature()) * share;
     double sum = 0;
@@ -261,13 +287,13 @@ class ActorCriticCore final : public ActorCriticLearner {
   ActorCriticNetworks networks_;
   int both_;  // columns of inputs and actions
   std::vector<float> other_gradient_;  // of the actor, by the second half of each block
-  Stacks actor_, target_actor_;        // for each half
+  Stacks actor_, target_actor_;  // for each half
   Stacks critics_, target_critics_;
   Floats inputs_, joined_, following_;  // of a block, padded; the last with what comes next
   std::vector<SquashedNormal> drawn_;  // a stochastic policy's actions
-  std::vector<float> columns_;         // values of each critic, and log-probabilities
+  std::vector<float> columns_;  // values of each critic, and log-probabilities
   std::vector<std::vector<int>> judged_;  // rows whose lowest value is a critic's,
-  std::vector<const float*> slopes_;      // and the gradients of these rows' actions
+  std::vector<const float*> slopes_;  // and the gradients of these rows' actions
 };
 
 }  // namespace

@@ -40,7 +40,8 @@ inline double adam_step(const Adam& adam, double learning_rate, double max_norm)
   const V rate(learning_rate / (1 - std::pow(adam.beta1, n))), whole(1 / std::sqrt(1 - std::pow(adam.beta2, n)));
   for (std::int64_t i = 0; i < adam.size; i += V::width) {
     const V g = load<V>(adam.gradient + i) * scale;
-    const V mean = fma(beta1, load<V>(adam.mean + i), rest1 * g), square = fma(beta2, load<V>(adam.square + i), rest2 * (g * g));
+    const V mean = fma(beta1, load<V>(adam.mean + i), rest1 * g),
+            square = fma(beta2, load<V>(adam.square + i), rest2 * (g * g));
     store(adam.gradient + i, g), store(adam.mean + i, mean), store(adam.square + i, square);
     store(adam.parameters + i, load<V>(adam.parameters + i) - rate * mean / fma(sqrt(square), whole, epsilon));
   }

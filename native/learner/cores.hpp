@@ -12,7 +12,9 @@ namespace {
 template <class V, class D>
 Makers makers() {
   return {[](Network network) -> Learner* { return new ProximalCore<V, D>(std::move(network)); },
-          [](ActorCriticNetworks networks) -> ActorCriticLearner* { return new ActorCriticCore<V, D>(std::move(networks)); },
+          [](ActorCriticNetworks networks) -> ActorCriticLearner* {
+            return new ActorCriticCore<V, D>(std::move(networks));
+          },
           [](QNetworks networks) -> QLearner* { return new QCore<V, D>(std::move(networks)); }};
 }
 

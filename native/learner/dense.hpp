@@ -18,19 +18,24 @@ namespace {
 template <class T>
 class AlignedBuffer {
  public:
-  explicit AlignedBuffer(std::size_t n = 0) : data_(static_cast<T*>(::operator new(std::max<std::size_t>(n, 1) * sizeof(T), kLine))) {
+  explicit AlignedBuffer(std::size_t n = 0)
+      : data_(static_cast<T*>(::operator new(std::max<std::size_t>(n, 1) * sizeof(T), kLine))) {
     std::fill_n(data_.get(), n, T(0));
   }
   T* get() const { return data_.get(); }
 
  private:
   static constexpr std::align_val_t kLine{64};
-  struct Free { void operator()(T* p) const { ::operator delete(p, kLine); } };
+  struct Free {
+    void operator()(T* p) const { ::operator delete(p, kLine); }
+  };
   std::unique_ptr<T, Free> data_;
 };
 using Floats = AlignedBuffer<float>;
 
-inline Floats floats(int rows, int columns) { return Floats(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns)); }
+inline Floats floats(int rows, int columns) {
+  return Floats(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns));
+}
 
 template <class V>
 class Dense {
@@ -39,15 +44,22 @@ class Dense {
   struct Scratch {};                // memory that the layers of a stack share
 
   Dense(const Layer& layer, const std::shared_ptr<Scratch>&)
-      : layer_(layer), inputs(layer.inputs), outputs(count(layer)),
-        direct_(layer.parts.size() == 1 && !layer.parts[0].output_first && outputs % kPad == 0 && inputs % kPad == 0), single_(outputs == 1),
-        weight_(floats(padded(inputs), stride())), bias_(floats(1, padded(outputs))), transposed_(floats(outputs, distance(inputs))),
-        weight_gradient_(floats(direct_ ? 0 : padded(inputs), stride())), bias_gradient_(floats(1, padded(outputs))) {}
+      : layer_(layer),
+        inputs(layer.inputs),
+        outputs(count(layer)),
+        direct_(layer.parts.size() == 1 && !layer.parts[0].output_first && outputs % kPad == 0 && inputs % kPad == 0),
+        single_(outputs == 1),
+        weight_(floats(padded(inputs), stride())),
+        bias_(floats(1, padded(outputs))),
+        transposed_(floats(outputs, distance(inputs))),
+        weight_gradient_(floats(direct_ ? 0 : padded(inputs), stride())),
+        bias_gradient_(floats(1, padded(outputs))) {}
 
   // Takes the weights as they are now; for the way back only if it is asked for.
   void pack(bool back) {
     each_part([&](const Part& part, int o, int has) {
-      float *straight = weight_.get() + part.begin * stride() + o, *turned = transposed_.get() + o * distance(inputs) + part.begin;
+      float *straight = weight_.get() + part.begin * stride() + o,
+            *turned = transposed_.get() + o * distance(inputs) + part.begin;
       const int straight_ld = stride(), turned_ld = distance(inputs);
       const bool goes_on = !single_, comes_back = back || single_;
       if (part.output_first) {
@@ -79,23 +91,26 @@ class Dense {
 
   void write_bias_gradients() const {
     int o = 0;
-    for (const Part& part : layer_.parts) std::copy_n(bias_gradient_.get() + o, part.outputs, part.bias_gradient), o += part.outputs;
+    for (const Part& part : layer_.parts)
+      std::copy_n(bias_gradient_.get() + o, part.outputs, part.bias_gradient), o += part.outputs;
   }
 
   // y = activate(x W + b), of rows
   template <class Activate>
   void forward(const float* x, int rows, float* y, Activate activate) const {
     if (single_) return forward_single(x, rows, y, activate);
-    product<V>(rows, padded(outputs), inputs, View<float>{x, distance(inputs), 1}, weight_.get(), stride(),
-               [&](int, int n) { return load<V>(bias_.get() + n); },
-               [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
+    product<V>(
+        rows, padded(outputs), inputs, View<float>{x, distance(inputs), 1}, weight_.get(), stride(),
+        [&](int, int n) { return load<V>(bias_.get() + n); },
+        [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
   }
 
   // as `forward`, of inputs of which few are not zero
   template <class Activate>
   void forward(const Sparse<V>& x, float* y, Activate activate) const {
-    x.product(padded(outputs), weight_.get(), stride(), [&](int, int n) { return load<V>(bias_.get() + n); },
-              [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
+    x.product(
+        padded(outputs), weight_.get(), stride(), [&](int, int n) { return load<V>(bias_.get() + n); },
+        [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
   }
 
   // The gradients of parameters are what the first rows with output gradients d contribute; further ones add to it.
@@ -104,9 +119,10 @@ class Dense {
     if (single_) return sum_rows<true>(x, distance(inputs), rows, d, padded(inputs), first, weight_gradient_.get());
     float* gradient = direct_ ? layer_.parts[0].weight_gradient : weight_gradient_.get();
     const int ld = direct_ ? outputs : stride();
-    product<V>(inputs, padded(outputs), rows, View<float>{x, 1, distance(inputs)}, d, stride(),
-               [&](int m, int n) { return first ? V(0) : load<V>(gradient + m * ld + n); },
-               [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
+    product<V>(
+        inputs, padded(outputs), rows, View<float>{x, 1, distance(inputs)}, d, stride(),
+        [&](int m, int n) { return first ? V(0) : load<V>(gradient + m * ld + n); },
+        [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
   }
 
   // as `add_gradients`, of inputs of which few are not zero
@@ -115,18 +131,23 @@ class Dense {
     float* gradient = direct_ ? layer_.parts[0].weight_gradient : weight_gradient_.get();
     const int ld = direct_ ? outputs : stride();
     if (first) std::fill_n(gradient, inputs * ld, 0.0f);
-    x.product_of_columns(padded(outputs), d, stride(), [&](int m, int n) { return load<V>(gradient + m * ld + n); },
-                         [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
+    x.product_of_columns(
+        padded(outputs), d, stride(), [&](int m, int n) { return load<V>(gradient + m * ld + n); },
+        [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
   }
 
-  void add_bias_gradients(int rows, const float* d, bool first) { sum_rows<false>(d, stride(), rows, d, padded(outputs), first, bias_gradient_.get()); }
+  void add_bias_gradients(int rows, const float* d, bool first) {
+    sum_rows<false>(d, stride(), rows, d, padded(outputs), first, bias_gradient_.get());
+  }
 
   // dx = pass(d Wᵀ, x): the gradient of the inputs, through what made them; of those from a whole line on
   template <class Pass>
   void input_gradients(const float* d, int rows, const float* x, float* dx, int from, Pass pass) const {
     const int ld = distance(inputs);
-    product<V>(rows, padded(inputs) - from, outputs, View<float>{d, stride(), 1}, transposed_.get() + from, ld, [](int, int) { return V(0); },
-               [&](int m, int n, V sum) { store(dx + m * ld + from + n, pass(sum, load<V>(x + m * ld + from + n))); });
+    product<V>(
+        rows, padded(inputs) - from, outputs, View<float>{d, stride(), 1}, transposed_.get() + from, ld,
+        [](int, int) { return V(0); },
+        [&](int m, int n, V sum) { store(dx + m * ld + from + n, pass(sum, load<V>(x + m * ld + from + n))); });
   }
 
  protected:
@@ -157,7 +178,8 @@ class Dense {
       for (int i = 0; i < padded(inputs); i += kPad)
         for (int k = 0; k < kSums; ++k) {
           const V weight = load<V>(transposed_.get() + i + k * V::width);
-          for (int m = 0; m < kAtOnce; ++m) sums[m][k] = fma(load<V>(x + (r + m) * distance(inputs) + i + k * V::width), weight, sums[m][k]);
+          for (int m = 0; m < kAtOnce; ++m)
+            sums[m][k] = fma(load<V>(x + (r + m) * distance(inputs) + i + k * V::width), weight, sums[m][k]);
         }
       for (int m = 0; m < kAtOnce; ++m) {
         float halves[kPad];
@@ -265,12 +287,15 @@ class Layers {
       const int stride = distance(dense_[l].outputs);
       float* all = activations_[l].get();
       for (std::size_t i = 0; i < rows.size(); ++i)
-        if (rows[i] != static_cast<int>(i)) std::copy_n(all + rows[i] * stride, stride, all + static_cast<int>(i) * stride);
+        if (rows[i] != static_cast<int>(i))
+          std::copy_n(all + rows[i] * stride, stride, all + static_cast<int>(i) * stride);
     }
   }
 
   // the gradients of parameters: those of the first block, to which further ones add; inputs as for `forward`
-  void backward(const float* x, int rows, bool first, Sparse<V>* sparse = nullptr) { through(x, rows, true, first, sparse); }
+  void backward(const float* x, int rows, bool first, Sparse<V>* sparse = nullptr) {
+    through(x, rows, true, first, sparse);
+  }
 
   // the gradients of inputs, [rows, distance(inputs)], of which those before column `from` need not be there
   const float* to_inputs(const float* x, int rows, int from) {

@@ -23,8 +23,10 @@ struct Dots {
   static constexpr bool kTransposes = true;
 
   template <class Finish>
-  static void product(int rows, int columns, int inner, View<std::uint32_t> A, const std::uint32_t* B, std::ptrdiff_t ldb, Finish finish) {
-    learner::product<Wide, Pairs>(rows, padded(columns), (inner + 1) / 2, A, B, ldb, [](int, int) { return Wide(0); }, finish);
+  static void product(int rows, int columns, int inner, View<std::uint32_t> A, const std::uint32_t* B,
+                      std::ptrdiff_t ldb, Finish finish) {
+    learner::product<Wide, Pairs>(
+        rows, padded(columns), (inner + 1) / 2, A, B, ldb, [](int, int) { return Wide(0); }, finish);
   }
 };
 

@@ -45,7 +45,8 @@ std::vector<Found> find() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+  if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
     if (has_dots() && has_tiles()) found.push_back({kTileWidth, true, makers_bfloat16_tiles});
     if (has_dots()) found.push_back({16, true, makers_bfloat16_dots});
     found.push_back({16, false, makers_16});

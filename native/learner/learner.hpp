@@ -128,7 +128,8 @@ struct ActorCriticRates {
   double max_grad_norm;   // infinite: none
   double critic_weight;   // of each critic's mean squared error
   double target_entropy;  // of a stochastic policy
-  bool threads;           // whether two critics, and halves of the actor's samples, may have a thread each, which changes no result
+  bool
+      threads;  // whether two critics, and halves of the actor's samples, may have a thread each, which changes no result
 };
 
 struct CriticStatistics {
@@ -144,10 +145,12 @@ class ActorCriticLearner {
   virtual ~ActorCriticLearner();
 
   // One gradient step of the critics. Noise [rows, actions] is standard normal, or what is added to the targets' actions.
-  virtual CriticStatistics improve_critics(const Transitions& batch, const float* noise, const ActorCriticRates& rates) = 0;
+  virtual CriticStatistics improve_critics(const Transitions& batch, const float* noise,
+                                           const ActorCriticRates& rates) = 0;
 
   // One gradient step of the actor, and of the temperature.
-  virtual ActorStatistics improve_actor(const Transitions& batch, const float* noise, const ActorCriticRates& rates) = 0;
+  virtual ActorStatistics improve_actor(const Transitions& batch, const float* noise,
+                                        const ActorCriticRates& rates) = 0;
 };
 
 // Action values and their targets; of dueling ones the outputs are the actions' advantages, and the state's value.
@@ -168,7 +171,8 @@ class QLearner {
   virtual ~QLearner();
 
   // One gradient step, for actions [rows]; writes the absolute errors of values, [rows].
-  virtual CriticStatistics improve(const Transitions& batch, const std::int64_t* actions, const QRates& rates, float* errors) = 0;
+  virtual CriticStatistics improve(const Transitions& batch, const std::int64_t* actions, const QRates& rates,
+                                   float* errors) = 0;
 };
 
 // target += rate · (source - target)
@@ -181,7 +185,7 @@ std::vector<int> widths(bool bfloat16 = false);
 
 // what makes a learner
 struct Registers {
-  int width = 0;          // 0: the best
+  int width = 0;  // 0: the best
   bool bfloat16 = false;  // products of wide layers in bfloat16
 };
 

@@ -50,13 +50,17 @@ struct Linear {
 
   int outputs() const { return static_cast<int>(weight.shape(output_first ? 0 : 1)); }
   int inputs() const { return static_cast<int>(weight.shape(output_first ? 1 : 0)); }
-  Part part() const { return {outputs(), output_first, weight.data(), bias.data(), data(weight_gradient), data(bias_gradient), begin, inputs()}; }
+  Part part() const {
+    return {outputs(),           output_first, weight.data(), bias.data(), data(weight_gradient),
+            data(bias_gradient), begin,        inputs()};
+  }
 
   void check_shapes() const {
     check(static_cast<int>(bias.size()) == outputs() && begin >= 0, "as many biases as outputs");
     check(weight_gradient.has_value() == bias_gradient.has_value(), "gradients of weight and bias, or of neither");
     check(!bias_gradient || bias_gradient->size() == bias.size(), "a gradient of each bias");
-    for (int i = 0; weight_gradient && i < 2; ++i) check(weight_gradient->shape(i) == weight.shape(i), "a gradient of each weight");
+    for (int i = 0; weight_gradient && i < 2; ++i)
+      check(weight_gradient->shape(i) == weight.shape(i), "a gradient of each weight");
   }
 };
 
@@ -91,11 +95,20 @@ struct AdamArrays {
   double beta1, beta2, epsilon;
 
   Adam adam() const {
-    return {parameters.data(), gradient.data(), mean.data(), square.data(), steps.data(), static_cast<std::int64_t>(parameters.size()), beta1, beta2, epsilon};
+    return {parameters.data(),
+            gradient.data(),
+            mean.data(),
+            square.data(),
+            steps.data(),
+            static_cast<std::int64_t>(parameters.size()),
+            beta1,
+            beta2,
+            epsilon};
   }
 
   void check_shapes() const {
-    for (const auto* each : {&gradient, &mean, &square}) check(each->size() == parameters.size(), "moments of other parameters");
+    for (const auto* each : {&gradient, &mean, &square})
+      check(each->size() == parameters.size(), "moments of other parameters");
     check(steps.size() == 1, "one number of steps");
   }
 };
@@ -107,36 +120,48 @@ struct Bound {
   std::unique_ptr<Learner> learner;
   std::size_t inputs, outputs = 0;
 
-  Bound(std::size_t columns, bool relu, Stacks given, std::optional<Out<1>> deviations, std::optional<Out<1>> gradient, int width)
-      : stacks(std::move(given)), log_std(std::move(deviations)), log_std_gradient(std::move(gradient)),
-        learner(make_learner(network_of(static_cast<int>(columns), relu, stacks), {width})), inputs(columns) {
+  Bound(std::size_t columns, bool relu, Stacks given, std::optional<Out<1>> deviations, std::optional<Out<1>> gradient,
+        int width)
+      : stacks(std::move(given)),
+        log_std(std::move(deviations)),
+        log_std_gradient(std::move(gradient)),
+        learner(make_learner(network_of(static_cast<int>(columns), relu, stacks), {width})),
+        inputs(columns) {
     for (const auto& layers : stacks)
       for (const Linear& part : layers.back()) outputs += static_cast<std::size_t>(part.outputs());
     check(log_std.has_value() == log_std_gradient.has_value(), "logarithms of deviations, and their gradient");
-    check(!log_std || (log_std->size() + 1 == outputs && log_std_gradient->size() == log_std->size()), "a deviation of each action");
+    check(!log_std || (log_std->size() + 1 == outputs && log_std_gradient->size() == log_std->size()),
+          "a deviation of each action");
   }
 
   template <class A>
   void check_rows(const In<2>& given, const A& results) const {
-    check(given.shape(1) == inputs && results.shape(1) == outputs && given.shape(0) == results.shape(0), "shapes of another network");
+    check(given.shape(1) == inputs && results.shape(1) == outputs && given.shape(0) == results.shape(0),
+          "shapes of another network");
   }
 
   // the columns of a rollout, whose lengths agree
-  Rollout rollout(const In<2>& given, const std::optional<Numbers>& choices, const std::optional<In<2>>& actions, const In<1>& log_probs, const In<1>& advantages,
-                  const In<1>& returns, const In<1>& values, const std::optional<Array<const bool, 2>>& forbidden, const Order& order) const {
+  Rollout rollout(const In<2>& given, const std::optional<Numbers>& choices, const std::optional<In<2>>& actions,
+                  const In<1>& log_probs, const In<1>& advantages, const In<1>& returns, const In<1>& values,
+                  const std::optional<Array<const bool, 2>>& forbidden, const Order& order) const {
     const std::size_t rows = given.shape(0), size = outputs - 1;
     check(given.shape(1) == inputs, "inputs of another network");
-    check(log_std.has_value() == actions.has_value() && log_std.has_value() != choices.has_value(), "choices, or actions with deviations");
+    check(log_std.has_value() == actions.has_value() && log_std.has_value() != choices.has_value(),
+          "choices, or actions with deviations");
     check(!choices || choices->shape(0) == rows, "as many choices as inputs");
     check(!actions || (actions->shape(0) == rows && actions->shape(1) == size), "as many actions as inputs");
-    for (const auto* column : {&log_probs, &advantages, &returns, &values}) check(column->shape(0) == rows, "as many numbers as inputs");
-    check(!forbidden || (choices && forbidden->shape(0) == rows && forbidden->shape(1) == size), "a mask of each choice");
+    for (const auto* column : {&log_probs, &advantages, &returns, &values})
+      check(column->shape(0) == rows, "as many numbers as inputs");
+    check(!forbidden || (choices && forbidden->shape(0) == rows && forbidden->shape(1) == size),
+          "a mask of each choice");
     check(order.size() > 0, "no samples");
     for (std::size_t i = 0; i < order.size(); ++i)
       check(order.data()[i] >= 0 && static_cast<std::size_t>(order.data()[i]) < rows, "a row that the rollout has not");
     for (std::size_t i = 0; choices && i < rows; ++i)
-      check(choices->data()[i] >= 0 && static_cast<std::size_t>(choices->data()[i]) < size, "a choice that there is not");
-    return {given.data(), data(choices), data(actions), log_probs.data(), advantages.data(), returns.data(), values.data(), data(forbidden)};
+      check(choices->data()[i] >= 0 && static_cast<std::size_t>(choices->data()[i]) < size,
+            "a choice that there is not");
+    return {given.data(),      data(choices),  data(actions), log_probs.data(),
+            advantages.data(), returns.data(), values.data(), data(forbidden)};
   }
 };
 
@@ -144,7 +169,8 @@ struct Bound {
 struct Batch {
   Transitions transitions;
 
-  Batch(const Matrix& inputs, const Column& rewards, const Column& discounts, const Matrix& next_inputs, const std::optional<Column>& weights, int size)
+  Batch(const Matrix& inputs, const Column& rewards, const Column& discounts, const Matrix& next_inputs,
+        const std::optional<Column>& weights, int size)
       : transitions{static_cast<int>(inputs.shape(0)), {}, {}, {}, {}, {}, {}} {
     check(transitions.rows > 0, "no transitions");
     transitions.inputs = rows_of(inputs, size);
@@ -154,7 +180,8 @@ struct Batch {
   }
 
   Rows rows_of(const Matrix& all, int size) const {
-    check(has(all) && all.shape(1) == static_cast<std::size_t>(size) && (size == 1 || all.stride(1) == 1), "as many rows as transitions, of the network's inputs");
+    check(has(all) && all.shape(1) == static_cast<std::size_t>(size) && (size == 1 || all.stride(1) == 1),
+          "as many rows as transitions, of the network's inputs");
     return {all.data(), static_cast<std::ptrdiff_t>(all.stride(0))};
   }
 
@@ -164,7 +191,9 @@ struct Batch {
   }
 
   template <class A>
-  bool has(const A& all) const { return all.shape(0) == static_cast<std::size_t>(transitions.rows); }
+  bool has(const A& all) const {
+    return all.shape(0) == static_cast<std::size_t>(transitions.rows);
+  }
 };
 
 // what a learner from a replay has, with the memory of its networks
@@ -175,10 +204,12 @@ struct BoundActorCritic {
   std::vector<AdamArrays> adams;
   std::unique_ptr<ActorCriticLearner> learner;
 
-  std::vector<double> update(const Batch& batch, const std::optional<In<2>>& next_noise, const std::optional<In<2>>& noise, const ActorCriticRates& rates,
-                             bool critics, bool actor) const {
+  std::vector<double> update(const Batch& batch, const std::optional<In<2>>& next_noise,
+                             const std::optional<In<2>>& noise, const ActorCriticRates& rates, bool critics,
+                             bool actor) const {
     for (const auto* each : {&next_noise, &noise})
-      check(!*each || (batch.has(**each) && (*each)->shape(1) == static_cast<std::size_t>(actions)), "noise for each action");
+      check(!*each || (batch.has(**each) && (*each)->shape(1) == static_cast<std::size_t>(actions)),
+            "noise for each action");
     check(!stochastic || ((next_noise || !critics) && (noise || !actor)), "a stochastic policy needs noise");
     std::vector<double> found;
     nb::gil_scoped_release unlocked;
@@ -209,141 +240,203 @@ NB_MODULE(_learner, m) {
   using Unlocked = nb::call_guard<nb::gil_scoped_release>;
   m.doc() = "Updates of small networks on a CPU.";
   nb::set_leak_warnings(false);
-  m.def("widths", [](bool bfloat16) { return widths(bfloat16); }, nb::kw_only(), "bfloat16"_a = false,
-        "Floats in a register, of those that this processor has, or that multiply bfloat16; the best first.");
-  m.def("polyak_update",
-        [](const Out<1>& target, const In<1>& source, float rate) {
-          check(target.size() == source.size(), "as many parameters as targets");
-          nb::gil_scoped_release unlocked;
-          polyak_update(target.data(), source.data(), static_cast<std::int64_t>(target.size()), rate);
-        },
-        array("target"), array("source"), "rate"_a, "target += rate (source - target), of float32[P]; on one thread.");
+  m.def(
+      "widths", [](bool bfloat16) { return widths(bfloat16); }, nb::kw_only(), "bfloat16"_a = false,
+      "Floats in a register, of those that this processor has, or that multiply bfloat16; the best first.");
+  m.def(
+      "polyak_update",
+      [](const Out<1>& target, const In<1>& source, float rate) {
+        check(target.size() == source.size(), "as many parameters as targets");
+        nb::gil_scoped_release unlocked;
+        polyak_update(target.data(), source.data(), static_cast<std::int64_t>(target.size()), rate);
+      },
+      array("target"), array("source"), "rate"_a, "target += rate (source - target), of float32[P]; on one thread.");
 
-  nb::class_<Linear>(m, "Linear",
-                     "Some of a layer's outputs. weight: float32[outputs, inputs] if output_first, else [inputs, outputs]; bias: float32[outputs];\n"
-                     "begin: the first of the layer's inputs that they depend on. Gradients have the same shapes; a target has none.")
-      .def("__init__",
-           [](Linear* self, Out<2> weight, Out<1> bias, std::optional<Out<2>> weight_gradient, std::optional<Out<1>> bias_gradient, bool output_first, int begin) {
-             const Linear made{weight, bias, weight_gradient, bias_gradient, output_first, begin};
-             made.check_shapes();
-             new (self) Linear(made);
-           },
-           nb::kw_only(), array("weight"), array("bias"), perhaps("weight_gradient"), perhaps("bias_gradient"), "output_first"_a = true, "begin"_a = 0);
+  nb::class_<Linear>(
+      m, "Linear",
+      "Some of a layer's outputs. weight: float32[outputs, inputs] if output_first, else [inputs, outputs]; bias: float32[outputs];\n"
+      "begin: the first of the layer's inputs that they depend on. Gradients have the same shapes; a target has none.")
+      .def(
+          "__init__",
+          [](Linear* self, Out<2> weight, Out<1> bias, std::optional<Out<2>> weight_gradient,
+             std::optional<Out<1>> bias_gradient, bool output_first, int begin) {
+            const Linear made{weight, bias, weight_gradient, bias_gradient, output_first, begin};
+            made.check_shapes();
+            new (self) Linear(made);
+          },
+          nb::kw_only(), array("weight"), array("bias"), perhaps("weight_gradient"), perhaps("bias_gradient"),
+          "output_first"_a = true, "begin"_a = 0);
 
-  nb::class_<AdamArrays>(m, "Adam", "An optimiser: parameters, gradient and moments float32[P], which begin on cache lines and fill them; steps float32[1].")
-      .def("__init__",
-           [](AdamArrays* self, Out<1> parameters, Out<1> gradient, Out<1> mean, Out<1> square, Out<1> steps, double beta1, double beta2, double epsilon) {
-             check(parameters.size() % 16 == 0, "parameters in whole cache lines");
-             const AdamArrays made{parameters, gradient, mean, square, steps, beta1, beta2, epsilon};
-             made.check_shapes();
-             new (self) AdamArrays(made);
-           },
-           nb::kw_only(), array("parameters"), array("gradient"), array("mean"), array("square"), array("steps"), "beta1"_a, "beta2"_a, "epsilon"_a);
+  nb::class_<AdamArrays>(
+      m, "Adam",
+      "An optimiser: parameters, gradient and moments float32[P], which begin on cache lines and fill them; steps float32[1].")
+      .def(
+          "__init__",
+          [](AdamArrays* self, Out<1> parameters, Out<1> gradient, Out<1> mean, Out<1> square, Out<1> steps,
+             double beta1, double beta2, double epsilon) {
+            check(parameters.size() % 16 == 0, "parameters in whole cache lines");
+            const AdamArrays made{parameters, gradient, mean, square, steps, beta1, beta2, epsilon};
+            made.check_shapes();
+            new (self) AdamArrays(made);
+          },
+          nb::kw_only(), array("parameters"), array("gradient"), array("mean"), array("square"), array("steps"),
+          "beta1"_a, "beta2"_a, "epsilon"_a);
 
-  nb::class_<Bound>(m, "Learner",
-                    "A network whose parameters, and their gradients, are the caller's memory.\n\n"
-                    "stacks: for each, its layers, of which each is a list of parts. log_std: of a normal distribution, float32[outputs - 1].")
-      .def("__init__",
-           [](Bound* self, int inputs, bool relu, Stacks stacks, std::optional<Out<1>> log_std, std::optional<Out<1>> log_std_gradient, int width) {
-             new (self) Bound(static_cast<std::size_t>(inputs), relu, std::move(stacks), log_std, log_std_gradient, width);
-           },
-           nb::kw_only(), "inputs"_a, "relu"_a, "stacks"_a, perhaps("log_std") = nb::none(), perhaps("log_std_gradient") = nb::none(), "width"_a = 0)
-      .def("refresh", [](Bound& self) { self.learner->refresh(); }, "Parameters have changed by other hands.")
-      .def("forward",
-           [](Bound& self, const In<2>& inputs, const Out<2>& outputs) {
-             self.check_rows(inputs, outputs);
-             self.learner->forward(inputs.data(), static_cast<int>(inputs.shape(0)), outputs.data());
-           },
-           array("inputs"), array("outputs"), "Writes the outputs float32[B, all stacks'] of inputs float32[B, D].", Unlocked())
-      .def("backward",
-           [](Bound& self, const In<2>& inputs, const In<2>& gradients) {
-             self.check_rows(inputs, gradients);
-             self.learner->backward(inputs.data(), static_cast<int>(inputs.shape(0)), gradients.data());
-           },
-           array("inputs"), array("gradients"), "Writes the gradients of all parameters, given those of the outputs.", Unlocked())
-      .def("epoch",
-           [](Bound& self, const In<2>& inputs, const std::optional<Numbers>& choices, const std::optional<In<2>>& actions, const In<1>& log_probs,
-              const In<1>& advantages, const In<1>& returns, const In<1>& values, const std::optional<Array<const bool, 2>>& forbidden, const Order& order,
-              double learning_rate, double clip_range, double entropy_coef, double value_coef, double max_grad_norm, std::optional<double> value_clip_range,
-              bool normalise_advantages, const AdamArrays& adam, bool threads) {
-             const Rollout rollout = self.rollout(inputs, choices, actions, log_probs, advantages, returns, values, forbidden, order);
-             const int size = static_cast<int>(self.outputs) - 1;
-             const ActorCritic heads{actions.has_value(), size, size, data(self.log_std), data(self.log_std_gradient)};
-             const Rates rates{learning_rate, clip_range, entropy_coef, value_coef, max_grad_norm, value_clip_range.value_or(-1), normalise_advantages};
-             Statistics s;
-             {
-               nb::gil_scoped_release unlocked;
-               s = self.learner->epoch(heads, rollout, order.data(), static_cast<int>(order.shape(0)), static_cast<int>(order.shape(1)), rates, adam.adam(), threads);
-             }
-             return std::vector<double>{s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clip_fraction, s.gradient_norm};
-           },
-           nb::kw_only(), array("inputs"), perhaps("choices"), perhaps("actions"), array("log_probs"), array("advantages"), array("returns"), array("values"),
-           perhaps("forbidden"), array("order"), "learning_rate"_a, "clip_range"_a, "entropy_coef"_a, "value_coef"_a, "max_grad_norm"_a,
-           "value_clip_range"_a.none(), "normalise_advantages"_a, "adam"_a, "threads"_a,
-           "Makes one update of proximal policy optimisation for each row of order, int64[minibatches, size].\n\n"
-           "choices int64[rows], or actions float32[rows, size]; log_probs, advantages, returns, values float32[rows]; forbidden:\n"
-           "masked choices, bool[rows, size].\n"
-           "Returns averages: policy loss, value loss, entropy, KL, share of clipped, gradient's norm.");
+  nb::class_<Bound>(
+      m, "Learner",
+      "A network whose parameters, and their gradients, are the caller's memory.\n\n"
+      "stacks: for each, its layers, of which each is a list of parts. log_std: of a normal distribution, float32[outputs - 1].")
+      .def(
+          "__init__",
+          [](Bound* self, int inputs, bool relu, Stacks stacks, std::optional<Out<1>> log_std,
+             std::optional<Out<1>> log_std_gradient, int width) {
+            new (self)
+                Bound(static_cast<std::size_t>(inputs), relu, std::move(stacks), log_std, log_std_gradient, width);
+          },
+          nb::kw_only(), "inputs"_a, "relu"_a, "stacks"_a, perhaps("log_std") = nb::none(),
+          perhaps("log_std_gradient") = nb::none(), "width"_a = 0)
+      .def(
+          "refresh", [](Bound& self) { self.learner->refresh(); }, "Parameters have changed by other hands.")
+      .def(
+          "forward",
+          [](Bound& self, const In<2>& inputs, const Out<2>& outputs) {
+            self.check_rows(inputs, outputs);
+            self.learner->forward(inputs.data(), static_cast<int>(inputs.shape(0)), outputs.data());
+          },
+          array("inputs"), array("outputs"), "Writes the outputs float32[B, all stacks'] of inputs float32[B, D].",
+          Unlocked())
+      .def(
+          "backward",
+          [](Bound& self, const In<2>& inputs, const In<2>& gradients) {
+            self.check_rows(inputs, gradients);
+            self.learner->backward(inputs.data(), static_cast<int>(inputs.shape(0)), gradients.data());
+          },
+          array("inputs"), array("gradients"), "Writes the gradients of all parameters, given those of the outputs.",
+          Unlocked())
+      .def(
+          "epoch",
+          [](Bound& self, const In<2>& inputs, const std::optional<Numbers>& choices,
+             const std::optional<In<2>>& actions, const In<1>& log_probs, const In<1>& advantages, const In<1>& returns,
+             const In<1>& values, const std::optional<Array<const bool, 2>>& forbidden, const Order& order,
+             double learning_rate, double clip_range, double entropy_coef, double value_coef, double max_grad_norm,
+             std::optional<double> value_clip_range, bool normalise_advantages, const AdamArrays& adam, bool threads) {
+            const Rollout rollout =
+                self.rollout(inputs, choices, actions, log_probs, advantages, returns, values, forbidden, order);
+            const int size = static_cast<int>(self.outputs) - 1;
+            const ActorCritic heads{actions.has_value(), size, size, data(self.log_std), data(self.log_std_gradient)};
+            const Rates rates{learning_rate,       clip_range,    entropy_coef,
+                              value_coef,          max_grad_norm, value_clip_range.value_or(-1),
+                              normalise_advantages};
+            Statistics s;
+            {
+              nb::gil_scoped_release unlocked;
+              s = self.learner->epoch(heads, rollout, order.data(), static_cast<int>(order.shape(0)),
+                                      static_cast<int>(order.shape(1)), rates, adam.adam(), threads);
+            }
+            return std::vector<double>{s.policy_loss, s.value_loss,    s.entropy,
+                                       s.approx_kl,   s.clip_fraction, s.gradient_norm};
+          },
+          nb::kw_only(), array("inputs"), perhaps("choices"), perhaps("actions"), array("log_probs"),
+          array("advantages"), array("returns"), array("values"), perhaps("forbidden"), array("order"),
+          "learning_rate"_a, "clip_range"_a, "entropy_coef"_a, "value_coef"_a, "max_grad_norm"_a,
+          "value_clip_range"_a.none(), "normalise_advantages"_a, "adam"_a, "threads"_a,
+          "Makes one update of proximal policy optimisation for each row of order, int64[minibatches, size].\n\n"
+          "choices int64[rows], or actions float32[rows, size]; log_probs, advantages, returns, values float32[rows]; forbidden:\n"
+          "masked choices, bool[rows, size].\n"
+          "Returns averages: policy loss, value loss, entropy, KL, share of clipped, gradient's norm.");
 
-  nb::class_<BoundActorCritic>(m, "ActorCriticLearner",
-                               "A policy and its critics, whose inputs are followed by actions; networks as for Learner.\n\n"
-                               "A policy without target_actor is stochastic, and has a temperature: means and logarithms of deviations of variables\n"
-                               "whose tanh are actions.")
-      .def("__init__",
-           [](BoundActorCritic* self, int inputs, int actions, bool relu, const Stacks& actor, const Stacks& critics, const Stacks& target_actor,
-              const Stacks& target_critics, const AdamArrays& actor_adam, const AdamArrays& critic_adam, const std::optional<AdamArrays>& temperature_adam, int width,
-              bool bfloat16) {
-             const bool stochastic = target_actor.empty();
-             check(stochastic == temperature_adam.has_value(), "a temperature's optimiser, of a stochastic policy");
-             check(actor.size() == 1 && target_actor.size() <= 1 && !critics.empty() && critics.size() == target_critics.size(), "a policy, and critics with targets");
-             const AdamArrays& temperature = temperature_adam.value_or(critic_adam);
-             ActorCriticNetworks networks{inputs, actions, network_of(inputs, relu, actor), network_of(inputs + actions, relu, critics),
-                                          network_of(inputs, relu, target_actor), network_of(inputs + actions, relu, target_critics),
-                                          actor_adam.adam(), critic_adam.adam(), temperature.adam()};
-             new (self) BoundActorCritic{inputs, actions, stochastic, {actor, critics, target_actor, target_critics}, {actor_adam, critic_adam, temperature},
-                                         make_actor_critic_learner(std::move(networks), {width, bfloat16})};
-           },
-           nb::kw_only(), "inputs"_a, "actions"_a, "relu"_a, "actor"_a, "critics"_a, "target_actor"_a, "target_critics"_a, "actor_adam"_a, "critic_adam"_a,
-           "temperature_adam"_a.none(), "width"_a = 0, "bfloat16"_a = false)
-      .def("update",
-           [](BoundActorCritic& self, const Matrix& inputs, const Matrix& actions, const Column& rewards, const Column& discounts, const Matrix& next_inputs,
-              const std::optional<Column>& weights, const std::optional<In<2>>& next_noise, const std::optional<In<2>>& noise, double critic_learning_rate,
-              double actor_learning_rate, double max_grad_norm, double critic_weight, double target_entropy, bool critics, bool actor, bool threads) {
-             Batch batch(inputs, rewards, discounts, next_inputs, weights, self.inputs);
-             batch.transitions.actions = batch.rows_of(actions, self.actions);
-             return self.update(batch, next_noise, noise, {critic_learning_rate, actor_learning_rate, max_grad_norm, critic_weight, target_entropy, threads}, critics, actor);
-           },
-           nb::kw_only(), array("inputs"), array("actions"), array("rewards"), array("discounts"), array("next_inputs"), perhaps("weights"), perhaps("next_noise"),
-           perhaps("noise"), "critic_learning_rate"_a, "actor_learning_rate"_a, "max_grad_norm"_a, "critic_weight"_a, "target_entropy"_a, "critics"_a, "actor"_a,
-           "threads"_a,
-           "Makes a gradient step of the critics, and one of the actor.\n\n"
-           "noise float32[B, A]: standard normal; for target_actor, what is added to its actions. critic_weight: of each critic's\n"
-           "mean squared error. max_grad_norm: infinite for none. threads: whether two critics, and halves of the actor's samples,\n"
-           "may have a thread each, which changes no result.\n"
-           "Returns the critics' loss, mean value and gradient's norm; the actor's loss, gradient's norm, entropy, temperature.");
+  nb::class_<BoundActorCritic>(
+      m, "ActorCriticLearner",
+      "A policy and its critics, whose inputs are followed by actions; networks as for Learner.\n\n"
+      "A policy without target_actor is stochastic, and has a temperature: means and logarithms of deviations of variables\n"
+      "whose tanh are actions.")
+      .def(
+          "__init__",
+          [](BoundActorCritic* self, int inputs, int actions, bool relu, const Stacks& actor, const Stacks& critics,
+             const Stacks& target_actor, const Stacks& target_critics, const AdamArrays& actor_adam,
+             const AdamArrays& critic_adam, const std::optional<AdamArrays>& temperature_adam, int width,
+             bool bfloat16) {
+            const bool stochastic = target_actor.empty();
+            check(stochastic == temperature_adam.has_value(), "a temperature's optimiser, of a stochastic policy");
+            check(actor.size() == 1 && target_actor.size() <= 1 && !critics.empty() &&
+                      critics.size() == target_critics.size(),
+                  "a policy, and critics with targets");
+            const AdamArrays& temperature = temperature_adam.value_or(critic_adam);
+            ActorCriticNetworks networks{inputs,
+                                         actions,
+                                         network_of(inputs, relu, actor),
+                                         network_of(inputs + actions, relu, critics),
+                                         network_of(inputs, relu, target_actor),
+                                         network_of(inputs + actions, relu, target_critics),
+                                         actor_adam.adam(),
+                                         critic_adam.adam(),
+                                         temperature.adam()};
+            new (self) BoundActorCritic{inputs,
+                                        actions,
+                                        stochastic,
+                                        {actor, critics, target_actor, target_critics},
+                                        {actor_adam, critic_adam, temperature},
+                                        make_actor_critic_learner(std::move(networks), {width, bfloat16})};
+          },
+          nb::kw_only(), "inputs"_a, "actions"_a, "relu"_a, "actor"_a, "critics"_a, "target_actor"_a,
+          "target_critics"_a, "actor_adam"_a, "critic_adam"_a, "temperature_adam"_a.none(), "width"_a = 0,
+          "bfloat16"_a = false)
+      .def(
+          "update",
+          [](BoundActorCritic& self, const Matrix& inputs, const Matrix& actions, const Column& rewards,
+             const Column& discounts, const Matrix& next_inputs, const std::optional<Column>& weights,
+             const std::optional<In<2>>& next_noise, const std::optional<In<2>>& noise, double critic_learning_rate,
+             double actor_learning_rate, double max_grad_norm, double critic_weight, double target_entropy,
+             bool critics, bool actor, bool threads) {
+            Batch batch(inputs, rewards, discounts, next_inputs, weights, self.inputs);
+            batch.transitions.actions = batch.rows_of(actions, self.actions);
+            return self.update(
+                batch, next_noise, noise,
+                {critic_learning_rate, actor_learning_rate, max_grad_norm, critic_weight, target_entropy, threads},
+                critics, actor);
+          },
+          nb::kw_only(), array("inputs"), array("actions"), array("rewards"), array("discounts"), array("next_inputs"),
+          perhaps("weights"), perhaps("next_noise"), perhaps("noise"), "critic_learning_rate"_a,
+          "actor_learning_rate"_a, "max_grad_norm"_a, "critic_weight"_a, "target_entropy"_a, "critics"_a, "actor"_a,
+          "threads"_a,
+          "Makes a gradient step of the critics, and one of the actor.\n\n"
+          "noise float32[B, A]: standard normal; for target_actor, what is added to its actions. critic_weight: of each critic's\n"
+          "mean squared error. max_grad_norm: infinite for none. threads: whether two critics, and halves of the actor's samples,\n"
+          "may have a thread each, which changes no result.\n"
+          "Returns the critics' loss, mean value and gradient's norm; the actor's loss, gradient's norm, entropy, temperature.");
 
-  nb::class_<BoundQ>(m, "QLearner",
-                     "Action values and their targets, networks as for Learner; of dueling ones the last output is the state's value.")
-      .def("__init__",
-           [](BoundQ* self, int inputs, int actions, bool relu, bool dueling, const Stacks& q, const Stacks& target, const AdamArrays& adam, int width, bool bfloat16) {
-             check(q.size() == 1 && target.size() == 1, "one network, and its target");
-             QNetworks networks{actions, dueling, network_of(inputs, relu, q), network_of(inputs, relu, target), adam.adam()};
-             new (self) BoundQ{inputs, actions, {q, target}, adam, make_q_learner(std::move(networks), {width, bfloat16})};
-           },
-           nb::kw_only(), "inputs"_a, "actions"_a, "relu"_a, "dueling"_a, "q"_a, "target"_a, "adam"_a, "width"_a = 0, "bfloat16"_a = false)
-      .def("update",
-           [](BoundQ& self, const Matrix& inputs, const Numbers& actions, const Column& rewards, const Column& discounts, const Matrix& next_inputs,
-              const std::optional<Column>& weights, double learning_rate, double max_grad_norm, bool chooses, bool huber, const Out<1>& errors) {
-             const Batch batch(inputs, rewards, discounts, next_inputs, weights, self.inputs);
-             check(batch.has(actions) && batch.has(errors), "as many actions and errors as transitions");
-             for (std::size_t r = 0; r < actions.size(); ++r) check(actions.data()[r] >= 0 && actions.data()[r] < self.actions, "an action that there is not");
-             nb::gil_scoped_release unlocked;
-             const CriticStatistics s = self.learner->improve(batch.transitions, actions.data(), {learning_rate, max_grad_norm, chooses, huber}, errors.data());
-             return std::vector<double>{s.loss, s.mean, s.gradient_norm};
-           },
-           nb::kw_only(), array("inputs"), array("actions"), array("rewards"), array("discounts"), array("next_inputs"), perhaps("weights"), "learning_rate"_a,
-           "max_grad_norm"_a, "chooses"_a, "huber"_a, array("errors"),
-           "Makes a gradient step; writes the absolute errors of values, float32[B].\n\n"
-           "chooses: whether the network, not its target, chooses the next action. Returns the loss, the mean value and the\n"
-           "gradient's norm.");
+  nb::class_<BoundQ>(
+      m, "QLearner",
+      "Action values and their targets, networks as for Learner; of dueling ones the last output is the state's value.")
+      .def(
+          "__init__",
+          [](BoundQ* self, int inputs, int actions, bool relu, bool dueling, const Stacks& q, const Stacks& target,
+             const AdamArrays& adam, int width, bool bfloat16) {
+            check(q.size() == 1 && target.size() == 1, "one network, and its target");
+            QNetworks networks{actions, dueling, network_of(inputs, relu, q), network_of(inputs, relu, target),
+                               adam.adam()};
+            new (self)
+                BoundQ{inputs, actions, {q, target}, adam, make_q_learner(std::move(networks), {width, bfloat16})};
+          },
+          nb::kw_only(), "inputs"_a, "actions"_a, "relu"_a, "dueling"_a, "q"_a, "target"_a, "adam"_a, "width"_a = 0,
+          "bfloat16"_a = false)
+      .def(
+          "update",
+          [](BoundQ& self, const Matrix& inputs, const Numbers& actions, const Column& rewards, const Column& discounts,
+             const Matrix& next_inputs, const std::optional<Column>& weights, double learning_rate,
+             double max_grad_norm, bool chooses, bool huber, const Out<1>& errors) {
+            const Batch batch(inputs, rewards, discounts, next_inputs, weights, self.inputs);
+            check(batch.has(actions) && batch.has(errors), "as many actions and errors as transitions");
+            for (std::size_t r = 0; r < actions.size(); ++r)
+              check(actions.data()[r] >= 0 && actions.data()[r] < self.actions, "an action that there is not");
+            nb::gil_scoped_release unlocked;
+            const CriticStatistics s = self.learner->improve(
+                batch.transitions, actions.data(), {learning_rate, max_grad_norm, chooses, huber}, errors.data());
+            return std::vector<double>{s.loss, s.mean, s.gradient_norm};
+          },
+          nb::kw_only(), array("inputs"), array("actions"), array("rewards"), array("discounts"), array("next_inputs"),
+          perhaps("weights"), "learning_rate"_a, "max_grad_norm"_a, "chooses"_a, "huber"_a, array("errors"),
+          "Makes a gradient step; writes the absolute errors of values, float32[B].\n\n"
+          "chooses: whether the network, not its target, chooses the next action. Returns the loss, the mean value and the\n"
+          "gradient's norm.");
 }

@@ -28,7 +28,9 @@ inline V load(const T* p) {
 }
 
 template <class V>
-inline void store(float* p, V v) { std::memcpy(p, &v, sizeof v); }
+inline void store(float* p, V v) {
+  std::memcpy(p, &v, sizeof v);
+}
 
 // rows of a tile, and registers of a row: as many accumulators as the processor has registers for
 template <class V>
@@ -64,7 +66,8 @@ inline void tile(int m, int n, int inner, View<T> A, const T* B, std::ptrdiff_t 
 
 // for all of [rows, columns], where columns are a multiple of kPad; rows are rounded up to whole tiles
 template <class V, class Factor = V, class T, class Start, class Finish>
-inline void product(int rows, int columns, int inner, View<T> A, const T* B, std::ptrdiff_t ldb, Start start, Finish finish) {
+inline void product(int rows, int columns, int inner, View<T> A, const T* B, std::ptrdiff_t ldb, Start start,
+                    Finish finish) {
   constexpr int kRows = kTileRows<V>, kWide = kTileColumns * V::width;
   int n = 0;
   for (; n + kWide <= columns; n += kWide)
@@ -83,7 +86,8 @@ inline std::pair<Vec<8, float>, Vec<8, float>> zip(Vec<8, float> a, Vec<8, float
 #endif
 #ifdef __AVX512F__
 inline std::pair<Vec<16, float>, Vec<16, float>> zip(Vec<16, float> a, Vec<16, float> b) {
-  const __m512i lower = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0), upper = _mm512_add_epi32(lower, _mm512_set1_epi32(8));
+  const __m512i lower = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0),
+                upper = _mm512_add_epi32(lower, _mm512_set1_epi32(8));
   return {_mm512_permutex2var_ps(a.v, lower, b.v), _mm512_permutex2var_ps(a.v, upper, b.v)};
 }
 #endif
@@ -94,8 +98,10 @@ inline void transpose_square(const float* from, std::ptrdiff_t ld, float* to, st
   constexpr int kWidth = V::width;
   V rows[kWidth], zipped[kWidth];
   for (int r = 0; r < kWidth; ++r) rows[r] = load<V>(from + r * ld);
-  for (int step = 1; step < kWidth; step *= 2) {  // each moves the highest bit of a number's row to the end of its column's
-    for (int r = 0; r < kWidth / 2; ++r) std::tie(zipped[2 * r], zipped[2 * r + 1]) = zip(rows[r], rows[r + kWidth / 2]);
+  for (int step = 1; step < kWidth;
+       step *= 2) {  // each moves the highest bit of a number's row to the end of its column's
+    for (int r = 0; r < kWidth / 2; ++r)
+      std::tie(zipped[2 * r], zipped[2 * r + 1]) = zip(rows[r], rows[r + kWidth / 2]);
     std::swap(rows, zipped);
   }
   for (int r = 0; r < kWidth; ++r) store(to + r * to_ld, rows[r]);

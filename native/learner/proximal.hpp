@@ -57,7 +57,8 @@ class ProximalCore final : public Learner {
     Half& all = halves_[0];
     for (int first = 0; first < rows; first += kRows) {
       const int n = std::min(kRows, rows - first);
-      all.take(n, network_.inputs, [&](int r) { return inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs; });
+      all.take(n, network_.inputs,
+               [&](int r) { return inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs; });
       run(all, n, outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
     }
   }
@@ -67,15 +68,16 @@ class ProximalCore final : public Learner {
     all.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
     for (int first = 0; first < rows; first += kRows) {
       const int n = std::min(kRows, rows - first);
-      all.take(n, network_.inputs, [&](int r) { return inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs; });
+      all.take(n, network_.inputs,
+               [&](int r) { return inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs; });
       run(all, n, all.outputs.data());
       run_back(all, n, output_gradients + static_cast<std::ptrdiff_t>(first) * outputs_, first == 0);
     }
     for (const auto& stack : all.stacks) stack.write_gradients();
   }
 
-  Statistics epoch(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int minibatches, int size,
-                   const Rates& rates, const Adam& adam, bool threads) override {
+  Statistics epoch(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int minibatches,
+                   int size, const Rates& rates, const Adam& adam, bool threads) override {
     const bool halved = size >= kFewest && size * adam.size >= kLarge;
     if (halved) halve(adam);
     Statistics sums;
@@ -85,7 +87,8 @@ class ProximalCore final : public Learner {
     }
     refresh();
     const double share = 1.0 / (static_cast<double>(minibatches) * size);
-    for (double* each : {&sums.policy_loss, &sums.value_loss, &sums.entropy, &sums.approx_kl, &sums.clip_fraction}) *each *= share;
+    for (double* each : {&sums.policy_loss, &sums.value_loss, &sums.entropy, &sums.approx_kl, &sums.clip_fraction})
+      *each *= share;
     sums.gradient_norm /= minibatches;
     return sums;
   }
@@ -105,7 +108,8 @@ class ProximalCore final : public Learner {
     int first = 0;
     for (auto& stack : half.stacks) {
       const float* results = stack.forward(half.inputs.get(), rows, half.sparse);
-      for (int r = 0; r < rows; ++r) std::copy_n(results + r * stack.stride(), stack.outputs(), outputs + r * outputs_ + first);
+      for (int r = 0; r < rows; ++r)
+        std::copy_n(results + r * stack.stride(), stack.outputs(), outputs + r * outputs_ + first);
       first += stack.outputs();
     }
   }
@@ -114,20 +118,22 @@ class ProximalCore final : public Learner {
   void run_back(Half& half, int rows, const float* d, bool is_first) {
     int first = 0;
     for (auto& stack : half.stacks) {
-      for (int r = 0; r < rows; ++r) std::copy_n(d + r * outputs_ + first, stack.outputs(), stack.result_gradients() + r * stack.stride());
+      for (int r = 0; r < rows; ++r)
+        std::copy_n(d + r * outputs_ + first, stack.outputs(), stack.result_gradients() + r * stack.stride());
       stack.backward(half.inputs.get(), rows, is_first, &half.sparse);
       first += stack.outputs();
     }
   }
 
   // of one minibatch, of whose samples the last `rest` are the second half's, into the memory of the parameters' gradients
-  void gradient_of(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size, int rest, const Rates& rates,
-                   const Adam& adam, bool threads, Statistics& sums) {
+  void gradient_of(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size, int rest,
+                   const Rates& rates, const Adam& adam, bool threads, Statistics& sums) {
     const auto centre = moments(rollout.advantages, order, size, rates.normalise_advantages);
     const float share = 1.0f / static_cast<float>(size);
     const auto work = [&](int k) {
       const int begin = k == 0 ? 0 : size - rest, end = k == 0 ? size - rest : size;
-      gradient_of_half(halves_[static_cast<std::size_t>(k)], heads, rollout, order + begin, end - begin, rates, centre, share);
+      gradient_of_half(halves_[static_cast<std::size_t>(k)], heads, rollout, order + begin, end - begin, rates, centre,
+                       share);
     };
     if (rest > 0) {
       each_of_two(threads, work);
@@ -138,28 +144,32 @@ class ProximalCore final : public Learner {
     if (heads.continuous) std::fill_n(heads.log_std_gradient, heads.choices, 0.0f);
     for (int k = 0; k <= (rest > 0); ++k) {
       const Half& half = halves_[static_cast<std::size_t>(k)];
-      for (int i = 0; heads.continuous && i < heads.choices; ++i) heads.log_std_gradient[i] += half.log_std_gradient[static_cast<std::size_t>(i)];
-      sums.policy_loss += half.sums.policy_loss, sums.value_loss += half.sums.value_loss, sums.entropy += half.sums.entropy;
+      for (int i = 0; heads.continuous && i < heads.choices; ++i)
+        heads.log_std_gradient[i] += half.log_std_gradient[static_cast<std::size_t>(i)];
+      sums.policy_loss += half.sums.policy_loss, sums.value_loss += half.sums.value_loss,
+          sums.entropy += half.sums.entropy;
       sums.approx_kl += half.sums.approx_kl, sums.clip_fraction += half.sums.clip_fraction;
     }
   }
 
-  void gradient_of_half(Half& half, const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size, const Rates& rates,
-                        std::pair<float, float> centre, float share) {
+  void gradient_of_half(Half& half, const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order,
+                        int size, const Rates& rates, std::pair<float, float> centre, float share) {
     half.pack();
     half.sums = {};
     half.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
     half.gradients.resize(half.outputs.size());
     half.log_std_gradient.assign(static_cast<std::size_t>(heads.choices), 0.0f);
     half.scratch.resize(static_cast<std::size_t>(heads.choices));
-    for (int i = 0; heads.continuous && i < heads.choices; ++i) half.scratch[static_cast<std::size_t>(i)] = std::exp(-heads.log_std[i]);
+    for (int i = 0; heads.continuous && i < heads.choices; ++i)
+      half.scratch[static_cast<std::size_t>(i)] = std::exp(-heads.log_std[i]);
     for (int first = 0; first < size; first += kRows) {
       const int n = std::min(kRows, size - first);
       half.take(n, network_.inputs, [&](int r) { return rollout.inputs + order[first + r] * network_.inputs; });
       run(half, n, half.outputs.data());
       for (int r = 0; r < n; ++r) {
         const float advantage = (rollout.advantages[order[first + r]] - centre.first) * centre.second;
-        add_loss(half, heads, rollout, order[first + r], advantage, rates, share, half.outputs.data() + r * outputs_, half.gradients.data() + r * outputs_);
+        add_loss(half, heads, rollout, order[first + r], advantage, rates, share, half.outputs.data() + r * outputs_,
+                 half.gradients.data() + r * outputs_);
       }
       run_back(half, n, half.gradients.data(), first == 0);
     }
@@ -167,8 +177,8 @@ class ProximalCore final : public Learner {
   }
 
   // one sample's part of the loss: d is its gradient by the outputs
-  static void add_loss(Half& half, const ActorCritic& heads, const Rollout& rollout, std::int64_t row, float advantage, const Rates& rates, float share,
-                       const float* outputs, float* d) {
+  static void add_loss(Half& half, const ActorCritic& heads, const Rollout& rollout, std::int64_t row, float advantage,
+                       const Rates& rates, float share, const float* outputs, float* d) {
     const auto clip = static_cast<float>(rates.clip_range);
     const float d_entropy = -static_cast<float>(rates.entropy_coef) * share, predicted = outputs[heads.value];
     if (heads.continuous) {
@@ -177,13 +187,15 @@ class ProximalCore final : public Learner {
       normal.gradient(-slope * share, d_entropy, d, half.log_std_gradient.data());
       half.sums.entropy += normal.entropy;
     } else {
-      if (rollout.forbidden != nullptr) outputs = lowered(outputs, rollout.forbidden + row * heads.choices, heads.choices, half.allowed);
+      if (rollout.forbidden != nullptr)
+        outputs = lowered(outputs, rollout.forbidden + row * heads.choices, heads.choices, half.allowed);
       Choice choice{outputs, heads.choices, rollout.choices[row], half.scratch.data()};
       const float slope = surrogate(choice.evaluate(), rollout.log_probs[row], advantage, clip, half.sums);
       choice.gradient(-slope * share, d_entropy, d);
       half.sums.entropy += choice.entropy;
     }
-    const float slope = value_slope(predicted, rollout.values[row], rollout.returns[row], static_cast<float>(rates.value_clip_range), half.sums);
+    const float slope = value_slope(predicted, rollout.values[row], rollout.returns[row],
+                                    static_cast<float>(rates.value_clip_range), half.sums);
     d[heads.value] = slope * static_cast<float>(rates.value_coef) * share;
   }
 
@@ -207,7 +219,7 @@ class ProximalCore final : public Learner {
   Network network_;
   std::vector<Half> halves_;  // one, or two
   int outputs_ = 0;
-  const float* halved_ = nullptr;      // the gradients that the second half's are laid out as
+  const float* halved_ = nullptr;  // the gradients that the second half's are laid out as
   std::vector<float> other_gradient_;  // of the second half
 };
 

@@ -25,9 +25,14 @@ class Rounded : public Dense<Wide> {
   };
 
   Rounded(const Layer& layer, const std::shared_ptr<Scratch>& scratch)
-      : Dense(layer, nullptr), scratch_(scratch), part_(layer.parts.front()), wide_(std::min(inputs, outputs) > kNarrow && layer.parts.size() == 1),
-        tall_(part_.output_first ? outputs : inputs), across_(part_.output_first ? inputs : outputs),
-        pairs_(bf16_matrix(wide_ ? whole(inputs) / 2 : 0, pair_distance(outputs))), transposed_(bf16_matrix(wide_ ? whole(outputs) / 2 : 0, pair_distance(inputs))) {}
+      : Dense(layer, nullptr),
+        scratch_(scratch),
+        part_(layer.parts.front()),
+        wide_(std::min(inputs, outputs) > kNarrow && layer.parts.size() == 1),
+        tall_(part_.output_first ? outputs : inputs),
+        across_(part_.output_first ? inputs : outputs),
+        pairs_(bf16_matrix(wide_ ? whole(inputs) / 2 : 0, pair_distance(outputs))),
+        transposed_(bf16_matrix(wide_ ? whole(outputs) / 2 : 0, pair_distance(inputs))) {}
 
   void pack(bool back) {
     if (!wide_) return Dense::pack(back);
@@ -52,9 +57,10 @@ class Rounded : public Dense<Wide> {
     const int ld = word_distance(inputs);
     std::uint32_t* left = Scratch::of(scratch_->left, whole(rows), ld);
     pair_columns(x, distance(inputs), rows, inputs, left, ld);
-    Unit::product(rows, outputs, inputs, {left, ld, 1}, pairs_.get(), pair_distance(outputs), [&](int m, int n, Wide sum) {
-      if (n < padded(outputs)) store(y + m * stride() + n, activate(sum + load<Wide>(bias_.get() + n)));
-    });
+    Unit::product(rows, outputs, inputs, {left, ld, 1}, pairs_.get(), pair_distance(outputs),
+                  [&](int m, int n, Wide sum) {
+                    if (n < padded(outputs)) store(y + m * stride() + n, activate(sum + load<Wide>(bias_.get() + n)));
+                  });
   }
 
   void add_gradients(const float* x, int rows, const float* d, bool is_first) {
@@ -62,7 +68,8 @@ class Rounded : public Dense<Wide> {
     add_bias_gradients(rows, d, is_first);
     const float *tall = part_.output_first ? d : x, *across = part_.output_first ? x : d;
     const int ld = pair_distance(tall_), right_ld = pair_distance(across_);
-    std::uint32_t *pairs = Scratch::of(scratch_->pairs, whole(rows) / 2, ld), *right = Scratch::of(scratch_->right, whole(rows) / 2, right_ld);
+    std::uint32_t *pairs = Scratch::of(scratch_->pairs, whole(rows) / 2, ld),
+                  *right = Scratch::of(scratch_->right, whole(rows) / 2, right_ld);
     pair_rows(tall, distance(tall_), rows, tall_, pairs, ld);
     pair_rows(across, distance(across_), rows, across_, right, right_ld);
     Unit::product(tall_, across_, rows, turned(pairs, ld, rows), right, right_ld, [&](int m, int n, Wide sum) {
@@ -79,9 +86,10 @@ class Rounded : public Dense<Wide> {
     const int ld = word_distance(outputs), to = distance(inputs);
     std::uint32_t* left = Scratch::of(scratch_->left, whole(rows), ld);
     pair_columns(d, stride(), rows, outputs, left, ld);
-    Unit::product(rows, inputs, outputs, {left, ld, 1}, transposed_.get(), pair_distance(inputs), [&](int m, int n, Wide sum) {
-      if (n < padded(inputs)) store(dx + m * to + n, pass(sum, load<Wide>(x + m * to + n)));
-    });
+    Unit::product(rows, inputs, outputs, {left, ld, 1}, transposed_.get(), pair_distance(inputs),
+                  [&](int m, int n, Wide sum) {
+                    if (n < padded(inputs)) store(dx + m * to + n, pass(sum, load<Wide>(x + m * to + n)));
+                  });
   }
 
  private:
@@ -98,7 +106,8 @@ class Rounded : public Dense<Wide> {
   Part part_;
   bool wide_;
   int tall_, across_;         // rows and columns of the weights in the caller's memory
-  Bf16Matrix pairs_, transposed_;  // [inputs, outputs] in words of two inputs; [outputs, inputs] in words of two outputs
+  Bf16Matrix pairs_,
+      transposed_;  // [inputs, outputs] in words of two inputs; [outputs, inputs] in words of two outputs
 };
 
 }  // namespace

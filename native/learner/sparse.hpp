@@ -12,7 +12,10 @@ namespace {
 
 template <class V>
 class Sparse {
-  struct Entry { int place; float value; };  // of a row's list the place is a column, of a column's list a row
+  struct Entry {
+    int place;
+    float value;
+  };  // of a row's list the place is a column, of a column's list a row
 
   struct Lists {
     std::vector<int> begins;  // of each list, and the end
@@ -21,7 +24,7 @@ class Sparse {
 
  public:
   static constexpr int kFewest = 128;  // columns from which it pays to look
-  static constexpr int kShare = 8;     // it pays where no more than one number of so many is not zero
+  static constexpr int kShare = 8;  // it pays where no more than one number of so many is not zero
 
   // Takes rows of numbers, of which row(r) is the first; returns false, and has nothing, where it does not pay.
   template <class Row>
@@ -66,17 +69,20 @@ class Sparse {
 
  private:
   template <bool skips_empty, class Start, class Finish>
-  static void each_list(const Lists& lists, int columns, const float* B, std::ptrdiff_t ldb, Start start, Finish finish) {
+  static void each_list(const Lists& lists, int columns, const float* B, std::ptrdiff_t ldb, Start start,
+                        Finish finish) {
     constexpr int kAtOnce = 8;  // registers
     int n = 0;
-    for (; n + kAtOnce * V::width <= columns; n += kAtOnce * V::width) sums<skips_empty, kAtOnce>(lists, n, B, ldb, start, finish);
+    for (; n + kAtOnce * V::width <= columns; n += kAtOnce * V::width)
+      sums<skips_empty, kAtOnce>(lists, n, B, ldb, start, finish);
     for (; n < columns; n += V::width) sums<skips_empty, 1>(lists, n, B, ldb, start, finish);
   }
 
   template <bool skips_empty, int count, class Start, class Finish>
   static void sums(const Lists& lists, int n, const float* B, std::ptrdiff_t ldb, Start start, Finish finish) {
     for (int m = 0; m + 1 < static_cast<int>(lists.begins.size()); ++m) {
-      const Entry *each = lists.entries.data() + lists.begins[static_cast<std::size_t>(m)], *end = lists.entries.data() + lists.begins[static_cast<std::size_t>(m) + 1];
+      const Entry *each = lists.entries.data() + lists.begins[static_cast<std::size_t>(m)],
+                  *end = lists.entries.data() + lists.begins[static_cast<std::size_t>(m) + 1];
       if (skips_empty && each == end) continue;
       V sum[count];
       for (int c = 0; c < count; ++c) sum[c] = start(m, n + c * V::width);
@@ -96,12 +102,14 @@ class Sparse {
     auto& begins = by_column_.begins;
     begins.assign(static_cast<std::size_t>(columns_) + 1, 0);
     const int total = by_row_.begins.back();
-    for (int i = 0; i < total; ++i) ++begins[static_cast<std::size_t>(by_row_.entries[static_cast<std::size_t>(i)].place)];
+    for (int i = 0; i < total; ++i)
+      ++begins[static_cast<std::size_t>(by_row_.entries[static_cast<std::size_t>(i)].place)];
     int sum = 0;
     for (int& begin : begins) sum += std::exchange(begin, sum);
     next_ = begins;
     for (int r = 0; r + 1 < static_cast<int>(by_row_.begins.size()); ++r)
-      for (int i = by_row_.begins[static_cast<std::size_t>(r)]; i < by_row_.begins[static_cast<std::size_t>(r) + 1]; ++i) {
+      for (int i = by_row_.begins[static_cast<std::size_t>(r)]; i < by_row_.begins[static_cast<std::size_t>(r) + 1];
+           ++i) {
         const Entry entry = by_row_.entries[static_cast<std::size_t>(i)];
         by_column_.entries[static_cast<std::size_t>(next_[static_cast<std::size_t>(entry.place)]++)] = {r, entry.value};
       }

@@ -9,7 +9,8 @@ namespace {
 
 // finish(m, n, Σₖ A[m, k] B[k, n]) for two tiles of rows and two of columns; sums in the order of k
 template <class Finish>
-inline void tiles(int m, int n, int steps, const std::uint32_t* A, std::ptrdiff_t lda, const std::uint32_t* B, std::ptrdiff_t ldb, Finish finish) {
+inline void tiles(int m, int n, int steps, const std::uint32_t* A, std::ptrdiff_t lda, const std::uint32_t* B,
+                  std::ptrdiff_t ldb, Finish finish) {
   alignas(64) float sums[2][2][kTile][kTile];
   const std::uint32_t *a = A + m * lda, *b = B + n;
   _tile_zero(0);
@@ -41,8 +42,13 @@ struct Tiles {
   static constexpr bool kTransposes = false;  // a left matrix's columns follow each other
 
   template <class Finish>
-  static void product(int rows, int columns, int inner, View<std::uint32_t> A, const std::uint32_t* B, std::ptrdiff_t ldb, Finish finish) {
-    struct alignas(64) { std::uint8_t palette = 1, start = 0, none[14] = {}; std::uint16_t bytes[16] = {}; std::uint8_t rows[16] = {}; } shape;
+  static void product(int rows, int columns, int inner, View<std::uint32_t> A, const std::uint32_t* B,
+                      std::ptrdiff_t ldb, Finish finish) {
+    struct alignas(64) {
+      std::uint8_t palette = 1, start = 0, none[14] = {};
+      std::uint16_t bytes[16] = {};
+      std::uint8_t rows[16] = {};
+    } shape;
     for (int i = 0; i < 8; ++i) shape.bytes[i] = 64, shape.rows[i] = kTile;
     __asm__ volatile("" : : "r"(&shape) : "memory");
     _tile_loadconfig(&shape);

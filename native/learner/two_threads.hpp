@@ -31,7 +31,8 @@ class SecondThread {
 
   void wait() const {
     const std::uint32_t asked = asked_.load(std::memory_order_relaxed);
-    for (std::uint32_t done; (done = done_.load(std::memory_order_acquire)) != asked;) done_.wait(done, std::memory_order_acquire);
+    for (std::uint32_t done; (done = done_.load(std::memory_order_acquire)) != asked;)
+      done_.wait(done, std::memory_order_acquire);
   }
 
  private:

@@ -23,12 +23,15 @@ constexpr int word_distance(int n) { return (whole(n) / kTall | 1) * kTile; }
 // words from row to row, of n words: an odd number of cache lines, and whole pairs of tiles
 constexpr int pair_distance(int n) { return whole(n) + kTile; }
 
-inline Bf16Matrix bf16_matrix(int rows, int distance) { return Bf16Matrix(static_cast<std::size_t>(rows) * static_cast<std::size_t>(distance)); }
+inline Bf16Matrix bf16_matrix(int rows, int distance) {
+  return Bf16Matrix(static_cast<std::size_t>(rows) * static_cast<std::size_t>(distance));
+}
 
 inline __mmask16 first(int n) { return static_cast<__mmask16>(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
 
 // words of two columns, of [rows, columns]; zeros up to whole tiles
-inline void pair_columns(const float* x, std::ptrdiff_t ld, int rows, int columns, std::uint32_t* to, std::ptrdiff_t to_ld) {
+inline void pair_columns(const float* x, std::ptrdiff_t ld, int rows, int columns, std::uint32_t* to,
+                         std::ptrdiff_t to_ld) {
   for (int r = 0; r < whole(rows); ++r)
     for (int c = 0; c < columns; c += kTall) {
       const __mmask16 low = first(columns - c), high = first(columns - c - kTile);
@@ -41,7 +44,8 @@ inline void pair_columns(const float* x, std::ptrdiff_t ld, int rows, int column
 }
 
 // words of two rows, of [rows, columns]; zeros up to whole tiles
-inline void pair_rows(const float* x, std::ptrdiff_t ld, int rows, int columns, std::uint32_t* to, std::ptrdiff_t to_ld) {
+inline void pair_rows(const float* x, std::ptrdiff_t ld, int rows, int columns, std::uint32_t* to,
+                      std::ptrdiff_t to_ld) {
   alignas(64) std::uint16_t places[32];
   for (int i = 0; i < 32; ++i) places[i] = static_cast<std::uint16_t>(i / 2 + i % 2 * 16);
   const __m512i zip = _mm512_load_si512(places);
@@ -59,7 +63,8 @@ inline void pair_rows(const float* x, std::ptrdiff_t ld, int rows, int columns, 
 }
 
 // as of floats, of which these words have as many bits
-inline void transpose(const std::uint32_t* from, std::ptrdiff_t ld, int rows, int columns, std::uint32_t* to, std::ptrdiff_t to_ld) {
+inline void transpose(const std::uint32_t* from, std::ptrdiff_t ld, int rows, int columns, std::uint32_t* to,
+                      std::ptrdiff_t to_ld) {
   transpose<Wide>(reinterpret_cast<const float*>(from), ld, rows, columns, reinterpret_cast<float*>(to), to_ld);
 }
 

@@ -14,13 +14,17 @@ namespace {
 
 // a network of one stack or two, with its memory
 struct Owned {
-  struct Where { int inputs, outputs; std::size_t weight, bias; };
+  struct Where {
+    int inputs, outputs;
+    std::size_t weight, bias;
+  };
 
   std::vector<float> parameters, gradient, mean, square, steps = {0};
   std::vector<std::vector<Where>> stacks;
   Network network;
 
-  Owned(int inputs, const std::vector<int>& hidden, const std::vector<int>& outputs, Activation activation, std::uint32_t seed) {
+  Owned(int inputs, const std::vector<int>& hidden, const std::vector<int>& outputs, Activation activation,
+        std::uint32_t seed) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal(0, 0.4f);
     const auto reserve = [&](int n) {
@@ -42,12 +46,24 @@ struct Owned {
     for (const auto& layers : stacks) {
       Stack stack;
       for (const Where& l : layers)
-        stack.push_back({l.inputs, {{l.outputs, l.inputs % 2 == 0, &parameters[l.weight], &parameters[l.bias], &gradient[l.weight], &gradient[l.bias]}}});
+        stack.push_back({l.inputs,
+                         {{l.outputs, l.inputs % 2 == 0, &parameters[l.weight], &parameters[l.bias],
+                           &gradient[l.weight], &gradient[l.bias]}}});
       network.stacks.push_back(stack);
     }
   }
 
-  Adam adam() { return {parameters.data(), gradient.data(), mean.data(), square.data(), steps.data(), static_cast<std::int64_t>(parameters.size()), 0.9, 0.999, 1e-5}; }
+  Adam adam() {
+    return {parameters.data(),
+            gradient.data(),
+            mean.data(),
+            square.data(),
+            steps.data(),
+            static_cast<std::int64_t>(parameters.size()),
+            0.9,
+            0.999,
+            1e-5};
+  }
 
   double weight(const Where& l, int i, int o) const {
     return parameters[l.weight + static_cast<std::size_t>(l.inputs % 2 == 0 ? o * l.inputs + i : i * l.outputs + o)];
@@ -82,13 +98,16 @@ std::vector<float> numbers(std::size_t n, std::uint32_t seed) {
   return x;
 }
 
-void same_bits(const std::vector<float>& a, const std::vector<float>& b) { CHECK(a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0); }
+void same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  CHECK(a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
 
 // outputs, and the derivative of their weighted sum along a direction, by differences
 void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation activation, int rows) {
   Owned owned(inputs, hidden, {3, 1}, activation, 1);
   const auto learner = make_learner(owned.network);
-  const auto x = numbers(static_cast<std::size_t>(rows * inputs), 2), d = numbers(static_cast<std::size_t>(rows * 4), 3);
+  const auto x = numbers(static_cast<std::size_t>(rows * inputs), 2),
+             d = numbers(static_cast<std::size_t>(rows * 4), 3);
   std::vector<float> out(static_cast<std::size_t>(rows * 4));
   learner->forward(x.data(), rows, out.data());
   const auto sum = [&] {
@@ -101,7 +120,9 @@ void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation 
   };
   for (int r = 0; r < rows; ++r) {
     const auto y = owned.outputs(x.data() + r * inputs);
-    for (int o = 0; o < 4; ++o) CHECK(std::fabs(y[static_cast<std::size_t>(o)] - out[static_cast<std::size_t>(r * 4 + o)]) < 1e-4 * (1 + std::fabs(y[static_cast<std::size_t>(o)])));
+    for (int o = 0; o < 4; ++o)
+      CHECK(std::fabs(y[static_cast<std::size_t>(o)] - out[static_cast<std::size_t>(r * 4 + o)]) <
+            1e-4 * (1 + std::fabs(y[static_cast<std::size_t>(o)])));
   }
   learner->backward(x.data(), rows, d.data());
   for (const auto& layers : owned.stacks)
@@ -145,17 +166,27 @@ std::vector<float> learnt(int width, bool continuous, int rows = 200, bool threa
   constexpr int kInputs = 5, kChoices = 3;
   Owned owned(kInputs, {20, 33}, {kChoices, 1}, Activation::kTanh, 4);
   const auto learner = make_learner(owned.network, {width});
-  const auto x = numbers(static_cast<std::size_t>(kRows * kInputs), 5), actions = numbers(static_cast<std::size_t>(kRows * kChoices), 6), columns = numbers(static_cast<std::size_t>(4 * kRows), 7);
+  const auto x = numbers(static_cast<std::size_t>(kRows * kInputs), 5),
+             actions = numbers(static_cast<std::size_t>(kRows * kChoices), 6),
+             columns = numbers(static_cast<std::size_t>(4 * kRows), 7);
   std::vector<std::int64_t> choices, order;
   for (int i = 0; i < kRows; ++i) choices.push_back(i % kChoices), order.push_back(i * 7 % kRows);
   std::vector<float> log_std(kChoices, -0.5f), log_std_gradient(kChoices);
   const ActorCritic heads{continuous, kChoices, kChoices, log_std.data(), log_std_gradient.data()};
-  const Rollout rollout{x.data(), choices.data(), actions.data(), columns.data(), columns.data() + kRows, columns.data() + 2 * kRows, columns.data() + 3 * kRows};
+  const Rollout rollout{x.data(),
+                        choices.data(),
+                        actions.data(),
+                        columns.data(),
+                        columns.data() + kRows,
+                        columns.data() + 2 * kRows,
+                        columns.data() + 3 * kRows};
   std::vector<float> results;
   for (const double value_clip : {-1.0, 0.2}) {
-    const auto s = learner->epoch(heads, rollout, order.data(), 2, kRows / 2, {1e-2, 0.2, 0.01, 0.5, 0.5, value_clip, true}, owned.adam(), threads);
+    const auto s = learner->epoch(heads, rollout, order.data(), 2, kRows / 2,
+                                  {1e-2, 0.2, 0.01, 0.5, 0.5, value_clip, true}, owned.adam(), threads);
     CHECK(std::isfinite(s.policy_loss) && s.entropy > 0 && s.gradient_norm > 0);
-    for (const double each : {s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clip_fraction, s.gradient_norm}) results.push_back(static_cast<float>(each));
+    for (const double each : {s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clip_fraction, s.gradient_norm})
+      results.push_back(static_cast<float>(each));
   }
   results.insert(results.end(), owned.parameters.begin(), owned.parameters.end());
   return results;
@@ -164,7 +195,8 @@ std::vector<float> learnt(int width, bool continuous, int rows = 200, bool threa
 // random transitions of odd sizes
 struct Moves {
   static constexpr int kRows = 300, kInputs = 5, kActions = 3;
-  std::vector<float> inputs = numbers(kRows * kInputs, 1), actions = numbers(kRows * kActions, 2), next = numbers(kRows * kInputs, 3);
+  std::vector<float> inputs = numbers(kRows * kInputs, 1), actions = numbers(kRows * kActions, 2),
+                     next = numbers(kRows * kInputs, 3);
   std::vector<float> columns = numbers(2 * kRows, 4), noise = numbers(2 * kRows * kActions, 5);
   std::vector<std::int64_t> choices;
 
@@ -173,7 +205,13 @@ struct Moves {
     for (int r = 0; r < kRows; ++r) choices.push_back(r % kActions);
   }
   Transitions transitions() const {
-    return {kRows, {inputs.data(), kInputs}, {actions.data(), kActions}, {columns.data(), 1}, {columns.data() + kRows, 1}, {next.data(), kInputs}, {}};
+    return {kRows,
+            {inputs.data(), kInputs},
+            {actions.data(), kActions},
+            {columns.data(), 1},
+            {columns.data() + kRows, 1},
+            {next.data(), kInputs},
+            {}};
   }
 };
 
@@ -181,21 +219,29 @@ struct Moves {
 std::vector<float> learnt_from_replay(Registers registers, bool stochastic, bool threads = false, int width = 20) {
   const Moves moves;
   constexpr int kBoth = Moves::kInputs + Moves::kActions;
-  Owned actor(Moves::kInputs, {width, width + 13}, {stochastic ? 2 * Moves::kActions : Moves::kActions}, Activation::kRelu, 1), critics(kBoth, {width, width + 13}, {1, 1}, Activation::kRelu, 2);
-  Owned targets(kBoth, {width, width + 13}, {1, 1}, Activation::kRelu, 3), target_actor(Moves::kInputs, {width, width + 13}, {Moves::kActions}, Activation::kRelu, 4);
+  Owned actor(Moves::kInputs, {width, width + 13}, {stochastic ? 2 * Moves::kActions : Moves::kActions},
+              Activation::kRelu, 1),
+      critics(kBoth, {width, width + 13}, {1, 1}, Activation::kRelu, 2);
+  Owned targets(kBoth, {width, width + 13}, {1, 1}, Activation::kRelu, 3),
+      target_actor(Moves::kInputs, {width, width + 13}, {Moves::kActions}, Activation::kRelu, 4);
   Owned temperature(1, {}, {1}, Activation::kRelu, 5);
-  ActorCriticNetworks networks{Moves::kInputs, Moves::kActions, actor.network, critics.network, target_actor.network, targets.network, actor.adam(), critics.adam(), temperature.adam()};
+  ActorCriticNetworks networks{Moves::kInputs,  Moves::kActions,      actor.network,
+                               critics.network, target_actor.network, targets.network,
+                               actor.adam(),    critics.adam(),       temperature.adam()};
   if (stochastic) networks.target_actor.stacks.clear();
   const auto learner = make_actor_critic_learner(networks, registers);
   std::vector<float> results;
   const ActorCriticRates rates{1e-2, 2e-2, stochastic ? INFINITY : 0.5, 0.5, -3, threads};
   for (int i = 0; i < 3; ++i) {
     const auto c = learner->improve_critics(moves.transitions(), moves.noise.data(), rates);
-    const auto a = learner->improve_actor(moves.transitions(), moves.noise.data() + Moves::kRows * Moves::kActions, rates);
-    for (const double each : {c.loss, c.mean, c.gradient_norm, a.loss, a.gradient_norm, a.entropy, a.temperature}) results.push_back(static_cast<float>(each));
+    const auto a =
+        learner->improve_actor(moves.transitions(), moves.noise.data() + Moves::kRows * Moves::kActions, rates);
+    for (const double each : {c.loss, c.mean, c.gradient_norm, a.loss, a.gradient_norm, a.entropy, a.temperature})
+      results.push_back(static_cast<float>(each));
     CHECK(std::isfinite(c.loss) && c.loss > 0 && (a.temperature > 0) == stochastic);
   }
-  for (const Owned* each : {&actor, &critics, &temperature}) results.insert(results.end(), each->parameters.begin(), each->parameters.end());
+  for (const Owned* each : {&actor, &critics, &temperature})
+    results.insert(results.end(), each->parameters.begin(), each->parameters.end());
   CHECK(actor.steps[0] == 3 && critics.steps[0] == 3);
   return results;
 }
@@ -203,7 +249,8 @@ std::vector<float> learnt_from_replay(Registers registers, bool stochastic, bool
 // all that three updates of dueling action values leave
 std::vector<float> learnt_values(Registers registers) {
   const Moves moves;
-  Owned q(Moves::kInputs, {20, 33}, {Moves::kActions + 1}, Activation::kTanh, 1), target(Moves::kInputs, {20, 33}, {Moves::kActions + 1}, Activation::kTanh, 2);
+  Owned q(Moves::kInputs, {20, 33}, {Moves::kActions + 1}, Activation::kTanh, 1),
+      target(Moves::kInputs, {20, 33}, {Moves::kActions + 1}, Activation::kTanh, 2);
   const auto learner = make_q_learner({Moves::kActions, true, q.network, target.network, q.adam()}, registers);
   std::vector<float> results(Moves::kRows);
   for (int i = 0; i < 3; ++i) {
@@ -225,7 +272,8 @@ void bfloat16_is_exact_for_short_numbers(int width, int below, int above, int ro
   shorten(owned.parameters);
   const auto& first = owned.stacks[0][0];  // which passes on one of the inputs to each unit
   std::fill_n(owned.parameters.begin() + static_cast<std::ptrdiff_t>(first.weight), inputs * below, 0.0f);
-  for (int o = 0; o < below; ++o) owned.parameters[first.weight + static_cast<std::size_t>(o * inputs + o % inputs)] = 1;
+  for (int o = 0; o < below; ++o)
+    owned.parameters[first.weight + static_cast<std::size_t>(o * inputs + o % inputs)] = 1;
   auto x = numbers(static_cast<std::size_t>(rows * inputs), 2), d = numbers(static_cast<std::size_t>(rows), 3);
   shorten(x), shorten(d);
   for (float& each : d) each = each > 0 ? 1 : -1;  // so that gradients are as short as the last weights
@@ -238,7 +286,8 @@ void bfloat16_is_exact_for_short_numbers(int width, int below, int above, int ro
     learner->backward(x.data(), rows, d.data());
     found.push_back(out), found.push_back(owned.gradient);
   }
-  for (int i = 0; i < 2; ++i) CHECK(std::memcmp(found[i].data(), found[i + 2].data(), found[i].size() * sizeof(float)) == 0);
+  for (int i = 0; i < 2; ++i)
+    CHECK(std::memcmp(found[i].data(), found[i + 2].data(), found[i].size() * sizeof(float)) == 0);
 }
 
 }  // namespace
@@ -258,10 +307,12 @@ int main() {
       CHECK(std::memcmp(first.data(), other.data(), first.size() * sizeof(float)) == 0);
     }
   }
-  for (const bool continuous : {false, true}) same_bits(learnt(0, continuous, 2100), learnt(8, continuous, 2100, true));  // halves
+  for (const bool continuous : {false, true})
+    same_bits(learnt(0, continuous, 2100), learnt(8, continuous, 2100, true));  // halves
   for (const int width : widths()) {
     sparse_inputs_change_no_bits(width);
-    for (const bool stochastic : {false, true}) same_bits(learnt_from_replay({}, stochastic), learnt_from_replay({width}, stochastic, width == 8));
+    for (const bool stochastic : {false, true})
+      same_bits(learnt_from_replay({}, stochastic), learnt_from_replay({width}, stochastic, width == 8));
     same_bits(learnt_values({}), learnt_values({width}));
   }
   for (const int width : widths(true)) {
@@ -271,7 +322,8 @@ int main() {
       bfloat16_is_exact_for_short_numbers(width, 65, 65, rows);
     }
     for (const bool stochastic : {false, true})
-      same_bits(learnt_from_replay({width, true}, stochastic, false, 80), learnt_from_replay({width, true}, stochastic, true, 80));
+      same_bits(learnt_from_replay({width, true}, stochastic, false, 80),
+                learnt_from_replay({width, true}, stochastic, true, 80));
   }
   std::puts("learner: passed");
 }

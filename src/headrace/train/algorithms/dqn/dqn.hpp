@@ -17,10 +17,16 @@ class QCore final : public QLearner {
 
  public:
   explicit QCore(QNetworks networks)
-      : networks_(std::move(networks)), q_(networks_.q.stacks.front(), networks_.q.activation), target_(networks_.target.stacks.front(), networks_.target.activation),
-        inputs_(floats(kRows, distance(networks_.q.inputs))), values_(static_cast<std::size_t>(kRows * networks_.actions)), targets_(kRows), best_(kRows) {}
+      : networks_(std::move(networks)),
+        q_(networks_.q.stacks.front(), networks_.q.activation),
+        target_(networks_.target.stacks.front(), networks_.target.activation),
+        inputs_(floats(kRows, distance(networks_.q.inputs))),
+        values_(static_cast<std::size_t>(kRows * networks_.actions)),
+        targets_(kRows),
+        best_(kRows) {}
 
-  CriticStatistics improve(const Transitions& batch, const std::int64_t* actions, const QRates& rates, float* errors) override {
+  CriticStatistics improve(const Transitions& batch, const std::int64_t* actions, const QRates& rates,
+                           float* errors) override {
     q_.pack();
     target_.pack(false);
     CriticStatistics s;
@@ -36,7 +42,8 @@ class QCore final : public QLearner {
         const float slope = rates.huber ? std::fmin(std::fmax(error, -1.0f), 1.0f) : 2 * error;
         s.loss += weight * (rates.huber ? slope * (error - slope / 2) : error * error);
         errors[first + r] = std::fabs(error);
-        spread(slope * weight / static_cast<float>(batch.rows), static_cast<int>(action), q_.result_gradients() + r * q_.stride());
+        spread(slope * weight / static_cast<float>(batch.rows), static_cast<int>(action),
+               q_.result_gradients() + r * q_.stride());
       }
       q_.backward(inputs_.get(), n, first == 0);
     }
@@ -52,7 +59,8 @@ class QCore final : public QLearner {
 
   // values [rows, actions] of a block
   void evaluate(Layers<V, D>& network, const Rows& inputs, int first, int rows) {
-    for (int r = 0; r < rows; ++r) std::copy_n(inputs.row(first + r), networks_.q.inputs, inputs_.get() + r * distance(networks_.q.inputs));
+    for (int r = 0; r < rows; ++r)
+      std::copy_n(inputs.row(first + r), networks_.q.inputs, inputs_.get() + r * distance(networks_.q.inputs));
     const float* results = network.forward(inputs_.get(), rows);
     for (int r = 0; r < rows; ++r) {
       const float* outputs = results + r * network.stride();
@@ -76,7 +84,8 @@ class QCore final : public QLearner {
   // r + discount · Q'(s', a'), of a block
   void find_targets(const Transitions& batch, int first, int rows, bool chooses) {
     const auto choose = [&] {
-      for (int r = 0; r < rows; ++r) best_[static_cast<std::size_t>(r)] = std::max_element(row(r), row(r) + networks_.actions) - row(r);
+      for (int r = 0; r < rows; ++r)
+        best_[static_cast<std::size_t>(r)] = std::max_element(row(r), row(r) + networks_.actions) - row(r);
     };
     if (chooses) evaluate(q_, batch.next_inputs, first, rows), choose();
     evaluate(target_, batch.next_inputs, first, rows);
@@ -89,9 +98,9 @@ class QCore final : public QLearner {
 
   QNetworks networks_;
   Layers<V, D> q_, target_;
-  Floats inputs_;                              // of a block, padded
-  std::vector<float> values_, targets_;        // [rows, actions], [rows]
-  std::vector<std::ptrdiff_t> best_;           // [rows]
+  Floats inputs_;  // of a block, padded
+  std::vector<float> values_, targets_;  // [rows, actions], [rows]
+  std::vector<std::ptrdiff_t> best_;  // [rows]
 };
 
 }  // namespace
