@@ -60,7 +60,7 @@ def test_example_runs(program: Path, tmp_path: Path) -> None:
             assert {k: v for k, v in asked.items() if k not in QUICK} == {k: config[k] for k in config.keys() - QUICK}
 
 
-@pytest.mark.parametrize("program", sorted(EXAMPLES.glob("**/*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("program", rest_nightly(PROGRAMS, *PROGRAMS[::4]), ids=lambda path: path.name)
 def test_every_example_answers_help(program: Path, tmp_path: Path) -> None:
     """It says what it is, and does not begin."""
     pytest.importorskip("torch")

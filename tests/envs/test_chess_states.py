@@ -6,6 +6,7 @@ from kernel_states import arrays_of
 
 import headrace
 from headrace.errors import StateError
+from nightly import rest_nightly
 
 TASK = "Chess-v1"
 MIDDLE = 1  # of three environments
@@ -49,7 +50,7 @@ def assert_plays_alike(pool, lone, saved, steps, rng):
         actions = (masks[0] * rng.random(masks[0].shape)).argmax(2)
 
 
-@pytest.mark.parametrize(("trials", "steps", "debug"), [(200, 12, False), (4, 2, True)])
+@pytest.mark.parametrize(("trials", "steps", "debug"), rest_nightly([(200, 12, False), (4, 2, True)], (200, 12, False)))
 def test_any_state_within_bounds_is_played_on(trials, steps, debug):
     rng = np.random.default_rng(trials)
     with (

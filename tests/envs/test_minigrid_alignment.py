@@ -123,7 +123,7 @@ def test_other_observations_are_those_of_the_wrappers(task):
                         assert not words.size or text(words.argmax(1)) == seen["mission"]
 
 
-@pytest.mark.parametrize("task", TASKS[::9])
+@pytest.mark.parametrize("task", rest_nightly(TASKS[::9], *TASKS[::36]))
 def test_pictures_are_those_of_the_package(task):
     rng = np.random.default_rng(3)
     env = worlds.official(task, 4)

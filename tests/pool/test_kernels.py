@@ -6,39 +6,11 @@ import threading
 
 import numpy as np
 import pytest
-from kernel_plays import assert_equal, asynchronously, in_shuffled_parts, play, sample
+from kernel_plays import assert_equal, in_shuffled_parts, play
 
 import headrace
-from headrace.envs.classic_control import TASKS
 from headrace.errors import StateError
 from headrace.pool.executors.kernels import launch_splitter
-
-MODES = ["next_step", "same_step"]
-SOME = ["CartPole-v1", "MountainCarContinuous-v0", "KernelTestCounter-v0"]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("task", [*TASKS, "KernelTestCounter-v0"])
-def test_same_seed_same_actions_same_results(task, mode):
-    limits = {} if "Counter" in task else {"max_episode_steps": 25}
-    first = play(task, autoreset=mode, **limits)
-    assert_equal(first, play(task, autoreset=mode, **limits))
-    assert np.logical_or(first[-3], first[-2]).any(), "an episode should have ended"
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("task", SOME)
-def test_results_do_not_depend_on_how_calls_are_cut(task, mode):
-    whole = play(task, autoreset=mode)
-    assert_equal(whole, play(task, autoreset=mode, order=in_shuffled_parts))
-    assert_equal(whole, play(task, autoreset=mode, order=asynchronously, batch_size=3))
-
-
-@pytest.mark.parametrize("task", SOME)
-def test_results_do_not_depend_on_how_many_environments_there_are(task):
-    many, few = play(task, n=9), play(task, n=4)
-    # the actions are drawn step by step, so only the start can be compared
-    assert_equal([a[0, :4] for a in many], [a[0] for a in few])
 
 
 def test_results_do_not_depend_on_threads(monkeypatch):
@@ -132,32 +104,6 @@ def test_both_ends_at_once_are_both_reported(mode):
         _, _, terminated, truncated, _ = pool.step([[3, 0]])
         assert terminated[0]
         assert truncated[0]
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("task", SOME)
-def test_saved_states_continue_bit_by_bit(task, mode):
-    rng = np.random.default_rng(0)
-    with (
-        headrace.make(task, num_envs=5, seed=1, autoreset=mode) as one,
-        headrace.make(task, num_envs=7, seed=99, autoreset=mode) as other,
-    ):
-        one.reset()
-        actions = [np.stack([sample(one.action_space, rng) for _ in range(5)]) for _ in range(70)]
-        for action in actions[:23]:
-            one.step(action)
-        blobs = one.save_state()
-        where = [6, 0, 3, 2, 5]
-        other.load_state(where, blobs)
-        assert other.save_state(where)[2][17:] == blobs[2][17:]
-        for action in actions[23:]:
-            a, b = one.step(action), other.step(action, where)
-            assert_equal(flat(a), flat(b))
-
-
-def flat(result):
-    obs, *rest, info = result
-    return [*(obs.values() if isinstance(obs, dict) else [obs]), *rest, info["elapsed_step"]]
 
 
 def test_states_of_a_wrong_size_are_refused_before_anything_changes():

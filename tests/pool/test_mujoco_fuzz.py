@@ -18,6 +18,7 @@ from mujoco_fuzz import exotic, model_of, shipped, task_over
 
 import headrace
 from headrace.errors import EnvironmentFailure, OptionError
+from nightly import rest_nightly
 
 mujoco: Any = pytest.importorskip("mujoco")
 CHUNKS = 3  # of all models, each in a process of its own
@@ -69,7 +70,10 @@ def test_models_with_unusual_parts() -> None:
             assert ENDED in result, name
 
 
-@pytest.mark.parametrize("name", [name for name in exotic() if name not in REFUSED and name != "little memory"])
+SHARED = [name for name in exotic() if name not in REFUSED and name != "little memory"]
+
+
+@pytest.mark.parametrize("name", rest_nightly(SHARED, *SHARED[::4]))
 def test_environments_that_share_a_thread_are_as_if_alone(name: str) -> None:
     """Bit by bit, also where the model has plugins, delays or memories of its own."""
     model: Any = model_of(name)

@@ -40,7 +40,7 @@ def not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("not_tried")
 @pytest.mark.parametrize("players", [1, 5, 33, 70])
-@pytest.mark.parametrize("lanes", [1, 2, 8, 32, 64])
+@pytest.mark.parametrize("lanes", rest_nightly([1, 2, 8, 32, 64], 8))
 def test_results_do_not_depend_on_how_many_lanes_serve_an_environment(lanes, players, monkeypatch):
     """Lanes are fibers here, which change places at the barriers alone."""
     alone = [play(RING, steps=25, players=players, n=3, autoreset=mode) for mode in MODES]

@@ -43,7 +43,7 @@ BY_NAME = {check.__name__: check for check in CHECKS}
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("task", rest_nightly([*TASKS, "SoundWalk"], "Pendulum-v1", "SoundWalk"))
+@pytest.mark.parametrize("task", rest_nightly([*TASKS, "SoundWalk"], "SoundWalk"))
 def test_kernel_tasks_conform(task, check):
     check(task)
 

@@ -9,6 +9,8 @@ import pytest
 from gymnasium_side import TASKS, official, put_at_its_start
 from scipy import stats
 
+from nightly import rest_nightly
+
 N = 400
 # Of some 300 comparisons of equal distributions one would fall below by chance in 30 runs; the seeds are fixed.
 UNLIKELY = 1e-4
@@ -25,7 +27,7 @@ def starts_of(env: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(qpos), np.stack(qvel)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[::4]))
 def test_starts_are_distributed_as_gymnasiums(make: Any, task: str) -> None:
     env, pool = official(task), make(task, num_envs=N, seed=3)
     pool.reset()
@@ -46,7 +48,10 @@ def test_starts_are_distributed_as_gymnasiums(make: Any, task: str) -> None:
     assert (ours["time"] == 0.0).all()
 
 
-@pytest.mark.parametrize("task", ["Ant-v5", "HalfCheetah-v4", "Hopper-v5", "Humanoid-v5", "Swimmer-v5"])
+NOISY = ["Ant-v5", "HalfCheetah-v4", "Hopper-v5", "Humanoid-v5", "Swimmer-v5"]
+
+
+@pytest.mark.parametrize("task", rest_nightly(NOISY, "Ant-v5", "Hopper-v5"))
 @pytest.mark.parametrize("scale", [0.0, 0.3])
 def test_starts_are_as_noisy_as_they_should_be(make: Any, task: str, scale: float) -> None:
     env, pool = official(task), make(task, num_envs=N, seed=3, reset_noise_scale=scale)

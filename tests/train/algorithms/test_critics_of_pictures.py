@@ -151,7 +151,7 @@ def test_updates_see_shifted_pictures_which_stay_bytes(most: int, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("algo", "parts"),
-    rest_nightly([(algo, parts) for algo in ALGORITHMS for parts in (False, True)], ("sac", True)),
+    rest_nightly([(algo, parts) for algo in ALGORITHMS for parts in (False, True)]),
 )
 def test_runs_repeat_and_resume_exactly_and_are_exported(own: str, tmp_path: Path, algo: str, parts: bool) -> None:
     options = BRIEF | {"deterministic": True, "keep_checkpoints": 1000, "env_options": {"parts": parts}}

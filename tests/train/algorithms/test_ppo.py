@@ -164,7 +164,7 @@ def make_batch(distribution: Distribution, network, inputs: Tensor) -> Samples:
 
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-@pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 12)])
+@pytest.mark.parametrize("hidden", [(16,), pytest.param((16, 8), marks=pytest.mark.nightly), (16, 8, 12)])
 @pytest.mark.parametrize(("value_clip", "shared"), [(None, False), (0.2, False), (None, True)])
 def test_gradients_are_those_of_the_formulas(name, activation, hidden, value_clip, shared):
     config = make_config(
