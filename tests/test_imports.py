@@ -110,9 +110,11 @@ def test_the_picture_of_the_folders_shows_their_order() -> None:
 def test_the_tests_of_a_file_are_those_that_import_it_or_stand_where_it_stands(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    script = runpy.run_path(str(SOURCES.parent / "tools" / "tests_of.py"))
+
     def of(*files: str) -> set[str]:
         monkeypatch.setattr("sys.argv", ["tests_of.py", *(str(SOURCES.parent / file) for file in files)])
-        runpy.run_path(str(SOURCES.parent / "tools" / "tests_of.py"), run_name="__main__")
+        script["main"]()
         return set(capsys.readouterr().out.split())
 
     sweeps = of("src/headrace/studies/sweep")
