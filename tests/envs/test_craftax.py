@@ -8,7 +8,7 @@ from kernel_states import arrays_of
 import headrace
 import headrace.testing
 from headrace.envs.craftax import ACHIEVEMENTS
-from headrace.envs.meanings import action_meanings
+from headrace.pool.meanings import action_meanings
 from headrace.errors import StateError
 
 TASK = "Craftax-Classic-Symbolic-v1"
