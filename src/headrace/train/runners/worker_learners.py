@@ -30,7 +30,6 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.settings.config import Config
 from headrace.train.storage.files import ReplayFiles
 from headrace.train.storage.rollout_slots import Rollouts, Slot
-from headrace.train.storage.sampled_rewards import SampledRewards
 from headrace.train.storage.samples import Samples
 from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.workers.actor_learner import CRITIC, Exchange
@@ -104,8 +103,6 @@ class ReplayLearner(Learner):
         self.weights = self.exchange.weights
         self.updater = Updater(policy, self.memory, part="critics" if self.apart else "all")
         self._actor_measured = torch.zeros(len(policy.actor_statistics), dtype=torch.float64)
-        scaler = policy.reward_scaler
-        self._rewards = None if scaler is None else SampledRewards(self.memory, scaler)
         self.rate_limiter = RateLimiter(config, counters)
         self.pace = Pace(self.update, self.is_behind, lambda: self.updater.updates)
 
@@ -128,8 +125,6 @@ class ReplayLearner(Learner):
             return False
         if self.apart and not self._counters.actor_updates[0] and made > HEAD_START:
             return False  # further updates would fit the critics to the initial actor
-        if self._rewards is not None:
-            self._rewards.follow()
         self.updater.update()
         if self.updater.updates % self.config.publish_every == 0:
             self.publish()
