@@ -8,8 +8,8 @@ from kernel_states import arrays_of
 import headrace
 import headrace.testing
 from headrace.envs.craftax import ACHIEVEMENTS
-from headrace.pool.meanings import action_meanings
 from headrace.errors import StateError
+from headrace.pool.meanings import action_meanings
 
 TASK = "Craftax-Classic-Symbolic-v1"
 TREE, COLLECT_WOOD, DO = 5, 0, 5
