@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.pool.registry import is_registered
+from headrace.pool.registry import families, is_registered
 from headrace.train.recipes.recipes import keys, preset_of, reached, recipe_at
-from headrace.train.recipes.table import FAMILIES
 from headrace.train.settings.algorithm import ALGORITHMS, DEFAULT_PRESET, find_settings
 from headrace.train.settings.common import COMMON
 from headrace.train.settings.fields import REQUIRED, Setting
@@ -88,7 +87,7 @@ def recipes() -> Iterator[str]:
         record = find_settings(algo)
         tables = [*(record.presets.get(name, {}) for name in (preset, DEFAULT_PRESET))]
         values = next(table[key] for table in tables if key in table)
-        family = next((name for name, module in FAMILIES.items() if key in module.TASKS and name in tables[0]), "")
+        family = next((name for name, record in families().items() if key in record.tasks and name in tables[0]), "")
         shown = tables[0][family] if family else preset_of(record.presets, "", "auto", DEFAULT_PRESET)
         told = []
         for name in sorted({*values, *shown} - {*LIMITS}):
@@ -97,7 +96,7 @@ def recipes() -> Iterator[str]:
                 told.append(f"`{name}={_value(value)}`")
         steps = values.get("total_steps", record.default("total_steps"))
         words = "; ".join([*([f"{family}'s"] if family else []), *([", ".join(told)] if told else [])])
-        what = f"`{key}`" if is_registered(key) else f"{key} ({'family' if key in FAMILIES else 'kind'})"
+        what = f"`{key}`" if is_registered(key) else f"{key} ({'family' if key in families() else 'kind'})"
         rows.setdefault(
             (algo, preset, words or "none", f"{steps:,}", (reached(key) or "").removesuffix(" on 2 cores")), []
         ).append(what)

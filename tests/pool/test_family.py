@@ -40,6 +40,7 @@ FAMILY = Family(
         "ppo": {"default": {"mazes": {"num_envs": 6, "total_steps": 600}, "LargeMaze-v0": {"num_envs": 7}}},
         "a2c": {"default": {"mazes": {"num_steps": 3}}},
     },
+    recipe=("a2c", "default"),
     meanings={"Maze-v0": ("back", "forth")},
     evaluation=lambda lives: {"max_episode_steps": 5 if lives else 4},
     other_names={"Labyrinth-v0": ("Maze-v0", {"max_episode_steps": 9})},
@@ -70,6 +71,28 @@ sys.modules["envpool"] = None  # which takes long to import
 from headrace.cli.main import main
 main(["envs"])
 main(["envs", "mazes"])
+"""
+PRESETS = """
+from headrace.train.config.presets import RECIPES
+from headrace.train.config.recipes import preset_of, recipe_of
+from headrace.train.config.registry import find_settings
+print(*recipe_of("Labyrinth-v0", {}))
+for algo, task in (("ppo", "Labyrinth-v0"), ("ppo", "LargeMaze-v0")):
+    found = preset_of(find_settings(algo).presets, task, "auto", "default")
+    print(found["num_envs"], found.get("total_steps"))
+found = preset_of(find_settings("a2c").presets, "Maze-v0", "auto", "default")
+print(found["num_steps"], found["num_envs"])
+"""
+TRAINS = """
+import headrace
+from headrace.train.play.evaluate import playing_pool
+from headrace.train.runs.folder import RunFolder
+headrace.train("Maze-v0", run_dir="run", quiet=True, total_steps=60, num_envs=2, num_steps=10)
+_, config = RunFolder.open("run")
+print(config.algo)
+for lives in (True, False):
+    with playing_pool(config, lives=lives, num_envs=1) as pool:
+        print(pool.spec.max_episode_steps)
 """
 
 
@@ -108,6 +131,17 @@ def test_commands_list_the_family_of_a_package(packages: Path) -> None:
         *("mazes", "2", "Warp kernels of mine", "mazes[large]", "LargeMaze-v0, Maze-v0"),
     ]
     assert "mazes (2)" in told
+
+
+def test_training_begins_with_the_presets_of_the_family(packages: Path) -> None:
+    told = run(packages, "-c", PRESETS).stdout.splitlines()
+    assert told == ["a2c default mazes", "6 600", "7 None", "3 16"]
+
+
+@pytest.mark.nightly
+def test_a_family_of_a_package_is_trained_and_evaluated(packages: Path) -> None:
+    pytest.importorskip("torch")
+    assert run(packages, "-c", TRAINS).stdout.splitlines()[-3:] == ["a2c", "5", "4"]
 
 
 def test_a_family_that_cannot_be_used_is_left_out(packages: Path) -> None:

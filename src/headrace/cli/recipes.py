@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli.options import optional, parse_args
-from headrace.pool.registry import family
+from headrace.pool.registry import families, family
 from headrace.train.recipes.recipes import keys, preset_of, reached, recipe_at, recipe_of
-from headrace.train.recipes.table import FAMILIES, KINDS
+from headrace.train.recipes.table import KINDS
 from headrace.train.settings.algorithm import find_settings
 from headrace.train.settings.command import train_command
 
@@ -43,7 +43,7 @@ def run(argv: list[str]) -> int:
     table = Table("for", "algorithm", "preset", "reached")
     for key in keys():
         algo, preset, _ = recipe_at(key)
-        what = f"{key} (family)" if key in FAMILIES else f"{key} (kind)" if key in KINDS else key
+        what = f"{key} (family)" if key in families() else f"{key} (kind)" if key in KINDS else key
         table.add_row(what, algo, preset, reached(key) or "")
     console.print(table)
     return 0

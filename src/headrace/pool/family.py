@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from headrace.errors import OptionError
 from headrace.pool.task import Task
 
 Build = Callable[..., Task]
+Settings = dict[str, Any]
 Presets = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]
 GROUP = "headrace.families"
 
@@ -34,7 +36,8 @@ class Family:
         runs_on: what steps the environments, in a few words.
         extra: what has to be installed beside the package, as pip takes it; empty for nothing.
         presets: the settings with which training begins: algorithm → preset → the family's name or a task → settings;
-            or the import path of such a dictionary.
+            or the import path of such a dictionary. They are added to those that the algorithm has for all tasks.
+        recipe: the algorithm, and its preset, that are the best for the family, if they are not those of all tasks.
         meanings: names of the discrete actions of a task, by its name; or a function ``(task, options) → names``.
         evaluation: a function ``(lives) → options`` that returns the options with which agents are evaluated, by the
             rewards of the game itself; with ``lives``, a lost life ends an episode as it did in training.
@@ -49,6 +52,7 @@ class Family:
     runs_on: str
     extra: str = ""
     presets: Presets | str = field(default_factory=dict)
+    recipe: tuple[str, str] | None = None
     meanings: Mapping[str, Sequence[str]] | Callable[[str, Mapping[str, Any]], Sequence[str]] = field(
         default_factory=dict
     )
@@ -57,8 +61,15 @@ class Family:
     prefix: str = ""
 
     def presets_of(self, algorithm: str) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Returns the presets of an algorithm: preset → the family's name or a task → settings."""
-        return (imported(self.presets) if isinstance(self.presets, str) else self.presets).get(algorithm, {})
+        """Returns the presets of an algorithm: preset → the family's name or a task → settings.
+
+        Raises:
+            OptionError: they are for something that is neither the family nor one of its tasks.
+        """
+        found = (imported(self.presets) if isinstance(self.presets, str) else self.presets).get(algorithm, {})
+        for key in (key for table in found.values() for key in table if key not in (self.name, *self.tasks)):
+            raise OptionError(f"presets of the family {self.name} for {key!r}, which is no task of it")
+        return found
 
 
 def imported(path: str) -> Any:

@@ -8,20 +8,19 @@ from typing import Any
 import pytest
 
 import headrace
+from headrace.envs import FAMILIES
 from headrace.errors import OptionError
 from headrace.train import train
-from headrace.train.algorithms.dqn.presets import DQN
-from headrace.train.algorithms.ppo.presets import PPO
 from headrace.train.collect.fitting import policy_settings
 from headrace.train.launch.checks import resolved, why_no_samplers
 from headrace.train.launch.used import check_learns, check_used
 from headrace.train.recipes.make import make_config
-from headrace.train.recipes.table import FAMILIES
 from headrace.train.settings.algorithm import ALGORITHMS
 from headrace.train.settings.config import Fit
 from nightly import rest_nightly
 
-TASKS = {*PPO["default"], *DQN["default"], *FAMILIES["minatar"].TASKS} - {"", "gru", *FAMILIES}
+KNOWN = {key for algo in ("ppo", "dqn") for key in ALGORITHMS[algo].presets["default"]}
+TASKS = (KNOWN | {*FAMILIES["minatar"].tasks}) - {"", "gru", *FAMILIES}
 SETTINGS = [(algo, name) for algo in ALGORITHMS for name in ALGORITHMS[algo].settings]
 
 

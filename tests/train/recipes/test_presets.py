@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.train.recipes.table import FAMILIES, KINDS
+from headrace.envs import FAMILIES
+from headrace.train.recipes.table import KINDS
 from headrace.train.settings.algorithm import ALGORITHMS, find_settings
 
 

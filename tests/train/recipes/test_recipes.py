@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from headrace.envs import FAMILIES
 from headrace.train.recipes import recipes
 from headrace.train.recipes.make import make_config
 from headrace.train.recipes.recipes import keys, kinds_of, preset_of, reached, recipe_at, recipe_of
-from headrace.train.recipes.table import FAMILIES, RECIPES
+from headrace.train.recipes.table import RECIPES
 from headrace.train.settings.algorithm import Presets, find_settings
 
 OWN = """

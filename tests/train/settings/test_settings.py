@@ -14,7 +14,6 @@ import torch
 
 from headrace.errors import OptionError
 from headrace.train import resume, train
-from headrace.train.algorithms.ppo.presets import PPO
 from headrace.train.recipes.make import make_config
 from headrace.train.settings.algorithm import ALGORITHMS, find_settings
 from headrace.train.settings.config import Config
@@ -23,7 +22,8 @@ from headrace.train.settings.owners import ARGUMENTS, OTHER_NAMES
 
 
 @pytest.mark.parametrize(
-    "task", [*PPO["default"], "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"]
+    "task",
+    [*ALGORITHMS["ppo"].presets["default"], "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"],
 )
 def test_json_round_trip(task):
     config = make_config(task, seed=7, env_options={"frame_skip": 2})

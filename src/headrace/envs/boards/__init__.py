@@ -42,6 +42,7 @@ FAMILY = Family(
     TASKS,
     build,
     runs_on="Warp kernels, on CPUs and GPUs",
+    presets="headrace.envs.boards.presets:PRESETS",
     meanings={
         "Game2048-v0": ("↑", "→", "↓", "←"),
         "KuhnPoker-v0": ("check or fold", "bet or call"),

@@ -140,6 +140,7 @@ FAMILY = Family(
     build,
     runs_on="C++ on threads",
     extra="headrace[box2d]",
+    presets="headrace.envs.box2d.presets:PRESETS",
     meanings={
         "LunarLander-v3": ("·", "left engine", "main engine", "right engine"),
         "CarRacing-v3": ("·", "→", "←", "gas", "brake"),

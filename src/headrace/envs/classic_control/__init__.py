@@ -44,6 +44,7 @@ FAMILY = Family(
     TASKS,
     build,
     runs_on="Warp kernels, on CPUs and GPUs",
+    presets="headrace.envs.classic_control.presets:PRESETS",
     meanings={
         "CartPole-v0": ("←", "→"),
         "CartPole-v1": ("←", "→"),

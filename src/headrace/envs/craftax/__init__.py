@@ -43,5 +43,6 @@ FAMILY = Family(
     TASKS,
     build,
     runs_on="Warp kernels, on CPUs and GPUs",
+    presets="headrace.envs.craftax.presets:PRESETS",
     meanings=dict.fromkeys(TASKS, ("·", "←", "→", "↑", "↓", *ACTIONS[5:])),
 )

@@ -76,4 +76,6 @@ FAMILY = Family(
     build,
     runs_on="MuJoCo on threads, or on a GPU",
     extra="headrace[dm-control]",
+    presets="headrace.envs.dm_control.presets:PRESETS",
+    recipe=("ppo", "fast"),
 )

@@ -56,6 +56,8 @@ FAMILY = Family(
     TASKS,
     build,
     runs_on="Warp kernels, on CPUs and GPUs",
+    presets="headrace.envs.minatar.presets:PRESETS",
+    recipe=("pqn", "fast"),
     meanings={
         **{f"MinAtar-{game}-v0": _ACTIONS for game in _GAMES},
         "MinAtar-Asterix-v1": _ACTIONS[:-1],

@@ -82,5 +82,6 @@ FAMILY = Family(
     TASKS,
     build,
     runs_on="Warp kernels, on CPUs and GPUs",
+    presets="headrace.envs.minigrid.presets:PRESETS",
     meanings={task: _ACTIONS[:3] if "Dynamic-Obstacles" in task else _ACTIONS for task in TASKS},
 )

@@ -30,5 +30,6 @@ FAMILY = Family(
     TASKS,
     build,
     runs_on="Warp kernels, on CPUs and GPUs",
+    presets="headrace.envs.mpe.presets:PRESETS",
     meanings=dict.fromkeys(TASKS, ("·", "←", "→", "↓", "↑")),
 )

@@ -61,6 +61,8 @@ FAMILY = Family(
     build,
     runs_on="MuJoCo on threads, or on a GPU",
     extra="headrace[mujoco]",
+    presets="headrace.envs.mujoco.presets:PRESETS",
+    recipe=("ppo", "fast"),
     other_names={
         **{f"{name}-v3": (f"{name}-v4", {}) for name in ("HalfCheetah", "Hopper", "Swimmer", "Walker2d")},
         **{f"{name}-v2": (f"{name}-v4", {}) for name in ("HumanoidStandup", "Pusher", "Reacher")},

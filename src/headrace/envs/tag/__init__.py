@@ -31,5 +31,6 @@ FAMILY = Family(
     TASKS,
     build,
     runs_on="Warp kernels, on CPUs and GPUs",
+    presets="headrace.envs.tag.presets:PRESETS",
     meanings={"TagGridWorld-v0": ("·", "→", "←", "↑", "↓")},
 )

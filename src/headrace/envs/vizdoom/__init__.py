@@ -76,4 +76,5 @@ FAMILY = Family(
     build,
     runs_on="engines in processes",
     extra="headrace[vizdoom]",
+    presets="headrace.envs.vizdoom.presets:PRESETS",
 )

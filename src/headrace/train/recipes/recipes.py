@@ -17,9 +17,18 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.pool.flat_observation import Joined, picture_shape
-from headrace.pool.registry import build_task, is_python, is_registered, make_pool, or_headraces, own_name
+from headrace.pool.registry import (
+    build_task,
+    families,
+    family_of,
+    is_python,
+    is_registered,
+    make_pool,
+    or_headraces,
+    own_name,
+)
 from headrace.pool.structure import leaves
-from headrace.train.recipes.table import FAMILIES, KINDS, RECIPES
+from headrace.train.recipes.table import KINDS, RECIPES
 from headrace.train.settings.algorithm import DEFAULT_PRESET, Presets, Settings, find_settings
 
 T = TypeVar("T")
@@ -82,7 +91,7 @@ def keys() -> list[str]:
     """Returns the tasks, then the families and the kinds of tasks, that have a recipe of their own."""
     tables = [find_settings(algo).presets[preset] for algo, preset in dict.fromkeys(RECIPES.values())]
     found = dict.fromkeys(key for table in tables for key in table)
-    groups = [key for key in (*FAMILIES, *KINDS) if key in found]
+    groups = [key for key in (*families(), *KINDS) if key in found]
     return [*sorted(key for key in found if is_registered(key) and recipe_of(key, {}).key == key), *groups]
 
 
@@ -128,10 +137,10 @@ def _first(table: Mapping[str, T], task: str, options: Mapping[str, Any]) -> tup
 
 def _keys(task: str, table: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
     task = own_name(task)
-    family = next((name for name, module in FAMILIES.items() if task in module.TASKS), None)
+    family = family_of(task)
     yield task
-    if family is not None and family in table:
-        yield family
+    if family is not None and family.name in table:
+        yield family.name
     elif not table.keys().isdisjoint(KINDS):  # only then the task is built
         yield from kinds_of(task, options)
     yield ""

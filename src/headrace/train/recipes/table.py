@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.envs import atari, boards, craftax, dm_control, minatar, minigrid, mpe, mujoco, vizdoom
+from headrace.pool.registry import families
 from headrace.train.settings.algorithm import DEFAULT_PRESET
 
-RECIPES = {
-    "atari": ("dqn", "fast"),
-    "minatar": ("pqn", "fast"),
-    "mujoco": ("ppo", "fast"),
-    "dm_control": ("ppo", "fast"),
-    "": ("ppo", DEFAULT_PRESET),
-}
+RECIPES = {name: family.recipe for name, family in families().items() if family.recipe} | {"": ("ppo", DEFAULT_PRESET)}
 """key, as in presets → the best algorithm, and the preset of it with the best settings"""
 KINDS = (
     "several agents",
@@ -23,14 +17,3 @@ KINDS = (
     "discrete actions",
 )
 """kinds of tasks, by their spaces and by the time that a step takes"""
-FAMILIES = {
-    "atari": atari,
-    "boards": boards,
-    "craftax": craftax,
-    "dm_control": dm_control,
-    "minatar": minatar,
-    "minigrid": minigrid,
-    "mpe": mpe,
-    "mujoco": mujoco,
-    "vizdoom": vizdoom,
-}

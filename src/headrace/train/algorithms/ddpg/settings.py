@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.train.algorithms.continuous_presets import continuous
+from headrace.train.algorithms.presets import continuous
 from headrace.train.settings.replays import ACTOR_CRITIC, ActionNoise
 from headrace.train.settings.rollouts import Clipping
 
-DDPG = ACTOR_CRITIC.extended(
-    ActionNoise, Clipping, presets=continuous({"max_grad_norm": 10.0}, {"exploration_noise": 0.2})
-)
+DDPG = ACTOR_CRITIC.extended(ActionNoise, Clipping, presets=continuous("ddpg", {"max_grad_norm": 10.0}))

@@ -1,10 +1,11 @@
-"""The settings of DQN, and what it can do."""
+"""The settings of DQN, and what it can do, and settings to begin with."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from headrace.train.algorithms.dqn.presets import DQN as PRESETS
+from headrace.train.algorithms.presets import with_families
+from headrace.train.settings.algorithm import DEFAULT_PRESET, Settings
 from headrace.train.settings.fields import record, setting
 from headrace.train.settings.networks import Convolutions
 from headrace.train.settings.replays import REPLAYS, TargetRate
@@ -82,6 +83,16 @@ class Priorities:
         high=1,
     )
 
+
+# fmt: off
+# For observations that are vectors, with perceptrons.
+_DQN: Settings = {
+    "num_envs": 8, "num_steps": 4, "hidden": (128, 128), "activation": "relu", "minibatch_size": 128,
+    "learning_rate": 1e-3, "anneal_learning_rate": False, "max_grad_norm": 10.0, "matmul_precision": "medium",
+    "loss": "squared", "target_rate": 0.02, "replay_size": 100_000, "replay_ratio": 0.25,
+}
+PRESETS = with_families("dqn", {DEFAULT_PRESET: {"": _DQN}})
+# fmt: on
 
 DQN = REPLAYS.extended(
     Clipping, Convolutions, Exploration, DQNSettings, Pixels, Following, Prioritised, Priorities,

@@ -1,8 +1,9 @@
-"""The settings of PPO, and what it can do."""
+"""The settings of PPO, and what it can do, and settings to begin with."""
 
 from __future__ import annotations
 
-from headrace.train.algorithms.ppo.presets import PPO as PRESETS
+from headrace.train.algorithms.presets import with_families
+from headrace.train.settings.algorithm import DEFAULT_PRESET, Settings
 from headrace.train.settings.fields import record, setting
 from headrace.train.settings.rollouts import ROLLOUTS
 from headrace.train.settings.when import WORKERS
@@ -50,5 +51,46 @@ class VTrace:
         1.0, "V-trace: largest weight, c̄, with which later steps count for the values of earlier ones.", above=0
     )
 
+
+# fmt: off
+_PPO_KIND: Settings = {"num_envs": 32, "num_steps": 128, "epochs": 8}
+_PPO_DISCRETE = _PPO_KIND | {"minibatch_size": 256, "entropy_coef": 0.01, "normalise_values": True}
+_PPO_CONTINUOUS = _PPO_KIND | {
+    "minibatch_size": 512, "learning_rate": 5e-4, "log_std_init": -0.5, "normalise_observations": True,
+    "normalise_rewards": True,
+}
+# Rollouts of an eighth, where a step takes long: a processor has the time for more updates.
+_PPO_SLOW: Settings = {"total_steps": 200_000, "num_envs": 8, "num_steps": 64, "minibatch_size": 64}
+PRESETS = with_families("ppo", {
+    DEFAULT_PRESET: {
+        # Actor and critic share a recurrent network: where returns are large, its gradient is the critic's alone. Found
+        # by `benchmarks/learning.py cartpole-gru acrobot-gru`, steps and seeds; without: by `--set
+        # normalise_rewards=False`:
+        #   CartPole-v1              solved after 75,000 to 81,000, three of three; without at 132 after 200,000
+        #   Acrobot-v1               solved after 32,000 to 43,000, three of three; without at -500 after 300,000
+        # Half the weight of the critic, rollouts or minibatches twice as large, and half the rate are no better on
+        # CartPole; normalised observations are worse.
+        "gru": {"normalise_rewards": True},
+        # Kinds of tasks. After 300,000 steps, one seed each, and in brackets with the defaults of the settings:
+        # LunarLander-v3 at 223 (109), Acrobot-v1 at -81 (-80), BipedalWalker-v3 at 37 (-104 after 176,000). Pictures
+        # have what ViZDoom has; that was not compared.
+        "discrete actions": _PPO_DISCRETE,
+        # Exploration until there is a reward. 100 games after 500,000 steps, three seeds, and in brackets with
+        # "discrete actions": FrozenLake8x8-v1 0.85, 0.89, 0.82 (0, 0.82, 0.88), CliffWalking-v1 -13, -13, -13 (-15, no
+        # end of an episode in two), Taxi-v4 7.8, 7.8, 7.8 (7.6, 7.6, 7.6).
+        "observations of a category": _PPO_DISCRETE | {
+            "entropy_coef": 0.1, "schedules": {"entropy_coef": [(0, 0.1), (300_000, 0.1), (500_000, 0.005)]},
+        },
+        "continuous actions": _PPO_CONTINUOUS,
+        "slow steps, discrete actions": _PPO_DISCRETE | _PPO_SLOW,
+        "slow steps, continuous actions": _PPO_CONTINUOUS | _PPO_SLOW,
+        "pictures": {
+            "num_envs": 16, "num_steps": 64, "epochs": 3, "minibatch_size": 256, "learning_rate": 4e-4,
+            "clip_range": 0.1, "value_coef": 0.5, "entropy_coef": 0.01, "normalise_rewards": True,
+            "normalise_observations": True,  # of the numbers beside pictures
+        },
+    },
+})
+# fmt: on
 
 PPO = ROLLOUTS.extended(PPOSettings, VTrace, has_workers=True, presets=PRESETS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.train.algorithms.continuous_presets import continuous
+from headrace.train.algorithms.presets import continuous
 from headrace.train.settings.fields import record, setting
 from headrace.train.settings.replays import ACTOR_CRITIC
 
@@ -20,4 +20,4 @@ class SACSettings:
     )
 
 
-SAC = ACTOR_CRITIC.extended(SACSettings, presets=continuous({"learning_starts": 5000}, {}))
+SAC = ACTOR_CRITIC.extended(SACSettings, presets=continuous("sac", {"learning_starts": 5000}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.train.algorithms.continuous_presets import continuous
+from headrace.train.algorithms.presets import continuous
 from headrace.train.settings.fields import record, setting
 from headrace.train.settings.replays import ACTOR_CRITIC, ActionNoise
 
@@ -21,5 +21,5 @@ class TD3Settings:
 TD3 = ACTOR_CRITIC.extended(
     ActionNoise,
     TD3Settings,
-    presets=continuous({"learning_rate": 1e-3, "learning_starts": 10_000}, {"exploration_noise": 0.2}),
+    presets=continuous("td3", {"learning_rate": 1e-3, "learning_starts": 10_000}),
 )
