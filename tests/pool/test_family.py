@@ -73,7 +73,6 @@ main(["envs"])
 main(["envs", "mazes"])
 """
 PRESETS = """
-from headrace.train.config.presets import RECIPES
 from headrace.train.config.recipes import preset_of, recipe_of
 from headrace.train.config.registry import find_settings
 print(*recipe_of("Labyrinth-v0", {}))
