@@ -73,8 +73,8 @@ main(["envs"])
 main(["envs", "mazes"])
 """
 PRESETS = """
-from headrace.train.config.recipes import preset_of, recipe_of
-from headrace.train.config.registry import find_settings
+from headrace.train.recipes.recipes import preset_of, recipe_of
+from headrace.train.settings.algorithm import find_settings
 print(*recipe_of("Labyrinth-v0", {}))
 for algo, task in (("ppo", "Labyrinth-v0"), ("ppo", "LargeMaze-v0")):
     found = preset_of(find_settings(algo).presets, task, "auto", "default")
