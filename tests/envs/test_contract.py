@@ -61,7 +61,7 @@ def named(value: Any) -> str | None:
 
 
 def test_every_family_is_played() -> None:
-    assert PLAYED.keys() == FAMILIES.keys()
+    assert PLAYED.keys() == {name for name, family in FAMILIES.items() if family.tasks}, "all but EnvPool's own"
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=named)

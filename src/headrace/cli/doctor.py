@@ -191,7 +191,7 @@ def _loaded(module: NativeModule, before: str) -> Finding:
         module.load()
     except (HeadraceError, ImportError) as error:
         return Finding("compiled", name, "broken", str(error), module.remedy(again=True))
-    return Finding("compiled", name, "ok", metadata.version(name))
+    return Finding("compiled", name, "ok", importlib.import_module(module.package).__version__)
 
 
 def _lanes() -> Finding:

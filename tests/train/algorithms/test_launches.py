@@ -40,7 +40,7 @@ def test_updates_from_a_replay(algo: str, most: int) -> None:
     batch = some_transitions(policy, 32, 1)
     if algo == "dqn":
         batch = batch._replace(actions=torch.zeros(32, dtype=torch.int64))
-    policy.compiled = None  # as on a GPU
+    policy.compiled = policy.form = None  # as on a GPU
     policy.improve(batch, UpdateRates(1e-3, 1e-3, 0.5))
     with Launches() as counted:
         policy.improve(batch, UpdateRates(1e-3, 1e-3, 0.5))
