@@ -39,7 +39,7 @@ def test_only_kernels_live_on_a_device() -> None:
         headrace.make_torch("Pong-v5", 2)
 
 
-@pytest.mark.parametrize("task", rest_nightly([*KERNEL_TASKS, *TEXTURED], *KERNEL_TASKS[::6], *TEXTURED))
+@pytest.mark.parametrize("task", rest_nightly([*KERNEL_TASKS, *TEXTURED], *KERNEL_TASKS[::24], *TEXTURED))
 def test_kernels_compile_for_a_gpu(task: str, tmp_path: Path) -> None:
     """To PTX for Hopper; where neither device calls a library function, without a fused operation."""
     if not wp.get_cuda_supported_archs():
