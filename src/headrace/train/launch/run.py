@@ -145,7 +145,7 @@ def resume_run(run_dir: str | Path, changes: dict[str, Any], options: RunOptions
 
         newest = checkpoints.newest(run.checkpoints)
         if newest is None and lines:
-            known = f"{run.metrics_file} tells of {lines[-1]['step']:,} steps"
+            known = f"{run.metrics_file} goes up to step {lines[-1]['step']:,}"
             raise StateError(f"{run.checkpoints} has no checkpoint to resume from, but {known}: begin another run")
         return _run(config, run, newest, options)
 

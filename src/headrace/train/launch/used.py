@@ -1,4 +1,4 @@
-"""Refuses settings that a run would not use, and tells of those of a preset that it does not.
+"""Refuses settings that the user gave and a run would not use, and names those of a preset that it does not use.
 
 A run uses the settings of the records that it has (`Config.has`). Only settings that the user gave are checked, as
 presets of a task or an algorithm may be for other ways of training. Values that turn a setting off (False, 0, None, an
