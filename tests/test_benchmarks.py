@@ -51,7 +51,7 @@ def check_cases(record: dict[str, Any], sizes: list[tuple[int, int]]) -> None:
         assert case["of_copy_bandwidth"] == pytest.approx(share, abs=1e-4)
 
 
-def test_cartpole(tmp_path: Path) -> None:
+def test_a_gpu_pool_of_cartpole_is_measured_with_its_bytes_a_step(tmp_path: Path) -> None:
     printed, record = run("gpu_pool", tmp_path, "--sizes", "3", "20")
     check_cases(record, [(3, 1), (20, 1)])
     assert "CartPole-v1" in printed
@@ -61,7 +61,7 @@ def test_cartpole(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_tag(tmp_path: Path) -> None:
+def test_every_size_of_tag_on_a_gpu_is_measured(tmp_path: Path) -> None:
     sizes = ["--crowd", "4", "30", "--environments", "2", "9", "--agents", "2", "--plane", "2", "12"]
     printed, record = run("gpu_tag", tmp_path, *sizes)
     check_cases(record, [(4, 30), (2, 5), (9, 5), (4, 2), (2, 12)])
@@ -109,7 +109,7 @@ def test_resets_are_counted() -> None:
 
 
 @pytest.mark.nightly
-def test_training(tmp_path: Path) -> None:
+def test_training_on_a_gpu_is_measured_beside_stepping_and_inference(tmp_path: Path) -> None:
     printed, record = run("gpu_training", tmp_path, "--sizes", "4", "--crowd", "2", "6", "--horizon", "4")
     assert [(case["environments"], case["agents"]) for case in record["cases"]] == [(4, 1), (4, 5), (2, 6)]
     for case in record["cases"]:
@@ -118,12 +118,12 @@ def test_training(tmp_path: Path) -> None:
     assert "with training" in printed and "published" in printed
 
 
-def test_pages_hold_what_the_results_say():
+def test_pages_hold_the_numbers_of_the_results():
     command = [sys.executable, str(ROOT / "benchmarks" / "table.py"), "--check"]
     assert subprocess.run(command, check=False).returncode == 0, "run python benchmarks/table.py"
 
 
-def test_the_page_on_the_architecture_says_what_was_counted():
+def test_the_page_on_the_architecture_holds_the_counts_of_the_record():
     record = json.loads((BENCHMARKS / "results" / "structure.json").read_text())
     page = (ROOT / "docs" / "architecture.md").read_text()
     assert record["note"] in " ".join(page.split())
@@ -140,7 +140,7 @@ def test_the_catalogue_names_scripts_and_misses_none():
     assert {name for name in written if not name.startswith(others)} <= set(names)
 
 
-def test_records_have_one_of_two_forms():
+def test_every_record_has_cases_of_rates_or_rows_of_equal_columns():
     """Comparisons of rates, or rows with the same columns; and what they are of, the command and the machine."""
     for path in sorted((BENCHMARKS / "results").glob("*.json")):
         record = json.loads(path.read_text())

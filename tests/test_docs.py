@@ -65,7 +65,7 @@ def cases(kind: re.Pattern[str]) -> list[Any]:
 
 @pytest.mark.usefixtures("forked_runs")
 @pytest.mark.parametrize(("page", "section"), cases(BLOCK))
-def test_code_runs(page: Path, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_pages_runs(page: Path, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if page.name.startswith("coming-from-"):  # of a library that may not be there
         for library in imported(blocks(page, BLOCK, section)):
@@ -83,7 +83,7 @@ def test_code_runs(page: Path, section: str, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("page", "section"), cases(THEIRS))
-def test_the_program_beside_ours_runs(
+def test_the_other_librarys_program_beside_ours_runs(
     page: Path, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -154,14 +154,14 @@ def test_every_extra_for_users_is_explained() -> None:
     assert told | {"train"} == set(extras) - INTERNAL and "'.[train]'" in answer
 
 
-def test_targets_of_make_that_pages_name_are_there() -> None:
+def test_targets_of_make_named_by_pages_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     pages = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", *(ROOT / ".github").rglob("*.md")]
     named = {target for page in pages for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)", page.read_text(), re.M)}
     assert {"demo", "test", "wheels", "nightly", "gpu-test"} <= named <= targets
 
 
-def test_files_that_the_architecture_names_are_there() -> None:
+def test_files_named_by_the_page_on_the_architecture_exist() -> None:
     """A path begins in the repository, the package or training, or where one before it in the same line lies."""
     package = ROOT / "src" / "headrace"
     for line in (ROOT / "docs" / "architecture.md").read_text().splitlines():

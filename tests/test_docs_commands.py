@@ -135,9 +135,7 @@ def headrace(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize(("page", "line"), cases())
-def test_a_command_does_what_it_is_shown_for(
-    page: Path, line: str, tmp_path: Path, trained: Callable[[str], Path]
-) -> None:
+def test_a_command_of_a_page_runs(page: Path, line: str, tmp_path: Path, trained: Callable[[str], Path]) -> None:
     if "cuda" in line and not _has_cuda():
         pytest.skip("this machine has no CUDA device")
     if re.search(r"--ray (?!local)", line):
@@ -157,11 +155,11 @@ def test_a_command_does_what_it_is_shown_for(
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
-def test_commands_exist(page: Path) -> None:
+def test_commands_named_by_pages_exist(page: Path) -> None:
     assert {line.split()[1] for line in commands(page)} <= COMMANDS.keys()
 
 
-def test_a_command_is_made_shorter_and_nothing_else() -> None:
+def test_a_command_is_made_shorter_and_otherwise_stays_equal() -> None:
     words = "headrace train Pong-v5 --total-steps 2000000 --seed 2".split()
     assert short([*words]) == "headrace train Pong-v5 --seed 2 --total-steps 300 --no-video".split()
     words = ["headrace", "train", "Pong-v5", "--actor-device", ""]

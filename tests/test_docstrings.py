@@ -97,7 +97,7 @@ def _missing(function: Function, text: str, of_class: str) -> Iterator[str]:
         yield f"does not say when it raises {', '.join(sorted(raised))}"
 
 
-def test_docstrings_say_what_signatures_do_not() -> None:
+def test_public_names_have_docstrings_that_complete_their_signatures() -> None:
     known = known_classes()
     missing = [f"{path.relative_to(SOURCES)} has no docstring" for path in FILES if not ast.get_docstring(parsed(path))]
     for path in FILES:
@@ -105,7 +105,7 @@ def test_docstrings_say_what_signatures_do_not() -> None:
     assert not missing, "\n".join(["docstrings:", *missing])
 
 
-def test_what_is_lacking_is_found() -> None:
+def test_incomplete_docstrings_are_found() -> None:
     source = '''
 class Base:
     """Documented."""

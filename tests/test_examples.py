@@ -123,7 +123,7 @@ def test_commands_are_found() -> None:
     ]
 
 
-def test_the_kuberay_file_asks_for_what_its_pods_have() -> None:
+def test_the_kuberay_file_asks_for_the_processors_of_its_pods() -> None:
     yaml = pytest.importorskip("yaml")
     job = yaml.safe_load((EXAMPLES / "kuberay.yaml").read_text())
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")

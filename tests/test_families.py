@@ -19,7 +19,7 @@ MOST, MOST_OF_ALL = 200_000, 1_500_000  # bytes of pictures
 
 
 @pytest.mark.parametrize("family", rest_nightly(PAGES, *(name for name in PAGES if name not in LARGE)))
-def test_a_page_says_of_its_tasks_what_they_are(family: str) -> None:
+def test_a_page_describes_the_tasks_of_its_family(family: str) -> None:
     text = PAGES[family].read_text()
     try:
         wanted = SCRIPT["with_section"](text, family)

@@ -82,7 +82,7 @@ def test_imports_within_a_package_run_one_way(package: str, of: str) -> None:
     assert wrong == set()
 
 
-def test_nothing_goes_in_a_circle() -> None:
+def test_imports_form_no_circle() -> None:
     graph = {name: imported(name) for name in MODULES}
     try:
         TopologicalSorter(graph).prepare()
@@ -107,7 +107,7 @@ def test_the_picture_of_the_folders_shows_their_order() -> None:
     assert listed[-len(order) :] == order
 
 
-def test_the_tests_of_a_file_are_those_that_import_it_or_stand_where_it_stands(
+def test_the_tests_of_a_file_import_it_or_lie_in_its_folder(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = runpy.run_path(str(SOURCES.parent / "tools" / "tests_of.py"))

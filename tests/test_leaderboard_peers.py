@@ -58,7 +58,7 @@ def _run(request: dict[str, Any], scripts: Path) -> tuple[int, str]:
         return process.wait(), output
 
 
-def test_options_are_those_of_its_scripts() -> None:
+def test_settings_become_options_of_cleanrls_scripts() -> None:
     words = options(_request(Path("here"), settings={"anneal_lr": False, "track": True, "total_timesteps": 7}))
     assert words == [
         "--env-id", "Pendulum-v1", "--seed", "3", "--total-timesteps", "7", "--num-envs", "2", "--no-cuda",
@@ -80,12 +80,12 @@ def test_a_script_ends_at_the_goal(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_script_is_named(tmp_path: Path) -> None:
     status, output = _run(_request(tmp_path), tmp_path)
     assert status == 1 and f"there is no {tmp_path / 'script.py'}" in output
 
 
-def test_a_relative_folder_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_folder_lies_in_the_callers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script runs in its own folder. One that does not reach the goal is measured to its end."""
     pytest.importorskip("torch")
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -99,7 +99,7 @@ def test_a_relative_folder_is_that_of_the_caller(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("scripts", [None, "", "nowhere"])
-def test_without_scripts_the_row_goes_on(
+def test_a_row_goes_on_without_scripts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], scripts: str | None
 ) -> None:
     monkeypatch.delenv(CLEANRL, raising=False)
@@ -112,7 +112,7 @@ def test_without_scripts_the_row_goes_on(
 
 
 @pytest.mark.nightly
-def test_stable_baselines_trains_a_row_which_the_leaderboard_shows(tmp_path: Path) -> None:
+def test_the_leaderboard_shows_a_row_trained_by_stable_baselines(tmp_path: Path) -> None:
     row = Row("cart", "CartPole-v1", (15.0, 400.0), total_steps=1000, minutes=5, games=4)
     settings = {"n_steps": 64, "batch_size": 64, "n_epochs": 2}
     assert train(row, Peer("cart", "stable-baselines3", "PPO", "us", 4, settings), tmp_path / "cart" / "sb3", [1])
@@ -123,7 +123,9 @@ def test_stable_baselines_trains_a_row_which_the_leaderboard_shows(tmp_path: Pat
 
 
 @pytest.mark.nightly
-def test_a_library_that_fails_is_not_one_that_is_slow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_of_a_library_is_reported_and_trained_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     """It is said at once, and trained again by the same command."""
     row = Row("cart", "CartPole-v1", (15.0,), total_steps=1000, minutes=5, games=4)
     for _ in range(2):

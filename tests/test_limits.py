@@ -104,7 +104,7 @@ def test_worker_processes_without_enough_files_leave_nothing_behind() -> None:
 @pytest.mark.parametrize(
     "task", rest_nightly(["CartPole-v1", "Pong-v5", "HalfCheetah-v5", "gymnasium:CartPole-v1"], "Pong-v5")
 )
-def test_a_pool_where_no_file_can_be_opened(task: str) -> None:
+def test_a_pool_names_the_limit_of_open_files(task: str) -> None:
     run(NO_FILE, task)
 
 
@@ -116,7 +116,7 @@ def test_a_pool_where_no_file_can_be_opened(task: str) -> None:
         "train Pendulum-v1 --algo sac --samplers 2 --total-steps 1000",
     ],
 )
-def test_a_command_says_what_to_raise(command: str, tmp_path: Path) -> None:
+def test_a_command_names_the_limit_to_raise(command: str, tmp_path: Path) -> None:
     if command.startswith("train"):
         pytest.importorskip("torch")
     limited = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))"
@@ -181,7 +181,7 @@ def test_other_exceptions_stay_as_they_are(error: Exception) -> None:
     assert caught.value is error
 
 
-def test_files_that_are_asked_for_are_given_back() -> None:
+def test_a_check_for_enough_files_closes_the_files_that_it_opens() -> None:
     before = os.dup(0)
     os.close(before)
     need_files(10, "nothing")

@@ -100,7 +100,9 @@ def test_losses_beside_their_algorithms_are_sources_of_the_learner(
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_nothing_is_built_that_another_user_may_have_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_sources_that_another_user_may_have_written_are_not_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     sources = tmp_path / "native" / "atari"
     sources.mkdir(parents=True)
     (sources / "pyproject.toml").write_text("")
@@ -126,7 +128,7 @@ def test_nothing_is_built_that_another_user_may_have_written(monkeypatch: pytest
         ATARI.prepare()
 
 
-def test_an_installed_copy_finds_the_checkout_that_it_came_from(tmp_path: Path) -> None:
+def test_an_installed_copy_finds_its_checkout(tmp_path: Path) -> None:
     """A copy of the package in another folder, with what pip notes beside it."""
     site, checkout = tmp_path / "site", tmp_path / "a checkout"
     shutil.copytree(ROOT / "src" / "headrace", site / "headrace", ignore=shutil.ignore_patterns("__pycache__"))
@@ -142,7 +144,7 @@ def test_an_installed_copy_finds_the_checkout_that_it_came_from(tmp_path: Path) 
     assert done.stdout.strip() == "True False", done.stderr
 
 
-def test_versions_agree() -> None:
+def test_versions_of_the_package_and_its_modules_agree() -> None:
     versions = {
         read(f"{folder}pyproject.toml")["project"]["version"]
         for folder in ("", *(f"native/{module.folder}/" for module in (ATARI, BOX2D, LEARNER, MUJOCO)))
@@ -153,7 +155,7 @@ def test_versions_agree() -> None:
         assert f'__version__ = "{headrace.__version__}"' in file.read_text()
 
 
-def test_mujocos_pin_is_that_of_the_constraints() -> None:
+def test_mujocos_pin_equals_that_of_the_constraints() -> None:
     project = read("native/mujoco/pyproject.toml")
     pins = dict(re.findall(r"^(mujoco(?:-core)?)==(\S+)", (ROOT / "constraints.txt").read_text(), re.M))
     assert f"mujoco-core=={pins['mujoco-core']}" in project["build-system"]["requires"]
@@ -163,7 +165,7 @@ def test_mujocos_pin_is_that_of_the_constraints() -> None:
 
 
 @pytest.mark.nightly
-def test_a_checkout_builds_what_is_missing_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_checkout_builds_a_missing_module_for_its_first_pool(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", str(tmp_path / "venv")], check=True)
     python = str(tmp_path / "venv" / "bin" / "python")
     others = [path for path in sys.path if "site-packages" in path]
@@ -202,7 +204,7 @@ def test_the_wheels_work_in_an_empty_environment(tmp_path: Path) -> None:
     assert " passed" in done.stdout
 
 
-def test_pools_need_nothing_that_only_unix_has() -> None:
+def test_pools_step_without_the_modules_of_unix() -> None:
     code = """
 import sys
 sys.modules |= dict.fromkeys(("fcntl", "resource", "termios", "pty"))

@@ -68,7 +68,7 @@ headrace.make("CartPole-v1", num_envs="many")
 """
 
 
-def test_a_type_checker_knows_the_call_of_train_and_what_the_module_holds(tmp_path: Path) -> None:
+def test_a_type_checker_knows_the_call_of_train_and_the_names_of_its_module(tmp_path: Path) -> None:
     pytest.importorskip("pyright")
     for name, text in (("program", PROGRAM), ("user", USER), ("mistakes", MISTAKES)):
         (tmp_path / f"{name}.py").write_text(text)
@@ -85,7 +85,7 @@ def test_a_type_checker_knows_the_call_of_train_and_what_the_module_holds(tmp_pa
     assert found == {line for line in lines if line.startswith(("headrace", "train_seeds"))}, said
 
 
-def test_the_public_names_are_listed_also_those_that_are_loaded_late() -> None:
+def test_dir_lists_public_names_before_they_are_loaded() -> None:
     listed = {name for name in dir(headrace) if not name.startswith("__")}
     assert listed == {*headrace.__all__} and "__version__" in dir(headrace)
 

@@ -55,7 +55,7 @@ def test_every_page_is_in_the_navigation_and_in_llms_txt() -> None:
     assert (DOCS / "llms.txt").read_text() == script["content"](), "run docs/llms.py"
 
 
-def test_tables_of_settings_are_what_the_settings_say() -> None:
+def test_tables_of_settings_equal_the_settings() -> None:
     script = runpy.run_path(str(DOCS / "settings.py"))
     text = {page.name: page.read_text() for page in script["PAGES"]}
     for name, found in text.items():
@@ -64,7 +64,7 @@ def test_tables_of_settings_are_what_the_settings_say() -> None:
     assert set(re.findall(r"settings.py: group (\w+)", text["settings.md"])) == set(script["groups"]())
 
 
-def test_type_checkers_know_the_settings_that_there_are() -> None:
+def test_types_for_type_checkers_list_all_settings() -> None:
     script = runpy.run_path(str(DOCS / "typed.py"))
     assert script["OUT"].read_text() == script["content"](), "run docs/typed.py"
     known = set().union(*(find_settings(algo).settings.keys() for algo in ALGORITHMS))
@@ -72,7 +72,7 @@ def test_type_checkers_know_the_settings_that_there_are() -> None:
     assert set(CONTINUABLE) == {*typed.Changes.__annotations__}
 
 
-def test_mistakes_in_learning_are_those_that_the_script_trains() -> None:
+def test_the_page_shows_the_mistakes_in_learning_that_the_script_trains() -> None:
     script, page = runpy.run_path(str(DOCS / "not_learning.py")), (DOCS / "not-learning.md").read_text()
     rows = re.findall(r"^\| ([\w ]+) \| \S+ .*?\| (`.*?) \| [^|]* \| `", page, re.M)
     said = script["told"]
@@ -80,7 +80,7 @@ def test_mistakes_in_learning_are_those_that_the_script_trains() -> None:
     assert rows == wanted, "run docs/not_learning.py"
 
 
-def test_the_leaderboard_is_that_of_its_data() -> None:
+def test_the_page_of_the_leaderboard_equals_its_data() -> None:
     script, page = runpy.run_path(str(DOCS / "leaderboard.py")), (DOCS / "leaderboard.md").read_text()
     assert "| Humanoid-v5 | 5,000 |" in page and page == script["with_table"](page), "run docs/leaderboard.py"
     assert script["REACHED"].read_text() == script["reached"](), "run docs/leaderboard.py"
