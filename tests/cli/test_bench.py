@@ -24,14 +24,16 @@ def test_malformed_task_options_are_errors(wrong: str) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--async"], ["--option", "max_episode_steps=20"]])
-def test_measures(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_prints_a_rate_for_each_number_of_environments(
+    more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["bench", "CartPole-v1", "--num-envs", "2", "16", *QUICK, *more]) == 0
     out = capsys.readouterr().out
     assert "steps/s" in out
     assert " 16 " in out
 
 
-def test_measures_atari_and_continuous_actions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_measures_atari_and_continuous_actions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "Pong-v5", "--num-envs", "2", *QUICK, "--option", "frame_skip=2"]) == 0
     assert main(["bench", "Pendulum-v1", "--num-envs", "2", *QUICK]) == 0
     assert "frames/s" in capsys.readouterr().out
@@ -54,7 +56,7 @@ def test_invalid_measurement_arguments_are_errors(wrong: list[str], capsys: pyte
     assert capsys.readouterr().err.startswith("headrace: ")
 
 
-def test_measures_dict_actions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_measures_dict_actions(capsys: pytest.CaptureFixture[str]) -> None:
     import multi_agent_games  # noqa: F401  (registers the task)
 
     assert main(["bench", "TestHunt-v0", "--num-envs", "3", "--seconds", "0.05", "--repeats", "2"]) == 0

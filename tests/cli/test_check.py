@@ -33,7 +33,7 @@ def test_every_check_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert "✗" not in out
 
 
-def test_only_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_runs_the_chosen_checks_alone(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--only", "seeds", "spaces", "--seed", "3", "--option", "max_episode_steps=9"]
     assert main(["check", "CartPole-v1", *chosen]) == 0
     out = capsys.readouterr().out
@@ -98,7 +98,7 @@ def test_every_command_names_the_line_that_would_write_over_other_memory(file: s
 
 
 @pytest.mark.parametrize("command", ["check", "bench", "train"])
-def test_a_file_that_is_no_python_is_shown_as_python_shows_it(file: str, command: str) -> None:
+def test_a_syntax_error_in_a_file_is_shown_as_python_shows_it(file: str, command: str) -> None:
     if command == "train":
         pytest.importorskip("torch")
     text = Path(file).read_text().replace("def observe(", "def observe((")

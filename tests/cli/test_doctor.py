@@ -49,7 +49,7 @@ def test_a_missing_extra_has_its_command(monkeypatch: pytest.MonkeyPatch, capsys
     assert "pip install 'headrace[vizdoom]'" in capsys.readouterr().out  # rich has taken no bracket for markup
 
 
-def test_a_module_that_does_not_fit_is_broken(
+def test_a_module_of_another_version_is_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     package = pytest.importorskip("headrace_atari")

@@ -27,12 +27,12 @@ SPACES = [
 
 
 @pytest.mark.parametrize(("space", "text"), SPACES, ids=[text for _, text in SPACES])
-def test_space_text(space: gym.Space, text: str) -> None:
+def test_a_space_is_written_in_short(space: gym.Space, text: str) -> None:
     assert space_text(space) == text
 
 
 @pytest.mark.parametrize("words", ["cartpole", "CartPole-v1", "Cart*", "classic_control"])
-def test_filter(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_envs_lists_the_matching_tasks_alone(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["envs", words]) == 0
     out = capsys.readouterr().out
     assert "CartPole-v1" in out
@@ -56,13 +56,13 @@ def test_long_observations_leave_room_for_names(
     assert "HumanoidWalk-v1" in out and "velocity:" in out and "float64[27]" in out
 
 
-def test_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_star_lists_tasks_of_all_families(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["envs", "*"]) == 0
     out = capsys.readouterr().out
     assert all(task in out for task in ("Pong-v5", "CartPole-v1", "Pendulum-v1"))
 
 
-def test_families_say_what_they_run_on_and_need(
+def test_every_family_names_its_device_and_its_extra(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
@@ -74,7 +74,7 @@ def test_families_say_what_they_run_on_and_need(
 
 
 @pytest.mark.parametrize("wanted", ["Swimmer-v5", "mujoco"])
-def test_a_family_whose_simulator_is_missing_says_what_to_install(wanted: str) -> None:
+def test_a_family_without_its_simulator_names_the_command_to_install_it(wanted: str) -> None:
     program = (
         f"import sys; sys.modules['mujoco'] = None; from headrace.cli.main import main; main(['envs', '{wanted}'])"
     )

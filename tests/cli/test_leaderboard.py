@@ -44,7 +44,7 @@ minutes = 1
 """
 
 
-def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_prints_the_rows_of_the_board(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leaderboard", "--list"]) == 0
     assert "CartPole-v1" in capsys.readouterr().out
 
@@ -63,7 +63,7 @@ def test_each_error_is_reported_in_one_line(words: list[str], message: str, caps
     assert message in capsys.readouterr().err
 
 
-def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_board_is_trained_and_continued_with_another_seed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """One seed, then another one: what is known is kept."""
     (tmp_path / "board.toml").write_text(BOARD)
     words = [
@@ -100,7 +100,7 @@ def test_a_board_is_trained_and_gone_on_with(tmp_path: Path, capfd: pytest.Captu
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
-def test_games_of_its_checkpoints_judge_a_row_that_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_games_of_checkpoints_judge_a_row_that_asks_for_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A goal is reached by the first checkpoint whose games without exploration are worth as much."""
     (tmp_path / "board.toml").write_text(BOARD)
     words = [
@@ -172,7 +172,7 @@ def test_the_page_keeps_the_rows_of_earlier_calls(tmp_path: Path, capfd: pytest.
     assert all(f"<h2>{task}</h2>" in page for task in ("Pendulum-v1", "CartPole-v1", "Acrobot-v1"))
 
 
-def test_a_run_that_fails_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_run_is_printed_and_stands_in_the_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "board.toml").write_text(BOARD)
     words = [
         "leaderboard",
@@ -188,16 +188,14 @@ def test_a_run_that_fails_is_told_of(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert "gave the reward nan" in (tmp_path / "out" / "index.html").read_text()
 
 
-def test_a_task_that_nobody_has_is_known_before_anything_is_trained(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_task_is_refused_before_training(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "board.toml").write_text(BOARD.replace(POISONED, "no_such_file.py:A-v0"))
     words = ["leaderboard", "broken", "--board", str(tmp_path / "board.toml"), "--out", str(tmp_path / "out")]
     assert main(words) == 2
     assert "no_such_file.py" in capfd.readouterr().err
 
 
-def test_a_row_that_was_changed_is_no_row_that_was_trained(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_results_of_a_changed_row_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Results of one task or one goal are never shown as those of another."""
     board = tmp_path / "board.toml"
     words = ["leaderboard", "cart", "--board", str(board), "--out", str(tmp_path / "out"), "--quiet", "--trust"]

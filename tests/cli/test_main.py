@@ -30,7 +30,7 @@ def test_every_command_has_help_with_examples(command: str, capsys: pytest.Captu
     assert "default: '')" not in out and "default: )" not in out
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("headrace ")
 
@@ -128,7 +128,7 @@ def test_help_lists_and_wrong_names_import_neither_torch_nor_warp(status: int, t
         "doctor",
     ],
 )
-def test_what_only_lists_builds_nothing(
+def test_commands_that_only_list_build_nothing(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv(NEVER, raising=False)
@@ -147,7 +147,9 @@ def load_anew(module: NativeModule) -> ModuleType:
 
 
 @pytest.mark.parametrize("command", ["play", "train", "bench", "tune", "check", "envs", "recipes", "sweep"])
-def test_a_second_name_is_answered_with_what_takes_several(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_name_is_answered_with_the_command_for_several(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([command, "CartPole-v1", "Pong-v5"]) == 2
     said = capsys.readouterr().err
     hint = "headrace watch" if command == "play" else "give each a command"
@@ -156,14 +158,14 @@ def test_a_second_name_is_answered_with_what_takes_several(command: str, capsys:
     assert "Unrecognized options: --epochz" in capsys.readouterr().err
 
 
-def test_a_name_too_many_is_answered_where_none_or_two_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_too_many_is_refused_by_commands_of_no_or_two_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "CartPole-v1"]) == 2
     assert "doctor takes options alone, not CartPole-v1 as well: headrace check TASK" in capsys.readouterr().err
     assert main(["export", "runs/mine", "policy.onnx", "policy.pt"]) == 2
     assert "export takes a run and a file, not policy.pt as well: give each a command" in capsys.readouterr().err
 
 
-def test_runs_as_a_module() -> None:
+def test_the_package_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headrace.cli.main", "bench", "Pnog-v5"], capture_output=True, text=True, check=False
     )
@@ -178,7 +180,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert not done.stderr
 
 
-def test_without_torch_a_command_and_python_say_what_to_install() -> None:
+def test_a_command_and_python_without_torch_name_the_extra_to_install() -> None:
     hidden = "import sys; sys.modules |= dict.fromkeys(('torch', 'safetensors', 'uvicorn'))\n"
     command = "from headrace.cli.main import main; sys.exit(main(['train', 'CartPole-v1']))"
     done = subprocess.run([sys.executable, "-c", hidden + command], capture_output=True, text=True)

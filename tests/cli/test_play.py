@@ -54,7 +54,7 @@ def test_an_environment_without_rendering_is_played(tmp_path: Path, capsys: Any)
     assert main(["play", str(tmp_path / "run"), "--video", str(tmp_path / "asked.mp4")]) == 2
 
 
-def test_play_says_where_only_drawn_actions_earn_what_training_did(tmp_path: Path, capsys: Any) -> None:
+def test_play_names_the_option_sample_for_a_policy_that_needs_drawn_actions(tmp_path: Path, capsys: Any) -> None:
     settings: dict[str, Any] = {**TINY, "total_steps": 1_000, "evaluate_episodes": 0}  # so that training judges
     headrace.train(f"{__file__}:Fickle", run_dir=tmp_path / "run", **settings)
     assert main(["play", str(tmp_path / "run"), "--no-film"]) == 0
@@ -72,7 +72,7 @@ def test_long_episodes_are_shown_while_they_last(tmp_path: Path, capsys: Any, mo
     assert "at most 100,000 steps each" in said and "step 20, 0 of 1\n" in said
 
 
-def test_a_folder_of_several_runs_names_them_the_best_first(tmp_path: Path, capsys: Any) -> None:
+def test_a_folder_of_several_runs_stands_for_its_best_run(tmp_path: Path, capsys: Any) -> None:
     for seed in (1, 2):
         options = {"last": 4 * seed}
         headrace.train(f"{__file__}:Unseen", run_dir=tmp_path / f"seed-{seed}", env_options=options, seed=seed, **TINY)

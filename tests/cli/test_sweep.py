@@ -109,7 +109,7 @@ def test_a_poor_trial_ends_early(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert summary(folder)["trials"][summary(folder)["best"]]["settings"]["learning_rate"] == 3e-3
 
 
-def test_mistakes_end_it_before_anything_begins(
+def test_mistakes_end_a_sweep_before_its_first_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

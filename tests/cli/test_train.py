@@ -36,7 +36,7 @@ TINY = [
 
 
 @pytest.mark.parametrize("word", ["--sutton-barto-reward", "--env.sutton_barto_reward", "--no-sutton-barto-reward=1"])
-def test_an_option_of_the_task_is_answered_with_the_way_to_give_it(word: str, capsys: Any) -> None:
+def test_train_answers_an_option_of_the_task_with_the_way_to_give_it(word: str, capsys: Any) -> None:
     assert main(["train", "CartPole-v1", word, "3"]) == 2
     told = capsys.readouterr().err
     assert "is an option of CartPole-v1: give --option sutton_barto_reward=…" in told
@@ -61,14 +61,14 @@ def settings(*argv: str) -> Any:
     return SimpleNamespace(**parse(*argv).values)
 
 
-def test_defaults_are_the_tasks_own_wherever_it_stands() -> None:
+def test_the_tasks_defaults_hold_wherever_the_task_stands() -> None:
     first, last = parse("CartPole-v1", "--seed", "2"), parse("--seed", "2", "CartPole-v1")
     assert first == last
     assert first.values["stop_at_return"] == 475
     assert first.values["seed"] == 2
 
 
-def test_defaults_are_the_algorithms_own_wherever_it_stands() -> None:
+def test_the_algorithms_defaults_hold_wherever_the_option_stands() -> None:
     first, last = parse("Pendulum-v1", "--algo", "ddpg"), parse("--algo=ddpg", "Pendulum-v1")
     assert first == last
     assert first.values["activation"] == "relu" != settings("Pendulum-v1").activation
@@ -77,7 +77,7 @@ def test_defaults_are_the_algorithms_own_wherever_it_stands() -> None:
     assert recurrent.values["normalise_rewards"] and overrides(recurrent)["network"] == "gru"
 
 
-def test_a_preset_is_the_defaults_that_options_are_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_preset_gives_the_defaults_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     fast = parse("Ant-v5", "--preset", "fast")
     assert fast == parse("--preset=fast", "Ant-v5")
     assert fast.values["epochs"] < settings("Ant-v5", "--preset", "default").epochs
@@ -115,19 +115,19 @@ def test_steps_are_given_as_people_write_them(written: str, steps: int) -> None:
     assert settings("CartPole-v1", f"--total-steps={written}", "--samplers", "-1").total_steps == steps
 
 
-def test_without_an_algorithm_the_options_are_those_of_the_recipe() -> None:
+def test_the_recipe_chooses_algorithm_and_preset_of_a_task() -> None:
     assert (settings("Pong-v5").algo, settings("Pong-v5").preset) == ("dqn", "fast")
     assert settings("Pong-v5", "--algo", "ppo").preset == "default"
 
 
-def test_an_algorithm_is_trained_with(tmp_path: Path) -> None:
+def test_train_uses_the_algorithm_of_its_option(tmp_path: Path) -> None:
     words = ["train", "Pendulum-v1", "--algo", "ddpg", "--total-steps", "128", "--run-dir", str(tmp_path / "run")]
     assert main([*words, "--num-envs", "4", "--no-tensorboard", "--no-video"]) == 0
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert (config["algo"], config["activation"], config["num_envs"]) == ("ddpg", "relu", 4)
 
 
-def test_policies_and_schedules_are_json_or_files_of_it(tmp_path: Path) -> None:
+def test_policies_and_schedules_are_given_as_json_or_as_a_file(tmp_path: Path) -> None:
     schedules = {"entropy_coef": [[0, 0.1], [500, 0.0]]}
     policies = {"cats": {"agents": ["tagger"], "hidden": [8]}, "mouse": {"agents": ["runner"], "frozen": True}}
     file = tmp_path / "policies.json"
@@ -150,12 +150,12 @@ def test_train_leaves_a_run_folder(run_dir: Path) -> None:
     assert {"metrics.jsonl", "checkpoints"} <= {path.name for path in run_dir.iterdir()}
 
 
-def test_resume_goes_on(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_goes_on_to_a_new_number_of_steps(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--resume", str(run_dir), "--total-steps", "1280", "--no-video"]) == 0
     assert "1,280 steps" in capsys.readouterr().out
 
 
-def test_resume_refuses_what_cannot_change(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_refuses_another_seed(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--resume", str(run_dir), "--seed", "7"]) == 2
     assert "seed" in capsys.readouterr().err
 
@@ -214,7 +214,7 @@ def test_invalid_arguments_of_tune_are_errors(words: list[str], capsys: pytest.C
     assert "must be" in capsys.readouterr().err
 
 
-def test_a_rollout_that_needs_more_memory_than_there_is(
+def test_a_rollout_beyond_the_memory_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -222,7 +222,7 @@ def test_a_rollout_that_needs_more_memory_than_there_is(
     assert "num_steps=1000000000000 and num_envs=" in capsys.readouterr().err
 
 
-def test_a_device_that_cannot_be_tuned_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tune_refuses_an_unknown_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "Pendulum-v1", "--device", "foo"]) == 2
     assert "device must be cpu, cuda or cuda:i, not 'foo'" in capsys.readouterr().err
 
@@ -255,7 +255,9 @@ def test_invalid_arguments_of_play_are_errors(
     assert more[0] in capsys.readouterr().err
 
 
-def test_as_many_episodes_as_asked_for_by_the_best_weights(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_play_shows_as_many_episodes_of_the_best_weights_as_asked_for(
+    run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert len(evaluate(run_dir, 20).returns) == 20  # in 16 environments
     assert main(["play", str(run_dir), "--episodes", "20", "--no-film"]) == 0
     assert len([line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]) == 20
@@ -268,7 +270,7 @@ def test_as_many_episodes_as_asked_for_by_the_best_weights(run_dir: Path, capsys
         evaluate(run_dir, 0)
 
 
-def test_a_film_is_told_of_and_lasts_as_long_as_the_game(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_play_names_its_film_which_lasts_as_long_as_the_game(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     av = pytest.importorskip("av")
     assert main(["play", str(run_dir), "--max-steps", "30"]) == 0
     out = capsys.readouterr().out
@@ -283,7 +285,7 @@ def test_a_film_is_told_of_and_lasts_as_long_as_the_game(run_dir: Path, capsys: 
     assert not list(path.parent.glob(".*"))
 
 
-def test_pictures_for_films_are_plain_unless_somebody_chose(run_dir: Path) -> None:
+def test_pictures_for_films_are_plain_unless_the_user_chose_effects(run_dir: Path) -> None:
     assert plain(make_config("CartPole-v1")) == {}
     assert plain(make_config("HalfCheetah-v5")) == {"render_effects": False}
     assert plain(make_config("HalfCheetah-v5", env_options={"render_effects": True})) == {}
