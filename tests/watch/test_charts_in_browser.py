@@ -86,7 +86,7 @@ def test_the_marks_of_an_axis_differ(tmp_path: Path, open_page: Open) -> None:
         assert marks([100.2, 100.4], "duration") == ["100.2 s", "100.4 s"]
 
 
-def test_more_lines_than_columns_are_told_and_shown(tmp_path: Path, open_page: Open) -> None:
+def test_further_columns_are_announced_and_shown_on_request(tmp_path: Path, open_page: Open) -> None:
     for index in range(10):
         write_run(
             tmp_path / f"run-{index}", lines=3, learning_rate=0.001 * (1 + index), gamma=0.9 if index == 9 else 0.99
@@ -139,7 +139,7 @@ def test_curves_are_smoothed_as_plots_are(tmp_path: Path, open_page: Open) -> No
         assert told[4:] == [1, 1, 1, 1, 1, 1, 4 / 3]  # once a huge value is out of the window, nothing is left of it
 
 
-def test_what_has_yet_to_come_is_said_to_load(tmp_path: Path, open_page: Open) -> None:
+def test_parts_that_have_not_come_yet_are_shown_as_loading(tmp_path: Path, open_page: Open) -> None:
     """Not that there is nothing: the messages of the server are held back on their way."""
     write_sweep(tmp_path / "sweep", trials=2)
     with serving(tmp_path) as address:
@@ -169,7 +169,7 @@ def test_what_has_yet_to_come_is_said_to_load(tmp_path: Path, open_page: Open) -
         wait_for(lambda: "loading" not in page.locator("main").inner_text())
 
 
-def test_curves_can_be_taken_home(tmp_path: Path, open_page: Open) -> None:
+def test_curves_can_be_downloaded(tmp_path: Path, open_page: Open) -> None:
     write_run(tmp_path / "run")
     with serving(tmp_path) as address:
         page = open_page(address)

@@ -47,7 +47,7 @@ def is_drawn(page: Any, place: str) -> bool:
 
 
 @pytest.mark.nightly
-def test_the_path_of_a_new_user(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+def test_a_new_user_trains_watches_plays_and_exports(tmp_path: Path, open_page: Callable[..., Any]) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     first = command(tmp_path, "headrace train CartPole-v1 --total-steps 60000 --run-dir runs/first")

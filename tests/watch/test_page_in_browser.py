@@ -36,7 +36,7 @@ def rows(page: Any) -> list[str]:
     return page.locator("#list .item").all_inner_texts()
 
 
-def test_a_run_is_seen_to_learn_and_then_to_be_dead(tmp_path: Path, open_page: Open) -> None:
+def test_the_page_shows_a_run_that_learns_and_then_is_killed(tmp_path: Path, open_page: Open) -> None:
     with serving(tmp_path) as address:
         page = open_page(address)
         page.get_by_text("no runs yet in").wait_for()
@@ -59,7 +59,7 @@ def test_a_run_is_seen_to_learn_and_then_to_be_dead(tmp_path: Path, open_page: O
         assert "killed · last seen" in rows(page)[0]
 
 
-def test_every_end_is_told_and_a_damaged_run_explained(tmp_path: Path, open_page: Open) -> None:
+def test_the_page_shows_every_end_and_explains_a_damaged_run(tmp_path: Path, open_page: Open) -> None:
     for end in ("solved", "finished", "failed"):
         write_run(tmp_path / end, end=end)
     write_run(tmp_path / "paused", end="interrupted", learning_rate=0.1)
@@ -150,7 +150,7 @@ def test_lines_have_names_of_their_own(tmp_path: Path, open_page: Open) -> None:
         ]  # fmt: skip
 
 
-def test_runs_are_named_by_what_they_vary_and_the_best_trial_is_first(tmp_path: Path, open_page: Open) -> None:
+def test_runs_are_named_by_their_varied_settings_and_the_best_trial_is_first(tmp_path: Path, open_page: Open) -> None:
     """Each in a colour of its own, and no name cut, however long their folders are called."""
     sweep = write_sweep(tmp_path / f"a-sweep-with-a-name-{'that-is-long-' * 5}")
     for number, earned in ((2, 390.0), (9, 480.0)):
@@ -196,7 +196,7 @@ def test_charts_that_move_between_rows_go_on(tmp_path: Path, open_page: Open) ->
         wait_for(lambda: page.locator("[data-figure]", has_text="Memory resident").locator("canvas").count() == 1)
 
 
-def test_what_the_tuner_measured_is_a_picture(tmp_path: Path, open_page: Open) -> None:
+def test_measurements_of_the_tuner_are_a_table_with_bars(tmp_path: Path, open_page: Open) -> None:
     path = write_run(tmp_path / "run")
     sizes = [Size(samplers=1, num_envs=envs, num_threads=1, torch_threads=1) for envs in (1, 8, 64)]
     probes = [Probe(size, sampling=1000.0 * (i + 1), updates=10.0 - i) for i, size in enumerate(sizes[:2])]
@@ -285,7 +285,7 @@ def test_a_sweep_is_one_row_with_its_trials_as_parallel_coordinates(tmp_path: Pa
         wait_for(lambda: len(rows(page)) == 12)
 
 
-def test_a_sweep_is_loading_until_it_is_there_and_its_lines_tell_what_was_varied(
+def test_a_sweep_is_loading_until_its_lines_are_there_with_their_varied_settings(
     tmp_path: Path, open_page: Open
 ) -> None:
     write_sweep(tmp_path / "sweep")
@@ -382,7 +382,7 @@ def test_the_page_comes_back_with_its_server(tmp_path: Path, open_page: Open) ->
 
 
 @pytest.mark.nightly
-def test_the_agent_plays_as_long_as_it_is_looked_at(tmp_path: Path, open_page: Open) -> None:
+def test_the_agent_plays_as_long_as_its_page_is_open(tmp_path: Path, open_page: Open) -> None:
     assert train(tmp_path / "run", "--total-steps", "20000").wait(120) == 0
     with serving(tmp_path) as address:
         page = open_page(address)

@@ -85,7 +85,7 @@ def run(cartpole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(cartpole, tmp_path / "run"))
 
 
-def test_it_plays_and_tells_what_the_agent_makes_of_it(run):
+def test_a_player_shows_pictures_with_the_agents_probabilities_and_value(run):
     with shown(run) as player:
         header, jpeg = player.until(lambda header, jpeg: jpeg)
         assert decoded(jpeg).shape == (400, 600, 3)
@@ -127,7 +127,7 @@ def test_the_best_checkpoint_is_played_on_request(run):
         assert player.next()[0]["trained_steps"] == 77
 
 
-def test_it_waits_for_a_first_checkpoint(run):
+def test_a_player_waits_for_a_first_checkpoint(run):
     folder = RunFolder(run)
     hidden = folder.checkpoints.rename(run / "elsewhere")
     with shown(run) as player:
@@ -161,7 +161,7 @@ def player_nothing() -> dict[str, Any]:
         ),
     ],
 )
-def test_every_kind_of_agent_and_picture(tmp_path, task, algo, changes, shape):
+def test_every_kind_of_agent_is_shown_with_its_picture(tmp_path, task, algo, changes, shape):
     with shown(train(tmp_path / "run", task, algo, **changes)) as player:
         header, jpeg = player.until(lambda header, jpeg: jpeg)
         assert header["error"] is None and isinstance(header["value"], float)
@@ -174,7 +174,7 @@ def test_every_kind_of_agent_and_picture(tmp_path, task, algo, changes, shape):
 
 
 @pytest.mark.parametrize("breakage", ["stdout", "stdin"])
-def test_it_ends_with_who_shows_it(run, breakage):
+def test_a_player_ends_with_its_server(run, breakage):
     with shown(run) as player:
         player.next()
         stream = getattr(player.process, breakage)
@@ -182,14 +182,14 @@ def test_it_ends_with_who_shows_it(run, breakage):
         assert player.process.wait(30) == 0
 
 
-def test_a_folder_that_holds_no_run_is_said(tmp_path):
+def test_a_folder_without_a_run_is_named(tmp_path):
     player = Shown(tmp_path)
     header, _ = player.next()
     assert "is not a run folder" in header["error"]
     assert player.process.wait(30) == 1
 
 
-def test_code_that_is_not_known_is_not_run(tmp_path, run):
+def test_a_player_runs_no_code_without_agreement(tmp_path, run):
     config = json.loads((run / "config.json").read_text())
     (tmp_path / "mine.py").write_text("raise SystemExit('was run')")
     (run / "config.json").write_text(json.dumps(config | {"task": f"{tmp_path}/mine.py:make"}))

@@ -23,13 +23,13 @@ def train(path: Path, task: str) -> Path:
     return path
 
 
-def test_without_mjviser_the_command_says_what_to_install(tmp_path, capsys, monkeypatch):
+def test_play_without_mjviser_names_the_extra_to_install(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["play", str(train(tmp_path / "run", "CartPole-v1")), "--3d"]) == 2
     assert "pip install 'headrace[viewer3d]'" in capsys.readouterr().err
 
 
-def test_a_task_that_is_not_mujocos_is_refused(tmp_path):
+def test_a_task_without_mujoco_is_refused(tmp_path):
     pytest.importorskip("mjviser")
     from headrace.watch.robots import show
 
@@ -37,7 +37,7 @@ def test_a_task_that_is_not_mujocos_is_refused(tmp_path):
         show(train(tmp_path / "run", "CartPole-v1"))
 
 
-def test_a_robot_is_served_until_it_is_over(tmp_path, capsys):
+def test_a_robot_is_served_until_its_episodes_are_over(tmp_path, capsys):
     pytest.importorskip("mjviser")
     pytest.importorskip("mujoco")
     from headrace.watch.robots import show

@@ -45,7 +45,7 @@ def test_runs_are_found_in_folders_and_below(tmp_path: Path) -> None:
         Library([tmp_path / "none"])
 
 
-def test_each_status_is_told(tmp_path: Path) -> None:
+def test_every_run_has_its_status(tmp_path: Path) -> None:
     for end in ("finished", "solved", "interrupted", "failed"):
         write_run(tmp_path / end, end=end)
     (tmp_path / "interrupted" / "checkpoints" / "step-000000010000").mkdir(parents=True)
@@ -249,7 +249,7 @@ def test_a_link_to_a_folder_of_folders_is_not_searched(tmp_path: Path) -> None:
     assert sorted(summaries(Library([tmp_path / "runs"]))) == ["one"]
 
 
-def test_a_sweep_runs_no_code_when_it_is_shown(tmp_path: Path) -> None:
+def test_showing_a_sweep_runs_no_code(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = write_sweep(tmp_path / "sweep", trials=2)
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")

@@ -18,7 +18,7 @@ def written(file: Path, *rows: object) -> Path:
     return file
 
 
-def test_every_number_is_a_column_also_one_that_comes_late(tmp_path: Path) -> None:
+def test_every_number_is_a_column_even_if_it_begins_late(tmp_path: Path) -> None:
     rows = [{"step": 1, "loss": {"a": 2.5}, "name": "x", "flag": True}, {"step": 2, "loss": {"b": math.nan}}]
     rows += [{"step": 3, "policies": {"cat": {"loss": {"a": 7}}}, "loss": {"a": None}}]
     series = Series(written(tmp_path / "metrics.jsonl", *rows))
@@ -42,7 +42,7 @@ def test_a_resumed_run_is_read_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["null", "[]", "x", "{}", '{"step": "1"}', "[" * 5000, "\udcff"])
-def test_what_is_no_measurement_is_named_and_what_came_before_is_kept(tmp_path: Path, wrong: str) -> None:
+def test_a_damaged_line_is_named_and_earlier_measurements_are_kept(tmp_path: Path, wrong: str) -> None:
     file = written(tmp_path / "metrics.jsonl", line(1, 1, 1), line(2, 2, 2))
     with file.open("a", errors="surrogateescape") as more:
         more.write(f"{wrong}\n{json.dumps(line(3, 3, 3))}\n")
@@ -80,7 +80,7 @@ def test_a_window_has_a_neighbour_at_either_side() -> None:
     assert window(columns, "no such", 0, 1)["step"].size == 10
 
 
-def test_evaluations_are_told_once(tmp_path: Path) -> None:
+def test_a_repeated_evaluation_is_reported_once(tmp_path: Path) -> None:
     rows = [line(1, 1, 1, evaluation={})]
     rows += [line(i, i, i, evaluation={"step": 10 * (i // 2), "return": float(i // 2)}) for i in range(2, 8)]
     series = Series(written(tmp_path / "metrics.jsonl", *rows))
@@ -89,7 +89,7 @@ def test_evaluations_are_told_once(tmp_path: Path) -> None:
     assert found["evaluation/step"].tolist() == [10, 20, 30] and found["evaluation/return"].tolist() == [1, 2, 3]
 
 
-def test_a_glance_tells_the_recent_rate(tmp_path: Path) -> None:
+def test_a_glance_shows_the_recent_rate(tmp_path: Path) -> None:
     assert glance(tmp_path / "none").rate is None
     file = written(tmp_path / "metrics.jsonl", line(1000, 10, 1))
     assert glance(file).rate == 100

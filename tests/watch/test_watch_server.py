@@ -89,7 +89,7 @@ def identity(path: Path) -> str:
 # -- files ---------------------------------------------------------------------------------------
 
 
-def test_all_that_the_page_asks_for_is_there_and_nothing_is_foreign(address: str) -> None:
+def test_every_file_of_the_page_is_served_and_none_is_foreign(address: str) -> None:
     status, headers, page = get(address)
     assert status == 200 and "script-src 'self'" in headers["content-security-policy"]
     assert (
@@ -115,7 +115,7 @@ def test_all_that_the_page_asks_for_is_there_and_nothing_is_foreign(address: str
      "runs/RUN/episodes/%2e%2e%2fconfig.json", "runs/..%2f..%2fetc/videos/a.mp4", "runs/RUN/episodes/none.mp4",
      "runs/x/../../a/config.json"],
 )  # fmt: skip
-def test_no_path_leads_out(address: str, folder: Path, path: str) -> None:
+def test_no_path_leads_out_of_the_folder(address: str, folder: Path, path: str) -> None:
     parts = urlsplit(address)
     with socket.create_connection((parts.hostname, parts.port), 10) as asking:  # as urllib would tidy the path
         wanted = path.replace("RUN", identity(folder / "a"))
@@ -148,7 +148,7 @@ def test_a_table_holds_all_metrics(address: str, folder: Path) -> None:
     assert len(get(f"{address}metrics.csv?runs={again}")[2].splitlines()) == 51
 
 
-def test_a_page_is_told_of_all_runs_and_what_is_wrong_with_one(tmp_path: Path) -> None:
+def test_a_page_hears_of_all_runs_and_of_the_problem_of_one(tmp_path: Path) -> None:
     good, bad = write_run(tmp_path / "good"), write_run(tmp_path / "bad")
     odd = write_run(tmp_path / "odd")
     (odd / "events.jsonl").write_text(f'{{"time": 1, "kind": "began", "data": {"[" * 900 + "]" * 900}}}\n')
@@ -189,7 +189,7 @@ def test_other_names_of_this_machine_are_known(address: str) -> None:
     assert get(address, Host=f"localhost:{port}", Origin=f"http://localhost:{port}")[0] == 200
 
 
-def test_from_other_machines_only_with_the_token(folder: Path) -> None:
+def test_other_machines_need_the_token(folder: Path) -> None:
     with serving(folder, "--host", "0.0.0.0") as printed:
         parts = urlsplit(printed)
         assert parts.hostname == "127.0.0.1"  # an address that a browser opens
@@ -221,7 +221,7 @@ def test_from_other_machines_only_with_the_token(folder: Path) -> None:
 # -- what a page is told -------------------------------------------------------------------------
 
 
-def test_a_page_hears_of_all_runs_and_then_of_those_that_change(address: str, folder: Path) -> None:
+def test_a_page_hears_of_all_runs_and_then_of_changed_runs(address: str, folder: Path) -> None:
     with talk(address) as page:
         told = {run["name"]: run for run in hear(page, "runs")["changed"]}
         assert set(told) == {"a", "b", HOSTILE}
@@ -231,7 +231,7 @@ def test_a_page_hears_of_all_runs_and_then_of_those_that_change(address: str, fo
         assert [(run["name"], run["return"]) for run in hear(page, "runs")["changed"]] == [("b", 123.0)]
 
 
-def test_a_chosen_run_comes_whole_and_then_what_is_new(tmp_path: Path) -> None:
+def test_a_chosen_run_comes_whole_and_then_in_new_lines(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run")
     with serving(path) as address, talk(address) as page:
         say(page, runs=[identity(path), "none"], axis="step")
@@ -247,7 +247,7 @@ def test_a_chosen_run_comes_whole_and_then_what_is_new(tmp_path: Path) -> None:
         assert hear(page, "series")["columns"]["step"] == [200.0 * (i + 1) for i in range(10)]
 
 
-def test_a_run_that_was_put_away_comes_whole_again(address: str, folder: Path) -> None:
+def test_a_run_that_is_chosen_again_comes_whole_again(address: str, folder: Path) -> None:
     """However soon it is shown again: the page has forgotten it."""
     a, b = (identity(folder / name) for name in ("a", "b"))
     with closing(talk(address)) as page:
@@ -300,7 +300,7 @@ for step in range(10**6):
 """
 
 
-def test_a_player_lives_as_long_as_somebody_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_player_lives_as_long_as_a_page_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "player.py").write_text(PLAYER)
     monkeypatch.setattr(players, "COMMAND", (sys.executable, str(tmp_path / "player.py")))
     started: list[int] = []
@@ -338,7 +338,7 @@ def test_a_player_lives_as_long_as_somebody_looks(tmp_path: Path, monkeypatch: p
 # -- beginning and ending ------------------------------------------------------------------------
 
 
-def test_ctrl_c_ends_it_also_with_a_page_open(folder: Path) -> None:
+def test_ctrl_c_ends_the_server_of_an_open_page(folder: Path) -> None:
     command = [sys.executable, "-m", "headrace.cli.main", "watch", str(folder), "--no-browser", "--port", "0"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as server:
@@ -350,7 +350,9 @@ def test_ctrl_c_ends_it_also_with_a_page_open(folder: Path) -> None:
         assert server.communicate() == ("", "")
 
 
-def test_words_for_what_cannot_be_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_watch_refuses_missing_folders_and_addresses_that_cannot_be_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
     monkeypatch.chdir(tmp_path)
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         (tmp_path / "runs").mkdir()
@@ -402,7 +404,7 @@ def started(run: Path, door: socket.socket, linger: float, patience: float) -> P
     return Program(command, pass_fds=[door.fileno()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-def test_the_page_of_a_run_outlives_it_while_somebody_looks(tmp_path: Path, door: socket.socket) -> None:
+def test_the_page_of_a_run_outlives_it_while_a_browser_shows_it(tmp_path: Path, door: socket.socket) -> None:
     path = write_run(tmp_path / "run", end=None)
     address = f"http://127.0.0.1:{door.getsockname()[1]}/"
     with ExitStack() as training, ExitStack() as looking:
@@ -419,7 +421,7 @@ def test_the_page_of_a_run_outlives_it_while_somebody_looks(tmp_path: Path, door
     assert server.communicate()[0] == b""
 
 
-def test_the_page_of_a_run_that_nobody_opens_ends_after_it(tmp_path: Path, door: socket.socket) -> None:
+def test_an_unopened_page_of_a_run_ends_after_the_run(tmp_path: Path, door: socket.socket) -> None:
     path = write_run(tmp_path / "run", end=None)
     with lock.held(path / "train.lock"):
         server = started(path, door, linger=60.0, patience=0.5)
