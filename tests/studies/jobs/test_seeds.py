@@ -61,7 +61,7 @@ def test_seeds_are_chosen_by_number_or_name() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("forked_runs")
-def test_each_learns_as_it_does_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_seed_learns_as_a_single_run_does(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     parent = tmp_path / "seeds"
     words = ["CartPole-v1", "--total-steps", "640", "--stop-at-return", "None", *WORDS]
     assert main(["train", *words, "--seeds", "2,5", "--run-dir", str(parent)]) == 0
@@ -109,7 +109,7 @@ def started(parent: Path, *more: str) -> Program:
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("forked_runs")  # those that go on
-def test_ctrl_c_ends_all_with_checkpoints_and_they_go_on(tmp_path: Path) -> None:
+def test_ctrl_c_ends_all_seeds_with_checkpoints_and_they_go_on(tmp_path: Path) -> None:
     process = started(tmp_path / "seeds")
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate(timeout=120)
@@ -144,7 +144,7 @@ def test_runs_end_with_the_process_that_started_them(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("forked_runs")
 @pytest.mark.nightly
-def test_one_that_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_that_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     own = {name: value for name, value in TINY.items() if name != "hidden"}
     (tmp_path / "net.py").write_text(NETWORK)
@@ -163,7 +163,7 @@ def test_one_that_fails_leaves_the_others(tmp_path: Path, monkeypatch: pytest.Mo
     assert studies.resume_seeds("seeds", quiet=True)[0].reason == "finished"
 
 
-def test_mistakes_end_it_before_anything_begins(
+def test_mistakes_are_refused_before_any_seed_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -180,7 +180,7 @@ def test_mistakes_end_it_before_anything_begins(
         studies.resume_seeds(tmp_path)
 
 
-def test_code_that_a_stranger_named_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_a_sent_plan_of_seeds_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "sent.py").write_text("open('ran', 'w')")
     plan = {"task": "CartPole-v1", "settings": {"network": f"{tmp_path / 'sent.py'}:net"}, "seeds": [1]}

@@ -23,7 +23,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_a_row_says_how_it_is_trained(tmp_path: Path) -> None:
+def test_a_row_holds_its_goals_and_settings(tmp_path: Path) -> None:
     (row,) = board.read_board(written(tmp_path, ROW + "settings = { learning_rate = 1e-3 }\n" + PUBLISHED))
     assert row.goals == (100.0, 475.0)
     assert row.published[0].who == "Them"
@@ -52,7 +52,7 @@ def test_a_row_trains_as_the_plain_command_does(row: board.Row) -> None:
     assert row.command(3).startswith(f"headrace train {row.task} --no-video --no-viewer --")
 
 
-def test_a_row_has_the_recipe_of_what_it_does_not_say(tmp_path: Path) -> None:
+def test_a_row_takes_its_missing_settings_from_the_recipe(tmp_path: Path) -> None:
     text = ROW.replace("total_steps = 1000\n", "").replace("CartPole-v1", "Pong-v5").replace("[100, 475]", "[18]")
     (row,) = board.read_board(written(tmp_path, text))
     assert (row.algo, row.total_steps) == ("dqn", 2_000_000) and row.kept()["replay_ratio"] == 1 / 32
@@ -117,7 +117,7 @@ def test_a_row_is_restored_from_its_stored_values(row: board.Row) -> None:
     assert (again.goals, again.games, again.judge) == (row.goals, row.games, row.judge)
 
 
-def test_a_row_from_before_recipes_has_the_preset_that_it_was_trained_with() -> None:
+def test_a_row_from_before_recipes_keeps_its_preset() -> None:
     kept = board.Row("one", "Ant-v5", (5.0,), 1.0, algo="ppo", settings={"preset": "default"}).kept()
     assert board.Row.from_kept("one", {n: v for n, v in kept.items() if n != "preset"}, KEPT).kept() == kept
 
@@ -128,7 +128,7 @@ def test_a_run_ends_above_its_last_goal_by_a_margin() -> None:
     assert board.Row.from_kept("one", row.kept(), KEPT).margin == 2.5
 
 
-def test_what_judges_a_row_is_kept(tmp_path: Path) -> None:
+def test_the_judge_of_a_row_is_kept(tmp_path: Path) -> None:
     (row,) = board.read_board(written(tmp_path, ROW + 'judge = "games"\nsettings = { keep_checkpoints = 5 }\n'))
     again = board.Row.from_kept(row.name, row.kept(), KEPT)
     assert (again.judge, again.settings["keep_checkpoints"]) == ("games", 5)

@@ -12,19 +12,19 @@ RNG = np.random.default_rng(3)
 
 
 @pytest.mark.parametrize("count", [4, 8, 20])
-def test_the_interquartile_mean_is_that_of_the_middle_half(count: int) -> None:
+def test_the_interquartile_mean_is_the_mean_of_the_middle_half(count: int) -> None:
     values = RNG.normal(size=(3, count))
     np.testing.assert_allclose(interquartile_mean(values), stats.trim_mean(values, 0.25, axis=-1))
 
 
-def test_of_few_seeds_the_outer_ones_count_in_part() -> None:
+def test_the_interquartile_mean_of_few_seeds_weighs_the_outer_ones_in_part() -> None:
     assert interquartile_mean(np.array([7.0])) == 7
     assert interquartile_mean(np.array([1.0, 3.0])) == 2
     # of three, a third of the weight each: 1/12 of the first and the last are within the middle half, of 1/2
     assert interquartile_mean(np.array([100.0, 2.0, 1.0])) == pytest.approx((1 / 12 + 2 / 3 + 100 / 12) * 2)
 
 
-def test_an_interval_covers_the_true_mean_as_often_as_it_says() -> None:
+def test_an_interval_covers_the_true_mean_about_as_often_as_its_level() -> None:
     x = np.array([0.0, 1.0])
     inside, rng = 0, np.random.default_rng(3)
     for _ in range(60):
@@ -36,7 +36,7 @@ def test_an_interval_covers_the_true_mean_as_often_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("mean", MIDDLES)
-def test_a_band_is_where_all_seeds_are(mean: str) -> None:
+def test_a_band_spans_the_steps_that_all_seeds_share(mean: str) -> None:
     long, short = np.linspace(0, 10, 11), np.linspace(2, 6, 5)
     found = band([(long, long), (short, short + 2)], mean)  # type: ignore[arg-type]
     assert found is not None and (found.x[0], found.x[-1]) == (2, 6)
@@ -49,7 +49,7 @@ def test_a_band_is_where_all_seeds_are(mean: str) -> None:
     assert again is not None and (again.low == found.low).all(), "the same runs make the same plot"
 
 
-def test_smoothing_knows_nothing_of_what_comes_later() -> None:
+def test_smoothing_uses_earlier_points_alone() -> None:
     x, y = np.arange(11.0), np.zeros(11)
     y[5] = 6.0
     assert (smoothed(x, y, 0.0) == y).all()

@@ -25,7 +25,7 @@ def run(folder: Path, lines: list[dict[str, Any]] | None = None, task: str = "Ca
     return made.path
 
 
-def test_runs_are_found_where_they_are(tmp_path: Path) -> None:
+def test_runs_are_found_in_named_folders_and_below(tmp_path: Path) -> None:
     for seed in (10, 9, 2):
         run(tmp_path / "parent" / f"seed-{seed}", seed=seed)
     alone = run(tmp_path / "alone")
@@ -51,7 +51,7 @@ def test_old_runs_are_read_and_damaged_ones_named(tmp_path: Path) -> None:
     assert len(told) == 3 and all(any(name in words for words in told) for name in ("odd", "bad", "empty"))
 
 
-def test_evaluations_count_once(tmp_path: Path) -> None:
+def test_a_repeated_evaluation_counts_once(tmp_path: Path) -> None:
     first = {"step": 5, "return": 100.0}
     lines = [{"step": s, "return": 1.0, "evaluation": e} for s, e in ((6, first), (8, first), (9, first | {"step": 7}))]
     (curve,) = read_curves([run(tmp_path / "run", lines)], "evaluation")
@@ -94,7 +94,7 @@ def test_baselines_are_curves_and_levels(tmp_path: Path) -> None:
         read_baselines(tmp_path / "nowhere.csv")
 
 
-def test_a_label_names_what_was_swept_before_all_else_that_differs(tmp_path):
+def test_a_label_names_swept_settings_before_other_differences(tmp_path):
     names = ("num_envs", "num_steps", "epochs", "learning_rate", "gamma")
     values = [(8 * i, i, i, 10**-i, 1 - 0.1**i) for i in (1, 2)]
     settings = [{"algo": "ppo", **dict(zip(names, each, strict=True))} for each in values]

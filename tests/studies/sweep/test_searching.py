@@ -69,7 +69,9 @@ def test_tpe_finds_the_better_half(tmp_path: Path) -> None:
     assert np.median([trial.value or 0.0 for trial in sweep.study.trials[20:]]) > -0.25, "at random it would be -0.5"
 
 
-def test_without_optuna_it_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_without_optuna_names_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in [name for name in sys.modules if name.startswith(("headrace.studies.sweep", "headrace.cli.s"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)
@@ -128,7 +130,7 @@ def test_a_trial_is_compared_by_its_return_at_the_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "earned"), [(99, None), (100, 1.0), (250, 2.5), (300, 3.0)])
-def test_the_return_at_a_step(step: int, earned: float | None) -> None:
+def test_the_return_at_a_step_is_interpolated_between_lines(step: int, earned: float | None) -> None:
     assert return_at(step, [{"step": 50, "return": None}, *lines(1.0, 2.0, 3.0)]) == earned
     assert return_at(step, [{"step": 1000, "return": None}]) is None
 
@@ -141,7 +143,7 @@ def test_halving_keeps_the_best_third(tmp_path: Path) -> None:
     assert not any(reported(other, 1).pruned_after for _ in range(9))
 
 
-def test_a_resumed_trial_reports_what_it_has_not_yet(tmp_path: Path) -> None:
+def test_a_resumed_trial_reports_its_missing_returns(tmp_path: Path) -> None:
     plan = plan_of(pruner="median")
     before = reported(begun(tmp_path, plan), 1, 2, 3)
     sweep = loaded(tmp_path, plan)
@@ -185,12 +187,12 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
             Plan.read(tmp_path)
 
 
-def test_the_final_and_the_area_value_of_a_trial() -> None:
+def test_a_trial_is_valued_by_its_final_return_or_its_mean_over_the_steps() -> None:
     assert value_of("final", lines(None, 1, 5, None)) == 5 and value_of("final", lines(None)) is None
     assert value_of("area", lines(0, 2, 4)) == 2 and value_of("area", lines(3)) == 3
 
 
-def test_importance_names_what_decides(tmp_path: Path) -> None:
+def test_importance_names_the_setting_that_decides(tmp_path: Path) -> None:
     sweep = begun(tmp_path, plan_of())
     run_trials(sweep, 7)
     assert importance(sweep.study) is None

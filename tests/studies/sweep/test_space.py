@@ -28,7 +28,7 @@ def test_ranges_and_choices_are_read_as_the_settings_are() -> None:
     assert settings_of(drawn, "ppo") == drawn | {"hidden": [64, 64]}
 
 
-def test_files_say_the_same(tmp_path: Path) -> None:
+def test_a_space_from_a_file_equals_that_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("num_steps = [32, 64]\n[learning_rate]\nlow = 1e-4\nhigh = 1e-2\nlog = true\n")
     (tmp_path / "a.json").write_text(
         '{"num_steps": [32, 64], "learning_rate": {"low": 1e-4, "high": 0.01, "log": true}}'

@@ -82,7 +82,7 @@ powers = st.integers(0, 4).map(lambda power: 1 << power)
 
 @conditions(deadline=None)
 @given(powers, powers, powers)
-def test_it_finds_the_best_point_of_a_known_machine(threads: int, samplers: int, shared: int) -> None:
+def test_the_search_finds_the_best_size_for_a_known_machine(threads: int, samplers: int, shared: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "usable_cores", lambda: 16)
         machine = Machine(threads, samplers, shared)
@@ -101,7 +101,7 @@ def test_it_finds_the_best_point_of_a_known_machine(threads: int, samplers: int,
 
 @conditions(deadline=None)
 @given(st.randoms(use_true_random=False))
-def test_whatever_the_rates_are_the_best_that_was_measured_is_taken(chance: Any) -> None:
+def test_the_search_takes_a_measured_size_at_any_rates(chance: Any) -> None:
     def measured(size: Size) -> Probe:
         if chance.random() < 0.2 and probes:
             return Probe(size, note="no luck")
@@ -136,7 +136,7 @@ def test_sampling_faster_than_updates_can_use_counts_for_nothing(monkeypatch: py
     assert any("faster than the replay ratio can use" in words for words in how.reasons())
 
 
-def test_what_was_measured_on_a_busy_machine_is_not_kept(
+def test_measurements_on_a_busy_machine_are_not_kept(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def disturbed(*how: Any) -> Probe:
@@ -150,7 +150,7 @@ def test_what_was_measured_on_a_busy_machine_is_not_kept(
     assert not CACHE.file.exists()
 
 
-def test_what_somebody_chose_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_chosen_by_the_user_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "usable_cores", lambda: 8)
     fast = Machine(threads=4, samplers=4, shared=4)
     Search(free(), fast, keep={"learning_rate", "num_threads", "torch_threads"}).run()
@@ -187,7 +187,7 @@ def test_one_lucky_measurement_does_not_end_the_search(
     assert [size.samplers for size in seen] == [1, 2] * turns + [4]
 
 
-def test_it_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(search.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(search, "usable_cores", lambda: 16)
@@ -209,7 +209,7 @@ def test_it_keeps_to_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(how.probes) == 1 and "about 50 s: too short" in how.over
 
 
-def test_it_measures_real_runs_and_remembers() -> None:
+def test_the_tuner_measures_real_runs_and_remembers_the_best() -> None:
     shown: list[Probe] = []
     found = tune(config(), show=shown.append, **QUICK)
     assert tuple(shown) == found.probes and found.complete and found.kept and not found.remembered
@@ -233,7 +233,7 @@ DAMAGED = ['{"task": 1}', "null", '[{"key": {}}]', '[{"key": {}, "best": {}, "pr
 
 
 @pytest.mark.parametrize("text", DAMAGED)
-def test_a_damaged_memory_is_none(text: str) -> None:
+def test_a_damaged_cache_counts_as_empty(text: str) -> None:
     CACHE.file.parent.mkdir(parents=True, exist_ok=True)
     CACHE.file.write_text(text, encoding="latin1")
     assert CACHE.recall({"a": (1, 2)}) is None and forget() == 0
@@ -242,7 +242,7 @@ def test_a_damaged_memory_is_none(text: str) -> None:
     assert CACHE.recall({"a": [1, 2]}) == dataclasses.replace(found, remembered=True) and forget() == 1
 
 
-def test_what_cannot_be_done_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_that_cannot_run_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "usable_cores", lambda: 2)
     crowded = config(f"{CROWDED}:Crowded-v0", replay_ratio=None)
     found = tune(crowded, keep={"torch_threads", "num_threads"}, **QUICK)
@@ -258,7 +258,7 @@ def test_what_cannot_be_done_is_a_row_with_its_reason(monkeypatch: pytest.Monkey
     assert not multiprocessing.active_children()
 
 
-def test_what_cannot_be_done_at_all_is_said() -> None:
+def test_a_run_that_cannot_be_tuned_is_refused() -> None:
     with pytest.raises(WorkerError, match="7 are too few"):
         tune(config(f"{CROWDED}:Crowded-v0", num_envs=7), **QUICK)
     with pytest.raises(UnknownTaskError):
@@ -271,7 +271,7 @@ def test_what_cannot_be_done_at_all_is_said() -> None:
         tune(config(), seconds=0)
 
 
-def test_nothing_is_left_when_ctrl_c_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_the_tuner_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     ended = threading.Event()
@@ -295,7 +295,7 @@ def test_nothing_is_left_when_ctrl_c_ends_it(tmp_path: Path, monkeypatch: pytest
     assert not list((tmp_path / "temporary").glob("headrace-tune-*")) and not CACHE.file.exists()
 
 
-def test_the_commands(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_train_uses_the_sizes_found_by_tune(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`headrace tune` shows its probes; `headrace train` uses what it found."""
     words = ["Pendulum-v1", "--algo", "ddpg", "--hidden", "16", "--total-steps", "3000"]
     for _ in range(2):  # who asks for it sees it again
