@@ -100,7 +100,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("algo", rest_nightly(["sac", "td3"], "sac"))
-def test_updates_are_the_peers(algo, monkeypatch):
+def test_updates_equal_those_of_stable_baselines(algo, monkeypatch):
     settings, peers = SETTINGS[algo]
     policy = a_policy(algo, TASK, activation="relu", gamma=GAMMA, target_rate=0.1, adam_epsilon=EPSILON, **settings)
     peer = a_peer(algo, **peers)
@@ -135,7 +135,7 @@ class Screens(gym.Env):
     action_space = gym.spaces.Discrete(4)
 
 
-def test_updates_over_images_are_the_peers(monkeypatch):
+def test_updates_over_images_equal_those_of_stable_baselines(monkeypatch):
     clip = 0.1
     policy = policy_for(IMAGES, double=False, loss="huber", adam_epsilon=EPSILON, target_update=1000, bf16=False)
     peer: Any = stable_baselines3.DQN(

@@ -77,7 +77,7 @@ def assert_alike(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
 
 @pytest.mark.parametrize(("inputs", "actions", "hidden", "activation", "rows"), SIZES)
 @pytest.mark.parametrize("algo", ["sac", "td3", "ddpg"])
-def test_actors_and_critics_learn_what_torch_learns(
+def test_actors_and_critics_end_with_the_weights_of_torch(
     algo: str, inputs: int, actions: int, hidden: tuple[int, ...], activation: str, rows: int
 ) -> None:
     batches = [batch_of(inputs, actions, rows, seed, weighted=seed == 2) for seed in range(4)]
@@ -88,7 +88,7 @@ def test_actors_and_critics_learn_what_torch_learns(
 
 @pytest.mark.parametrize(("inputs", "actions", "hidden", "activation", "rows"), SIZES)
 @pytest.mark.parametrize("settings", [{}, {"dueling": True, "loss": "squared"}, {"double": False, "dueling": True}])
-def test_action_values_learn_what_torch_learns(
+def test_action_values_end_with_the_weights_of_torch(
     settings: dict[str, Any], inputs: int, actions: int, hidden: tuple[int, ...], activation: str, rows: int
 ) -> None:
     batches = []
@@ -132,7 +132,7 @@ class Named(SAC):
     compiled_form = SAC.compiled_form
 
 
-def test_a_policy_says_what_makes_its_updates_and_why() -> None:
+def test_a_policy_names_the_form_of_its_updates_and_the_reason() -> None:
     best = {16: "AVX-512", 8: "AVX2", 1: "scalar"}[compiled_module().widths()[0]]  # type: ignore[union-attr]
     spaces = AgentGroup(gym.spaces.Box(-1, 1, (3,), np.float32), gym.spaces.Box(-1, 1, (2,), np.float32))
     masked = AgentGroup(spaces.observation, gym.spaces.Discrete(2), heads=(2,))
@@ -161,7 +161,7 @@ def test_a_policy_says_what_makes_its_updates_and_why() -> None:
     assert policy.updated_by == "torch (data-parallel)" and policy.compiled is None
 
 
-def test_what_is_left_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_left_out_by_the_user_is_the_named_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LEFT_OUT, "1")
     assert policy_of("td3", 3, 2, hidden=(8,)).updated_by == f"torch ({LEFT_OUT})"
 

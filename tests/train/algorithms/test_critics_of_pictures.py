@@ -182,7 +182,7 @@ def test_samplers_act_by_the_trunk_that_learns(own: str, tmp_path: Path, algo: s
 
 
 @pytest.mark.nightly
-def test_sac_learns_where_the_dot_is(own: str, tmp_path: Path) -> None:
+def test_sac_learns_the_place_of_a_dot(own: str, tmp_path: Path) -> None:
     more = {"minibatch_size": 64, "learning_rate": 1e-3, "gamma": 0.5, "total_steps": 2000, "checkpoint_seconds": 60.0}
     train(own, "sac", run_dir=tmp_path / "run", samplers=0, **(BRIEF | {"hidden": (32,), "log_steps": 500} | more))
     assert evaluate(tmp_path / "run", episodes=20).mean_return > 6.0, "a blind one earns 0"

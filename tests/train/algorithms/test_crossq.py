@@ -78,7 +78,7 @@ def test_a_row_is_answered_alone_as_among_others():
 
 
 @pytest.mark.parametrize("activation", rest_nightly(["relu", "tanh"], "relu"))
-def test_updates_are_those_of_autograd(activation: str):
+def test_updates_equal_those_of_autograd(activation: str):
     policy = a_policy("crossq", activation=activation, critic_hidden=(24, 8), initial_temperature=0.3, renorm_after=3)
     plain = PlainUpdate(policy, copy.deepcopy(policy.network).double(), activation)
     for seed in range(6):
@@ -162,7 +162,7 @@ class PlainUpdate:
 # -- runs ----------------------------------------------------------------------------------------------
 
 
-def test_presets_are_named_by_what_they_are_for():
+def test_crossq_has_a_fast_and_a_published_preset():
     fast, published = (make_config("Ant-v5", algo="crossq", preset=name) for name in ("fast", "published"))
     assert (published.num_envs, published.replay_ratio, published.critic_hidden) == (1, 1.0, (2048, 2048))
     assert (fast.num_envs, fast.replay_ratio, fast.n_step) == (32, 1 / 32, 3) and fast.anneal_learning_rate
@@ -173,7 +173,7 @@ def test_presets_are_named_by_what_they_are_for():
 
 
 @pytest.mark.parametrize("samplers", rest_nightly([0, 1], 0))
-def test_it_trains_resumes_and_plays(tmp_path, samplers: int):
+def test_crossq_trains_resumes_and_plays(tmp_path, samplers: int):
     settings = TINY | {"samplers": samplers, "total_steps": 400}
     if samplers:
         settings = {name: value for name, value in settings.items() if name != "num_steps"} | {"evaluate_episodes": 0}
@@ -188,7 +188,7 @@ def test_it_trains_resumes_and_plays(tmp_path, samplers: int):
 
 
 @pytest.mark.nightly
-def test_it_learns_pendulum(tmp_path):
+def test_crossq_learns_pendulum(tmp_path):
     settings = {"hidden": (64, 64), "total_steps": 15_000, "num_envs": 4, "num_steps": 4, "critic_hidden": ()}
     train(
         "Pendulum-v1", "crossq", samplers=0, learning_starts=1000, replay_ratio=0.25, gamma=0.95, quiet=True,

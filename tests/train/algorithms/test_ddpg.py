@@ -80,7 +80,7 @@ def some_transitions(count: int, seed: int) -> Transitions:
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_updates_are_those_of_plain_torch(activation, compiled):
+def test_updates_equal_those_of_plain_torch(activation, compiled):
     policy = pendulum_policy(activation=activation, target_rate=0.1)
     policy.compiled = policy.compiled if compiled else None
     network, targets = copy.deepcopy(policy.network), copy.deepcopy(policy.targets)
@@ -202,7 +202,7 @@ class PlainLoop:
 @pytest.mark.parametrize("normalise", [False, True])
 @pytest.mark.parametrize("kind", ["host", "device", "static"])
 @pytest.mark.parametrize("task", TASKS)
-def test_the_replay_holds_what_a_plain_loop_sees(task, kind, normalise):
+def test_the_replay_holds_the_transitions_of_a_plain_loop(task, kind, normalise):
     """Through truncations and terminations, agents that leave, and several times around the ring."""
     collector, (policy, *_) = build(kind, task, **(NORMALISED if normalise else {}))
     loop = PlainLoop(collector)
@@ -224,7 +224,7 @@ def test_the_replay_holds_what_a_plain_loop_sees(task, kind, normalise):
     collector.pool.close()
 
 
-def test_transitions_are_drawn_alike_from_all_that_are_held():
+def test_all_held_transitions_are_drawn_equally_often():
     replay = TransitionReplay(10, 1, 1)
     numbers = torch.arange(24.0)
 
@@ -311,7 +311,7 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task, settings
     assert facts(tmp_path / "alone")[-1]["loss"]["critic_loss"] > 0
 
 
-def test_what_was_learnt_last_is_reported_after_a_resume_too(tmp_path: Path):
+def test_the_last_losses_are_reported_after_a_resume(tmp_path: Path):
     """Rollouts without an update are reported with the losses of the last one."""
     options = TINY | TASKS["Pendulum-v1"] | {"learning_starts": 128, "replay_ratio": 0.005, "log_steps": 1}
     options |= {"samplers": 0, "anneal_learning_rate": False, "total_steps": 1536}
@@ -365,7 +365,7 @@ def test_one_policy_may_play_as_past_versions_of_another(tmp_path: Path):
     assert losses["lone"]["loss"] and not losses["others"]["loss"]
 
 
-def test_an_agent_plays_what_its_actor_says(tmp_path: Path):
+def test_an_agent_plays_the_actions_of_its_actor(tmp_path: Path):
     options = TINY | TASKS["Pendulum-v1"] | {"video": True, "total_steps": 1000}
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **options)
     assert result.video is not None and result.video.stat().st_size > 1000

@@ -76,7 +76,7 @@ def test_dueling_values_are_a_state_value_and_advantages_around_0(space):
     assert float(advantage.std()) > 0.01
 
 
-def test_a_network_of_ones_own_learns(tmp_path):
+def test_a_users_own_network_learns(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(
         "import torch\n"
@@ -102,7 +102,7 @@ def test_a_network_of_ones_own_learns(tmp_path):
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_targets_are_those_of_a_plain_loop(double):
+def test_targets_equal_those_of_a_plain_loop(double):
     policy = policy_for(double=double, dueling=True)
     batch = some_transitions(VECTORS, 64, 1)
     wanted, differs = [], 0
@@ -120,7 +120,7 @@ def test_targets_are_those_of_a_plain_loop(double):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("space", [VECTORS, IMAGES])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_updates_are_those_of_plain_torch(space, loss, weighted, compiled):
+def test_updates_equal_those_of_plain_torch(space, loss, weighted, compiled):
     policy = policy_for(space, loss=loss, target_rate=0.1, dueling=True)
     policy.compiled = policy.compiled if compiled else None
     q, target = copy.deepcopy(policy.network.q), copy.deepcopy(policy.targets.q)
@@ -179,7 +179,7 @@ def test_an_update_waits_for_nothing():
             policy.improve(batch, RATES)
 
 
-def test_actions_may_come_as_numbers_of_a_ring():
+def test_actions_stored_as_floats_lead_to_the_same_update():
     """A replay of one kind of numbers holds actions as floats, a column each."""
     policies = [policy_for(), policy_for()]
     batch = some_transitions(VECTORS, 8, 0)
@@ -188,7 +188,7 @@ def test_actions_may_come_as_numbers_of_a_ring():
     assert torch.equal(policies[0].actor_parameters, policies[1].actor_parameters)
 
 
-def test_it_finds_the_values_of_a_chain():
+def test_dqn_finds_the_values_of_a_chain():
     """A walk over 5 cells, left or right: 1 for leaving on the right, 0.2 on the left, where it ends."""
     cells, gamma = 5, 0.8
     exact = np.zeros((cells, 2))
@@ -218,7 +218,7 @@ def test_it_finds_the_values_of_a_chain():
 # -- exploration ------------------------------------------------------------------------------------
 
 
-def test_random_actions_are_as_frequent_as_said():
+def test_random_actions_are_as_frequent_as_epsilon():
     count, size = 40_000, 5
     params = torch.randn(count, size, generator=generator(1))
     params[:, 2] += 100.0
@@ -286,7 +286,7 @@ WAYS = list(itertools.product(SEEN, (0, 1)))
 
 
 @pytest.mark.parametrize(("task", "samplers"), rest_nightly(WAYS, *WAYS[::3], WAYS[5]))
-def test_it_learns_from_steps(tmp_path, task, samplers):
+def test_dqn_learns_from_a_replay_of_steps(tmp_path, task, samplers):
     """Of vectors, numbers, images, and images that a perceptron takes as vectors."""
     task, _, numbers = task.partition(" ")
     options = TINY | {"n_step": 3, "learning_starts": 200, "quiet": True, "total_steps": 600}
@@ -306,7 +306,7 @@ def test_it_learns_from_steps(tmp_path, task, samplers):
 
 
 @pytest.mark.nightly
-def test_the_fast_preset_standardises_what_it_sees(tmp_path):
+def test_the_fast_preset_standardises_observations(tmp_path):
     """Pixels are fitted before the first update, and nothing moves them afterwards, in the network nor its targets."""
     options = {"learning_starts": 320, "total_steps": 1600, "replay_size": 5000, "target_update": 5, "video": False}
     options |= {"evaluate_episodes": 0, "tensorboard": False, "quiet": True, "save_replay": False}
@@ -323,7 +323,7 @@ def test_the_fast_preset_standardises_what_it_sees(tmp_path):
 
 
 @pytest.mark.nightly
-def test_it_learns_cartpole(tmp_path):
+def test_dqn_learns_cartpole(tmp_path):
     """A random player balances for some 20 steps."""
     options = {"quiet": True, "tensorboard": False, "video": False, "torch_threads": 1, "seed": 3, "samplers": 0}
     result = train("CartPole-v1", "dqn", run_dir=tmp_path / "run", **options)

@@ -66,7 +66,7 @@ def assert_graphs_learn_the_same(make: Any, settings: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("name", rest_nightly(list(RUNS), *(name for name in RUNS if name not in ("td3", "ddpg"))))
-def test_graphs_learn_what_is_learnt_without(make: Any, name: str) -> None:
+def test_graphs_end_with_the_weights_of_updates_without_them(make: Any, name: str) -> None:
     graphs = assert_graphs_learn_the_same(make, RUNS[name])
     assert graphs.source.rollout.captured == ("host" not in name)
 

@@ -35,7 +35,7 @@ class Launches(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(("algo", "most"), [("sac", 190), ("td3", 126), ("ddpg", 126), ("crossq", 600), ("dqn", 60)])
-def test_updates_from_a_replay(algo: str, most: int) -> None:
+def test_updates_from_a_replay_launch_few_kernels(algo: str, most: int) -> None:
     policy = a_policy(algo, "CartPole-v1" if algo == "dqn" else "Ant-v5")
     batch = some_transitions(policy, 32, 1)
     if algo == "dqn":
@@ -48,7 +48,7 @@ def test_updates_from_a_replay(algo: str, most: int) -> None:
 
 
 @pytest.mark.parametrize(("algo", "most"), [("ppo", 132), ("a2c", 96), ("pqn", 105)])
-def test_updates_from_a_rollout(tmp_path: Any, algo: str, most: int) -> None:
+def test_updates_from_a_rollout_launch_few_kernels(tmp_path: Any, algo: str, most: int) -> None:
     """One epoch of one minibatch."""
     sizes: dict[str, Any] = {} if algo == "a2c" else {"minibatch_size": 128, "epochs": 1}
     config = make_config("CartPole-v1", algo=algo, num_envs=16, num_steps=8, tensorboard=False, **sizes)

@@ -211,7 +211,7 @@ def test_a_policy_that_has_learnt_fills_an_empty_replay_itself(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("precision", ["highest", "medium"])
-def test_products_are_as_precise_as_asked(precision):
+def test_products_have_the_requested_precision(precision):
     config = make_config("Pendulum-v1", algo="sac", matmul_precision=precision, replay_size=2000)
     collector, _ = collecting("device", config)
     collector.pool.close()

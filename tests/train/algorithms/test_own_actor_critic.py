@@ -97,7 +97,7 @@ def copy_layers(mine: Any, layers: Any, k: int | None = None) -> None:
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3", "ddpg"])
-def test_it_learns_what_our_own_network_of_the_same_weights_learns(algo, own):
+def test_an_own_network_learns_as_ours_of_the_same_weights_does(algo, own):
     ours = a_policy(algo)
     theirs = a_policy(algo, network=f"{own}:{'single' if algo == 'ddpg' else 'pair'}")
     noise = torch.Generator().manual_seed(1)
@@ -128,6 +128,6 @@ def test_it_learns_what_our_own_network_of_the_same_weights_learns(algo, own):
         ("sac", "nothing", "no 'nothing'"),
     ],
 )
-def test_what_does_not_fit_is_named(algo, name, why, own, tmp_path):
+def test_an_own_network_that_does_not_fit_is_refused(algo, name, why, own, tmp_path):
     with pytest.raises(OptionError, match=why):
         train("Pendulum-v1", algo, run_dir=tmp_path / "run", quiet=True, **(SMALL | {"network": f"{own}:{name}"}))

@@ -29,13 +29,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_page_about_it_shows_this_file() -> None:
+def test_the_page_on_algorithms_shows_the_file_of_this_one() -> None:
     page = Path(__file__).parents[3] / "docs" / "write-an-algorithm.md"
     assert f"```python\n{FILE.read_text()}```" in page.read_text()
     assert len(FILE.read_text().splitlines()) < 120
 
 
-def test_the_command_trains_plots_plays_and_films_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_trains_plots_plays_and_films_an_own_algorithm(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     goal = ["--stop-at-return", "100", "--stop-episodes", "20", "--baseline", "0.9", "--no-video", "--no-tensorboard"]
     assert main(["train", "CartPole-v1", "--algo", ALGO, "--run-dir", "run", *goal]) == 0
     assert "solved: mean return 1" in capsys.readouterr().out, "a random policy reaches 22"
@@ -50,7 +52,7 @@ def test_the_command_trains_plots_plays_and_films_it(folder: Path, capsys: pytes
 
 
 @pytest.mark.nightly
-def test_it_goes_on_after_a_kill(folder: Path) -> None:
+def test_an_own_algorithm_goes_on_after_a_kill(folder: Path) -> None:
     options = {name: value for name, value in SMALL.items() if name != "minibatch_size"} | {"algo": ALGO}
     process = start("CartPole-v1", folder / "run", options)
     try:
@@ -64,7 +66,7 @@ def test_it_goes_on_after_a_kill(folder: Path) -> None:
     assert [line["step"] for line in facts(folder / "run")] == sorted({line["step"] for line in facts(folder / "run")})
 
 
-def test_help_shows_its_settings_and_nobody_elses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_settings_of_an_own_algorithm_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "CartPole-v1", "--algo", ALGO, "--help"]) == 0
     shown = capsys.readouterr().out
     assert "Reinforce options" in shown and "--baseline" in shown and "--learning-rate" in shown
@@ -75,7 +77,7 @@ def test_help_shows_its_settings_and_nobody_elses(capsys: pytest.CaptureFixture[
     assert not any(f"--{name}" in shown for name in ("baseline", "replay-size", "epsilon-end", "target-noise"))
 
 
-def test_settings_that_it_does_not_use_are_errors(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unused_settings_of_an_own_algorithm_are_errors(capsys: pytest.CaptureFixture[str]) -> None:
     for words, users in ((["--clip-range", "0.1"], "ppo"), (["--rollout-slots", "3"], "ppo")):
         assert main(["train", "CartPole-v1", "--algo", ALGO, *words]) == 2
         assert f"would not be used by {ALGO}: it is for" in (told := capsys.readouterr().err) and users in told

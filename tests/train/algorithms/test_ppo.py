@@ -91,7 +91,7 @@ def plain_decisions(rewards, values, terminated, waits, gamma, lam):
     return found
 
 
-def test_advantages_of_decisions_are_those_without_the_waiting_between():
+def test_advantages_of_decisions_skip_the_waiting_between():
     rng = np.random.default_rng(1)
     steps, envs = 20, 30
     rewards, final_values = rng.normal(size=(2, steps, envs)).astype(np.float32)
@@ -107,7 +107,7 @@ def test_advantages_of_decisions_are_those_without_the_waiting_between():
         np.testing.assert_allclose([float(ours[t, n]) for t in expected], list(expected.values()), atol=1e-5)
 
 
-def test_without_waiting_advantages_of_decisions_are_the_usual_ones():
+def test_advantages_of_decisions_without_waiting_are_the_usual_ones():
     rng = np.random.default_rng(2)
     rewards, final_values, values = (torch.from_numpy(rng.normal(size=(n, 7))).float() for n in (12, 12, 13))
     terminated, truncated = torch.from_numpy(rng.random((2, 12, 7)) < 0.2)
@@ -166,7 +166,7 @@ def make_batch(distribution: Distribution, network, inputs: Tensor) -> Samples:
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("hidden", [(16,), pytest.param((16, 8), marks=pytest.mark.nightly), (16, 8, 12)])
 @pytest.mark.parametrize(("value_clip", "shared"), [(None, False), (0.2, False), (None, True)])
-def test_gradients_are_those_of_the_formulas(name, activation, hidden, value_clip, shared):
+def test_gradients_equal_those_of_the_formulas(name, activation, hidden, value_clip, shared):
     config = make_config(
         "x",
         defaults=False,
@@ -197,7 +197,7 @@ def test_gradients_are_those_of_the_formulas(name, activation, hidden, value_cli
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SPACES)
-def test_advantage_actor_critics_gradients_are_those_of_the_formulas(name, weighted):
+def test_gradients_of_a2c_equal_those_of_the_formulas(name, weighted):
     config = make_config("x", defaults=False, algo="a2c", hidden=(16, 8), entropy_coef=0.1)
     torch.manual_seed(0)
     policy = A2C("", config, AgentGroup(SEEN, SPACES[name]), torch.device("cpu"))
@@ -240,7 +240,7 @@ def test_weights_and_rates_on_the_device_change_nothing(name):
     torch.testing.assert_close(gradient_of(policy, there, some), expected)
 
 
-def test_advantages_are_normalised_over_what_counts():
+def test_advantages_are_normalised_over_counted_rows():
     gains, weights = torch.randn(3, 20), (torch.rand(3, 20) < 0.7).float()
     ours = normalised(gains, weights)
     for row, gain, weight in zip(ours, gains, weights, strict=True):
@@ -273,7 +273,7 @@ def test_value_targets_are_normalised_and_values_are_restored():
     collector.pool.close()
 
 
-def test_a_recurrent_gradient_is_that_of_episodes_played_one_by_one():
+def test_a_recurrent_gradient_equals_that_of_episodes_played_one_by_one():
     """Back-propagation through time, against a network stepped through every episode by itself."""
     steps, columns, space = 7, 3, gym.spaces.Discrete(4)
     config = make_config("x", defaults=False, algo="ppo", network="gru", hidden=(8, 6), entropy_coef=0.1)
@@ -438,7 +438,7 @@ def test_target_kl_ends_the_epochs(target_kl, updates):
     assert int(policy.optimiser.steps) == updates
 
 
-def test_no_epoch_begins_once_it_is_interrupted():
+def test_no_epoch_begins_after_an_interrupt():
     policy, samples = six_epochs()
     answers = iter([False, False, True])
     policy.interrupted = lambda: next(answers)

@@ -52,7 +52,7 @@ def some_samples(space: gym.spaces.Box, count: int) -> Samples:
 
 
 @pytest.mark.parametrize("kind", ["host", "device"])
-def test_targets_are_those_of_a_plain_loop(kind):
+def test_targets_equal_those_of_a_plain_loop(kind):
     """Q(λ) backwards from the rollout's end, where poles fall and episodes reach their limit of 10 steps."""
     options = {"num_envs": 6, "num_steps": 40, "env_options": {"max_episode_steps": 10}, "q_lambda": 0.7, "gamma": 0.9}
     config = make_config("CartPole-v1", algo="pqn", **options)
@@ -82,7 +82,7 @@ def test_targets_are_those_of_a_plain_loop(kind):
     ("space", "settings"),
     [(VECTORS, {}), (SMALL_IMAGES, {}), (IMAGES, {}), (IMAGES, {"trunk": "strided"})],
 )
-def test_an_update_is_that_of_torch(space, settings):
+def test_an_update_equals_that_of_torch(space, settings):
     policy = policy_for(space, max_grad_norm=0.3, **settings)
     plain = copy.deepcopy(policy.network)
     leaves = [leaf for leaf in plain.parameters() if leaf.requires_grad]
@@ -107,7 +107,7 @@ def test_an_update_is_that_of_torch(space, settings):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=2e-5, msg=name)
 
 
-def test_rectified_steps_are_those_of_torch():
+def test_rectified_steps_equal_those_of_torch():
     """The first five steps go by the mean gradient alone, later ones by the rectified second moment, too."""
     torch.manual_seed(0)
     mine, plain = nn.Linear(5, 3), nn.Linear(5, 3)
@@ -162,7 +162,7 @@ def test_unsupported_settings_of_pqn_are_errors():
         train("Pendulum-v1", "pqn", quiet=True, total_steps=100, run_dir="never")
 
 
-def test_it_learns_to_balance_a_pole(tmp_path):
+def test_pqn_learns_to_balance_a_pole(tmp_path):
     """A random player balances for some 20 steps."""
     options = {"quiet": True, "tensorboard": False, "video": False, "torch_threads": 1, "total_steps": 60_000}
     train("CartPole-v1", "pqn", run_dir=tmp_path / "run", **options)
@@ -170,7 +170,7 @@ def test_it_learns_to_balance_a_pole(tmp_path):
 
 
 @pytest.mark.nightly
-def test_it_learns_a_game_of_minatar(tmp_path):
+def test_pqn_learns_a_game_of_minatar(tmp_path):
     """A random player of Breakout earns 0.5."""
     options = {"total_steps": 400_000, "torch_threads": 1, "tensorboard": False, "video": False, "quiet": True}
     result = train("MinAtar-Breakout-v1", "pqn", run_dir=tmp_path / "run", seed=3, **options)

@@ -73,7 +73,7 @@ OPTIONS: dict[str, Any] = SMALL | {
 
 
 @pytest.mark.nightly
-def test_a_gru_recalls_what_an_mlp_cannot_see(tmp_path: Path):
+def test_a_gru_recalls_a_cue_that_an_mlp_cannot_see(tmp_path: Path):
     train("Recall-v0", run_dir=tmp_path / "gru", network="gru", **OPTIONS)
     train("Recall-v0", run_dir=tmp_path / "mlp", network="mlp", **OPTIONS)
     recalled, guessed = (evaluate(tmp_path / name, episodes=200).mean_return for name in ("gru", "mlp"))
@@ -96,7 +96,7 @@ def test_a_stopped_recurrent_run_continues_as_if_left_alone(tmp_path: Path):
 
 
 @pytest.mark.nightly
-def test_a_gru_finds_its_way_through_a_maze_by_what_it_saw_at_the_entrance(tmp_path: Path):
+def test_a_gru_finds_its_way_through_a_maze_by_the_cue_at_the_entrance(tmp_path: Path):
     """Without a memory -0.11 is the most."""
     example = Path(__file__).parents[3] / "examples" / "t_maze.py"
     settings = runpy.run_path(str(example))["SETTINGS"] | {"total_steps": 100_000, "quiet": True, "video": False}

@@ -31,7 +31,7 @@ def squashed() -> SquashedGaussian:
     return SquashedGaussian(gym.spaces.Box(-2, 2, (3,)))
 
 
-def test_log_probabilities_and_gradients_are_those_of_autograd():
+def test_log_probabilities_and_gradients_equal_those_of_autograd():
     distribution, chance = squashed(), torch.Generator().manual_seed(1)
     params = torch.randn(50, 6, generator=chance, dtype=torch.float64, requires_grad=True)
     noise = 0.5 * torch.randn(50, 3, generator=chance, dtype=torch.float64)
@@ -72,7 +72,7 @@ def test_log_probabilities_of_extreme_actions_are_finite(mean):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_updates_are_those_of_plain_torch(activation, weighted, compiled):
+def test_updates_equal_those_of_plain_torch(activation, weighted, compiled):
     policy = a_policy("sac", activation=activation, target_rate=0.1, initial_temperature=0.3)
     policy.compiled = policy.compiled if compiled else None
     network, target = copy.deepcopy(policy.network).double(), copy.deepcopy(policy.targets.critic).double()

@@ -19,7 +19,7 @@ train: Any = headrace.train
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_updates_are_those_of_plain_torch(activation, compiled):
+def test_updates_equal_those_of_plain_torch(activation, compiled):
     policy = a_policy("td3", activation=activation, target_rate=0.1, target_noise=0.6, policy_delay=3)
     policy.compiled = policy.compiled if compiled else None
     network, targets = copy.deepcopy(policy.network), copy.deepcopy(policy.targets)

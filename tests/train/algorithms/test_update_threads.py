@@ -75,7 +75,7 @@ def test_given_threads_and_the_cores_of_samplers_are_kept(monkeypatch):
     assert threads_in_updates(monkeypatch, samplers=2, **LARGE) == 1
 
 
-def test_they_are_as_before_after_an_error(monkeypatch):
+def test_the_number_of_threads_is_restored_after_an_error(monkeypatch):
     policy = learner(**LARGE)
     policy.compiled = None
     monkeypatch.setattr(policy, "backward", lambda *_: 1 / 0)
@@ -84,7 +84,7 @@ def test_they_are_as_before_after_an_error(monkeypatch):
     assert torch.get_num_threads() == 1
 
 
-def test_what_is_learnt_is_the_same_but_for_rounding():
+def test_learnt_weights_are_the_same_but_for_rounding():
     alone, together = learner(torch_threads=1, **LARGE), learner(**LARGE)
     for policy in (alone, together):
         policy.learn(samples(4096), 0, torch.Generator().manual_seed(2))

@@ -59,7 +59,7 @@ def plain(given: dict[str, Tensor], gamma: float, decay: float, rho: float, c: f
 
 
 @pytest.mark.parametrize(("gamma", "decay", "rho", "c"), [(0.9, 1.0, 1.0, 1.0), (0.99, 0.8, 1.5, 0.7), (1, 0, 2, 2)])
-def test_it_is_its_definition(gamma, decay, rho, c):
+def test_vtrace_equals_its_definition(gamma, decay, rho, c):
     given = case()
     kept = {name: tensor.clone() for name, tensor in given.items()}
     targets = vtrace(**given, gamma=gamma, trace_decay=decay, rho_clip=rho, c_clip=c)
@@ -70,7 +70,7 @@ def test_it_is_its_definition(gamma, decay, rho, c):
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.95, 0.0])
-def test_on_policy_it_is_generalised_advantage_estimation(decay):
+def test_vtrace_on_policy_equals_generalised_advantage_estimation(decay):
     given = case(1)
     given["log_ratios"].zero_()
     targets = vtrace(**given, gamma=0.97, trace_decay=decay, rho_clip=1.0, c_clip=3.0)
@@ -82,7 +82,7 @@ def test_on_policy_it_is_generalised_advantage_estimation(decay):
     torch.testing.assert_close(targets.values, given["values"][:-1] + targets.advantages)
 
 
-def test_on_policy_targets_are_returns():
+def test_targets_on_policy_are_returns():
     given = case(2)
     given["log_ratios"].zero_()
     targets = vtrace(**given, gamma=0.9, trace_decay=1.0, rho_clip=1.0, c_clip=1.0).values
@@ -98,7 +98,7 @@ def test_on_policy_targets_are_returns():
 
 
 @pytest.mark.parametrize("rho", [math.inf, 1.2])
-def test_the_mean_over_what_acted_is_the_value_of_the_policy_that_learns(rho):
+def test_targets_of_the_acting_policy_average_to_the_value_of_the_learning_one(rho):
     """Of a step with three actions; clipped, of the policy proportional to min(ρ̄·μ, π), as the paper has it."""
     acts, learns = torch.tensor([0.2, 0.5, 0.3]).double(), torch.tensor([0.6, 0.1, 0.3]).double()
     rewards, value = torch.tensor([[1.0, -2.0, 5.0]]).double(), 0.7

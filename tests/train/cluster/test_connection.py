@@ -27,7 +27,7 @@ def refused(tmp_path, ray: str, words: str, **changes) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
+def test_a_run_without_ray_names_the_extra_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     refused(tmp_path, "local", r"needs Ray, .* pip install 'headrace\[ray\]'")
 
@@ -40,7 +40,7 @@ def test_an_address_without_a_cluster_is_an_error_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("ray", ["ray://10.0.0.1:10001", "10.0.0.1", "somewhere", ":6379"])
-def test_what_is_no_address_is_named(tmp_path, ray):
+def test_a_malformed_address_of_a_cluster_is_refused(tmp_path, ray):
     refused(tmp_path, ray, "must be local, auto or the address of a cluster's head")
 
 

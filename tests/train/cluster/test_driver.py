@@ -240,7 +240,7 @@ def test_a_signal_to_all_processes_ends_the_run_with_a_checkpoint(tmp_path, how)
 
 @pytest.mark.nightly
 @LONG
-def test_it_learns_as_one_machine_does(cluster, tmp_path):
+def test_a_cluster_learns_as_one_machine_does(cluster, tmp_path):
     """SAC's return on Pendulum after equal steps, of two seeds each."""
     settings: dict[str, Any] = SETTINGS | {
         "samplers": 1,

@@ -66,7 +66,7 @@ def plain_loop(collector: Any, tracker: Any, rollouts: int) -> dict[str, list[tu
 
 
 @pytest.mark.parametrize("kind", ["host", "device", "static"])
-def test_types_are_told_apart_as_in_a_plain_loop(kind: str) -> None:
+def test_returns_of_each_type_equal_those_of_a_plain_loop(kind: str) -> None:
     config = make_config(TASK, num_envs=6, num_steps=24, seed=3, stop_episodes=1000, **SHARED)
     collector, (policy,) = collecting(kind, config)
     tracker = tracker_of(policy)
@@ -81,7 +81,7 @@ def test_types_are_told_apart_as_in_a_plain_loop(kind: str) -> None:
     collector.pool.close()
 
 
-def test_telling_types_apart_does_not_wait_for_the_device() -> None:
+def test_returns_of_each_type_are_gathered_without_waiting_for_the_device() -> None:
     config = make_config(TASK, num_envs=6, num_steps=24, **SHARED, network="gru", hidden=(8,))
     collector, (policy,) = collecting("static", config)
     collector.draw(torch.Generator())
@@ -95,7 +95,7 @@ def test_telling_types_apart_does_not_wait_for_the_device() -> None:
 
 
 @pytest.mark.parametrize("batch_size", rest_nightly([0, 4], 0), ids=["device", "host"])
-def test_they_are_in_the_metrics_where_types_share_a_policy(tmp_path: Path, batch_size: int) -> None:
+def test_metrics_name_the_types_that_share_a_policy(tmp_path: Path, batch_size: int) -> None:
     options = SMALL | SHARED | {"total_steps": 1024, "anneal_learning_rate": False, "batch_size": batch_size}
     train(TASK, run_dir=tmp_path / "alone", quiet=True, **options)
     policy = read_metrics(tmp_path / "alone" / "metrics.jsonl")[-1]["policies"]["all"]
@@ -109,7 +109,7 @@ def test_they_are_in_the_metrics_where_types_share_a_policy(tmp_path: Path, batc
         assert_same_run(tmp_path / "alone", tmp_path / "stopped")
 
 
-def test_processes_together_tell_of_all_their_episodes(tmp_path: Path) -> None:
+def test_processes_together_report_all_their_episodes(tmp_path: Path) -> None:
     options = SMALL | SHARED | {"total_steps": 1024, "devices": ("cpu", "cpu"), "torch_threads": 1}
     train(TASK, run_dir=tmp_path, quiet=True, **options)
     line = read_metrics(tmp_path / "metrics.jsonl")[-1]

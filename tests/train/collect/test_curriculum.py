@@ -22,7 +22,7 @@ SHORT = SMALL | {"total_steps": 2048, "quiet": True, "stop_episodes": 5}
 LIMITS = {"max_episode_steps": [(0, 4), (512, 16), (1024, 9)]}
 
 
-def test_each_value_holds_from_its_step_on():
+def test_each_value_of_a_curriculum_holds_from_its_step_on():
     config = make_config("CartPole-v1", curriculum=LIMITS, env_options={"max_episode_steps": 100})
     assert [options_at(config, step)["max_episode_steps"] for step in (0, 511, 512, 1023, 1024, 9999)] == [
         4, 4, 16, 16, 9, 9,
@@ -118,7 +118,7 @@ def test_evaluation_keeps_to_the_options_of_the_task(tmp_path: Path):
         ({"max_episode_steps": [(0, object())]}, "cannot hold"),
     ],
 )
-def test_what_is_no_curriculum_is_refused_at_once(tmp_path: Path, curriculum: Any, words: str):
+def test_a_malformed_curriculum_is_refused_at_once(tmp_path: Path, curriculum: Any, words: str):
     with pytest.raises(OptionError, match=words):
         train("CartPole-v1", **SHORT, run_dir=tmp_path / "run", curriculum=curriculum)
     assert not (tmp_path / "run").exists()

@@ -59,7 +59,7 @@ class Idle:
 
 
 @pytest.mark.parametrize("said", ["numbers", "dicts"])
-def test_evaluated_returns_are_of_rewards_and_episodes_end_as_they_do(said: str) -> None:
+def test_evaluated_returns_are_sums_of_rewards_whatever_info_says(said: str) -> None:
     idle: Any = Idle()
     with headrace.make(Talkative, num_envs=2, autoreset="same_step", said=said) as pool:
         played = play_episodes(idle, pool, 1, max_steps=9)
@@ -67,7 +67,7 @@ def test_evaluated_returns_are_of_rewards_and_episodes_end_as_they_do(said: str)
 
 
 @pytest.mark.parametrize("said", ["numbers", "dicts"])
-def test_so_are_those_of_steps_in_a_replay(said: str) -> None:
+def test_returns_of_steps_in_a_replay_are_sums_of_rewards_whatever_info_says(said: str) -> None:
     with headrace.make(Talkative, num_envs=2, said=said) as pool:
         replay = StepReplay(pool.observation_space, pool.action_space, 1, 16, 2)
         policy: Any = SimpleNamespace(encoder=SimpleNamespace(image=False))
@@ -78,6 +78,6 @@ def test_so_are_those_of_steps_in_a_replay(said: str) -> None:
     assert [step.ends.tolist() for step in steps] == [[False, False]] * 3 + [[True, True]]
 
 
-def test_a_frame_stack_of_an_environments_own_stays_with_it() -> None:
+def test_an_environment_keeps_a_frame_stack_of_its_own() -> None:
     config = make_config(f"{__file__}:Stacking", algo="dqn", env_options={"frame_stack": 4})
     assert Frames.of(config) == Frames({"frame_stack": 4}, 1)

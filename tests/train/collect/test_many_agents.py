@@ -113,7 +113,7 @@ def test_advantages_are_those_of_a_plain_loop(task):
     ("batch_size", "settings"),
     [(0, {}), (2, {}), (0, {"normalise_values": True}), (2, {"normalise_values": True, "network": "gru"})],
 )
-def test_an_agent_truncated_alone_is_worth_what_follows(batch_size, settings):
+def test_an_agent_truncated_alone_is_credited_with_the_value_of_its_last_state(batch_size, settings):
     """`walker_0` is truncated after two of four steps, the others play on: it goes on as far as its value knows."""
     pytest.importorskip("pettingzoo")
     options = {"batch_size": batch_size, "normalise_rewards": False} | settings
@@ -135,7 +135,7 @@ def test_an_agent_truncated_alone_is_worth_what_follows(batch_size, settings):
     collector.pool.close()
 
 
-def test_agents_that_left_are_not_learnt_from():
+def test_policies_do_not_learn_from_agents_that_left():
     collector = collector_of("TestRing-v0", **GAMES["TestRing-v0"])
     (samples,) = collect(collector)
     assert samples.rows is not None and 0 < len(samples.rows) < len(samples.returns)
@@ -202,7 +202,7 @@ def test_weights_stay_finite_when_all_agents_of_a_policy_have_left(tmp_path: Pat
     assert all(tensor.isfinite().all() for tensor in weights(tmp_path).values())
 
 
-def test_normalisers_of_a_replay_survive_that_nobody_was_there(tmp_path: Path):
+def test_normalisers_of_a_replay_stay_finite_without_agents(tmp_path: Path):
     policies: dict[str, Any] = {"archers": {"agents": [0, 1]}, "mortal": {"agents": [2]}, "dog": {"algo": "ppo"}}
     options = SMALL | {"num_envs": 1, "num_steps": 8, "total_steps": 600, "hidden": (8,), "learning_starts": 8}
     options |= {"normalise_observations": True, "normalise_rewards": True, "replay_size": 100, "samplers": 0}
@@ -226,12 +226,12 @@ def test_policies_have_settings_and_losses_of_their_own(tmp_path: Path):
     assert len(played.returns) == 4 and max(played.lengths) <= 9
 
 
-def test_what_policies_share_cannot_be_set_for_one(tmp_path: Path):
+def test_a_setting_shared_by_policies_cannot_be_set_for_one(tmp_path: Path):
     with pytest.raises(OptionError, match=r"'tagger'.*num_steps"):
         train("TagGridWorld-v0", run_dir=tmp_path, policies={"tagger": {"num_steps": 3}, "runner": {}}, **SMALL)
 
 
-def test_a_frozen_policy_stays_what_it_was_loaded_as(tmp_path: Path):
+def test_a_frozen_policy_keeps_its_loaded_weights(tmp_path: Path):
     options = SMALL | {"total_steps": 1000} | GAMES["TagGridWorld-v0"]
     train("TagGridWorld-v0", run_dir=tmp_path / "first", quiet=True, **options)
     policies = {

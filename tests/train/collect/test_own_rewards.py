@@ -53,7 +53,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", rest_nightly(CASES, "tensors", "python", "replay in turn"))
-def test_the_rewards_themselves_change_nothing(tmp_path: Path, case: str):
+def test_a_function_that_returns_the_rewards_changes_nothing(tmp_path: Path, case: str):
     task, settings = CASES[case]
     train(task, **(SHORT | settings), run_dir=tmp_path / "plain")
     train(task, **(SHORT | settings), run_dir=tmp_path / "own", reward=same)
@@ -61,7 +61,7 @@ def test_the_rewards_themselves_change_nothing(tmp_path: Path, case: str):
 
 
 @pytest.mark.parametrize("case", ["tensors", "groups"])
-def test_returns_are_the_games_and_values_are_of_the_functions(tmp_path: Path, case: str):
+def test_returns_are_those_of_the_game_and_values_those_of_the_function(tmp_path: Path, case: str):
     task, settings = CASES[case]
     run = train(task, **(SHORT | settings), run_dir=tmp_path / "run", reward=nothing).run_dir
     last = read_metrics(run / "metrics.jsonl")[-1]
@@ -73,7 +73,7 @@ def test_returns_are_the_games_and_values_are_of_the_functions(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("algo", rest_nightly(["dqn", "ppo"], "dqn"))
-def test_samplers_have_the_function_too(tmp_path: Path, algo: str):
+def test_samplers_use_the_function_of_rewards(tmp_path: Path, algo: str):
     """A lambda of a test is no name that another process could import."""
     settings: dict[str, Any] = {
         "samplers": 1,
@@ -117,7 +117,7 @@ def test_a_file_names_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("reward", "words"), [("nothing", "file.py:name"), ("math:pi", "not a function"), (3, "not a function")]
 )
-def test_what_is_no_function_is_refused(tmp_path: Path, reward: Any, words: str):
+def test_a_reward_that_is_no_function_is_refused(tmp_path: Path, reward: Any, words: str):
     with pytest.raises(OptionError, match=words):
         train("CartPole-v1", **SHORT, run_dir=tmp_path / "run", reward=reward)
     assert not (tmp_path / "run").exists()

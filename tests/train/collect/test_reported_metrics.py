@@ -30,7 +30,7 @@ def last_metrics(run_dir: Path) -> dict[str, float]:
     return read_metrics(run_dir / "metrics.jsonl")[-1]["metrics"]
 
 
-def test_numbers_are_those_of_the_last_step() -> None:
+def test_reported_metrics_are_those_of_the_last_step() -> None:
     over = np.array([True, False, True])
     info = {
         "score": np.array([9.0, 9.0, 9.0]),
@@ -79,7 +79,7 @@ def test_means_are_of_the_episodes_that_reported(tmp_path: Path) -> None:
     assert last_metrics(tmp_path / "run")["steps"] == 2.0
 
 
-def test_words_are_no_metric(tmp_path: Path) -> None:
+def test_a_metric_in_words_is_refused(tmp_path: Path) -> None:
     how = {"env_options": {"told": "words"}, "metrics": ("steps",)}
     with pytest.raises(OptionError, match=r"info\['steps'\] must be a number, not 'many'"):
         train(f"{FILE}:Reports", "ppo", run_dir=tmp_path / "run", **RUN, **how)

@@ -53,7 +53,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
-def test_what_is_played_is_what_the_learner_was(trainer):
+def test_an_opponent_plays_with_earlier_weights_of_the_learner(trainer):
     was, played = {}, []
     for _ in range(30):
         was[trainer.step] = tensors(trainer, "learner")
@@ -100,7 +100,7 @@ def test_drawing_an_opponent_does_not_wait_for_the_device(trainer):
 
 
 @pytest.mark.parametrize("kept", [1, 2, 4, 9])
-def test_the_past_stays_covered(kept):
+def test_kept_versions_stay_spread_over_the_past(kept):
     live = {"w": torch.zeros(())}
     pool = OpponentPool(live, 10, kept)
     for step in range(0, 2000, 5):
@@ -154,7 +154,7 @@ def test_a_run_that_was_over_when_it_was_killed_is_reported_whole(tmp_path: Path
 
 
 @pytest.mark.nightly
-def test_it_learns_to_beat_its_first_version(tmp_path: Path):
+def test_a_learner_comes_to_beat_its_first_version(tmp_path: Path):
     settings = {"num_envs": 64, "num_steps": 16, "minibatch_size": 512, "total_steps": 60_000, "learning_rate": 3e-3}
     options = SMALL | settings | {"policies": PAST, "copy_every": 5000, "copies_kept": 6, "checkpoint_seconds": 60.0}
     train(TASK, run_dir=tmp_path, quiet=True, **options)
@@ -194,12 +194,12 @@ def test_it_learns_to_beat_its_first_version(tmp_path: Path):
         (TASK, {"": {"agents": [0]}, "b": {"agents": [1], "copies": ""}}, "policy '' must have a name"),
     ],
 )
-def test_what_cannot_be_copied(tmp_path: Path, task, policies, message):
+def test_a_policy_that_cannot_be_copied_is_refused(tmp_path: Path, task, policies, message):
     with pytest.raises(OptionError, match=message):
         train(task, run_dir=tmp_path, quiet=True, **(SMALL | {"policies": policies}))
 
 
-def test_copies_is_for_one_of_several(tmp_path: Path):
+def test_copies_is_refused_for_a_single_policy(tmp_path: Path):
     with pytest.raises(OptionError, match="one of several policies"):
         train("CartPole-v1", run_dir=tmp_path, quiet=True, copies="self", **SMALL)
 
@@ -242,7 +242,7 @@ def test_games_by_turns_are_learnt_from_decisions_alone():
 
 
 @pytest.mark.parametrize("task", ["ConnectFour-v0", "KuhnPoker-v0"])  # whose inputs are copied, and are not
-def test_whoever_waits_needs_no_policy(task: str):
+def test_the_policy_is_not_evaluated_for_waiting_agents(task: str):
     """What is learnt is the same as if the policy was evaluated for all."""
     learnt, evaluated = [], []
     for skipped in (True, False):

@@ -65,7 +65,7 @@ class DoingNothing(Random):
         ("DoingNothing", r"actions without a number, Box.*nothing to learn"),
     ],
 )
-def test_a_space_that_nothing_can_be_learnt_from_is_named(name: str, words: str, tmp_path: Any) -> None:
+def test_a_space_without_numbers_to_learn_from_is_named(name: str, words: str, tmp_path: Any) -> None:
     with pytest.raises(OptionError, match=words):
         headrace.train(f"{__file__}:{name}", "ppo", total_steps=64, run_dir=tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()

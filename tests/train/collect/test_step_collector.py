@@ -62,7 +62,7 @@ def a_trainer(tmp_path, task: str, **changes: Any) -> Any:
 
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("task", TASKS)
-def test_transitions_are_those_of_the_recorded_steps(tmp_path, task, n_step):
+def test_transitions_equal_those_of_the_recorded_steps(tmp_path, task, n_step):
     if task in ("Pong-v5", "Breakout-v5"):
         pytest.importorskip("headrace_atari._atari")
     options, envs, steps = TASKS[task], 3, 60
@@ -106,7 +106,7 @@ STACKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", rest_nightly(STACKS, "lives", "lives in color"))
-def test_stacks_are_those_of_the_environments_across_their_ends(case):
+def test_stacks_equal_those_of_the_environments_across_ends_of_episodes(case):
     task, options = STACKS[case]
     pytest.importorskip("vizdoom" if task == "D1Basic-v1" else "headrace_atari._atari")
     sizes: dict[str, Any] = {"num_envs": 2, "replay_size": 1000}
@@ -136,7 +136,7 @@ def test_stacks_are_those_of_the_environments_across_their_ends(case):
         assert np.array_equal(inputs, seen[t][env]) and np.array_equal(following, seen[t + 1][env])
 
 
-def test_a_stack_that_an_environment_makes_in_its_own_way_is_stored_as_it_is():
+def test_a_stack_in_an_environments_own_order_is_stored_whole():
     config = make_config(NEWEST_FIRST, algo="dqn", env_options={"frame_stack": 3})
     assert Frames.of(config) == Frames({"frame_stack": 3}, 1)
 
@@ -153,7 +153,7 @@ def test_episodes_are_reported_without_the_steps_that_only_begin_them(tmp_path):
     trainer.close()
 
 
-def test_statistics_are_those_of_the_steps_that_were_taken(tmp_path):
+def test_statistics_are_those_of_the_taken_steps_alone(tmp_path):
     options = {"max_episode_steps": 6}
     more: dict[str, Any] = {"algo": "sac", "normalise_observations": True, "normalise_rewards": True, "hidden": (8,)}
     trainer = a_trainer(tmp_path, "Pendulum-v1", n_step=3, env_options=options, **more)
@@ -193,7 +193,7 @@ def test_normalised_sums_of_rewards_are_clipped_as_their_parts_would_be(tmp_path
 
 
 @pytest.mark.parametrize("what", [REWARD_NAN, OBSERVATION_NAN])
-def test_what_is_not_finite_is_never_in_the_replay(tmp_path, what):
+def test_numbers_that_are_not_finite_never_enter_the_replay(tmp_path, what):
     more: dict[str, Any] = {"algo": "sac", "num_envs": 4, "n_step": 2, "hidden": (8,), "env_options": {"what": what}}
     trainer = a_trainer(tmp_path, "Poisoned-v0", **more)
     trainer.iterate()

@@ -28,7 +28,7 @@ def made(log: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_a_run_makes_one_environment_to_read_its_spaces_and_those_that_it_steps(tmp_path: Path, algo: str) -> None:
+def test_a_run_makes_one_environment_to_read_spaces_beside_its_stepped_ones(tmp_path: Path, algo: str) -> None:
     options = {"log": str(tmp_path / "log")}
     own: dict[str, Any] = {"evaluate_episodes": 0} | ({"samplers": 0} if algo == "dqn" else {})
     train(TABLE, algo, run_dir=tmp_path / "run", env_options=options, **own, **QUIET)
@@ -41,7 +41,7 @@ def test_a_run_makes_one_environment_to_read_its_spaces_and_those_that_it_steps(
 
 
 @pytest.mark.nightly
-def test_workers_make_one_to_read_spaces_and_those_that_they_step(tmp_path: Path) -> None:
+def test_workers_make_one_environment_to_read_spaces_beside_their_stepped_ones(tmp_path: Path) -> None:
     options = {"log": str(tmp_path / "log")}
     how: dict[str, Any] = QUIET | {"samplers": 1, "evaluate_episodes": 3, "total_steps": 300, "learning_starts": 100}
     train(TABLE, "dqn", run_dir=tmp_path / "run", env_options=options, **how)
@@ -64,7 +64,7 @@ def sized(size: int) -> Any:
     return env
 
 
-def test_what_is_read_once_belongs_to_one_name_and_its_options(tmp_path: Path) -> None:
+def test_spaces_read_once_belong_to_one_name_and_its_options(tmp_path: Path) -> None:
     source = tmp_path / "sized_env.py"
     shutil.copy(TABLE.rpartition(":")[0], source)
     text = "\n\nclass {0}(Count):\n    def __init__(self, size={1}):\n        super().__init__()\n"

@@ -27,13 +27,13 @@ class Slow(gym.Env):
 """
 
 
-def test_small_runs_say_nothing() -> None:
+def test_small_runs_print_no_forecast() -> None:
     assert not list(forecast(resolved(make_config("Pendulum-v1", algo="sac"))))
     assert not list(forecast(resolved(make_config("CartPole-v1", algo="ppo", total_steps=10**9))))
 
 
 @pytest.mark.parametrize(("samplers", "n_step"), [(0, 1), (0, 3), (1, 1)])
-def test_the_replay_takes_what_was_said(samplers: int, n_step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_replay_takes_the_forecast_memory(samplers: int, n_step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forecasts, "LEAST_BYTES", 1)
     config = resolved(
         make_config("Pendulum-v1", algo="sac", replay_size=20_000, num_envs=4, samplers=samplers, n_step=n_step)
@@ -46,7 +46,7 @@ def test_the_replay_takes_what_was_said(samplers: int, n_step: int, monkeypatch:
     assert f"replay_size=20,000 takes {readable(needed)} of memory once it is full" in words
 
 
-def test_too_large_a_replay_is_told_of_before_it_fills() -> None:
+def test_a_replay_beyond_the_memory_is_named_before_it_fills() -> None:
     config = resolved(make_config("Pendulum-v1", algo="sac", replay_size=10**11, samplers=0))
     (words,) = forecast(config)
     assert words.endswith("are free: a smaller one is safe")

@@ -58,7 +58,7 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("MinAtar-Breakout-v1", {"algo": "dqn", "device": "cuda"}, 1, ""),
     ],
 )
-def test_what_is_open_is_decided_and_what_was_chosen_stays(
+def test_open_settings_are_decided_and_chosen_ones_stay(
     cores: Any, task: str, how: dict[str, Any], samplers: int, actor: str
 ) -> None:
     cores(2)
@@ -73,12 +73,12 @@ def test_on_a_single_core_the_halves_of_an_update_stay_together(cores: Any) -> N
     assert resolved(make_config("Pendulum-v1", algo="sac", actor_device="cpu")).apart
 
 
-def test_before_it_is_decided_nothing_is_apart() -> None:
+def test_actor_and_critics_are_together_before_the_settings_are_decided() -> None:
     assert not make_config("Pendulum-v1", algo="sac").apart
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "as there is one core"), (2, "as there are several cores")])
-def test_what_the_number_of_cores_decides_is_told(cores: Any, count: int, words: str) -> None:
+def test_a_decision_by_the_number_of_cores_is_printed(cores: Any, count: int, words: str) -> None:
     cores(count)
     asked = {"algo": "sac", "samplers": 1}
     assert [words in remark for remark in check_request("Pendulum-v1", asked).remarks] == [True]
@@ -87,7 +87,7 @@ def test_what_the_number_of_cores_decides_is_told(cores: Any, count: int, words:
 
 
 @pytest.mark.parametrize("more", [{"samplers": 0}, {"samplers": 1}, {"deterministic": True}])
-def test_what_a_given_setting_turns_off_of_a_preset_is_told_once(more: dict[str, Any]) -> None:
+def test_a_presets_setting_turned_off_by_a_given_one_is_named_once(more: dict[str, Any]) -> None:
     env = {"flat_observation": True}
     asked = {"algo": "crossq", "preset": "fast", "total_steps": 10_000, "env_options": env} | more
     told = check_request(REACH, asked | {"hindsight": 0.8}).remarks
@@ -96,7 +96,7 @@ def test_what_a_given_setting_turns_off_of_a_preset_is_told_once(more: dict[str,
         assert not any("n_step" in words for words in check_request(REACH, asked | settings).remarks)
 
 
-def test_a_run_without_an_algorithm_is_told_which_recipe_it_has() -> None:
+def test_a_run_without_an_algorithm_prints_its_recipe() -> None:
     (told,) = check_request("CartPole-v1", {}).remarks
     assert told.startswith("ppo, recipe CartPole-v1: a return of 475 in about ")
     assert told.endswith("; for DQN instead: --algo dqn")
@@ -107,7 +107,7 @@ def test_a_run_without_an_algorithm_is_told_which_recipe_it_has() -> None:
     assert check_request("CartPole-v1", {"algo": "ppo"}).remarks == ()
 
 
-def test_a_run_of_another_recipe_goes_on_where_nothing_is_named(tmp_path: Path) -> None:
+def test_a_run_of_another_recipe_goes_on_without_naming_its_algorithm(tmp_path: Path) -> None:
     """As does one from before the recipe of its task changed."""
     task, often = "MinAtar-Breakout-v1", {"sticky_action_prob": 0.2}
     brief: dict[str, Any] = BRIEF | {"minibatch_size": 16}
@@ -139,7 +139,7 @@ def test_a_run_keeps_the_physics_that_it_began_with(
         train(ROBOT, run_dir=tmp_path, resume=True, total_steps=96, **BRIEF, **other)
 
 
-def test_a_run_from_before_there_was_a_choice_has_none(tmp_path: Path) -> None:
+def test_a_run_older_than_the_choice_of_physics_has_none(tmp_path: Path) -> None:
     train(ROBOT, run_dir=tmp_path, total_steps=64, **BRIEF)
     config = json.loads((tmp_path / "config.json").read_text())
     del config["env_options"]["physics"]
@@ -148,7 +148,7 @@ def test_a_run_from_before_there_was_a_choice_has_none(tmp_path: Path) -> None:
     assert "physics" not in env_options(tmp_path)
 
 
-def test_a_physics_that_was_asked_for_stays(cores: Any) -> None:
+def test_a_requested_physics_stays(cores: Any) -> None:
     asked = resolved(make_config(ROBOT, env_options={"physics": lanes.MUJOCO}))
     assert asked.env_options["physics"] == lanes.MUJOCO
     assert "physics" not in resolved(make_config("CartPole-v1")).env_options
@@ -189,6 +189,6 @@ def test_pictures_whose_channels_are_last_have_a_cnn(tmp_path: Path, how: dict[s
     ("options", "said"),
     [({}, "Hopper-v5: physics lanes"), ({"physics": "mujoco"}, "Hopper-v5: physics mujoco; lanes can step it, too")],
 )
-def test_a_run_says_first_what_steps_a_robot(options: dict[str, str], said: str) -> None:
+def test_the_first_line_of_a_run_names_a_robots_physics(options: dict[str, str], said: str) -> None:
     assert check_request("Hopper-v5", {"env_options": options}).remarks[0] == said
     assert "physics" not in check_request("CartPole-v1", {}).remarks[0]

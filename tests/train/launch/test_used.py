@@ -129,19 +129,19 @@ def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, setti
         ("dqn", "target_rate", 0.1, {"target_update": 50}, "with target_update=0"),
     ],
 )
-def test_what_nobody_would_use_is_named_with_who_would(algo, name, value, more, words):
+def test_an_unused_setting_is_named_with_its_users(algo, name, value, more, words):
     task = {"task": "CartPole-v1" if algo == "dqn" else "Pendulum-v1"}
     error = refused(**(task | more), algo=algo, **{name: value})
     assert error.startswith(f"{name}={value!r} would not be used by {algo}")
     assert re.search(words, error)
 
 
-def test_a_schedule_of_what_is_not_used_is_named():
+def test_a_schedule_of_an_unused_setting_is_named():
     schedules = {"clip_range": [(0, 0.2), (10, 0.1)]}
     assert "a schedule of clip_range" in refused("Pendulum-v1", algo="sac", schedules=schedules)
 
 
-def test_a_policy_of_its_own_algorithm_uses_what_is_for_it():
+def test_a_policy_with_its_own_algorithm_uses_the_settings_of_that():
     policies = {"tagger": {"algo": "dqn", "replay_size": 500, "epsilon_end": 0.2}, "runner": {"clip_range": 0.3}}
     settings: dict[str, Any] = {"policies": policies, "epochs": 9, "learning_starts": 77}
     check("TagGridWorld-v0", **settings)
@@ -160,13 +160,13 @@ def test_a_policy_of_its_own_algorithm_uses_what_is_for_it():
         ("sac", {"learning_starts": 65, "total_steps": 64, "samplers": 0}, "learning_starts=65 and total_steps=64"),
     ],
 )
-def test_who_would_not_learn_is_named_before_there_is_a_folder(tmp_path, algo, settings, words):
+def test_a_run_that_would_not_learn_is_refused_before_its_folder_is_made(tmp_path, algo, settings, words):
     with pytest.raises(OptionError, match=words):
         train("Pendulum-v1", algo, run_dir=tmp_path / "run", quiet=True, **settings)
     assert not (tmp_path / "run").exists()
 
 
-def test_of_several_policies_one_that_learns_is_enough():
+def test_a_run_of_several_policies_needs_one_that_learns():
     one, other = make_config("TagGridWorld-v0"), make_config("TagGridWorld-v0", frozen=True)
     check_learns(one, {}, {"tagger": one, "runner": other})
     with pytest.raises(OptionError, match="no policy would learn"):
@@ -178,7 +178,7 @@ def test_of_several_policies_one_that_learns_is_enough():
         check_learns(late, given, {"tagger": late.replace(Fit(agents=3))})
 
 
-def test_who_learns_nothing_by_default_is_told_so(tmp_path, capfd):
+def test_a_run_that_learns_nothing_by_default_prints_a_remark(tmp_path, capfd):
     options: dict[str, Any] = {"total_steps": 64, "num_envs": 4, "samplers": 0, "video": False, "tensorboard": False}
     train("Pendulum-v1", "sac", run_dir=tmp_path / "run", **options)
     assert "learning_starts=1000 and total_steps=64 nothing would be learnt" in capfd.readouterr().out
@@ -186,7 +186,7 @@ def test_who_learns_nothing_by_default_is_told_so(tmp_path, capfd):
 
 @pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "sac"))
 @pytest.mark.parametrize("samplers", [0, 1])
-def test_defaults_and_what_asks_for_nothing_are_no_mistake(algo, samplers):
+def test_defaults_and_settings_turned_off_are_no_mistake(algo, samplers):
     for task in TASKS:
         config = make_config(task, algo=algo, samplers=samplers)
         check_used(config, vars(config), {"": config})
@@ -205,7 +205,7 @@ def test_an_automatic_choice_of_no_samplers_is_reported(tmp_path, capfd):
     assert "in turn" not in capfd.readouterr().out
 
 
-def test_nothing_is_left_of_a_run_that_was_refused(tmp_path):
+def test_a_refused_run_leaves_no_folder(tmp_path):
     with pytest.raises(OptionError, match="publish_every=7"):
         train("Pendulum-v1", "sac", samplers=0, publish_every=7, run_dir=tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()

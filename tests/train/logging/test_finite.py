@@ -53,7 +53,7 @@ def test_an_update_that_goes_wrong_is_named(tmp_path: Path, algo: str):
     assert not tmp_path.exists()  # nothing was learnt before
 
 
-def test_a_run_goes_on_from_what_was_kept(tmp_path: Path):
+def test_a_run_with_a_reward_that_is_not_finite_goes_on_from_its_checkpoint(tmp_path: Path):
     """Here it comes to the same end again: an environment follows from its seed."""
     options = OPTIONS | {"env_options": {"what": poisoned_env.REWARD_NAN}}
     with pytest.raises(NotFiniteError):

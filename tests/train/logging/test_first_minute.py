@@ -39,7 +39,7 @@ class Toss(gym.Env):
 '''
 
 
-def test_it_is_said_once_of_a_task_that_cannot_improve(
+def test_a_run_that_does_not_improve_prints_its_remedies_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(first_minute, "PATIENCE", 0.0)
@@ -63,7 +63,7 @@ def returned(tracker: EpisodeTracker, *values: float) -> None:
     ("later", "says"),
     [(1.0, "61 s and 1,000 updates: it was 1.5 at first, and is 1.5 now"), (2.0, None), (-9.0, "has not risen")],
 )
-def test_an_improvement_is_one_beyond_chance(later: float, says: str | None) -> None:
+def test_an_improvement_must_exceed_chance(later: float, says: str | None) -> None:
     tracker, judge = EpisodeTracker(1, 100), FirstMinute()
     returned(tracker, *[1.0, 2.0] * (LEAST // 2))
     assert judge.look(tracker, 1.0, UPDATES) is None
@@ -76,7 +76,7 @@ def test_an_improvement_is_one_beyond_chance(later: float, says: str | None) -> 
     assert judge.look(tracker, 2 * PATIENCE, UPDATES) is None, "it was judged already"
 
 
-def test_long_episodes_are_waited_for() -> None:
+def test_the_first_minute_waits_for_enough_episodes() -> None:
     tracker, judge = EpisodeTracker(1, 100), FirstMinute()
     for count in range(2 * LEAST - 1):
         returned(tracker, 0.0)

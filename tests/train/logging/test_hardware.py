@@ -47,18 +47,18 @@ def test_the_cores_of_children_count_and_those_in_sessions_of_their_own_do_not(m
     assert family_of(own.pid) == [own.pid]
 
 
-def test_it_measures_seldom():
+def test_hardware_is_measured_seldom():
     use = HardwareUse(torch.device("cpu"))
     assert use.read() == {} == use.read()
 
 
-def test_what_is_not_known_is_none():
+def test_an_unknown_use_of_hardware_is_none():
     assert gpu_use(torch.device("cpu")) is None
     assert processor_seconds([2**30]) is None
     assert (processor_seconds([os.getpid()]) or 0.0) > 0.0
 
 
-def test_a_driver_that_cannot_tell_is_no_error(monkeypatch):
+def test_a_driver_without_utilisation_is_no_error(monkeypatch):
     class NotSupported(Exception):
         """As NVML's own."""
 

@@ -77,7 +77,7 @@ def test_wandb_offline_has_every_line(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found["config"][0]["algo"] == "ppo" and found["config"][-1]["total_steps"] == 2048
 
 
-def test_wandb_with_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_wandb_has_every_line_of_a_run_with_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -103,7 +103,7 @@ def test_trackio_has_every_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [row["own/mine"] for row in rows] == [line["step"] + 0.5 for line in lines]
 
 
-def test_a_logger_that_is_not_there_is_said_before_anything_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_logger_is_named_before_the_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(OptionError, match=r"needs wandb: pip install 'headrace\[wandb\]'"):
         train("CartPole-v1", **SHORT, run_dir=tmp_path / "run", log=("wandb",))
@@ -112,13 +112,13 @@ def test_a_logger_that_is_not_there_is_said_before_anything_begins(tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
-def test_tensorboard_is_one_of_them(tmp_path: Path):
+def test_tensorboard_is_one_of_the_loggers(tmp_path: Path):
     pytest.importorskip("tensorboard")
     run = train("CartPole-v1", **SHORT, run_dir=tmp_path / "run", log=("tensorboard",)).run_dir
     assert len(list((run / "tensorboard").iterdir())) == 1
 
 
-def test_configurations_of_before_are_read(tmp_path: Path):
+def test_a_configuration_without_loggers_and_rewards_is_read(tmp_path: Path):
     run = train("CartPole-v1", **SHORT, run_dir=tmp_path / "run").run_dir
     values = json.loads((run / "config.json").read_text())
     for name in ("log", "reward"):

@@ -17,7 +17,7 @@ from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.metrics import read_metrics
 
 
-def test_what_lies_behind_the_offset_is_cut_off(tmp_path):
+def test_lines_behind_the_offset_are_cut_off(tmp_path):
     file = tmp_path / "metrics.jsonl"
     writer = MetricsWriter(file)
     writer.write({"step": 1})
@@ -33,7 +33,7 @@ def test_what_lies_behind_the_offset_is_cut_off(tmp_path):
     assert [line["step"] for line in read_metrics(file)] == [1, 4]
 
 
-def test_the_offset_is_what_was_kept(tmp_path):
+def test_the_offset_equals_the_length_of_the_kept_lines(tmp_path):
     """Also before anything more is written, and where the file was lost."""
     file = tmp_path / "metrics.jsonl"
     for offset, before in ((12, b'{"step": 1}\n{"step": 2}\n'), (50, b"")):
@@ -48,7 +48,7 @@ def test_the_offset_is_what_was_kept(tmp_path):
         assert read_metrics(file)[-1] == {"step": 3}
 
 
-def test_tensorboard_drops_what_a_killed_run_wrote_after_its_last_checkpoint(tmp_path):
+def test_tensorboard_drops_lines_of_a_killed_run_after_its_last_checkpoint(tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     settings: dict[str, Any] = {"num_envs": 4, "num_steps": 8, "minibatch_size": 32, "hidden": [8], "log_steps": 32}
     settings |= {"total_steps": 320, "stop_at_return": None, "video": False, "evaluate_episodes": 0, "viewer": False}
@@ -69,7 +69,7 @@ def test_tensorboard_drops_what_a_killed_run_wrote_after_its_last_checkpoint(tmp
     assert shown == lines and len(lines) == 10
 
 
-def test_tensorboard_reads_what_was_noted(tmp_path):
+def test_tensorboard_reads_the_written_metrics(tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     file, folder = tmp_path / "metrics.jsonl", tmp_path / "tensorboard"
     writer = MetricsWriter(file, 0, [TensorBoard(folder)])

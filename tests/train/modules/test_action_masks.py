@@ -66,7 +66,7 @@ def heads_of(space: gym.Space) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_the_loss_is_that_of_logits_at_minus_infinity(name):
+def test_the_loss_equals_that_with_logits_at_minus_infinity(name):
     torch.manual_seed(0)
     rows, heads, distribution = 200, heads_of(SPACES[name]), distribution_for(SPACES[name])
     config = make_config("x", defaults=False, algo="ppo", entropy_coef=0.1)
@@ -99,7 +99,7 @@ def test_the_loss_is_that_of_logits_at_minus_infinity(name):
 
 
 @pytest.mark.parametrize("name", [*SPACES, "many"])
-def test_what_is_forbidden_is_never_drawn_nor_likeliest(name):
+def test_a_forbidden_action_is_never_drawn_nor_likeliest(name):
     spaces = SPACES | {"many": gym.spaces.Discrete(300)}
     heads, distribution = heads_of(spaces[name]), distribution_for(spaces[name])
     torch.manual_seed(0)
@@ -119,7 +119,7 @@ def test_what_is_forbidden_is_never_drawn_nor_likeliest(name):
                 assert part.gather(1, column.unsqueeze(1)).all()
 
 
-def test_a_mask_that_allows_nothing_does_not_count():
+def test_a_mask_that_allows_no_action_does_not_count():
     allowed = torch.tensor([[0, 0, 0, 1, 0], [1, 0, 0, 0, 0]], dtype=torch.int8)
     closed = forbidden(allowed, (3, 2))
     assert closed.tolist() == [[False, False, False, False, True], [False, True, True, False, False]]
@@ -169,7 +169,7 @@ def check_ratios(policy: Any, samples: Samples) -> None:
 
 
 @pytest.mark.parametrize("kind", ["host", "device"])
-def test_without_masks_what_is_forbidden_is_done(kind):
+def test_a_policy_without_masks_takes_forbidden_actions(kind):
     collector, _ = collecting(kind, make_config("TestGate-v0", action_masks=False, **FEW))
     collector.draw(torch.Generator().manual_seed(0))
     (samples,) = collector.collect()
@@ -200,7 +200,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", rest_nightly(RUNS, "ppo"))
-def test_learning_and_playing_never_do_what_is_forbidden(name, tmp_path: Path, monkeypatch):
+def test_learning_and_playing_never_take_a_forbidden_action(name, tmp_path: Path, monkeypatch):
     options = SMALL | {"run_dir": tmp_path / "run", "quiet": True, "learning_rate": 5e-3} | RUNS[name]
     if name == "a2c":  # which makes one update of all
         del options["minibatch_size"]
@@ -233,7 +233,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", rest_nightly(WAYS, "ppo with samplers", "dqn"))
-def test_gymnasiums_environments_are_never_asked_for_what_they_forbid(name, tmp_path: Path):
+def test_gymnasiums_environments_never_get_a_forbidden_action(name, tmp_path: Path):
     """The environment raises where a closed door is taken; what is shown is worth twice any other."""
     settings = SMALL | {"total_steps": 2000, "learning_rate": 5e-3, "hidden": (32,)} | WAYS[name]
     settings = {key: value for key, value in settings.items() if value is not None}
@@ -243,7 +243,7 @@ def test_gymnasiums_environments_are_never_asked_for_what_they_forbid(name, tmp_
 
 
 @pytest.mark.parametrize(("algo", "samplers"), [("ppo", 0), ("dqn", 0)])
-def test_masks_that_only_come_later_end_a_run(algo, samplers, tmp_path: Path):
+def test_masks_that_are_missing_at_the_first_reset_end_a_run(algo, samplers, tmp_path: Path):
     options = {"env_options": {"gives": "later"}, "quiet": True, "samplers": samplers, "run_dir": tmp_path / "run"}
     with pytest.raises(OptionError, match=r"from the first reset on.*action_masks=False"):
         train(DOORS, algo, **(SMALL | {"total_steps": 200}), **options)
@@ -282,7 +282,7 @@ def test_past_versions_keep_to_masks_too(tmp_path: Path):
 # -- mistakes ------------------------------------------------------------------------------------------------
 
 
-def test_an_agent_that_learnt_with_masks_wants_them(tmp_path: Path):
+def test_an_agent_that_learnt_with_masks_refuses_to_act_without_them(tmp_path: Path):
     train("TestGate-v0", **(SMALL | {"total_steps": 200}), run_dir=tmp_path / "run", quiet=True)
     run, config = RunFolder.open(tmp_path / "run")
     agent = Agent(config, headrace.make_spec("TestGate-v0"), load_checkpoint(run))

@@ -50,7 +50,7 @@ def test_a_build_of_another_version_is_not_used_and_named(monkeypatch: pytest.Mo
         assert compiled_module.__wrapped__() is None
 
 
-def test_it_is_left_out_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_module_is_left_out_at_the_users_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LEFT_OUT, "1")
     assert compiled_module.__wrapped__() is None
 
@@ -65,7 +65,7 @@ def test_it_is_left_out_where_the_user_says_so(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 @pytest.mark.parametrize("rows", [1, 63, 130])
-def test_outputs_and_gradients_are_torchs(
+def test_outputs_and_gradients_equal_those_of_torch(
     inputs: int, outputs: int, hidden: tuple[int, ...], activation: str, shared: bool, rows: int
 ) -> None:
     torch.manual_seed(0)
@@ -116,7 +116,7 @@ def masked_samples_of(policy: PPO) -> Samples:
     [{}, {"shared": True, "hidden": (32,)}, {"value_clip_range": 0.2}, {"normalise_advantages": False}],
     ids=["plain", "shared", "clipped values", "plain advantages"],
 )
-def test_an_epoch_learns_what_torch_learns(action: gym.Space, settings: dict[str, Any]) -> None:
+def test_an_epoch_ends_with_the_weights_of_torch(action: gym.Space, settings: dict[str, Any]) -> None:
     results = []
     for compiled in (True, False):
         policy = policy_of(action, minibatch_size=64, entropy_coef=0.01, **settings)
@@ -148,7 +148,7 @@ def test_ctrl_c_is_not_lost_in_an_update(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not pressed and policy.updates == 3
 
 
-def test_an_epoch_keeps_to_masks_as_torch_does() -> None:
+def test_an_epoch_with_masks_ends_with_the_weights_of_torch() -> None:
     results = []
     for compiled in (True, False):
         policy = policy_of(CHOICE, minibatch_size=64, entropy_coef=0.1)
@@ -164,7 +164,9 @@ def test_an_epoch_keeps_to_masks_as_torch_does() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("size", "hidden"), [(1500, (64, 64)), (129, (256, 256))])
-def test_halves_of_a_large_minibatch_learn_what_torch_learns(threads: int, size: int, hidden: tuple[int, ...]) -> None:
+def test_halves_of_a_large_minibatch_end_with_the_weights_of_torch(
+    threads: int, size: int, hidden: tuple[int, ...]
+) -> None:
     torch.set_num_threads(threads)
     results = []
     for compiled in (True, False):
@@ -182,7 +184,7 @@ def test_halves_of_a_large_minibatch_learn_what_torch_learns(threads: int, size:
 
 @pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])
 @pytest.mark.parametrize("normalise", [False, True])
-def test_a2cs_update_is_torchs(action: gym.Space, normalise: bool) -> None:
+def test_an_update_of_a2c_equals_that_of_torch(action: gym.Space, normalise: bool) -> None:
     results = []
     for compiled in (True, False):
         torch.manual_seed(0)
@@ -254,7 +256,7 @@ def test_a_copy_of_a_network_is_torchs_alone() -> None:
         assert torch.allclose(copied(torch.ones(2, 5))[0], network(torch.ones(2, 5))[0], atol=1e-6)
 
 
-def test_gradients_are_recorded_where_they_are_asked_for() -> None:
+def test_torch_records_gradients_of_a_compiled_network() -> None:
     params, values = policy_of(BOX).network(torch.randn(3, 5))
     assert params.requires_grad and values.requires_grad
 

@@ -32,7 +32,7 @@ FEW: dict[str, Any] = {"num_envs": 6, "num_steps": 24, "minibatch_size": 32, "se
 REPLAY: dict[str, Any] = {"learning_starts": 200, "replay_ratio": 0.1, "samplers": 0}
 
 
-def test_random_actions_are_uniform_over_what_is_allowed():
+def test_random_actions_are_uniform_over_the_allowed_ones():
     allowed = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]).repeat(20_000, 1)
     distribution = EpsilonGreedy(5, epsilon=1.0, masked=True)
     params = masked_to_draw(torch.randn(60_000, 5), forbidden(allowed, (5,)))
@@ -50,7 +50,7 @@ def test_random_actions_are_uniform_over_what_is_allowed():
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_targets_of_dqn_are_those_of_the_best_action_that_is_allowed(double):
+def test_targets_of_dqn_use_the_best_allowed_action(double):
     torch.manual_seed(0)
     group = AgentGroup(gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(4), heads=(4,))
     policy = DQN(
@@ -73,7 +73,7 @@ def test_targets_of_dqn_are_those_of_the_best_action_that_is_allowed(double):
 
 @pytest.mark.parametrize("kind", ["host", "groups", "device", "static"])
 @pytest.mark.parametrize("algo", ["pqn", "dqn"])
-def test_rollouts_know_the_masks_of_what_follows(algo, kind):
+def test_rollouts_hold_the_masks_of_next_observations(algo, kind):
     """Also of final observations: the gate's episodes are truncated after 5 steps, unless they end by chance."""
     groups: dict[str, Any] = {"batch_size": 3} if kind == "groups" else {}
     options: dict[str, Any] = FEW | groups | {"env_options": {"max_episode_steps": 5}}
@@ -113,7 +113,7 @@ def test_agents_of_several_types_learn_values_with_their_masks(tmp_path: Path):
 
 @pytest.mark.parametrize("n_step", [1, 2])
 @pytest.mark.parametrize("images", [False, True])
-def test_a_replay_of_steps_returns_the_masks_of_what_follows(n_step, images):
+def test_a_replay_of_steps_returns_the_masks_of_next_observations(n_step, images):
     seen = gym.spaces.Box(0, 255, (1, 2, 2), np.uint8) if images else gym.spaces.Box(0.0, 99.0, (3,), np.float32)
     replay = StepReplay(seen, gym.spaces.Discrete(5), 1, 32, 2, n_step, masks=5)
     writer, random = replay.writer(0), np.random.default_rng(0)
@@ -133,7 +133,7 @@ def test_a_replay_of_steps_returns_the_masks_of_what_follows(n_step, images):
     assert np.array_equal(again.row.mask, writer.row.mask)
 
 
-def test_a_ring_without_masks_is_as_before():
+def test_a_replay_without_masks_keeps_its_earlier_layout():
     """Replays of older runs, whose rows have no masks, fit tasks without them."""
     plain, with_masks = TransitionReplay(8, 3, 1), TransitionReplay(8, 3, 1, masks=4)
     assert plain.memory.shape == (9, 9) and with_masks.memory.shape == (9, 13)
@@ -155,7 +155,7 @@ def test_a_resumed_run_of_dqn_is_the_same(n_step, tmp_path: Path):
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_a_run_from_before_masks_were_known_goes_on():
+def test_a_run_saved_without_masks_goes_on():
     collector, _ = collecting("host", make_config("TestGate-v0", **FEW))
     state = {name: tensor.clone() for name, tensor in collector.state().items() if "mask" not in name}
     collector.load_state(state)
@@ -164,7 +164,7 @@ def test_a_run_from_before_masks_were_known_goes_on():
     collector.pool.close()
 
 
-def test_insight_tells_what_is_forbidden(tmp_path: Path):
+def test_insight_shows_forbidden_actions(tmp_path: Path):
     few = SMALL | {"total_steps": 256, "samplers": 0}
     agent = headrace.load(train("TestGate-v0", "dqn", **few, run_dir=tmp_path / "run", quiet=True).run_dir)
     assert agent.act(np.zeros(5, np.float32), action_mask=[0, 1, 0, 0, 1]) in (2, 5)

@@ -52,7 +52,7 @@ def test_images_get_the_network_that_fits_their_size(shape, kind):
 
 
 @pytest.mark.parametrize("shape", [(4, 7, 20), (10, 10, 4), (100,)])
-def test_a_cnn_for_what_is_no_image_is_refused(shape):
+def test_a_cnn_for_observations_without_images_is_refused(shape):
     with pytest.raises(OptionError, match="at least 8 x 8"):
         network_for(shape, network="cnn")
 
@@ -80,7 +80,7 @@ def test_a_strided_trunk_is_its_convolutions_one_after_the_other(shape):
     torch.testing.assert_close(trunk(images), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_pixels_are_standardised_by_what_was_seen():
+def test_pixels_are_standardised_by_the_statistics_of_seen_images():
     trunk = network_for((2, 40, 40), trunk="strided").trunk
     images = torch.randint(0, 256, (300, 2, 40, 40), dtype=torch.uint8)
     images[:, 0, 0, 0] = 7  # never changes
@@ -103,14 +103,14 @@ def test_a_strided_trunk_is_not_for_tiny_images():
 
 
 @pytest.mark.nightly
-def test_it_learns_a_game_of_minatar_with_the_tuned_settings(tmp_path):
+def test_ppo_learns_a_game_of_minatar_with_the_tuned_settings(tmp_path):
     """A random player of Breakout earns 0.5."""
     options = {"total_steps": 80_000, "torch_threads": 1, "tensorboard": False, "video": False, "quiet": True}
     result = train("MinAtar-Breakout-v1", "ppo", run_dir=tmp_path / "run", seed=3, **options)
     assert result.mean_return > 1.5
 
 
-def test_a_perfect_player_does_not_play_for_ever():
+def test_games_without_an_end_have_a_limit_of_steps():
     for task in ("MinAtar-Breakout-v1", "MinAtar-SpaceInvaders-v0"):
         assert make_config(task).env_options["max_episode_steps"] > 0
 

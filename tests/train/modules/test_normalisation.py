@@ -9,7 +9,7 @@ import torch
 from headrace.train.modules.normalisation import ObservationNormaliser, RewardScaler, RunningStatistics, ValueNormaliser
 
 
-def test_batchwise_statistics_equal_those_of_everything():
+def test_statistics_of_batches_equal_those_of_all_rows():
     data = torch.randn(1000, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 10.0, 0.1]) + 100
     running = RunningStatistics((3,))
     for part in data.split([1, 9, 400, 590]):
@@ -20,7 +20,7 @@ def test_batchwise_statistics_equal_those_of_everything():
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("before", [0, 50])
-def test_a_batch_of_nobody_changes_nothing(weighted: bool, before: int):
+def test_a_batch_without_agents_changes_nothing(weighted: bool, before: int):
     """All agents of a policy may be out of the game for a whole rollout, the first included."""
     normaliser = ObservationNormaliser(3)
     if before:
@@ -95,7 +95,7 @@ def test_rewards_are_divided_by_the_deviation_of_the_discounted_return():
     np.testing.assert_allclose(scaler.running.numpy(), running, rtol=1e-5)
 
 
-def test_sums_of_rewards_are_clipped_to_as_many_bounds():
+def test_a_sum_of_rewards_is_clipped_to_the_sum_of_their_bounds():
     """Their sum is no longer that of one reward: only what exceeds the bound of all of them is cut."""
     scaler = RewardScaler(1, 0.9)  # which has seen nothing yet, and divides by 1
     rewards = torch.tensor([-40.0, -25.0, 9.0, 12.0, 35.0])

@@ -15,7 +15,7 @@ from headrace.train.modules.perceptron import Perceptron
 @pytest.mark.parametrize("squash", [False, True])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("hidden", [(7,), (8, 6), (8, 6, 5)])
-def test_it_begins_as_plain_linear_layers_do(hidden, activation, squash):
+def test_a_perceptron_begins_with_the_weights_of_plain_linear_layers(hidden, activation, squash):
     torch.manual_seed(3)
     module = Perceptron(5, 2, hidden, activation, squash)
     torch.manual_seed(3)
@@ -26,7 +26,7 @@ def test_it_begins_as_plain_linear_layers_do(hidden, activation, squash):
     torch.testing.assert_close(module(x), expected)
 
 
-def test_a_tanh_without_gradients_is_a_tanh():
+def test_the_tanh_without_gradients_equals_torchs_tanh():
     x = torch.cat((torch.randn(10_000) * 3, torch.tensor([0.0, 1e-20, -1e-4, 30.0, -1e30, torch.inf, -torch.inf])))
     exact = torch.tanh(x.double())
     same = x.clone()

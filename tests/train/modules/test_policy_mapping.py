@@ -22,7 +22,7 @@ def test_one_agent_is_one_group_without_a_name():
     assert agent_group.columns(slice(1, 3)) == slice(1, 3)
 
 
-def test_every_type_is_a_policy_unless_said():
+def test_every_type_has_a_policy_of_its_own_by_default():
     groups = policy_mapping(TAG, {})
     assert list(groups) == ["tagger", "runner"]
     assert groups["tagger"].agents == slice(0, 4) and groups["runner"].agents == slice(4, 5)

@@ -24,7 +24,7 @@ def _in_double():
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("hidden", [(7,), (8, 6), (8, 6, 5)])
 @pytest.mark.parametrize("critics", [1, 2, 3])
-def test_values_and_gradients_are_those_of_single_ones(critics, hidden, activation):
+def test_values_and_gradients_equal_those_of_single_critics(critics, hidden, activation):
     torch.manual_seed(1)
     module = TwinCritic(5, hidden, activation, critics)
     FlatAdam(module).parameters.normal_(std=0.5)
@@ -37,7 +37,7 @@ def test_values_and_gradients_are_those_of_single_ones(critics, hidden, activati
 
 
 @pytest.mark.parametrize("hidden", [(7,), (8, 6), (8, 6, 5)])
-def test_weights_begin_as_those_of_plain_linear_layers(hidden):
+def test_weights_begin_equal_to_those_of_plain_linear_layers(hidden):
     torch.manual_seed(3)
     module = TwinCritic(5, hidden, "relu")
     torch.manual_seed(3)

@@ -61,7 +61,7 @@ def by_hand(run_dir: Path, names: list[str] | None, env_id: int, deterministic: 
     ("task", "deterministic"),
     rest_nightly([(task, yes) for task in GAMES for yes in (True, False)], *((task, True) for task in GAMES), SAMPLED),
 )
-def test_it_is_what_stepping_by_hand_shows(tmp_path: Path, task, deterministic):
+def test_an_episode_log_equals_stepping_by_hand(tmp_path: Path, task, deterministic):
     train(task, run_dir=tmp_path, quiet=True, **(SHORT | GAMES[task]))
     lengths = set()
     for env_id in (0, 3):
@@ -80,7 +80,7 @@ def test_it_is_what_stepping_by_hand_shows(tmp_path: Path, task, deterministic):
     assert min(lengths) > 1
 
 
-def test_the_last_row_is_how_it_ended(tmp_path: Path):
+def test_the_last_row_is_the_final_state(tmp_path: Path):
     options = {"num_taggers": 4, "grid_length": 3, "random_start": True}
     train("TagGridWorld-v0", run_dir=tmp_path, quiet=True, **(SHORT | {"env_options": options}))
     caught = 0
@@ -96,7 +96,7 @@ def test_the_last_row_is_how_it_ended(tmp_path: Path):
     assert caught
 
 
-def test_names_that_do_not_exist(tmp_path: Path):
+def test_unknown_arrays_environments_and_runs_are_refused(tmp_path: Path):
     train("CartPole-v1", run_dir=tmp_path / "run", quiet=True, **SHORT)
     with pytest.raises(OptionError, match="no state array 'pos'; it has"):
         log_episode(tmp_path / "run", ["pos"])
@@ -107,7 +107,7 @@ def test_names_that_do_not_exist(tmp_path: Path):
 
 
 @pytest.mark.parametrize("network", rest_nightly(["mlp", "gru"], "mlp"))
-def test_training_does_not_notice(tmp_path: Path, network):
+def test_logging_an_episode_leaves_training_unchanged(tmp_path: Path, network):
     options: dict[str, Any] = (
         SHORT | GAMES["TagGridWorld-v0"] | {"network": network, "hidden": (8,), "normalise_observations": True}
     )

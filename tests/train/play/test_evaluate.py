@@ -37,7 +37,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize("episodic", [True, False])
-def test_lives_that_ended_in_training_begin_with_fire_and_whole_games_count(episodic: bool) -> None:
+def test_an_evaluation_begins_lives_with_fire_and_counts_whole_games(episodic: bool) -> None:
     """Where a life ended nothing in training, the agent itself must press FIRE, and the game does not go on."""
     options = {"episodic_life": episodic, "img_height": 36, "img_width": 36}
     config = make_config("Breakout-v5", algo="dqn", env_options=options)
@@ -50,7 +50,7 @@ def test_lives_that_ended_in_training_begin_with_fire_and_whole_games_count(epis
 
 
 @pytest.mark.parametrize("episodic", [True, False])
-def test_so_do_videos(tmp_path: Path, episodic: bool) -> None:
+def test_a_video_begins_lives_with_fire_and_shows_a_whole_game(tmp_path: Path, episodic: bool) -> None:
     pytest.importorskip("av")
     options = {"episodic_life": episodic, "img_height": 36, "img_width": 36}
     config, run, waiting = make_config("Breakout-v5", algo="dqn", env_options=options), RunFolder(tmp_path), Waiting(1)

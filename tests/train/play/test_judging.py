@@ -119,7 +119,7 @@ def test_ctrl_c_skips_the_evaluation(tmp_path: Path) -> None:
     assert compare(agent.config, agent, None, 1e9) == (None, None)
 
 
-def test_what_is_played_loaded_and_exported_is_named(tmp_path: Path, capsys: Any) -> None:
+def test_play_load_and_export_name_their_checkpoint(tmp_path: Path, capsys: Any) -> None:
     run = tmp_path / "run"
     settings = TINY | {"total_steps": 512, "num_envs": 8, "num_steps": 32, "quiet": True}
     headrace.train("CartPole-v1", run_dir=run, **settings)

@@ -54,13 +54,13 @@ def test_the_best_checkpoint_is_kept_with_what_it_earned(trained):
     assert best_film(trained) == trained.episodes / episode.file
 
 
-def test_a_video_is_cut_where_it_gets_too_long(trained):
+def test_a_video_that_gets_too_long_is_cut(trained):
     path = record(trained.path, max_steps=3, which="newest", trust=True)
     (episode,) = [one for one in kept(trained.episodes) if one.file == path.name]
     assert (episode.length, episode.complete, episode.kind) == (3, False, "newest")
 
 
-def test_play_copies_the_video_to_where_it_is_wanted(trained, tmp_path, capsys):
+def test_play_copies_the_video_to_the_named_file(trained, tmp_path, capsys):
     assert main(["play", str(trained.path), "--video", str(tmp_path / "mine.mp4")]) == 0
     assert frames(tmp_path / "mine.mp4") > 1
     assert f"video {tmp_path / 'mine.mp4'}" in capsys.readouterr().out
@@ -93,7 +93,7 @@ def test_damaged_lines_and_missing_videos_are_left_out(tmp_path):
     assert (episode.step, episode.return_, episode.complete) == (1, -1.5, True)
 
 
-def test_without_pyav_there_is_none_and_that_is_said_once(tmp_path, monkeypatch, capsys):
+def test_a_run_without_pyav_has_no_video_and_says_so_once(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "av", None)
     result = headrace.train.train("CartPole-v1", run_dir=tmp_path / "run", **TINY)
     assert result.video is None

@@ -34,7 +34,7 @@ WAYS = [(*way, samplers) for way in (("crossq", {}), ("td3", {}), ("ppo", NORMAL
 
 
 @pytest.mark.parametrize(("algo", "how", "samplers"), rest_nightly(WAYS, WAYS[1], WAYS[2], WAYS[5]))
-def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
+def test_a_run_begins_with_the_weights_of_another(tmp_path, algo, how, samplers):
     how = {"normalise_observations": False, **how} if algo == "ppo" else how
     source = trained(tmp_path / "source", algo, samplers=0, **how)
     config = make_config("Pendulum-v1", algo=algo, samplers=samplers, load=source, seed=5, **(TINY | how))
@@ -54,7 +54,7 @@ def test_a_run_begins_with_what_another_learnt(tmp_path, algo, how, samplers):
         trainer.close()
 
 
-def test_values_must_have_been_normalised_alike(tmp_path):
+def test_a_run_loads_no_weights_of_values_normalised_otherwise(tmp_path):
     source = trained(tmp_path / "source", "ppo", normalise_values=True)
     with pytest.raises(OptionError, match=r"normalise_values=False .*source.* normalise_values=True"):
         train("Pendulum-v1", run_dir=tmp_path / "run", quiet=True, load=source, **TINY)
@@ -62,7 +62,7 @@ def test_values_must_have_been_normalised_alike(tmp_path):
 
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("samplers", [0, 1])
-def test_observations_must_have_been_normalised_alike(tmp_path, there, samplers):
+def test_a_run_loads_no_weights_of_observations_normalised_otherwise(tmp_path, there, samplers):
     source = trained(tmp_path / "source", "ppo", normalise_observations=there)
     settings = TINY | {"normalise_observations": not there, "load": source, "samplers": samplers}
     words = f"normalise_observations={not there} .*source.* normalise_observations={there}"
@@ -72,7 +72,7 @@ def test_observations_must_have_been_normalised_alike(tmp_path, there, samplers)
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac"])
-def test_the_nonlinearity_must_be_that_of_what_is_loaded(tmp_path, algo):
+def test_a_run_loads_no_weights_of_another_activation(tmp_path, algo):
     source = trained(tmp_path / "source", algo, activation="tanh", samplers=0)
     settings = TINY | {"activation": "relu", "load": source, "samplers": 0}
     with pytest.raises(OptionError, match=r"activation='relu' .*source.* activation='tanh'"):
@@ -112,7 +112,7 @@ def test_a_run_without_a_checkpoint_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", ["device", "critic_device", "actor_device"])
 @pytest.mark.parametrize("device", ["cuda:77", "disk"])
-def test_devices_that_are_not_there_are_named(tmp_path, name, device):
+def test_missing_devices_are_named(tmp_path, name, device):
     with pytest.raises(OptionError, match=device):
         train("Pendulum-v1", "sac", run_dir=tmp_path / "run", quiet=True, **(TINY | {name: device}))
     assert not (tmp_path / "run").exists()

@@ -61,7 +61,7 @@ def own(tmp_path: Path) -> str:
     return str(tmp_path / "meet.py")
 
 
-def test_it_is_trained_played_exported_loaded_and_acts_without_options(own: str, tmp_path: Path) -> None:
+def test_an_own_environment_of_parts_is_trained_played_exported_and_loaded(own: str, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     run, file = tmp_path / "run", tmp_path / "meet.onnx"
     assert main(["train", own, "--total-steps", "40k", "--run-dir", str(run), "--quiet"]) == 0
@@ -95,7 +95,7 @@ ALGORITHMS = [
 
 
 @pytest.mark.parametrize(("algo", "more"), rest_nightly(ALGORITHMS, *ALGORITHMS[:4:3]))
-def test_every_algorithm_learns_from_it_and_is_exported(
+def test_every_algorithm_learns_from_parts_and_is_exported(
     own: str, tmp_path: Path, algo: str, more: dict[str, Any]
 ) -> None:
     pytest.importorskip("onnxruntime")

@@ -95,7 +95,7 @@ def test_a_process_of_a_script_trains_on_the_tasks_that_the_script_registers(tmp
     assert done.stdout == "reason finished\n" * 2, done.stderr
 
 
-def test_a_file_that_trains_when_it_is_imported_for_its_task_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_trains_when_it_is_imported_for_its_task_is_refused(tmp_path: Path) -> None:
     """Each run of it would begin another one."""
     file = tmp_path / "mine_that_trains.py"
     file.write_text(f'{ENV}\nheadrace.train(f"{{__file__}}:Mine", {SETTINGS})\n')

@@ -53,7 +53,7 @@ headrace.train.train("{folder}/envs.py:Hangs", run_dir="run", video=False, viewe
 
 
 @pytest.mark.parametrize("how", rest_nightly(list(HOW), "in turn"))
-def test_it_is_told_and_a_second_ctrl_c_ends_it(tmp_path: Path, how: str) -> None:
+def test_a_hanging_run_is_reported_and_a_second_ctrl_c_ends_it(tmp_path: Path, how: str) -> None:
     (tmp_path / "envs.py").write_text(ENV)
     code = RUN.format(how=how, folder=tmp_path, settings=HOW[how])
     with Program([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:

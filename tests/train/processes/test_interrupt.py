@@ -58,7 +58,7 @@ def test_a_signal_is_confirmed_in_the_midst_of_another_print(monkeypatch: pytest
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_programs_own_handler_of_term_stays():
+def test_a_programs_own_handler_of_sigterm_stays():
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
     try:
@@ -69,7 +69,7 @@ def test_a_programs_own_handler_of_term_stays():
         signal.signal(signal.SIGTERM, before)
 
 
-def test_rays_handler_of_term_is_no_programs_own(monkeypatch: pytest.MonkeyPatch):
+def test_rays_handler_of_sigterm_is_replaced_during_a_run(monkeypatch: pytest.MonkeyPatch):
     """``ray.init`` installs one that exits, before there could be a checkpoint; it is there again afterwards."""
     worker: Any = pytest.importorskip("ray._private.worker")
     monkeypatch.setattr(worker.ray._private.node.Node, "_init_gcs_client", _no_cluster)  # which would wait

@@ -62,7 +62,7 @@ def get(url: str) -> str:
 
 
 @pytest.mark.usefixtures("server")
-def test_who_comes_first_starts_a_server_that_outlives_the_run(run):
+def test_the_first_visit_starts_a_server_that_outlives_the_run(run):
     door = Page(run)
     pids = []
     try:
@@ -117,7 +117,7 @@ def test_the_port_of_a_killed_run_is_taken_again_if_it_is_free(run):
             assert address is not None and address == address_of(run)
 
 
-def test_nothing_listens_where_it_is_not_wanted(run, monkeypatch):
+def test_a_run_without_a_page_listens_nowhere(run, monkeypatch):
     with page_of(run, False) as address:
         assert address is None and address_of(run) is None
 
@@ -154,7 +154,7 @@ def test_a_quiet_run_and_one_without_a_page_say_nothing_of_it(tmp_path, capsys):
     assert "watch http" not in capsys.readouterr().out
 
 
-def test_a_killed_trainer_leaves_nothing_that_listens(tmp_path):
+def test_a_killed_trainer_leaves_no_listening_socket(tmp_path):
     code = (
         f"import sys, headrace; headrace.train('CartPole-v1', run_dir=sys.argv[1], **{TINY | {'total_steps': 10**9}})"
     )

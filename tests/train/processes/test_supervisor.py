@@ -98,13 +98,13 @@ def test_the_third_death_within_a_minute_ends_the_run_by_name():
     assert all(gone(pid) for pid in pids)
 
 
-def test_who_raises_every_time_ends_the_run_with_its_words():
+def test_a_worker_that_raises_every_time_ends_the_run_with_its_words():
     counters = Counters(1)
     with Supervisor(counters.stop) as supervisor, pytest.raises(WorkerError, match="ValueError: in life 2"):
         supervise(supervisor, fails, counters)
 
 
-def test_who_raises_once_is_forgiven():
+def test_a_worker_that_raises_once_is_started_again():
     counters = Counters(1)
     with Supervisor(counters.stop) as supervisor:
         supervisor.start("sampler", fails_at_first, counters, progress=lambda: int(counters.steps[0]))
@@ -121,7 +121,7 @@ def test_wrong_settings_are_not_tried_twice():
     assert supervisor.restarts == 0
 
 
-def test_who_does_not_end_is_ended():
+def test_a_worker_that_does_not_end_is_killed():
     counters = Counters(1)
     supervisor = Supervisor(counters.stop)
     supervisor.start("sampler", deaf_to_all, counters)
@@ -195,7 +195,7 @@ def test_workers_survive_the_fork_server():
     assert all(gone(pid) for pid in pids)
 
 
-def test_who_stands_still_is_told_of(monkeypatch):
+def test_a_worker_that_stands_still_is_named(monkeypatch):
     monkeypatch.setattr(supervisor_module, "STILL", 0.5)
     counters = Counters(1)
     with Supervisor(counters.stop) as supervisor:

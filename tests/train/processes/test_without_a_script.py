@@ -48,7 +48,7 @@ def test_a_script_from_standard_input_trains_with_workers(tmp_path: Path):
 
 
 @pytest.mark.nightly
-def test_several_devices(tmp_path: Path):
+def test_a_piped_script_trains_on_several_devices(tmp_path: Path):
     quick = QUICK.replace("evaluate_episodes=1", "log_steps=99")
     call = f'"CartPole-v1", devices=("cpu", "cpu"), total_steps=512, {quick}'
     done = piped(f"import headrace\nprint(headrace.train({call}).reason)\n", tmp_path)
@@ -65,7 +65,7 @@ def test_a_task_that_only_this_program_knows_is_trained_in_turn(tmp_path: Path):
     assert done.returncode == 1 and "put it into a file, my_env.py:NAME" in done.stderr
 
 
-def test_python_environments_of_a_piped_script(tmp_path: Path):
+def test_a_piped_script_steps_its_python_environments(tmp_path: Path):
     code = """
 import gymnasium as gym, headrace
 

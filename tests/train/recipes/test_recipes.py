@@ -69,7 +69,7 @@ def own(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_a_task_without_an_entry_has_that_of_its_kind(own: str) -> None:
+def test_a_task_without_an_entry_has_the_entry_of_its_kind(own: str) -> None:
     table: Presets = {"default": {"": {"epochs": 1}, "continuous actions": {"epochs": 2}, "pictures": {"epochs": 3}}}
     assert preset_of(table, f"{own}:Base", "auto", "default") == {"epochs": 1}
     assert preset_of(table, f"{own}:Base", "auto", "default", {"wide": True}) == {"epochs": 2}
@@ -89,11 +89,11 @@ def test_a_task_without_an_entry_has_that_of_its_kind(own: str) -> None:
         ("TagGridWorld-v0", ("several agents",)),
     ],
 )
-def test_the_kind_of_a_task_is_that_of_its_spaces(task: str, kinds: tuple[str, ...]) -> None:
+def test_the_spaces_of_a_task_decide_its_kind(task: str, kinds: tuple[str, ...]) -> None:
     assert kinds_of(task, {}) == kinds
 
 
-def test_a_setting_that_is_given_has_no_schedule_of_the_recipe() -> None:
+def test_a_given_setting_replaces_the_schedule_of_the_recipe() -> None:
     explored = make_config("FrozenLake8x8-v1")
     assert explored.schedules["entropy_coef"][0] == [0, 0.1] and make_config("Acrobot-v1").schedules == {}
     assert make_config("FrozenLake8x8-v1", entropy_coef=0.01).schedules == {}
@@ -141,7 +141,7 @@ def test_every_recipe_is_of_an_algorithm_that_has_its_preset() -> None:
     assert RECIPES.keys() <= {"", *FAMILIES, *recipes.KINDS}
 
 
-def test_what_a_recipe_has_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_names_the_return_that_it_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     times = [{"goal": 10.0, "seconds": 30.2}, {"goal": 1000.0, "seconds": 150.0}, {"goal": 2000.0, "seconds": None}]
     table = {"cores": 4, "tasks": {"Pong-v5": times, "Ant-v4": times[:1]}}
     monkeypatch.setattr(recipes, "_reached", lambda: table)

@@ -42,7 +42,7 @@ TWO = {"tagger": {"agents": ["tagger"]}, "runner": {"agents": ["runner"], "targe
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_run_says_first_what_makes_its_updates(
+def test_the_first_line_of_a_run_names_the_form_of_its_updates(
     task: str, settings: dict[str, Any], by: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     by = by.format(compiled=f"torch ({reason})" if (reason := why_torch_here()) else described())

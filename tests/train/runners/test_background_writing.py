@@ -40,7 +40,7 @@ def test_jobs_are_done_in_order_and_the_newest_of_a_name_counts():
     assert done == ["first", "best", "next"] and not writing.busy
 
 
-def test_what_went_wrong_is_raised_where_it_is_asked_for():
+def test_a_failed_job_raises_at_the_next_question():
     writing, go = Writing(), threading.Event()
 
     def fail() -> None:

@@ -67,7 +67,7 @@ class Diary(Callback):
 
 
 @pytest.mark.parametrize("case", rest_nightly(RUNS, "in turn", "replay", "rollouts"))
-def test_every_moment_of_every_kind_of_run(tmp_path: Path, case: str):
+def test_a_callback_hears_every_moment_of_every_kind_of_run(tmp_path: Path, case: str):
     task, settings = RUNS[case]
     diary = Diary()
     run = train(task, **settings, run_dir=tmp_path / "run", callback=diary).run_dir
@@ -146,7 +146,7 @@ def test_set_takes_the_place_of_a_schedule(tmp_path: Path, case: str):
     ("values", "words"),
     [({"gamma": 0.5}, "a schedule of gamma"), ({"learning_rate": -1.0}, "above 0"), ({"nothing": 1.0}, "nothing")],
 )
-def test_what_cannot_be_set_is_an_error_that_ends_the_run(tmp_path: Path, values: dict[str, float], words: str):
+def test_setting_an_unknown_or_wrong_value_ends_the_run(tmp_path: Path, values: dict[str, float], words: str):
     def change(training: Training, line: Mapping[str, Any]) -> None:
         training.set(**values)
 
@@ -163,7 +163,7 @@ def test_a_metric_that_is_no_number_is_refused(tmp_path: Path, value: Any):
 
 
 @pytest.mark.parametrize("case", rest_nightly(RUNS, "in turn", "rollouts"))
-def test_an_error_ends_the_run_which_is_saved(tmp_path: Path, case: str):
+def test_an_error_of_a_callback_ends_the_run_and_saves_it(tmp_path: Path, case: str):
     task, settings = RUNS[case]
     settings = settings | {"checkpoint_seconds": 1e6}
 
@@ -190,7 +190,7 @@ def test_save_writes_a_checkpoint_at_once(tmp_path: Path):
     train("CartPole-v1", **(IN_TURN | {"checkpoint_seconds": 1e6}), run_dir=tmp_path / "run", callback=Keeper())
 
 
-def test_what_is_no_callback_is_refused(tmp_path: Path):
+def test_an_object_that_is_no_callback_is_refused(tmp_path: Path):
     for wrong in (3, Callback, [Diary(), "x"]):
         with pytest.raises(OptionError, match=r"callback must be a headrace\.train\.Callback or a function"):
             train("CartPole-v1", **IN_TURN, run_dir=tmp_path / "run", callback=wrong)

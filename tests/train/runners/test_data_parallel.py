@@ -93,7 +93,7 @@ def collected(config: Config, rank: int) -> tuple[list[Any], list[Any]]:
     return policies, samples
 
 
-def test_one_update_is_that_of_all_samples_together(tmp_path):
+def test_one_update_equals_that_of_all_samples_together(tmp_path):
     """Also where agents are out of the game: in one process more of them than in the other."""
     options = TWO | {"algo": "a2c", "num_envs": 4, "num_steps": 32, "total_steps": 256, "normalise_advantages": False}
     del options["minibatch_size"]
@@ -192,7 +192,7 @@ def test_both_processes_hold_the_same_network(tmp_path):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("told", ["one process", "a terminal's processes"])
-def test_ctrl_c_ends_all_and_a_resumed_run_is_the_same(tmp_path, told):
+def test_ctrl_c_ends_all_processes_and_a_resumed_run_is_the_same(tmp_path, told):
     options = TWO | {"normalise_observations": True, "epochs": 2, "log_steps": 1, "anneal_learning_rate": False}
     process = start(tmp_path, "Pendulum-v1", options | {"total_steps": 100_000_000})
     wait_for_lines(tmp_path / "run", 5)
@@ -210,7 +210,7 @@ def test_ctrl_c_ends_all_and_a_resumed_run_is_the_same(tmp_path, told):
 
 
 @pytest.mark.parametrize("who", rest_nightly([0, 1, None], None))
-def test_one_that_is_killed_takes_the_others_with_it(tmp_path, who):
+def test_a_killed_process_takes_the_others_with_it(tmp_path, who):
     process = start(tmp_path, "CartPole-v1", TWO | {"total_steps": 100_000_000})
     wait_for_lines(tmp_path / "run", 2)
     pids = workers(process.pid)
@@ -248,7 +248,7 @@ def test_a_terminal_is_left_as_it_was(tmp_path):
     assert 0 <= said.rindex(HIDE) < said.rindex(SHOW)
 
 
-def test_one_that_raises_ends_the_run_with_its_words(tmp_path):
+def test_a_process_that_raises_ends_the_run_with_its_words(tmp_path):
     (tmp_path / "mine.py").write_text("def broken(space, outputs):\n    raise ValueError('no such network today')\n")
     with pytest.raises(WorkerError, match=r"on cpu\) raised:(.|\n)*ValueError: no such network today"):
         train("CartPole-v1", run_dir=tmp_path / "a", quiet=True, **TWO, network=f"{tmp_path / 'mine.py'}:broken")
@@ -275,7 +275,7 @@ class Broken(torch.nn.Module):
 @pytest.mark.parametrize(
     ("how", "said"), [("raises", r"raised:(.|\n)*ValueError: no more today"), ("dies", r"died: killed by SIGABRT")]
 )
-def test_the_one_that_failed_is_named_not_those_that_lost_it(tmp_path, how, said):
+def test_the_failed_process_is_named_rather_than_the_others(tmp_path, how, said):
     """In the middle of a run, when the others wait for its gradients."""
     (tmp_path / "mine.py").write_text(BROKEN.replace("HOW", repr(how)))
     with pytest.raises(WorkerError, match=r"training process 1 \(on cpu\) " + said):
@@ -284,7 +284,7 @@ def test_the_one_that_failed_is_named_not_those_that_lost_it(tmp_path, how, said
 
 
 @pytest.mark.nightly
-def test_one_that_watches_may_look_late(tmp_path, monkeypatch):
+def test_a_run_finishes_even_if_its_parent_process_looks_late(tmp_path, monkeypatch):
     """All may have ended between two looks, as on a machine that was put to sleep."""
 
     def late(workers: Any, reports: Any) -> Any:
@@ -300,14 +300,14 @@ def test_one_that_watches_may_look_late(tmp_path, monkeypatch):
     assert result.reason == "finished"
 
 
-def test_nobody_else_reaches_where_processes_meet():
+def test_the_store_of_processes_listens_at_one_address_alone():
     store = _store()
     socket.create_connection(("127.0.0.1", store.port)).close()
     with pytest.raises(ConnectionRefusedError):  # as from any other address of this machine
         socket.create_connection(("127.0.0.2", store.port))
 
 
-def test_what_is_sent_of_a_view_is_no_more_than_it_shows():
+def test_a_sent_view_holds_its_own_rows_alone():
     sent = _parcel({"rows": torch.arange(1_000_000)[-3:]})
     assert sent["rows"].tolist() == [999_997, 999_998, 999_999] and len(pickle.dumps(sent)) < 2000
 

@@ -78,7 +78,7 @@ def test_a_run_that_goes_on_with_other_updates_says_so(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac"])
-def test_which_weights_are_the_best_does_not_hang_on_when_they_were_saved(tmp_path: Path, algo: str):
+def test_the_best_weights_do_not_depend_on_the_moments_of_saving(tmp_path: Path, algo: str):
     task, settings = ALGORITHMS[algo]
     options = OPTIONS | settings | {"env_options": {"max_episode_steps": 30}}
     for name, seconds in (("often", 0.0), ("once", 1e9)):
@@ -90,7 +90,7 @@ def test_which_weights_are_the_best_does_not_hang_on_when_they_were_saved(tmp_pa
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_it_decides_what_is_left_open(algo: str):
+def test_a_deterministic_run_has_no_samplers_and_one_thread_by_default(algo: str):
     config = resolved(make_config(ALGORITHMS[algo][0], algo=algo, deterministic=True))
     assert (config.samplers, config.torch_threads) == (0, 1)
     assert vars(config).get("actor_device", "") == "", "algorithms with an actor and critics alone have one"
@@ -105,12 +105,12 @@ def test_it_decides_what_is_left_open(algo: str):
         ({"batch_size": 4, "num_envs": 8}, "batch_size=4"),
     ],
 )
-def test_what_cannot_repeat_is_named(settings: dict[str, Any], named: str):
+def test_a_setting_that_cannot_repeat_is_refused(settings: dict[str, Any], named: str):
     with pytest.raises(OptionError, match=f"{named} .*deterministic"):
         make_config("Pendulum-v1", algo="sac", deterministic=True, **settings)
 
 
-def test_the_command_line_has_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+def test_the_command_line_takes_deterministic(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     words = ["train", "Pendulum-v1", "--algo", "sac", "--total-steps", "600", "--no-video", "--deterministic"]
     assert main([*words, "--run-dir", str(tmp_path / "run")]) == 0
     assert "tuned" not in capfd.readouterr().out

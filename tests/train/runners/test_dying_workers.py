@@ -50,7 +50,7 @@ def trainer(folder: Path, algo: str, **settings: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("autoreset", ["ppo", "grouped"])
-def test_an_episode_of_a_dead_process_ends_with_what_was_last_seen(tmp_path: Path, autoreset: str) -> None:
+def test_an_episode_of_a_dead_process_ends_with_its_last_observation(tmp_path: Path, autoreset: str) -> None:
     """Its last step is no sample; the one before is followed by the value of what the agent saw then."""
     settings = QUICK | ({"batch_size": 2} if autoreset == "grouped" else {})
     with trainer(tmp_path, "ppo", **settings) as run:
@@ -112,7 +112,7 @@ def test_the_third_death_within_a_minute_ends_the_run_by_name(tmp_path: Path) ->
     assert resume(tmp_path / "run", quiet=True, trust=True).reason == "finished"
 
 
-def test_a_pool_alone_raises_as_before(tmp_path: Path) -> None:
+def test_a_pool_without_a_run_raises_at_a_death(tmp_path: Path) -> None:
     with headrace.make(DYING, num_envs=2, num_threads=1, orders=str(tmp_path / "orders")) as pool:
         pool.reset()
         order(tmp_path / "orders")
@@ -122,7 +122,7 @@ def test_a_pool_alone_raises_as_before(tmp_path: Path) -> None:
             pool.step([0, 0])
 
 
-def test_a_deterministic_run_ends_and_goes_on_exactly(tmp_path: Path) -> None:
+def test_a_deterministic_run_ends_at_a_death_and_goes_on_exactly(tmp_path: Path) -> None:
     settings = QUICK | {"deterministic": True, "total_steps": 192, "checkpoint_seconds": 0.0, "log_steps": 1}
     settings |= {"quiet": True}
     options = {"orders": str(tmp_path / "orders")}
@@ -139,7 +139,7 @@ def test_a_deterministic_run_ends_and_goes_on_exactly(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_so_do_processes_of_samplers(tmp_path: Path) -> None:
+def test_a_run_outlives_deaths_of_processes_of_its_samplers_and_evaluator(tmp_path: Path) -> None:
     """A sampler's process, that of its environments, and the evaluator's, each of which dies once an hour."""
     options, killed = {"orders": str(tmp_path / "orders")}, []
 

@@ -70,7 +70,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("algorithms", [QUICK, pytest.param(ALGORITHMS.keys() - set(QUICK), marks=pytest.mark.nightly)])
-def test_both_hold_the_same_after_100_updates(tmp_path, algorithms):
+def test_both_processes_hold_the_same_weights_after_100_updates(tmp_path, algorithms):
     both(learn_100_times, tmp_path, sorted(algorithms))
     one, two = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     assert one.keys() == two.keys() == set(algorithms)
@@ -80,7 +80,7 @@ def test_both_hold_the_same_after_100_updates(tmp_path, algorithms):
             assert torch.equal(tensor, two[algo][name]), (algo, name)
 
 
-def test_an_update_is_that_of_one_process_with_all_samples(tmp_path):
+def test_an_update_of_two_processes_equals_that_of_one_with_all_samples(tmp_path):
     both(learn_from_halves, tmp_path)
     one, two = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
     for name in ("advantages", "weighted advantages"):  # the first of each half is the same before
@@ -93,7 +93,7 @@ def test_an_update_is_that_of_one_process_with_all_samples(tmp_path):
                 torch.testing.assert_close(tensor, alone, atol=1e-6, rtol=1e-6, msg=f"{algo}: {part}")
 
 
-def test_rollouts_of_two_processes_teach_what_those_of_one_do(tmp_path):
+def test_rollouts_of_two_processes_lead_to_the_weights_of_one(tmp_path):
     """With the same chance: collected, normalised and learnt from in six rollouts, 48 updates."""
     both(learn_in_halves, tmp_path)
     alone = learnt_with_shared_chance(tmp_path, ProcessGroup())
@@ -105,7 +105,7 @@ def test_rollouts_of_two_processes_teach_what_those_of_one_do(tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_resumed_run_is_that_which_was_not_stopped(tmp_path):
+def test_a_resumed_run_equals_one_without_a_stop(tmp_path):
     options = SMALL | {"anneal_learning_rate": False, "normalise_observations": True, "log_steps": 1}
     both(run, tmp_path / "whole", "Pendulum-v1", options | {"total_steps": 2048})
     both(run, tmp_path / "parts", "Pendulum-v1", options | {"total_steps": 1024})
@@ -116,7 +116,7 @@ def test_a_resumed_run_is_that_which_was_not_stopped(tmp_path):
 
 
 @pytest.mark.nightly
-def test_another_number_of_processes_goes_on(tmp_path):
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
     """Each goes on with a replay of one of those before, and no episode is forgotten."""
     options = SMALL | {"anneal_learning_rate": False, "learning_starts": 64, "replay_size": 600, "replay_ratio": 0.1}
     options |= {"algo": "ddpg", "env_options": {"max_episode_steps": 20}, "stop_episodes": 21, "total_steps": 1024}
@@ -159,7 +159,7 @@ def test_processes_that_were_not_started_alike_say_so(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_place_is_what_the_environment_says():
+def test_the_place_of_a_process_is_read_from_its_environment_variables():
     where = place(TOLD)
     assert where is not None and not where.leads and not where.is_on_one_machine
     assert where.device("cpu") == "cpu" and where.device("cuda") == "cuda:1"
@@ -174,7 +174,7 @@ def test_the_place_is_what_the_environment_says():
 
 
 @pytest.mark.usefixtures("told")
-def test_what_is_nothing_for_torchrun_says_so(tmp_path, capsys):
+def test_callbacks_seeds_and_sweeps_are_refused_under_torchrun(tmp_path, capsys):
     with pytest.raises(OptionError, match="callbacks"):
         train("CartPole-v1", run_dir=tmp_path, callback=headrace.train.Callback())
     with pytest.raises(OptionError, match="several seeds"):
@@ -197,7 +197,7 @@ def test_what_is_nothing_for_torchrun_says_so(tmp_path, capsys):
         {"device": "cuda:0"},
     ],
 )
-def test_settings_that_start_processes_are_nothing_for_torchrun(monkeypatch, wrong):
+def test_settings_that_start_processes_are_refused_under_torchrun(monkeypatch, wrong):
     from headrace.train.launch.checks import check_request
 
     for name, value in TOLD.items():
@@ -214,7 +214,7 @@ def test_a_run_with_samplers_goes_on_without_torchrun(tmp_path):
         go_on_here(tmp_path / "run", {}, RunOptions(quiet=True))
 
 
-def test_a_lock_is_waited_for(tmp_path):
+def test_a_run_waits_for_the_lock_of_a_killed_process(tmp_path):
     """As of a process that was killed, and has not ended yet."""
     code = "import sys, time; from headrace.train.runs.lock import held; from pathlib import Path\n"
     code += "with held(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
@@ -314,7 +314,7 @@ def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path, killed, word
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_ends_all_with_a_checkpoint(tmp_path, how):
+def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path, how):
     """A terminal tells torchrun and its processes at the same time, a batch system torchrun alone."""
     process = torchrun(tmp_path, "--total-steps=100000000", "--run-dir=run", "--log-steps=500")
     wait_until((tmp_path / "run" / "metrics.jsonl").exists, process)

@@ -62,7 +62,7 @@ def test_a_run_can_be_begun_again_from_its_first_checkpoint(tmp_path, task, opti
     assert_same_run(tmp_path / "alone", tmp_path / "again")
 
 
-def test_two_runs_of_one_seed_are_the_same_and_of_another_are_not(tmp_path):
+def test_runs_of_one_seed_are_equal_and_runs_of_two_seeds_differ(tmp_path):
     short = SMALL | {"total_steps": 1000}
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         train("CartPole-v1", run_dir=tmp_path / name, seed=seed, quiet=True, **short)
@@ -121,7 +121,7 @@ def test_cartpole_is_learnt(tmp_path):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("how", [{"algo": "a2c"}, {"network": "gru"}])
-def test_cartpole_is_learnt_otherwise_too(tmp_path, how):
+def test_cartpole_is_learnt_with_other_settings(tmp_path, how):
     result = train(
         "CartPole-v1",
         run_dir=tmp_path,
@@ -135,7 +135,7 @@ def test_cartpole_is_learnt_otherwise_too(tmp_path, how):
     assert result.reason == "solved"
 
 
-def test_the_module_can_be_called(tmp_path):
+def test_train_trains_a_task_by_its_name(tmp_path):
     result = train("Acrobot-v1", run_dir=tmp_path / "run", quiet=True, **(SMALL | {"total_steps": 300}))
     assert result.reason == "finished"
     assert result.steps >= 300

@@ -82,7 +82,7 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path, name):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_continues_too(tmp_path, how):
+def test_a_killed_run_continues_as_if_left_alone(tmp_path, how):
     task, options = RUNS["images, several steps, by priority"]
     options = options | {"anneal_learning_rate": False}
     process = start(task, tmp_path / "stopped", options | {"total_steps": 100_000_000})
@@ -96,7 +96,7 @@ def test_a_killed_run_continues_too(tmp_path, how):
 
 
 @pytest.mark.parametrize("lost", ["it was not saved", "it is gone"])
-def test_a_replay_that_is_lost_is_filled_anew_in_new_episodes(tmp_path, lost):
+def test_a_lost_replay_is_filled_anew_in_new_episodes(tmp_path, lost):
     task, options = RUNS["images, several steps, by priority"]
     options = options | {"total_steps": 400, "save_replay": lost == "it is gone", "quiet": True}
     train(task, run_dir=tmp_path, **options)
@@ -134,7 +134,7 @@ def test_a_ring_of_an_earlier_version_is_neither_restored_nor_written_again(tmp_
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("more", [{}, {"prioritised": True, "n_step": 1}])
-def test_it_learns_from_images(tmp_path, more):
+def test_dqn_without_samplers_learns_from_images(tmp_path, more):
     """A random player of Breakout earns 0.3 to 0.5."""
     options = {"samplers": 0, "preset": "fast", "replay_ratio": 1 / 8, "total_steps": 24_000, "seed": 2, "video": False}
     options |= {"tensorboard": False, "viewer": False, "quiet": True, "minibatch_size": 64, "epsilon_fraction": 0.3}
@@ -143,7 +143,7 @@ def test_it_learns_from_images(tmp_path, more):
     assert evaluate(tmp_path / "run", episodes=10).mean_return > 2
 
 
-def test_it_is_what_a_run_without_samplers_has(monkeypatch):
+def test_a_replay_of_steps_is_chosen_for_images_several_steps_and_priorities(monkeypatch):
     def has(task: str, **settings: Any) -> bool:
         return replays_steps(resolved(make_config(task, **settings)))
 
@@ -187,7 +187,7 @@ def test_each_of_two_processes_saves_and_restores_its_replay(tmp_path):
 
 
 @pytest.mark.nightly
-def test_who_does_not_find_its_part_says_so(tmp_path):
+def test_a_process_without_its_part_of_the_replay_says_so(tmp_path):
     """As on another machine; all then wait together for as many steps as at the start."""
     task, options = RUNS["images, several steps, by priority"]
     both(run, tmp_path / "run", task, options)
@@ -203,7 +203,7 @@ def test_who_does_not_find_its_part_says_so(tmp_path):
 
 
 @pytest.mark.nightly
-def test_all_wait_for_one_that_has_no_transition_yet(tmp_path):
+def test_all_processes_wait_for_one_without_transitions(tmp_path):
     """Without learning_starts: the one that lost its part has nothing to learn from after a step."""
     task, options = RUNS["vectors"]
     folder, options = tmp_path / "run", options | {"learning_starts": 0, "num_steps": 1, "replay_ratio": 1.0}
@@ -232,7 +232,7 @@ def test_more_processes_go_on_learning_from_copies(tmp_path):
 
 
 @pytest.mark.nightly
-def test_two_processes_that_go_on_do_what_they_would_have_done(tmp_path):
+def test_two_processes_continue_as_if_left_alone(tmp_path):
     task, options = RUNS["images, several steps, by priority"]
     options = options | {"anneal_learning_rate": False}
     both(run, tmp_path / "whole", task, options | {"total_steps": 1600})

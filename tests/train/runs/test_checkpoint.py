@@ -28,7 +28,7 @@ def make(step: int) -> Checkpoint:
     return Checkpoint(tensors, {"m": torch.ones(2)}, checkpoints.pack_blobs([b"one", b"", b"three"]), {"step": step})
 
 
-def test_round_trip(tmp_path):
+def test_a_saved_checkpoint_is_loaded_equal(tmp_path):
     path = checkpoints.save(tmp_path, "step-1", make(5))
     back = checkpoints.load(path)
     assert torch.equal(back.model["a"], torch.full((3,), 5.0))
@@ -36,7 +36,7 @@ def test_round_trip(tmp_path):
     assert checkpoints.unpack_blobs(back.state) == [b"one", b"", b"three"]
 
 
-def test_what_environments_share_is_stored_once():
+def test_bytes_shared_by_environments_are_stored_once():
     rng, whole = np.random.default_rng(0), 10 * BLOCK
     table = rng.bytes(whole)
     blobs = [rng.bytes(n) + table for n in (17, 0, BLOCK, 3 * BLOCK + 5)] + [b"", b"", b"short", rng.bytes(BLOCK)]

@@ -67,7 +67,7 @@ def test_a_run_with_a_link_in_it_is_refused_by_name(run: Path, tmp_path: Path, n
     assert read_curves([run], skipped=lambda words: None) == []
 
 
-def test_other_files_of_the_user_s_may_be_links(run: Path, tmp_path: Path, kept: Path) -> None:
+def test_other_files_of_the_user_may_be_links(run: Path, tmp_path: Path, kept: Path) -> None:
     (run / "notes").symlink_to(kept)
     (run / "wandb").mkdir()
     (run / "wandb" / "latest-run").symlink_to(kept)
@@ -106,7 +106,7 @@ def test_no_writer_follows_a_link(tmp_path: Path, kept: Path, write: Callable[[P
     assert kept.read_text() == "kept" if is_there else not kept.exists()
 
 
-def test_a_file_is_replaced_and_not_what_a_link_in_its_place_leads_to(tmp_path: Path, kept: Path) -> None:
+def test_replacing_a_link_leaves_its_target(tmp_path: Path, kept: Path) -> None:
     file = tmp_path / "state.json"
     file.symlink_to(kept)
     (tmp_path / f".state.json.{os.getpid()}.tmp").symlink_to(kept)

@@ -49,7 +49,7 @@ class Watching(Dashboard):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_way_of_running_writes_the_weights_that_act(name, tmp_path):
+def test_every_kind_of_run_writes_its_acting_weights(name, tmp_path):
     run = RunFolder.create(tmp_path / "run", RUNS[name])
     trainer: Any = make_trainer(RUNS[name], run, None, ProcessGroup())
     try:
@@ -65,7 +65,7 @@ def test_every_way_of_running_writes_the_weights_that_act(name, tmp_path):
     assert not run.live_file.exists()  # checkpoints have the newest weights now
 
 
-def test_nobody_watching_costs_a_look_now_and_then(tmp_path, monkeypatch):
+def test_weights_are_written_for_a_watcher_alone_and_once_a_second(tmp_path, monkeypatch):
     monkeypatch.setattr(live, "POLL", 0.0)
     writer = LiveWeights(tmp_path / "live.safetensors", tmp_path / "watched")
     models = []

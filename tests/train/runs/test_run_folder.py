@@ -60,7 +60,7 @@ def test_a_run_that_is_trained_cannot_be_resumed_until_its_process_is_dead(tmp_p
     assert not (path / "train.lock").exists()
 
 
-def test_who_only_looks_does_not_keep_others_from_training(tmp_path):
+def test_a_look_at_a_runs_lock_does_not_hold_it(tmp_path):
     run = RunFolder.create(tmp_path / "run", make_config("CartPole-v1"))
     for _ in range(200):
         with run.held():
@@ -219,7 +219,7 @@ def test_an_error_of_tensorboards_files_is_one_of_the_run(tmp_path):
     assert done.stdout == f"{tmp_path} cannot be written: File too large\n", done.stderr
 
 
-def test_a_run_that_raises_before_it_has_kept_anything_leaves_its_folder_free(tmp_path):
+def test_a_run_that_raises_before_its_first_checkpoint_leaves_its_folder_free(tmp_path):
     path, own = tmp_path / "run", tmp_path / "run" / "notes.txt"
     path.mkdir()
     own.write_text("mine")
@@ -249,7 +249,7 @@ def test_settings_are_not_lost_on_a_full_disk(run):
     assert json.loads(before)["task"] == "CartPole-v1"
 
 
-def test_errors_of_storage_are_ours():
+def test_errors_of_storage_are_headrace_errors():
     assert issubclass(StorageError, HeadraceError) and issubclass(StorageError, OSError)
     assert isinstance(make_config("CartPole-v1"), Config)
     assert signal.getsignal(signal.SIGXFSZ) == signal.SIG_IGN  # as Python has it: writing then raises
@@ -265,7 +265,7 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_again_in_silence(tmp_path
 
 
 @pytest.mark.parametrize("path", [None, 3, b"runs/mine"])
-def test_what_is_no_path_is_an_error_that_says_so(path) -> None:
+def test_a_run_dir_that_is_no_path_is_refused(path) -> None:
     calls = [headrace.load, headrace.train.resume, studies.resume_seeds, evaluate, plot_returns]
     for call in calls if path is not None else calls[:1]:
         with pytest.raises(OptionError, match=r"run_dir=.* must be the path of a run folder"):
@@ -280,7 +280,7 @@ def test_a_run_has_a_folder_of_a_name() -> None:
         headrace.train.train("CartPole-v1", run_dir="", total_steps=128, quiet=True)
 
 
-def test_only_replays_of_processes_are_dropped(tmp_path):
+def test_replays_of_further_processes_alone_are_dropped(tmp_path):
     """A copy that somebody made stays, whatever its name."""
     run = RunFolder.create(tmp_path / "run", make_config("CartPole-v1"))
     names = ["replay", "replay-1", "replay-2", "replay-10", "replay-old", "replay-", "replay-1-old", "replay--1"]

@@ -91,7 +91,7 @@ def test_the_key_is_this_users_alone(caches: Any, tmp_path: Path) -> None:
     assert sealed(b"text") is None and not is_sealed(b"text", seal.encode())
 
 
-def test_without_a_place_for_the_key_nothing_is_sealed(caches: Any, tmp_path: Path) -> None:
+def test_text_stays_unsealed_without_a_place_for_the_key(caches: Any, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("no folder")
     assert sealed(b"text") is None and not is_sealed(b"text", b"0" * 64)
 
@@ -132,7 +132,7 @@ def test_a_forged_pickle_is_not_loaded(caches: Any, tmp_path: Path, algo: str, s
     assert mark.exists()  # so that it was a pickle that is loaded
 
 
-def test_nothing_is_asked_where_there_are_no_pickles(caches: Any, tmp_path: Path) -> None:
+def test_a_run_without_pickles_goes_on_without_trust(caches: Any, tmp_path: Path) -> None:
     train("CartPole-v1", run_dir=tmp_path / "run", **tiny(32))
     caches("theirs")
     assert resume(tmp_path / "run", quiet=True, total_steps=64).steps == 64
@@ -152,7 +152,7 @@ def test_runs_of_several_seeds_go_on_if_they_are_trusted(caches: Any, tmp_path: 
     assert (done.reason, done.steps) == ("finished", 64)
 
 
-def test_a_stored_checkpoint_says_whose_it_is(caches: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_user_is_not_trusted(caches: Any, tmp_path: Path) -> None:
     point = checkpoints.Checkpoint({"a": torch.ones(1)}, {}, {}, {"step": 1})
     path = checkpoints.save(tmp_path, "step-1", point)
     assert checkpoints.load(path).trusted

@@ -150,7 +150,7 @@ def test_workers_that_die_are_in_the_log(tmp_path):
     assert kinds(run.path)[-1] == "finished"
 
 
-def test_what_the_tuner_found_comes_before_the_run(tmp_path):
+def test_the_log_begins_with_the_sizes_of_the_tuner(tmp_path):
     train(tmp_path, tuned={"text": "2 x 16 environments", "data": {"best": {"samplers": 2}}})
     first = read_events(tmp_path / "events.jsonl")[0]
     assert (first.kind, first.text, first.data) == ("tuned", "2 x 16 environments", {"best": {"samplers": 2}})

@@ -144,7 +144,7 @@ def test_no_function_that_opens_a_sent_run_runs_its_code(sent, capsys):
 
 
 @every_kind
-def test_who_agrees_once_is_asked_again_after_a_change(sent):
+def test_an_agreement_ends_with_a_change_of_the_code(sent):
     run, mark = sent
     with pytest.raises(TrustError, match="runs code of"):
         RunFolder.open(run)
@@ -158,7 +158,7 @@ def test_who_agrees_once_is_asked_again_after_a_change(sent):
 
 
 @pytest.mark.parametrize("sent", rest_nightly(["task", "network", "module"], "task"), indirect=True)
-def test_who_agrees_once_is_not_asked_again_until_it_changes(sent):
+def test_an_agreement_holds_until_the_code_changes(sent):
     run, mark = sent
     script = "import sys; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
@@ -191,7 +191,7 @@ def test_a_run_of_ones_own_goes_on_without_a_word(sent, tmp_path):
 @pytest.mark.parametrize("sent", ["network"], indirect=True)
 @pytest.mark.parametrize(("answer", "status"), [("n", 1), ("", 1), ("y", 0)])
 @pytest.mark.parametrize("asked", ["play --no-film", "train --total-steps 96 --no-video --resume"])
-def test_on_a_terminal_one_is_asked_once(sent, asked, answer, status, monkeypatch):
+def test_a_command_on_a_terminal_asks_for_agreement_once(sent, asked, answer, status, monkeypatch):
     run, mark = sent
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")  # nothing can be remembered
     ours, theirs = pty.openpty()
@@ -251,7 +251,7 @@ INSTALLED = [
 
 
 @pytest.mark.parametrize("settings", INSTALLED, ids=str)
-def test_nothing_that_is_installed_is_called_with_what_a_stranger_chose(asking, settings, capsys):
+def test_installed_code_is_not_called_with_a_strangers_arguments(asking, settings, capsys):
     run = asking(**settings)
     (run / "evil.py").write_text("open('ran', 'w')")
     loaded = {*sys.modules}
@@ -281,7 +281,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("settings", HIDDEN, ids=str)
-def test_no_name_hides_a_file_or_a_module_behind_something_else(asking, settings, tmp_path, monkeypatch):
+def test_no_name_hides_a_file_or_a_module(asking, settings, tmp_path, monkeypatch):
     run = asking(**settings)
     evil = "open('ran', 'w')"
     for folder in (run, tmp_path / "envpool:asking", tmp_path / "<given>:asking"):
@@ -353,7 +353,7 @@ def test_registered_tasks_and_classes_of_environments_need_no_agreement(asking, 
     assert not trust.unagreed(values, training=True)
 
 
-def test_what_another_user_recorded_is_no_agreement(asking, tmp_path):
+def test_a_record_that_other_users_can_write_is_no_agreement(asking, tmp_path):
     """A folder of caches that others can write, as in /tmp, may hold what they wrote."""
     settings = {"task": "os:system"}
     trust.remember(settings)
@@ -363,7 +363,7 @@ def test_what_another_user_recorded_is_no_agreement(asking, tmp_path):
     assert trust.unagreed(settings)
 
 
-def test_what_a_run_does_with_others_is_agreed_to_before_it_trains(asking):
+def test_a_run_asks_before_it_connects_sends_or_reads(asking):
     for name, value, words in (
         ("ray", "10.0.0.1:6379", "connects to the Ray cluster at 10.0.0.1:6379"),
         ("log", ["wandb"], "sends its metrics to wandb"),
@@ -382,7 +382,7 @@ def test_what_a_run_does_with_others_is_agreed_to_before_it_trains(asking):
         assert not trust.unagreed({"ray": here}, training=True)
 
 
-def test_no_connection_is_made_before_that(asking):
+def test_a_run_makes_no_connection_before_agreement(asking):
     with socket.create_server(("127.0.0.1", 0)) as there:
         there.settimeout(0.2)
         run = asking(ray=f"127.0.0.1:{there.getsockname()[1]}", algo="sac")
@@ -484,7 +484,7 @@ def test_files_among_options_run_no_code_that_was_not_agreed_to(asking, tmp_path
 
 
 @pytest.mark.nightly
-def test_what_a_user_named_is_remembered_with_its_options(asking, tmp_path):
+def test_a_task_named_by_the_user_is_remembered_with_its_options(asking, tmp_path):
     (tmp_path / "own_games.py").write_text(GAMES)
     script = (
         f"import headrace; headrace.train('own_games.py:make', run_dir='own', env_options={{'length': 7}}, **{TINY})"
@@ -530,7 +530,7 @@ SCREEN = "\x1b]0;owned\x07\x1b[2J"  # it sets a terminal's title, and clears it
     ],
     ids=str,
 )
-def test_nothing_that_was_sent_acts_on_a_terminal(asking, settings, capfd):
+def test_text_of_a_sent_run_does_not_act_on_a_terminal(asking, settings, capfd):
     run = asking(**settings)
     for argv in (
         ["play", str(run), "--no-film"],
@@ -542,7 +542,7 @@ def test_nothing_that_was_sent_acts_on_a_terminal(asking, settings, capfd):
     assert said and "\x1b" not in said and "\x07" not in said
 
 
-def test_what_trials_of_a_sweep_say_does_not_act_on_a_terminal(asking, tmp_path, capfd):
+def test_text_of_a_sweeps_trials_does_not_act_on_a_terminal(asking, tmp_path, capfd):
     plan = Plan("CartPole-v1", {"algo": "ppo"}, {"gamma": [0.9, 0.99]}, 64, trials=1)
     plan.write(tmp_path)
     begin_study(tmp_path)
@@ -555,7 +555,7 @@ def test_what_trials_of_a_sweep_say_does_not_act_on_a_terminal(asking, tmp_path,
     assert "trial-0 failed: \\x1b" in said and "\x1b" not in said
 
 
-def test_what_is_asked_hides_nothing_from_a_terminal(asking):
+def test_a_question_hides_nothing_on_a_terminal(asking):
     for settings in ({"task": "os:\x1b[2Ksystem"}, {"task": "os:system", "env_options": {"\x1b[2K": "\x1b[2K"}}):
         with pytest.raises((TrustError, StateError), match="os:") as refused:
             RunFolder.open(asking(**settings))

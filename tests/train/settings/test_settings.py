@@ -25,7 +25,7 @@ from headrace.train.settings.owners import ARGUMENTS, OTHER_NAMES
     "task",
     [*ALGORITHMS["ppo"].presets["default"], "Breakout-v5", "HalfCheetah-v5", "WalkerWalk-v1", "SomethingElse-v0"],
 )
-def test_json_round_trip(task):
+def test_a_configuration_is_read_back_from_its_json(task):
     config = make_config(task, seed=7, env_options={"frame_skip": 2})
     assert Config.from_json(config.to_json()) == config
 
@@ -71,7 +71,7 @@ def test_an_unknown_preset_is_named(given, message):
         make_config("Ant-v5", **given)
 
 
-def test_policies_with_other_algorithms_begin_with_the_preset_where_these_have_it():
+def test_policies_of_other_algorithms_begin_with_the_preset_if_they_have_it():
     policies = {"tagger": {"algo": "a2c"}, "runner": {}}
     run = make_config("TagGridWorld-v0", preset="fast", policies=policies)
     assert run.of_policy("tagger").learning_rate == make_config("TagGridWorld-v0", algo="a2c").learning_rate
@@ -79,7 +79,7 @@ def test_policies_with_other_algorithms_begin_with_the_preset_where_these_have_i
         make_config("TagGridWorld-v0", policies={"tagger": {"preset": "fast"}})
 
 
-def test_a_policy_with_an_algorithm_of_its_own_gets_the_settings_of_that():
+def test_a_policy_with_its_own_algorithm_has_the_settings_of_that_algorithm():
     policies = {"archer": {"algo": "ddpg", "target_rate": 0.5}, "dog": {}, "cat": {"agents": [7], "algo": "ppo"}}
     run = make_config("TestHunt-v0", policies=policies, gamma=0.7)
     archer, alone = run.of_policy("archer"), make_config("TestHunt-v0", algo="ddpg")
@@ -181,7 +181,7 @@ def test_points_of_schedules_must_be_finite(value):
             make_config("CartPole-v1", schedules={"learning_rate": [point]})
 
 
-def test_what_other_libraries_call_a_setting_is_answered_by_our_name() -> None:
+def test_another_librarys_name_of_a_setting_is_answered_by_our_name() -> None:
     for algo, name, ours in (
         ("ppo", "n_steps", "num_steps"),
         ("ppo", "ent_coef", "entropy_coef"),
@@ -218,7 +218,7 @@ def test_an_unknown_option_is_answered_with_the_nearest():
         make_config("Pong-v5", frame_skip=2)
 
 
-def test_one_value_for_several_is_taken_where_it_can_mean_one_thing_only() -> None:
+def test_a_single_value_for_a_list_is_taken_if_its_meaning_is_clear() -> None:
     assert make_config("CartPole-v1", log="wandb").log == ("wandb",)
     assert make_config("CartPole-v1", devices="cpu").devices == ("cpu",)
     with pytest.raises(OptionError, match=r"hidden=64 must be a tuple of integers: \(64,\) for one, \(64, 64\) "):
@@ -292,7 +292,7 @@ def test_an_option_of_the_task_is_answered_with_the_way_to_give_it(tmp_path: Pat
         Config.from_json(text)
 
 
-def test_what_a_record_says_of_its_algorithm_is_no_setting() -> None:
+def test_a_property_of_an_algorithm_is_no_setting() -> None:
     given: dict[str, Any] = {"several_agents": True}
     with pytest.raises(OptionError, match="unknown training option 'several_agents'"):
         make_config("CartPole-v1", **given)
@@ -314,7 +314,7 @@ def test_wrong_schedules_are_named(schedules):
         make_config("CartPole-v1", schedules=schedules)
 
 
-def test_only_the_learning_rate_may_go_to_nothing():
+def test_a_schedule_may_end_the_learning_rate_at_0():
     config = make_config("CartPole-v1", schedules={"learning_rate": [(0, 1e-3), (100, 0.0)]})
     assert [config.at(step).learning_rate for step in (50, 100, 200)] == pytest.approx([5e-4, 0.0, 0.0])
     with pytest.raises(OptionError, match="learning_rate"):
@@ -334,7 +334,7 @@ def test_schedules_survive_their_file():
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_an_algorithm_has_its_own_settings_and_nobody_elses(algo):
+def test_an_algorithm_has_its_own_settings_alone(algo):
     config = make_config("CartPole-v1", algo=algo)
     assert config.algorithm is find_settings(algo)
     written = json.loads(config.to_json())
@@ -351,7 +351,7 @@ def test_settings_of_other_algorithms_are_errors_that_name_them():
         make_config("Pendulum-v1", algo="a2c", rho_clip=0.5)
 
 
-def test_a_setting_given_for_the_run_is_its_policies_where_their_algorithm_alone_has_it():
+def test_a_setting_of_the_run_reaches_the_policies_whose_algorithm_has_it():
     policies = {"tagger": {"algo": "dqn"}, "runner": {}}
     config = make_config("TagGridWorld-v0", policies=policies, learning_starts=77)
     assert config.of_policy("tagger").learning_starts == 77

@@ -38,7 +38,7 @@ def lives(space: gym.Space, count: int, rows: int, seed: int) -> list[list[tuple
 
 
 @pytest.mark.parametrize(("space", "stack"), [(FLOATS, 1), (IMAGES, 3)])
-def test_rows_that_travel_are_those_that_are_written_in_place(space, stack):
+def test_sent_rows_equal_rows_written_in_place(space, stack):
     here, there = (StepReplay(space, TORQUES, 2, 64, ENVS, frame_stack=stack) for _ in range(2))
     layout, fence, random = here.layout, Fence(), np.random.default_rng(1)
     for life in lives(space, 4, 70, seed=2):
@@ -68,7 +68,7 @@ def test_rows_that_travel_are_those_that_are_written_in_place(space, stack):
         assert (one is None and two is None) or (one is not None and two is not None and torch.equal(one, two))
 
 
-def test_whoever_reads_never_sees_rows_that_are_half_replaced():
+def test_a_reader_never_sees_half_replaced_rows():
     """Every number of a row is its version: a transition of two versions was torn."""
     replay = StepReplay(FLOATS, TORQUES, 1, 128, ENVS)
     layout, fence, stop = replay.layout, Fence(), threading.Event()
@@ -103,7 +103,7 @@ def test_whoever_reads_never_sees_rows_that_are_half_replaced():
         thread.join()
 
 
-def test_a_rollout_that_travels_is_the_same():
+def test_a_sent_rollout_equals_the_original():
     source, target = (Rollouts(FLOATS, (2,), np.dtype(np.float32), 1, 1, 4, ENVS) for _ in range(2))
     slot, into = source.free(0), target.free(0)
     assert slot is not None and into is not None

@@ -31,7 +31,7 @@ def assert_same(one, two) -> None:
 
 
 @pytest.mark.parametrize(("space", "stack", "n_step"), [(FLOATS, 1, 1), (FLOATS, 1, 3), (IMAGES, 3, 1), (IMAGES, 2, 2)])
-def test_a_copy_gives_what_the_replay_gives(space, stack, n_step, monkeypatch):
+def test_a_copy_returns_the_transitions_of_the_replay(space, stack, n_step, monkeypatch):
     monkeypatch.setattr(mirror, "STAGED", 2000)  # bytes: many small copies
     replay = StepReplay(space, gym.spaces.Discrete(3), 2, 64, 2, n_step, frame_stack=stack)
     copy, random = DeviceStepReplay(replay, "cpu"), np.random.default_rng(0)
@@ -50,7 +50,7 @@ def test_a_copy_gives_what_the_replay_gives(space, stack, n_step, monkeypatch):
         assert copy.steps == replay.steps
 
 
-def test_a_copy_that_comes_late_begins_with_what_is_there():
+def test_a_late_copy_begins_with_the_rows_of_the_replay():
     replay, random = StepReplay(IMAGES, gym.spaces.Discrete(3), 1, 64, 2, frame_stack=4), np.random.default_rng(1)
     writer = replay.writer(0)
     writer.begin()
@@ -68,7 +68,7 @@ def test_a_copy_that_comes_late_begins_with_what_is_there():
 
 
 @pytest.mark.parametrize(("space", "stack"), [(FLOATS, 1), (IMAGES, 4)])
-def test_a_copy_follows_again_when_it_was_overtaken(space, stack, monkeypatch):
+def test_an_overtaken_copy_follows_the_replay_again(space, stack, monkeypatch):
     replay, random = StepReplay(space, gym.spaces.Discrete(3), 1, 70, 2, frame_stack=stack), np.random.default_rng(1)
     writer = replay.writer(0)
     writer.begin()

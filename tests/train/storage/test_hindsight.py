@@ -66,7 +66,7 @@ class Story:
 
 
 @pytest.mark.parametrize(("steps", "ends"), [(24, ENDS), (64, ENDS), (640, 0.005)])
-def test_goals_are_what_the_same_episode_achieved_later(steps, ends):
+def test_goals_are_later_achievements_of_the_same_episode(steps, ends):
     story = Story(steps, 2, ends)
     held = HindsightReplay(story.replay, GOALS, 1.0)
     for turn in range(6):
@@ -102,7 +102,7 @@ def test_a_share_of_goals_stays():
     assert bool((none.sample(100, torch.Generator()).inputs[:, 2] == -1).all())
 
 
-def test_what_a_writer_overwrites_meanwhile_is_drawn_anew():
+def test_overwritten_rows_are_drawn_anew():
     story = Story(64)
     story.write(60)
     held = HindsightReplay(story.replay, GOALS, 1.0)
@@ -118,7 +118,7 @@ def test_what_a_writer_overwrites_meanwhile_is_drawn_anew():
 
 
 @pytest.mark.parametrize("name", ["BitFlip", "OneGoalAtATime"])
-def test_rewards_are_the_environments_own(name):
+def test_rewards_of_new_goals_are_those_of_the_environment(name):
     task = build_task(f"{GAMES}:{name}", bits=12, flat_observation=True)
     assert task.goals is not None and task.spec.observation.shape == (36,)
     with headrace.make(f"{GAMES}:{name}", num_envs=2, seed=1, bits=12, flat_observation=True) as pool:
@@ -143,7 +143,7 @@ def test_flat_observations_are_gymnasiums():
         build_task(FLIP, flat_observation=1)
 
 
-def test_what_cannot_have_hindsight_is_named(tmp_path):
+def test_a_run_that_cannot_have_hindsight_is_refused(tmp_path):
     quiet = {"quiet": True, "total_steps": 100, "run_dir": tmp_path / "never", "hindsight": 0.8}
     flat = {"env_options": {"flat_observation": True}}
     (tmp_path / "rewards.py").write_text("def mine(step):\n    return step.reward\n")
@@ -184,7 +184,7 @@ OPTIONS: dict[str, Any] = SMALL | {
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("share", "samplers"), [(0.8, 0), (0.0, 0), (0.8, 1)])
-def test_bits_are_flipped_by_hindsight(tmp_path, share, samplers):
+def test_hindsight_learns_to_flip_bits(tmp_path, share, samplers):
     """Chance meets a goal of 8 bits in a few episodes of a hundred; at best it takes 4 steps, of which 3 cost 1."""
     options = OPTIONS | {"total_steps": 12_000, "samplers": samplers, "hindsight": share}
     if samplers:
@@ -206,7 +206,7 @@ def test_a_run_goes_on_as_if_undisturbed(tmp_path):
 
 
 @pytest.mark.parametrize("actor_device", ["", "cpu"])
-def test_it_learns_from_samplers_too(tmp_path, actor_device):
+def test_hindsight_learns_from_samplers(tmp_path, actor_device):
     """Also where the actor learns in a process of its own."""
     settings = {
         name: value for name, value in OPTIONS.items() if not name.startswith("epsilon") and name != "num_steps"

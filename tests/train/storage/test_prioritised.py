@@ -45,7 +45,7 @@ def test_a_sum_tree_draws_in_proportion(size):
     assert_drawn_like(tree.draw(50_000, generator()), dict(enumerate(plain.tolist())))
 
 
-def test_a_sum_tree_never_draws_what_has_no_priority():
+def test_a_sum_tree_never_draws_a_row_without_priority():
     tree = SumTree(2000)
     set_priorities(tree, torch.tensor([0, 31, 32, 1999]), torch.tensor([1e-300, 1e-8, 1e8, 1e-9]).double())
     assert set(tree.draw(100_000, generator()).tolist()) <= {0, 31, 32, 1999}
@@ -80,7 +80,7 @@ def held_by(replay: StepReplay) -> set[int]:
     return numbers
 
 
-def test_transitions_are_drawn_by_their_errors_while_others_come_and_go():
+def test_transitions_are_drawn_by_their_errors_while_rows_are_replaced():
     replay, segments = filled([30, 90])
     prioritised = PrioritisedReplay(replay, exponent=0.7)
     chances = dict.fromkeys(held_by(replay), 1.0)
@@ -107,7 +107,7 @@ def test_transitions_are_drawn_by_their_errors_while_others_come_and_go():
         np.testing.assert_allclose(weights.numpy(), wanted / wanted.max(), rtol=1e-5)
 
 
-def test_what_was_overwritten_is_drawn_anew_and_keeps_its_hands_off_newer_rows():
+def test_overwritten_rows_are_drawn_anew_and_newer_rows_keep_their_priority():
     replay, (writer,) = filled([60])
     prioritised = PrioritisedReplay(replay, exponent=1.0)
     numbers = prioritised.draw((64,), generator())
@@ -140,7 +140,7 @@ def test_priorities_go_on_from_a_checkpoint():
         go_on(writer, 5)
 
 
-def test_nothing_yet_has_a_name():
+def test_an_empty_replay_refuses_to_draw():
     replay, _ = filled([2])
     with pytest.raises(SequenceError, match="nothing to draw"):
         PrioritisedReplay(replay, 0.5).draw((3,), generator())

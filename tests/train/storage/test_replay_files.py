@@ -50,7 +50,7 @@ def assert_as(replay: StepReplay, other: StepReplay) -> None:
     assert torch.equal(replay.staleness(numbers, 9).versions, other.staleness(numbers, 9).versions)
 
 
-def test_what_was_saved_is_found_again(tmp_path, monkeypatch):
+def test_a_saved_replay_is_loaded_equal(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "BYTES", 1000)  # several files a save
     replay = new()
     files, before = ReplayFiles(replay, tmp_path / "replay"), None
@@ -67,7 +67,7 @@ def test_what_was_saved_is_found_again(tmp_path, monkeypatch):
         before = loaded, at
 
 
-def test_only_what_is_new_is_written_and_what_is_gone_is_removed(tmp_path):
+def test_a_save_writes_new_rows_alone_and_removes_overwritten_ones(tmp_path):
     replay = new()
     files = ReplayFiles(replay, tmp_path)
 
@@ -154,7 +154,7 @@ def test_a_kill_while_saving_loses_nothing_that_was_saved(tmp_path):
     assert process.exitcode == 0
 
 
-def test_mistakes_have_names(tmp_path):
+def test_damaged_or_foreign_files_are_named(tmp_path):
     with pytest.raises(StateError, match="cannot be read"):
         ReplayFiles(new(), tmp_path).load()
     replay = new()

@@ -128,6 +128,6 @@ def test_killed_writers_leave_only_whole_slots():
             process.join()
 
 
-def test_too_much_is_said_at_once():
+def test_slots_beyond_the_shared_memory_are_refused_at_once():
     with pytest.raises(MemoryError, match="shared memory"):
         Rollouts(SPACE, (), np.dtype(np.int64), 1, 1, 1 << 40, 1 << 10)

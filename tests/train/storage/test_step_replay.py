@@ -144,7 +144,7 @@ def test_rows_that_were_overwritten_are_drawn_anew():
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-def test_atari_stacks_are_what_the_pool_would_have_given(make, n_step):
+def test_atari_stacks_equal_those_of_the_pool(make, n_step):
     pytest.importorskip("ale_py")
     pytest.importorskip("headrace_atari._atari")
     options = {"seed": 4, "max_episode_steps": 9, "img_height": 42, "img_width": 42}

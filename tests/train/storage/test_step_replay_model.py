@@ -106,7 +106,7 @@ scripts = st.integers(8, 110).flatmap(
 
 @settings(max_examples=150, deadline=None)
 @given(scripts, st.integers(1, 4), st.sampled_from([0, 1, 2, 4]))
-def test_every_transition_is_what_happened(script, n_step, stack):
+def test_every_drawn_transition_is_one_of_the_recorded_script(script, n_step, stack):
     images = stack > 0
     space = gym.spaces.Box(0, 255, (1, 2, 2), np.uint8) if images else gym.spaces.Discrete(256)
     replay = StepReplay(space, gym.spaces.Discrete(5), 1, STEPS, ENVS, n_step, GAMMA, max(1, stack))

@@ -107,7 +107,7 @@ def test_the_screen_shows_rates_and_evaluations(tmp_path, terminal):
     assert all((words in shown) == terminal for words in ("learning", "updates/s", "samplers paced"))
 
 
-def test_it_stops_once_it_is_solved_and_those_weights_are_evaluated(tmp_path):
+def test_a_solved_run_stops_and_evaluates_its_weights(tmp_path):
     """No evaluation comes before: they begin with learning."""
     settings = with_evaluator(stop_at_return=-5000.0, stop_episodes=4, total_steps=10_000_000, learning_starts=100_000)
     result = train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
@@ -128,7 +128,7 @@ def test_samplers_run_ahead_without_a_replay_ratio(tmp_path):
     assert spent["paced"] < 0.5 * (spent["env"] + spent["inference"])  # at the end, until that is noticed
 
 
-def test_waiting_for_the_replay_ratio_is_told_apart_from_waiting_for_the_learner(tmp_path):
+def test_waiting_for_the_replay_ratio_differs_from_waiting_for_the_learner(tmp_path):
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **but(total_steps=1000, replay_ratio=1.0))
     spent = read_metrics(tmp_path / "metrics.jsonl")[-1]["time"]
     assert spent["paced"] > 0.0 == spent["waiting"]
@@ -197,7 +197,7 @@ def test_actor_and_critics_learn_apart(tmp_path, algo):
     assert resume(tmp_path, quiet=True, total_steps=1600).steps >= 1600
 
 
-def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
+def test_a_killed_actor_goes_on_with_its_learnt_weights(tmp_path):
     config = make_config("Pendulum-v1", **but(algo="sac", actor_device="cpu", total_steps=4000))
     trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     killed: list[int] = []
@@ -222,7 +222,7 @@ def test_a_killed_actor_goes_on_with_what_it_had_learnt(tmp_path):
         trainer.close()
 
 
-def test_a_run_goes_on_where_it_was(tmp_path):
+def test_a_resumed_run_of_replay_workers_keeps_its_metrics_and_counts_on(tmp_path):
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **SETTINGS)
     before = read_metrics(tmp_path / "metrics.jsonl")
     result = resume(tmp_path, quiet=True, total_steps=2000)
@@ -360,7 +360,7 @@ def test_mistakes_are_named(tmp_path, task, settings, words):
         train(task, run_dir=tmp_path, quiet=True, **but(**settings))
 
 
-def test_best_weights_are_those_that_were_evaluated(tmp_path):
+def test_the_best_weights_are_the_evaluated_ones(tmp_path):
     config = make_config("Pendulum-v1", **with_evaluator())
     trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     try:

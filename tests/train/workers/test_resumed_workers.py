@@ -129,7 +129,7 @@ def test_a_replay_that_was_lost_is_filled_anew_also_after_the_next_stop(tmp_path
 
 
 @pytest.mark.parametrize("schedule", [[[0, 1e-2], [800, 1e-4]], [[0, 1e-2], [800, 0.0]]])
-def test_the_first_updates_have_the_rates_of_where_the_run_was(tmp_path, schedule):
+def test_the_first_updates_of_a_resumed_run_have_the_rates_of_its_step(tmp_path, schedule):
     settings = but(schedules={"learning_rate": schedule}, replay_ratio=None)
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
     with gone_on(tmp_path) as trainer:

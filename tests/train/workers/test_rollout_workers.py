@@ -88,7 +88,7 @@ def write_rollout(slot: Slot, trainer: Any, log_probs: torch.Tensor) -> None:
         ("CartPole-v1", {"gae_lambda": 0.9, "value_clip_range": 0.1}),
     ],
 )
-def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settings):
+def test_the_first_update_equals_that_of_the_synchronous_loop(tmp_path, task, settings):
     config = make_config(task, **(SETTINGS | settings | {"samplers": 0}))
     alone: Any = make_trainer(config, RunFolder.create(tmp_path / "0", config))
     apart = begun(tmp_path / "1", task, **settings)
@@ -120,7 +120,7 @@ def test_the_first_update_is_that_of_the_synchronous_loop(tmp_path, task, settin
         apart.close()
 
 
-def test_a_sampler_writes_what_happened(tmp_path):
+def test_a_sampler_writes_the_steps_that_it_played(tmp_path):
     trainer = begun(tmp_path, num_steps=256, **NORMALISED)
     try:
         sampler = sampler_of(trainer)
@@ -247,7 +247,7 @@ def test_cartpole_is_learnt(tmp_path):
     assert evaluate(tmp_path, 8).mean_return > 100
 
 
-def test_a_run_goes_on_where_it_was(tmp_path):
+def test_a_resumed_run_of_rollout_workers_goes_on_at_its_step(tmp_path):
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, total_steps=4000, **SETTINGS, **NORMALISED)
     before = read_metrics(tmp_path / "metrics.jsonl")
     assert before[-1]["evaluation"]["length"] == 200
