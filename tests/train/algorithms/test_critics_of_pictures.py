@@ -127,7 +127,7 @@ def test_the_vector_of_actor_parameters_has_the_trunk(algo: str) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 4])
-def test_updates_see_shifted_pictures_which_stay_bytes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_get_shifted_pictures_as_bytes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = a_policy("sac", random_shift=most)
     group = policy.agent_group
     replay = StepReplay(group.observation, group.action, 1, 20, 2)

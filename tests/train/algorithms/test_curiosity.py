@@ -1,4 +1,4 @@
-"""The exploration bonus: what it is, that it fades for what was seen, and tasks that are learnt by it."""
+"""The exploration bonus: it equals its definition, it fades for seen observations, and it solves a hard task."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_run_goes_on_as_if_undisturbed(tmp_path, algo):
     assert evaluate(tmp_path / "whole", episodes=2).mean_return > 1
 
 
-def test_curiosity_is_refused_where_it_is_not_supported(tmp_path):
+def test_curiosity_is_refused_by_runs_that_cannot_use_it(tmp_path):
     for settings, words in (
         ({"samplers": 1}, "curiosity=0.1 would not be used by ppo with samplers"),
         ({"devices": ("cpu", "cpu")}, "curiosity=0.1 would not be used"),

@@ -1,4 +1,4 @@
-"""DDPG: gradients as autograd has them, a replay that holds what a plain loop would, runs that learn and resume."""
+"""DDPG: gradients equal those of autograd, the replay equals that of a plain loop, runs learn and resume."""
 
 from __future__ import annotations
 

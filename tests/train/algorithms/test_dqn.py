@@ -238,7 +238,7 @@ def test_random_actions_are_as_frequent_as_epsilon():
     assert torch.equal(distribution.mode(params), torch.full((count,), 2))
 
 
-def test_the_largest_noise_is_an_action_too():
+def test_the_largest_noise_leads_to_the_last_action():
     below_one = 1 - 2**-24
     for size in (3, 5, 18):
         noise = torch.tensor([[0.0, below_one], [below_one, below_one]])

@@ -177,7 +177,7 @@ def test_pqn_learns_a_game_of_minatar(tmp_path):
     assert result.mean_return > 3
 
 
-def test_the_preset_for_the_clock_is_that_of_a_family() -> None:
+def test_the_fast_preset_of_pqn_holds_for_all_games_of_minatar() -> None:
     default, fast = (make_config("MinAtar-Breakout-v1", algo="pqn", preset=name) for name in ("default", "fast"))
     sooner, later = fast.get(Exploration), default.get(Exploration)
     assert sooner and later

@@ -1,4 +1,4 @@
-"""How many threads torch has while a policy learns, and that what it learns does not depend on them."""
+"""The number of torch's threads while a policy learns, which does not change the learnt weights."""
 
 from __future__ import annotations
 

@@ -87,5 +87,5 @@ def connected_by(port: int, environment: dict[str, str]) -> str:
     return ran.stdout.strip() or ran.stderr
 
 
-def test_a_run_without_samplers_has_no_use_for_it(tmp_path):
+def test_a_run_without_samplers_refuses_a_cluster(tmp_path):
     refused(tmp_path, "local", "ray='local' would not be used by ppo with samplers=0", algo="ppo", samplers=0)

@@ -96,7 +96,7 @@ def plain_advantages(
 
 
 @pytest.mark.parametrize("task", GAMES)
-def test_advantages_are_those_of_a_plain_loop(task):
+def test_advantages_equal_those_of_a_plain_loop(task):
     collector = collector_of(task, **GAMES[task])
     samples = collect(collector)
     for index, part in enumerate(samples):
@@ -261,7 +261,7 @@ def test_taggers_learn_to_catch(tmp_path: Path):
     assert result.mean_return is not None and result.mean_return > 9.5
 
 
-def test_a2c_is_one_update_from_all_of_a_rollout(tmp_path: Path):
+def test_a2c_makes_one_update_from_a_whole_rollout(tmp_path: Path):
     # with so large an epsilon Adam's steps follow the gradient, instead of its sign where it is next to nothing
     short = SMALL | {"total_steps": 128, "log_steps": 1, "normalise_advantages": False, "adam_epsilon": 1.0}
     short |= {"learning_rate": 1e-3, "anneal_learning_rate": False}

@@ -1,4 +1,4 @@
-"""`reward=`: what is learnt from is the function's; returns are reported, and evaluated, with the game's own."""
+"""`reward=`: runs learn from the function's rewards, and report and evaluate returns of the game's own."""
 
 from __future__ import annotations
 

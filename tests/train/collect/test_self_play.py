@@ -1,4 +1,4 @@
-"""Self-play: the versions that are played are those that were, and playing against them teaches something."""
+"""Self-play: opponents play with earlier weights of the learner, which learns to beat them."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_stopped_run_continues_as_if_left_alone(tmp_path: Path, task):
     assert evaluate(tmp_path / "stopped", episodes=2).lengths
 
 
-def test_a_run_that_was_over_when_it_was_killed_is_reported_whole(tmp_path: Path):
+def test_a_run_killed_after_its_last_step_is_reported_whole(tmp_path: Path):
     """The checkpoint of its last iteration was written, the line about it not yet."""
     options: dict[str, Any] = FREQUENT | {"log_steps": 100_000, "total_steps": 512}
     config = make_config(TASK, **options)

@@ -77,7 +77,7 @@ def test_actions_that_no_pool_can_hold_are_named(space: spaces.Space) -> None:
         headrace.make(lambda: Random(action_space=space))
 
 
-def test_pools_hold_what_networks_cannot_learn_from() -> None:
+def test_pools_step_spaces_that_no_network_can_learn_from() -> None:
     with headrace.make(lambda: Random(NOTHING, NOTHING), num_envs=2) as pool:
         assert pool.reset()[0].shape == pool.step(np.zeros((2, 0), np.float32))[0].shape == (2, 0)
     with headrace.make(lambda: Random(SEQUENCE, spaces.MultiDiscrete([])), num_envs=2) as pool:

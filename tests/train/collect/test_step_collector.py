@@ -1,4 +1,4 @@
-"""What is drawn from a replay of steps is what the environments gave, computed from a second pool of the same seed."""
+"""Transitions from a replay of steps equal those of the environments, computed from a second pool of the same seed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from headrace.train.recipes.make import make_config
 from headrace.train.storage.step_replay import StepReplay
 
 
-def test_actions_for_the_environments_are_not_computed_on_the_host_from_the_policys_device():
+def test_the_recorder_never_mixes_actions_of_the_host_and_of_the_device():
     """On the device "meta" no product can be read, as that of tensors on a GPU and on the host cannot be made."""
     with headrace.make("Pendulum-v1", num_envs=3, seed=1, autoreset="next_step") as pool:
         spec = headrace.make_spec("Pendulum-v1")

@@ -50,7 +50,7 @@ def test_workers_make_one_environment_to_read_spaces_beside_their_stepped_ones(t
     assert found.total() == 2 + 4 + 3
 
 
-def test_a_pool_makes_one_more_than_it_has_each_time(tmp_path: Path) -> None:
+def test_a_pool_makes_one_environment_more_each_time(tmp_path: Path) -> None:
     for _ in range(2):  # the file of the environment's data may have changed meanwhile
         with headrace.make(TABLE, num_envs=4, log=str(tmp_path / "log")) as pool:
             pool.reset()

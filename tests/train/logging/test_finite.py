@@ -1,4 +1,4 @@
-"""What is NaN or infinite ends a run, which says where it was, and keeps what was before."""
+"""A number that is NaN or infinite ends a run, which names its place and keeps its last checkpoint."""
 
 from __future__ import annotations
 

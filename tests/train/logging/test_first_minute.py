@@ -1,4 +1,4 @@
-"""A run whose returns do not improve at first says so once, and what else to try."""
+"""A run whose returns do not improve at first says so once, and names settings to try."""
 
 from __future__ import annotations
 

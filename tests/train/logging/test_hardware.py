@@ -21,7 +21,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /
 
 
 @linux
-def test_the_cores_of_children_count_and_those_in_sessions_of_their_own_do_not(monkeypatch):
+def test_cores_of_children_count_but_not_those_of_other_sessions(monkeypatch):
     monkeypatch.setattr(hardware, "LEAST", 0.0)
     own = subprocess.Popen([sys.executable, "-c", PARENT])
     other = subprocess.Popen([sys.executable, "-c", BUSY], start_new_session=True)
@@ -70,7 +70,7 @@ def test_a_driver_without_utilisation_is_no_error(monkeypatch):
 
 
 @linux
-def test_lines_of_metrics_say_when_they_were_written_and_how_many_cores_were_in_use(tmp_path, monkeypatch):
+def test_lines_of_metrics_hold_their_time_and_the_cores_in_use(tmp_path, monkeypatch):
     monkeypatch.setattr(hardware, "LEAST", 0.0)
     monkeypatch.setattr(hardware, "SHARE", 1.0)
     before = time.time()

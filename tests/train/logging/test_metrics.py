@@ -125,7 +125,7 @@ def test_the_time_left_is_foretold_and_readable():
         ("dqn", {"samplers": 0, "learning_starts": 32, "minibatch_size": 16, "anneal_learning_rate": False}, None),
     ],
 )
-def test_losses_say_how_long_the_gradient_is_and_how_the_learning_rate_changes(tmp_path, algo, changes, rates):
+def test_losses_hold_the_norm_of_the_gradient_and_the_learning_rate(tmp_path, algo, changes, rates):
     settings = {"num_envs": 8, "num_steps": 8, "total_steps": 256, "log_steps": 64, "learning_rate": 1e-3}
     settings |= {"hidden": [8], "video": False, "tensorboard": False, "stop_at_return": None}
     headrace.train.train("CartPole-v1", algo, run_dir=tmp_path, quiet=True, **settings | changes)

@@ -1,4 +1,4 @@
-"""Action masks: what is forbidden is never done, and learning is that of a softmax over the rest."""
+"""Action masks: a forbidden action is never taken, and learning uses a softmax over the allowed ones."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_resumed_run_is_the_same(task, tmp_path: Path):
 
 
 @pytest.mark.nightly
-def test_past_versions_keep_to_masks_too(tmp_path: Path):
+def test_past_versions_keep_to_masks(tmp_path: Path):
     policies = {"one": {"agents": [0, 2]}, "past": {"agents": [1], "copies": "one"}, "mouse": {}, "bird": {}}
     train("TestZoo-v0", **(SMALL | {"total_steps": 3000}), policies=policies, run_dir=tmp_path / "run", quiet=True)
     run, config = RunFolder.open(tmp_path / "run")

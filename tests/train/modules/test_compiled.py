@@ -205,7 +205,7 @@ def test_an_update_of_a2c_equals_that_of_torch(action: gym.Space, normalise: boo
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
-def test_a_subclass_with_a_loss_or_an_optimiser_of_its_own_learns_by_it() -> None:
+def test_a_subclass_with_its_own_loss_or_optimiser_learns_in_torch() -> None:
     class Own(PPO):
         def loss(self, batch: Samples, rates: Rates) -> Any:
             return super().loss(batch, rates)
@@ -249,7 +249,7 @@ def test_changes_of_parameters_are_seen() -> None:
     assert agrees()
 
 
-def test_a_copy_of_a_network_is_torchs_alone() -> None:
+def test_a_copy_of_a_network_runs_in_torch() -> None:
     network = policy_of(CHOICE).network
     for copied in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
         assert copied.compiled is None

@@ -1,4 +1,4 @@
-"""Every agent is mapped to exactly one policy, of those that can play it."""
+"""Every agent is mapped to exactly one policy, which must be able to play it."""
 
 from typing import Any
 

@@ -242,7 +242,7 @@ def test_an_agent_accepts_lists_and_wider_floats(trained: Path):
         (np.zeros((0, 4), np.float32), r"shape \(0, 4\), which is of no environment"),
     ],
 )
-def test_a_wrong_observation_is_named_with_what_it_should_be(trained: Path, obs: Any, words: str):
+def test_a_wrong_observation_is_named_with_the_expected_one(trained: Path, obs: Any, words: str):
     with pytest.raises(OptionError, match=words):
         headrace.load(trained).act(obs)
 

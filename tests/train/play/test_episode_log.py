@@ -1,4 +1,4 @@
-"""An episode's log is what stepping by hand shows, replica by replica, and making one disturbs nothing."""
+"""An episode's log equals stepping by hand, replica by replica, and making one disturbs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exported policies answer what the agent does: in onnxruntime and as TorchScript, for any number of rows."""
+"""Exported policies answer as the agent does: in onnxruntime and as TorchScript, for any number of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evaluation at the end of a run, and what is said of the checkpoint that is taken."""
+"""The evaluation at the end of a run, and the words for the checkpoint that is taken."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_goal_that_an_easier_stage_reaches_does_not_end_the_run(tmp_path: Path
 
 
 @pytest.mark.nightly
-def test_the_returns_of_training_say_nothing_against_an_evaluation(tmp_path: Path) -> None:
+def test_the_returns_of_training_do_not_overrule_an_evaluation(tmp_path: Path) -> None:
     """The last weights of a run with an evaluator are not the best because training earned more, in an easier stage."""
     settings = SHORT | {"algo": "sac", "samplers": 1, "learning_starts": 64, "total_steps": 300}
     settings |= {"curriculum": {"difficulty": [(0, 1), (10**6, 4)]}, "evaluate_episodes": 2, "minibatch_size": 8}

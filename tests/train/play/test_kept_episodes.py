@@ -41,7 +41,7 @@ def frames(file: Path) -> int:
         return sum(1 for _ in container.decode(video=0))
 
 
-def test_the_best_checkpoint_is_kept_with_what_it_earned(trained):
+def test_an_episode_of_the_best_checkpoint_is_kept_with_its_return(trained):
     (episode,) = kept(trained.episodes)
     line = json.loads((trained.episodes / LIST).read_text())
     assert line.keys() == {"file", "step", "return", "length", "time", "kind", "complete"}

@@ -37,7 +37,7 @@ def test_a_player_wins_the_same_share_of_points_in_both_seats() -> None:
         assert play(pool, first_allowed, first_allowed, opening=first_allowed) == 0.5  # as often with the first move
 
 
-def test_ratings_are_those_that_make_the_games_most_likely() -> None:
+def test_ratings_make_the_games_most_likely() -> None:
     """They are those of scipy's minimiser."""
     table = np.array([[0.5, 0.2, 0.05, 0.0], [0.8, 0.5, 0.3, 0.25], [0.95, 0.7, 0.5, 0.1], [1.0, 0.75, 0.9, 0.5]])
     shares = (table * 64 + 1) / 66

@@ -1,4 +1,4 @@
-"""A run begins with the network that another learnt, whichever way both train; what cannot be so is said at once."""
+"""A run begins with the network of another, whichever way both train; networks that do not fit are refused at once."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_network_of_another_shape_is_named(tmp_path):
         ("Acrobot-v1", r"Pendulum-v1, whose observation is float32\[3\]; that of .* is float32\[6\]: load"),
     ],
 )
-def test_a_run_of_a_task_with_other_spaces_is_named_before_there_is_a_folder(tmp_path, task, words):
+def test_a_run_of_other_spaces_is_refused_before_a_folder_is_made(tmp_path, task, words):
     source = trained(tmp_path / "source", "ppo")
     with pytest.raises(OptionError, match=words):
         train(task, run_dir=tmp_path / "run", quiet=True, load=str(source), **TINY)

@@ -120,7 +120,7 @@ def test_a_script_behind_a_link_is_the_script_and_not_imported(tmp_path: Path) -
 
 
 @pytest.mark.nightly
-def test_a_script_whose_kernels_workers_import_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_an_unguarded_script_with_kernels_for_workers_gets_one_sentence(tmp_path: Path) -> None:
     kernels = KERNELS.read_text().partition("if __name__")[0]
     script = tmp_path / "script.py"
     done = run(script, f"{kernels}\n{TRAIN}\n")

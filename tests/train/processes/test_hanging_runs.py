@@ -1,4 +1,4 @@
-"""Runs whose environment hangs: what is said, and how Ctrl-C ends them."""
+"""Runs whose environment hangs: they say so, and Ctrl-C ends them."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_the_first_line_of_every_run_is_its_address(tmp_path, capfd, task, algo,
     assert not (tmp_path / "run" / "viewer.json").exists()
 
 
-def test_a_quiet_run_and_one_without_a_page_say_nothing_of_it(tmp_path, capsys):
+def test_quiet_runs_and_runs_without_a_page_print_no_address(tmp_path, capsys):
     headrace.train.train("CartPole-v1", run_dir=tmp_path / "quiet", quiet=True, **TINY)
     assert capsys.readouterr().out == ""
     headrace.train.train("CartPole-v1", run_dir=tmp_path / "without", viewer=False, **TINY)
@@ -171,7 +171,7 @@ def test_a_killed_trainer_leaves_no_listening_socket(tmp_path):
         assert visitor.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_settings_of_earlier_versions_that_are_gone_do_not_matter(tmp_path):
+def test_removed_settings_of_earlier_versions_do_not_stop_a_resume(tmp_path):
     headrace.train.train("CartPole-v1", run_dir=tmp_path, quiet=True, **TINY)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"viewer_share": 0.01}))

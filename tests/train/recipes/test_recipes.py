@@ -100,7 +100,7 @@ def test_a_given_setting_replaces_the_schedule_of_the_recipe() -> None:
     assert make_config("FrozenLake8x8-v1", learning_rate=0.01).schedules == explored.schedules
 
 
-def test_rollouts_are_short_where_steps_are_slow(own: str) -> None:
+def test_rollouts_of_slow_steps_are_short(own: str) -> None:
     assert recipe_of(f"{own}:Slow", {}) == ("ppo", "default", "slow steps, discrete actions")
     wide = {"env_options": {"wide": True}}
     assert recipe_of(f"{own}:Slow", wide) == ("ppo", "default", "slow steps, continuous actions")

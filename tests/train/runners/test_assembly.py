@@ -1,4 +1,4 @@
-"""The parts of a run: what makes its updates, and settings that they do not fit."""
+"""The parts of a run: the form of its updates, and settings that do not fit the parts."""
 
 import json
 from contextlib import closing

@@ -37,7 +37,7 @@ RUNS = {
 
 
 class Diary(Callback):
-    """Notes what it was told, and when."""
+    """Notes every call and its step."""
 
     def __init__(self) -> None:
         self.moments: list[str] = []

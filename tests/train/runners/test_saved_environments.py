@@ -1,4 +1,4 @@
-"""The states of Python environments in checkpoints: what they share once, and none that are too large."""
+"""The states of Python environments in checkpoints: shared bytes are stored once, and too large states not at all."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_self_play_goes_on_with_any_number(tmp_path):
     assert len(set(versions)) > 1
 
 
-def test_processes_that_were_not_started_alike_say_so(tmp_path):
+def test_processes_started_with_different_settings_are_refused(tmp_path):
     both(run_not_alike, tmp_path)
     said = (tmp_path / "1.txt").read_text()
     assert said == "OptionError: rank 1 was started with seed=2, rank 0 with 1: start all with the same command"

@@ -1,4 +1,4 @@
-"""Whole runs: they learn, they resume bit for bit, and they leave what they promise."""
+"""Whole runs: they learn, they resume bit for bit, and they leave the promised files."""
 
 from __future__ import annotations
 

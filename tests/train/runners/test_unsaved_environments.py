@@ -29,6 +29,6 @@ def test_a_resumed_run_begins_new_episodes(tmp_path: Path, network: str) -> None
     assert steps == sorted(set(steps)) and steps[-1] == 512
 
 
-def test_a_run_that_must_repeat_says_that_it_cannot(tmp_path: Path) -> None:
+def test_a_deterministic_run_refuses_environments_that_cannot_be_pickled(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="cannot be pickled"):
         train(TASK, run_dir=tmp_path, quiet=True, total_steps=256, num_envs=4, deterministic=True)

@@ -1,4 +1,4 @@
-"""The run folder: one process at a time trains into it, and what is wrong with its files is said by name."""
+"""The run folder: one process at a time trains into it, and damaged files are named."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_odd_metrics_are_an_error_that_names_the_line(run, content):
             act(run)
 
 
-def test_without_metrics_there_is_an_empty_curve(run):
+def test_a_run_without_metrics_has_an_empty_curve(run):
     (run / "metrics.jsonl").write_bytes(b"")
     assert plot_returns(run).exists()
     (run / "metrics.jsonl").write_text('{"step": 1}\n')

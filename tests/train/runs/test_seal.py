@@ -96,7 +96,7 @@ def test_text_stays_unsealed_without_a_place_for_the_key(caches: Any, tmp_path: 
     assert sealed(b"text") is None and not is_sealed(b"text", b"0" * 64)
 
 
-def test_a_run_of_ones_own_goes_on_exactly_and_a_sent_one_only_if_it_is_trusted(caches: Any, tmp_path: Path) -> None:
+def test_an_own_run_goes_on_exactly_and_a_sent_one_needs_trust(caches: Any, tmp_path: Path) -> None:
     train(COUNT, run_dir=tmp_path / "whole", **tiny(64))
     train(COUNT, run_dir=tmp_path / "own", **tiny(32))
     shutil.copytree(tmp_path / "own", tmp_path / "sent")

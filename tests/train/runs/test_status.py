@@ -156,7 +156,7 @@ def test_the_log_begins_with_the_sizes_of_the_tuner(tmp_path):
     assert (first.kind, first.text, first.data) == ("tuned", "2 x 16 environments", {"best": {"samplers": 2}})
 
 
-def test_a_run_that_ends_before_it_reported_anything_leaves_no_log(tmp_path, monkeypatch):
+def test_a_run_that_ends_before_its_first_report_leaves_no_log(tmp_path, monkeypatch):
     from headrace.train.runners.trainer import Trainer
 
     def fail(self):

@@ -562,7 +562,7 @@ def test_a_question_hides_nothing_on_a_terminal(asking):
         assert str(refused.value).replace("\n", "").isprintable()
 
 
-def test_code_that_is_nowhere_is_an_error_that_names_it(asking):
+def test_missing_code_is_an_error_that_names_it(asking):
     for name in ("no_such_module:x", "json.no_such_part:x", "no_such_file.py:x"):
         with pytest.raises(HeadraceError, match=name.partition(":")[0]):
             evaluate(asking(network=name), 1)
@@ -587,7 +587,7 @@ def test_settings_of_any_form_are_refused_in_a_sentence(asking, deep):
             headrace.train.resume(asking(**wrong))
 
 
-def test_a_service_is_asked_for_in_whichever_form_it_is_named(asking):
+def test_a_run_asks_for_agreement_to_a_service_in_any_form(asking):
     for log in ("wandb", ["wandb"], ["tensorboard", "wandb"]):
         with pytest.raises(TrustError, match="sends its metrics to wandb"):
             headrace.train.resume(asking(log=log))

@@ -1,4 +1,4 @@
-"""A replay's copy on a device gives what the replay gives; here the device is the CPU, in tests/gpu it is a GPU."""
+"""A replay's copy on a device returns its transitions; here the device is the CPU, in tests/gpu it is a GPU."""
 
 from __future__ import annotations
 

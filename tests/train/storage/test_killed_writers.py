@@ -1,4 +1,4 @@
-"""Writers killed at any moment, a hundred times, while others read: what is read is always whole and in order."""
+"""Writers killed at any moment, a hundred times, while others read: rows that are read are whole and in order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_steps(writer: StepWriter, restarts: int) -> None:
 
 
 def check(replay: StepReplay, numbers: torch.Tensor) -> None:
-    """That transitions are those that their numbers say."""
+    """Assert that the contents of transitions follow from their numbers."""
     inputs, _, rewards, discounts, following = replay.read(numbers)[:5]
     torch.testing.assert_close(rewards, numbers.float(), rtol=0, atol=0)
     assert discounts.unique().tolist() == [np.float32(0.99)]
@@ -98,7 +98,7 @@ def write_weights(buffer: WeightBuffer, restarts: int) -> None:
 
 
 def read_weights(buffer: WeightBuffer, result: SharedArrays, index: int) -> None:
-    """Count what was read whole, and what was not, until told to stop."""
+    """Count whole and torn reads, until told to stop."""
     torch.set_num_threads(1)
     vector, extras, before = torch.zeros(SIZE), torch.zeros(3, dtype=torch.float64), 0
     while not result["stop"]:

@@ -1,4 +1,4 @@
-"""A replay on disk: only what is new is written, all of it is found again, and a kill at any moment loses nothing."""
+"""A replay on disk: a save writes new rows alone, a load finds all of them, and a kill at any moment loses none."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def saved(folder: Path) -> int:
 
 
 def check(folder: Path) -> None:
-    """That all rows are there, whole: a second look finds what contents follow from their numbers."""
+    """Assert that all rows are there, whole: their contents follow from their numbers."""
     if not saved(folder):
         return
     replay = new()

@@ -1,4 +1,4 @@
-"""Slots of rollouts: each is read once and whole, nobody writes what is read, and killed writers leave nothing."""
+"""Slots of rollouts: each is read once and whole, no writer changes a slot in use, and killed writers leave none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replay of steps beside a plain list of what happened: every transition, whatever ends, cuts and overwrites."""
+"""The replay of steps beside a plain list of all steps: every transition, through ends, cuts and overwriting."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Model:
 
 
 def play(replay: StepReplay, script: list[str]) -> list[list[Seen]]:
-    """Write what a script says, and note it down."""
+    """Write the steps of a script, and note them down."""
     writer, rows = replay.writer(0), []
     writer.begin()
     episodes, over = [0] * ENVS, [False] * ENVS

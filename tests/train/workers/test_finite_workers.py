@@ -1,4 +1,4 @@
-"""With workers, too, what is NaN or infinite ends a run, which says where it was, and keeps what was before."""
+"""A NaN or infinite number of a worker ends a run, which names its place and keeps its last checkpoint."""
 
 from __future__ import annotations
 

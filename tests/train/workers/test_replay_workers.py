@@ -1,4 +1,4 @@
-"""Runs with workers: what they leave behind, and what becomes of them when somebody is killed."""
+"""Runs with workers: the files that they leave, and their way on after a process was killed."""
 
 import io
 import json

@@ -67,7 +67,7 @@ def test_samplers_play_other_episodes_when_a_run_goes_on(tmp_path):
         assert (first != 0).any() and not (first[..., :4] == again[..., :4]).all(-1).any()
 
 
-def test_ppo_too_plays_other_episodes_when_a_run_goes_on(tmp_path):
+def test_samplers_of_ppo_play_other_episodes_when_a_run_goes_on(tmp_path):
     settings = but(algo="ppo", num_steps=16)
     settings = {k: v for k, v in settings.items() if k not in ("learning_starts", "replay_ratio")}
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **settings)
@@ -114,7 +114,7 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path, task, settings):
 
 
 @pytest.mark.nightly
-def test_a_run_makes_as_many_updates_however_often_it_was_stopped(tmp_path):
+def test_stops_do_not_change_the_number_of_updates_of_a_run(tmp_path):
     train("Pendulum-v1", run_dir=tmp_path, quiet=True, **but(total_steps=600))
     for total in (700, 900, 1200):
         resume(tmp_path, quiet=True, total_steps=total)
