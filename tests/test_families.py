@@ -1,4 +1,4 @@
-"""What the documentation says of every task is what the tasks say of themselves."""
+"""The documentation describes every task as the tasks describe themselves."""
 
 from __future__ import annotations
 

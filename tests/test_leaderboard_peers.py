@@ -1,4 +1,4 @@
-"""Other libraries train the leaderboard's rows: their scores, and what is said where one is missing or fails."""
+"""Other libraries train the leaderboard's rows: their scores, and the words for a missing or failed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled modules: what is said where one is missing or does not fit, and pins that must agree."""
+"""The compiled modules: errors for a missing or an unfit one, and pins that must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``headrace bench`` measures pools of every kind, and says what cannot be measured."""
+"""``headrace bench`` measures pools of every kind, and refuses wrong arguments."""
 
 from __future__ import annotations
 

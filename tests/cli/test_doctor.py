@@ -1,4 +1,4 @@
-"""The report on this machine: true to what is there, with a remedy for what is not."""
+"""The report on this machine: it names every part that is installed, and a remedy for every missing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace plot` draws what runs tell, as a picture of each format."""
+"""`headrace plot` draws the curves of runs, as a picture of each format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``headrace recipes`` lists what the plain command trains with."""
+"""``headrace recipes`` lists the algorithms and settings of the plain command."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`headrace sweep` searches, goes on after any end, and says what it has found."""
+"""`headrace sweep` searches, goes on after any end, and prints the best trial."""
 
 from __future__ import annotations
 

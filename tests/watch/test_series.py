@@ -1,4 +1,4 @@
-"""Metrics as columns: what is in them, what is wrong with them, and fewer points that look the same."""
+"""Metrics as columns: their numbers, damaged lines, and fewer points that look the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's server as a user starts it: what it answers, to whom, and what it tells an open page."""
+"""The page's server as a user starts it: its answers, its guards, and its messages to an open page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boards are read from TOML, and what is wrong with one is said with its row."""
+"""Boards are read from TOML, and a mistake is named with its row."""
 
 import re
 import shlex

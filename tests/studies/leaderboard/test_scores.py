@@ -1,4 +1,4 @@
-"""Times to goals, medians over seeds, and what is written down of them."""
+"""Times to goals, medians over seeds, and their files."""
 
 from pathlib import Path
 

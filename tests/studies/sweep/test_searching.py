@@ -1,4 +1,4 @@
-"""Which settings trials get, when they end early, and what their files say."""
+"""The settings of trials, their early ends, and their files."""
 
 from __future__ import annotations
 

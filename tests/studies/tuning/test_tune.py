@@ -1,4 +1,4 @@
-"""The tuner finds the best of what it may try, says what it did, remembers it, and leaves nothing behind."""
+"""The tuner finds the best of the sizes that it may try, shows and remembers them, and leaves nothing behind."""
 
 from __future__ import annotations
 
