@@ -162,6 +162,26 @@ def test_a_family_that_cannot_be_used_is_left_out(packages: Path) -> None:
     ]
 
 
+UNUSABLE = """
+import headrace
+PRESETS = {"ppo": {"default": {"Elsewhere-v0": {"num_envs": 3}}}}
+FAMILY = headrace.Family("unusable", ("Unusable-v0",), print, "nothing", presets=PRESETS, recipe=("nothing", "fast"))
+"""
+
+
+def test_unusable_presets_of_a_family_leave_all_other_tasks_trainable(packages: Path) -> None:
+    folder = packages / "unusable"
+    folder.mkdir()
+    install(folder, "unusable", UNUSABLE)
+    done = run(folder, "-c", "from headrace.train import make_config; print(make_config('CartPole-v1').algo)")
+    assert done.stdout == "ppo\n"
+    said = {line.partition("left out: ")[2] for line in done.stderr.splitlines()}
+    assert said == {
+        "presets of the family unusable for 'Elsewhere-v0', which is no task of it",
+        "there is no preset 'fast' of 'nothing'",
+    }
+
+
 def test_ours_are_the_folders_of_envs() -> None:
     folders = {path.parent.name for path in Path(headrace.envs.__file__).parent.glob("*/__init__.py")}  # type: ignore[attr-defined]
     assert [*FAMILIES] == sorted(folders) and FAMILIES.items() <= families().items()

@@ -298,6 +298,20 @@ def test_a_property_of_an_algorithm_is_no_setting() -> None:
         make_config("CartPole-v1", **given)
 
 
+def test_a_replaced_setting_is_checked_as_a_given_one() -> None:
+    config = make_config("Pendulum-v1", algo="sac")
+    assert config.replace(hidden=[8]).hidden == (8,) and config.replace(total_steps=1e5).total_steps == 100_000
+    for changes, words in (
+        ({"num_env": 3}, "'num_env' is called 'num_envs' here"),
+        ({"clip_range": 0.1}, "clip_range=0.1 would not be used by sac: it is for ppo"),
+        ({"num_envs": 2.5}, r"num_envs=2\.5 must be an integer"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            config.replace(**changes)  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="settings cannot change"):
+        config.num_envs = 3
+
+
 def test_schedules_are_linear_between_their_points():
     config = make_config("CartPole-v1", schedules={"entropy_coef": [(100, 0.5), (200, 0.1), (400, 0.0)]})
     seen = [config.at(step).entropy_coef for step in (0, 100, 150, 200, 300, 1000)]

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from headrace.pool.registry import families
+from headrace.pool.remarks import remark
 from headrace.train.settings.algorithm import DEFAULT_PRESET, Presets, Settings
 
 
 def with_families(algo: str, own: Presets) -> Presets:
-    """Returns the presets of an algorithm with those of all families, added to the settings of all tasks."""
+    """Returns the presets of an algorithm with those of all families, added to the settings of all tasks.
+
+    Those of a family that cannot be read are left out, with a remark: all other tasks can still be trained.
+    """
     found, all_others = {preset: {**table} for preset, table in own.items()}, own[DEFAULT_PRESET].get("", {})
     for family in families().values():
-        for preset, table in family.presets_of(algo).items():
+        try:
+            theirs = family.presets_of(algo)
+        except Exception as error:  # of somebody else's package
+            remark(f"the presets of the family of tasks {family.name} are left out: {error}")
+            continue
+        for preset, table in theirs.items():
             found.setdefault(preset, {}).update({key: all_others | {**values} for key, values in table.items()})
     return found
 

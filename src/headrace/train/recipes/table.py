@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from headrace.pool.registry import families
+from headrace.pool.remarks import remark
+from headrace.train.recipes.algorithms import ALGORITHMS
 from headrace.train.settings.algorithm import DEFAULT_PRESET
 
-RECIPES = {name: family.recipe for name, family in families().items() if family.recipe} | {"": ("ppo", DEFAULT_PRESET)}
+
+def _recipes() -> dict[str, tuple[str, str]]:
+    found = {name: family.recipe for name, family in families().items() if family.recipe}
+    for name, (algo, preset) in list(found.items()):
+        if algo not in ALGORITHMS or preset not in ALGORITHMS[algo].presets:
+            remark(f"the recipe of the family of tasks {name} is left out: there is no preset {preset!r} of {algo!r}")
+            del found[name]
+    return found | {"": ("ppo", DEFAULT_PRESET)}
+
+
+RECIPES = _recipes()
 """key, as in presets → the best algorithm, and the preset of it with the best settings"""
 KINDS = (
     "several agents",

@@ -138,7 +138,13 @@ class Algorithm:
         return {name: value for name, value in values.items() if name in self.settings}
 
     def checked(self, name: str, value: Any) -> Any:
-        """Returns a value converted to the type of a setting; raises `OptionError` for a value of another type."""
+        """Returns a value converted to the type of a setting.
+
+        Raises:
+            OptionError: there is no such setting, or the value is of another type.
+        """
+        if name not in self.types:
+            raise OptionError(f"the algorithm has no setting {name!r}")
         hint = self.types[name]
         value = converted(value, hint)
         if not matches(value, hint):

@@ -110,8 +110,15 @@ class Config:
         return known is not None and all(each.holds(self) for each in known.when)
 
     def replace(self, fit: Fit | None = None, **changes: Any) -> Config:
-        """Returns the settings with these changes; raises `OptionError` as the constructor."""
-        new = Config(self.algorithm, vars(self) | changes, fit or self.fit)
+        """Returns the settings with these changes.
+
+        Raises:
+            OptionError: a setting is unknown, or has a value of another type; and as the constructor.
+        """
+        for name in changes.keys() - self.algorithm.settings.keys():
+            raise OptionError(unknown(name, changes[name], self.algo, self.algorithm.settings))
+        changed = {name: self.algorithm.checked(name, value) for name, value in changes.items()}
+        new = Config(self.algorithm, vars(self) | changed, fit or self.fit)
         if (new.task, new.env_options) == (self.task, self.env_options):
             object.__setattr__(new, "_built", self._built)
         return new
