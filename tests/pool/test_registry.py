@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import headrace
 from headrace.errors import UnknownTaskError
+from headrace.pool import registry
 from headrace.pool.registry import build_task
 from headrace.pool.suggestions import nearest
 
@@ -36,16 +38,24 @@ def test_names_that_share_only_a_version_are_not_suggested(name):
     assert nearest(name, NAMES) == []
 
 
+@pytest.fixture
+def somebody_elses() -> Iterator[None]:
+    """A registered task that nobody can make, until the end of the test."""
+    headrace.register("SomebodyElses-v0", "headrace.envs.classic_control:build")
+    yield
+    del registry._builders["SomebodyElses-v0"], registry._registrars["SomebodyElses-v0"]
+
+
+@pytest.mark.usefixtures("somebody_elses")
 def test_a_prefix_may_be_gymnasiums():
-    headrace.register("SomebodyElses-v0", "headrace.envs.classic_control:build", replace=True)
     assert build_task("CartPole-v1").kernel is not None
     assert build_task("gymnasium:CartPole-v1").kernel is None
 
 
+@pytest.mark.usefixtures("somebody_elses")
 @pytest.mark.parametrize("task", ["json:Catch-v0", "headrace.errors:Pong-v5"])
 def test_a_prefix_is_where_a_task_comes_from(task):
     source, _, name = task.partition(":")
-    headrace.register("SomebodyElses-v0", "headrace.envs.classic_control:build", replace=True)
     with pytest.raises(UnknownTaskError, match=f"{source} registers none.*; {name} alone is Headrace's own"):
         headrace.make_spec(task)
 

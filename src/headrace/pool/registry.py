@@ -23,7 +23,10 @@ from headrace.pool.remarks import remark
 from headrace.pool.seeds import SeedLike, seeds_of
 from headrace.pool.sources import (
     SCRIPT,
+    environments_in,
+    functions_in,
     import_source,
+    in_gymnasium_from,
     is_file,
     is_importable_main,
     is_loaded,
@@ -254,7 +257,7 @@ def tasks_in(source: str) -> list[str]:
     if not name:
         if place not in _sources:
             _sources[place] = _registered_by(place)
-        if names := _sources[place] or _environments_in(place):
+        if names := _sources[place] or environments_in(place):
             return [f"{place}:{each}" for each in names]
     _builder(source, None)  # raises for a name that is unknown
     return [source]
@@ -282,7 +285,7 @@ def _builder(task: TaskLike, executor: str | None) -> tuple[Build, Any]:
         _sources[source] = _registered_by(source)
     theirs = _sources[source] if source else _builders
     if source and not name:
-        there = [*theirs] or _environments_in(source)
+        there = [*theirs] or environments_in(source)
         name = there[0] if len(there) == 1 else name
     if name in theirs and executor != PROCESSES:
         return _function(_builders[name]), name
@@ -322,7 +325,7 @@ def _hint(source: str, name: str, executor: str | None) -> str:
         theirs = _sources[source]
         if name in _builders and not theirs:
             return f"{source} registers none of this name, nor has it such a class; {name} alone is Headrace's own"
-        there = [*theirs, *(_environments_in(source) or _functions_in(source)), *_in_gymnasium_from(source)]
+        there = [*theirs, *(environments_in(source) or functions_in(source)), *in_gymnasium_from(source)]
         meant = nearest(name, there) or there[:MOST_NAMED]
         say = f"say {', '.join(f'{source}:{each}' for each in meant)}"
         none = f"{source} registers none of this name, nor has it such a class"
@@ -332,35 +335,6 @@ def _hint(source: str, name: str, executor: str | None) -> str:
         return f"say {file}:{own}"
     close = nearest(name, [*_builders, *(each for each in gymnasium.registry if "/" not in each)])
     return f"did you mean {', '.join(close)}?" if close else "headrace.list_all_envs() lists all."
-
-
-def _environments_in(source: str) -> list[str]:
-    """Returns the names of the classes of environments that a file or module defines."""
-    made = vars(module_of(source))
-    return [n for n in _made_in(source) if isinstance(made[n], type) and {"reset", "step"} <= {*dir(made[n])}]
-
-
-def _functions_in(source: str) -> list[str]:
-    """Returns the names of the functions of a file or module, which may make environments."""
-    made = vars(module_of(source))
-    return [name for name in _made_in(source) if not isinstance(made[name], type)]
-
-
-def _made_in(source: str) -> list[str]:
-    """Returns the names of the classes and functions of a file or module."""
-    module = module_of(source)
-    own = {name: each for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
-    return [name for name, each in own.items() if callable(each) and not name.startswith("_")]
-
-
-def _in_gymnasium_from(source: str) -> list[str]:
-    """Returns the names in Gymnasium's registry whose environments a file or module makes."""
-    import gymnasium
-
-    home = module_of(source).__name__
-    made_by = {name: spec.entry_point for name, spec in gymnasium.registry.items()}
-    where = {n: by if isinstance(by, str) else getattr(by, "__module__", "") for n, by in made_by.items()}
-    return [name for name, place in where.items() if f"{place.partition(':')[0]}.".startswith(f"{home}.")]
 
 
 def _function(build: Build | str) -> Build:

@@ -190,3 +190,32 @@ def _import_file(path: Path) -> ModuleType:
         importing.reset(token)
         sys.path.remove(str(path.parent))
     return module
+
+
+def environments_in(source: str) -> list[str]:
+    """Returns the names of the classes of environments that a file or module defines."""
+    made = vars(module_of(source))
+    return [n for n in _made_in(source) if isinstance(made[n], type) and {"reset", "step"} <= {*dir(made[n])}]
+
+
+def functions_in(source: str) -> list[str]:
+    """Returns the names of the functions of a file or module, which may make environments."""
+    made = vars(module_of(source))
+    return [name for name in _made_in(source) if not isinstance(made[name], type)]
+
+
+def _made_in(source: str) -> list[str]:
+    """Returns the names of the classes and functions of a file or module."""
+    module = module_of(source)
+    own = {name: each for name, each in vars(module).items() if getattr(each, "__module__", "") == module.__name__}
+    return [name for name, each in own.items() if callable(each) and not name.startswith("_")]
+
+
+def in_gymnasium_from(source: str) -> list[str]:
+    """Returns the names in Gymnasium's registry whose environments a file or module makes."""
+    import gymnasium
+
+    home = module_of(source).__name__
+    made_by = {name: spec.entry_point for name, spec in gymnasium.registry.items()}
+    where = {n: by if isinstance(by, str) else getattr(by, "__module__", "") for n, by in made_by.items()}
+    return [name for name, place in where.items() if f"{place.partition(':')[0]}.".startswith(f"{home}.")]
