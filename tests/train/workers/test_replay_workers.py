@@ -198,16 +198,17 @@ def test_actor_and_critics_learn_apart(tmp_path, algo):
 
 
 def test_a_killed_actor_goes_on_with_its_learnt_weights(tmp_path):
-    config = make_config("Pendulum-v1", **but(algo="sac", actor_device="cpu", total_steps=4000))
+    config = make_config("Pendulum-v1", **but(algo="sac", actor_device="cpu", total_steps=12_000))
     trainer: Any = make_trainer(config, RunFolder.create(tmp_path, config))
     killed: list[int] = []
 
     def kill() -> None:
         while len(killed) < 2:
-            time.sleep(0.4)
-            if trainer.source.counters.actor_updates[0] > 50 * (1 + len(killed)):
-                killed.append(trainer.source.supervisor.pids()["actor"])
-                os.kill(killed[-1], signal.SIGKILL)
+            time.sleep(0.05)
+            pid = trainer.source.supervisor.pids().get("actor")  # there is none once the run ends
+            if pid not in (None, *killed) and trainer.source.counters.actor_updates[0] > 50 * (1 + len(killed)):
+                killed.append(pid)
+                os.kill(pid, signal.SIGKILL)
 
     threading.Thread(target=kill, daemon=True).start()
     try:
