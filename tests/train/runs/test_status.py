@@ -128,7 +128,7 @@ def test_workers_that_die_are_in_the_log(tmp_path):
     from headrace.train.recipes.make import make_config
     from headrace.train.runners.assembly import make_trainer
 
-    options = {"samplers": 1, "num_envs": 4, "total_steps": 600, "learning_starts": 64, "hidden": [8]}
+    options = {"samplers": 1, "num_envs": 4, "total_steps": 3000, "learning_starts": 64, "hidden": [8]}
     options |= {"minibatch_size": 16, "evaluate_episodes": 0, "video": False, "tensorboard": False, "viewer": False}
     config = make_config("Pendulum-v1", algo="sac", **options)
     run = RunFolder.create(tmp_path / "run", config)
