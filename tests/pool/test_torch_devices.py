@@ -39,7 +39,14 @@ def test_only_kernels_live_on_a_device() -> None:
         headrace.make_torch("Pong-v5", 2)
 
 
-@pytest.mark.parametrize("task", rest_nightly([*KERNEL_TASKS, *TEXTURED], *KERNEL_TASKS[::24], *TEXTURED))
+# of each family a task whose kernel is compiled in little time; of MiniGrid's a BabyAI level, too
+COMPILED = (
+    "CartPole-v1", "Taxi-v4", "ConnectFour-v0", "MinAtar-Breakout-v1", "SimpleTag-v3", "TagGridWorld-v0",
+    "MiniGrid-MemoryS13Random-v0", "BabyAI-GoToLocalS8N5-v0",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("task", rest_nightly([*KERNEL_TASKS, *TEXTURED], *COMPILED, *TEXTURED))
 def test_kernels_compile_for_a_gpu(task: str, tmp_path: Path) -> None:
     """To PTX for Hopper; where neither device calls a library function, without a fused operation."""
     if not wp.get_cuda_supported_archs():

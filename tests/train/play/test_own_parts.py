@@ -61,10 +61,17 @@ def own(tmp_path: Path) -> str:
     return str(tmp_path / "meet.py")
 
 
-def test_an_own_environment_of_parts_is_trained_played_exported_and_loaded(own: str, tmp_path: Path) -> None:
+LONG = "--total-steps 40k"  # as a person begins
+SHORT = "--total-steps 6k --num-envs 8 --num-steps 32 --minibatch-size 64 --learning-rate 2e-3"
+
+
+@pytest.mark.parametrize("settings", rest_nightly([LONG, SHORT], SHORT), ids=["long", "short"])
+def test_an_own_environment_of_parts_is_trained_played_exported_and_loaded(
+    own: str, tmp_path: Path, settings: str
+) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     run, file = tmp_path / "run", tmp_path / "meet.onnx"
-    assert main(["train", own, "--total-steps", "40k", "--run-dir", str(run), "--quiet"]) == 0
+    assert main(["train", own, *settings.split(), "--run-dir", str(run), "--quiet"]) == 0
     assert main(["play", str(run), "--episodes", "2"]) == 0
     assert main(["export", str(run), str(file)]) == 0
     agent, earned = headrace.load(run), []
