@@ -6,7 +6,7 @@ TASK   ?= CartPole-v1
 ARGS   ?=
 PIP_ARGS ?=
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-TESTERS ?= $(shell expr $(JOBS) + 1)
+TESTERS ?= $(shell expr $(JOBS) + 2)
 
 BIN     := $(VENV)/bin
 INSTALL := $(BIN)/python tools/install.py $(PIP_ARGS)
@@ -35,8 +35,8 @@ export PATH := $(abspath $(BIN)):$(PATH)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-of pytest pytest-torch nightly native-build native-test sanitize-build sanitize sanitize-emulator gpu-test \
-    gpu-bench lint format typecheck bench wheels pages docs clean
+.PHONY: help setup demo test test-of pytest pytest-torch nightly native-build native-test sanitize-build sanitize \
+    sanitize-emulator gpu-test collected gpu-bench lint format typecheck bench wheels pages docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,14 +46,10 @@ setup: $(DEV_ENV) ## build .venv with the package, its tools and its peers
 demo: $(RUN_ENV) ## train an agent with a live dashboard: make demo [TASK=Pong-v5] [ARGS="--seed 2"]
 	$(BIN)/headrace train $(TASK) $(ARGS)
 
-# native-test, unless CI has found that nothing compiled has changed
-NATIVE_TEST ?= native-test
+test: lint typecheck gpu-test native-test pytest pytest-torch ## everything CI checks; sets itself up
 
-test: lint typecheck gpu-test $(NATIVE_TEST) pytest ## everything CI checks; sets itself up
-	$(MAKE) pytest-torch
-
-# each process begins with a share of the tests, and takes others' once it is done; one more than there are cores, as some
-# wait for a browser, a timeout or a process; a GPU is for one process at a time
+# each process begins with a share of the tests, and takes others' once it is done; two more than there are cores, as a
+# third of their time is waiting for a browser, a timeout or a process; a GPU is for one process at a time
 PYTEST = $(BIN)/python -m pytest -n $(TESTERS) --maxprocesses 4 --dist worksteal --ignore tests/gpu
 
 # a case may take so many seconds; what takes longer is listed, and proves something that no quicker case does
@@ -80,6 +76,10 @@ native-build: build/native/.configured $(DEV_MODULES)
 
 native-test: native-build ## the C++ tests
 	$(BIN)/ctest --test-dir build/native --output-on-failure
+
+# hundreds of files are compiled when they are first imported: once here, and not in each process that tests
+collected: gpu-test
+	$(BIN)/python -m pytest --collect-only -q >/dev/null
 
 gpu-test: $(DEV_ENV) ## the tests that need a CUDA device; skipped where there is none
 	$(BIN)/python -m pytest tests/gpu $(ARGS)
