@@ -94,8 +94,8 @@ ALGORITHMS = [
     ("ppo", {"minibatch_size": 16, "num_steps": 8, "normalise_observations": True}),
     ("a2c", {"num_steps": 8}),
     ("pqn", {"minibatch_size": 16, "num_steps": 8}),
-    ("dqn", {"samplers": 0, "dueling": True, "learning_starts": 64, "replay_size": 2000}),
-    ("dqn", {"learning_starts": 64, "replay_size": 2000, "n_step": 3}),
+    ("dqn", {"samplers": 0, "dueling": True, "minibatch_size": 16, "learning_starts": 64, "replay_size": 2000}),
+    ("dqn", {"minibatch_size": 16, "learning_starts": 64, "replay_size": 2000, "n_step": 3}),
     ("sac", {"env_options": {"wide": True}, "samplers": 0, "normalise_observations": True, "learning_starts": 64}),
     ("td3", {"env_options": {"wide": True}, "learning_starts": 64, "replay_size": 2000}),
 ]
