@@ -25,7 +25,10 @@ PLAYED: dict[str, dict[str, dict[str, Any]]] = {
         "CliffWalking-v1": {"max_episode_steps": 30, "is_slippery": True},
     },
     "minatar": {f"MinAtar-{name}-v1": {} for name in ("SpaceInvaders", "Breakout", "Asterix", "Seaquest", "Freeway")},
-    "craftax": {"Craftax-Classic-Symbolic-v1": SHORT, "Craftax-Classic-Pixels-v1": SHORT},
+    "craftax": {
+        "Craftax-Classic-Symbolic-v1": SHORT | {"steps": 12, "max_episode_steps": 5},
+        "Craftax-Classic-Pixels-v1": SHORT,
+    },
     "minigrid": {
         "MiniGrid-DoorKey-8x8-v0": SHORT,
         "BabyAI-MiniBossLevel-v0": {},

@@ -22,7 +22,6 @@ COMMON = (
     "BabyAI-GoToLocalS6N3-v0",
     "BabyAI-MiniBossLevel-v0",
     "BabyAI-PutNextLocalS5N3-v0",
-    "BabyAI-Unlock-v0",
     "MiniGrid-BlockedUnlockPickup-v0",
     "MiniGrid-DoorKey-6x6-v0",
     "MiniGrid-KeyCorridorS3R3-v0",
