@@ -64,8 +64,9 @@ test-of: $(DEV_ENV) ## the tests that import some files: make test-of FILES="src
 # of what learns in compiled code where that is installed; at night with all tests of training
 TORCH_TESTS = tests/train/collect $(patsubst %,tests/train/algorithms/test_%.py,ppo sac td3 ddpg dqn off_policy)
 
+# they wait for little, and run beside the others (.ci/run)
 pytest-torch: $(DEV_ENV) ## tests of collecting and of algorithms with the compiled learner left out
-	HEADRACE_NO_LEARNER=1 $(PYTEST) $(TORCH_TESTS) $(ARGS)
+	HEADRACE_NO_LEARNER=1 $(PYTEST) -n $(JOBS) $(TORCH_TESTS) $(ARGS)
 
 nightly: $(DEV_ENV) ## long learning, soaks and wider repetitions, which the other targets leave out
 	$(PYTEST) --durations 0 --timeout 1200 -m nightly $(ARGS)
