@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "learner.hpp"
+#include "numbers.hpp"
 #include "product.hpp"
 #include "sparse.hpp"
 
@@ -40,6 +41,7 @@ inline Floats floats(int rows, int columns) {
 template <class V>
 class Dense {
  public:
+  using Numbers = Singles<V>;  // of convolutions before such layers
   static constexpr int kRows = 64;  // samples of a block
   struct Scratch {};                // memory that the layers of a stack share
 
@@ -295,6 +297,14 @@ class Layers {
   // the gradients of parameters: those of the first block, to which further ones add; inputs as for `forward`
   void backward(const float* x, int rows, bool first, Sparse<V>* sparse = nullptr) {
     through(x, rows, true, first, sparse);
+  }
+
+  // as `backward`; returns the gradients of inputs that a ReLU made, [rows, distance(inputs)]
+  const float* backward_to_inputs(const float* x, int rows, bool first) {
+    float* d = through(x, rows, true, first);
+    float* next = d == gradients_[0].get() ? gradients_[1].get() : gradients_[0].get();
+    dense_[0].input_gradients(d, rows, x, next, 0, [](V g, V y) { return select(y > V(0), g, V(0)); });
+    return next;
   }
 
   // the gradients of inputs, [rows, distance(inputs)], of which those before column `from` need not be there

@@ -25,6 +25,7 @@ from headrace.train.modules.compiled import (
     described,
     makes_bfloat16,
     stacks_of,
+    trunk_of,
     why_torch_here,
 )
 from headrace.train.storage.samples import Samples
@@ -219,7 +220,7 @@ class CompiledActorCritic(CompiledReplay):
 
 
 class CompiledQ(CompiledReplay):
-    """The update of the action values of a perceptron."""
+    """The update of the action values of a perceptron, or of a CNN."""
 
     @staticmethod
     def why_not(policy: Any) -> str | None:
@@ -229,16 +230,18 @@ class CompiledQ(CompiledReplay):
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         q, target, adam = self.policy.network.q, self.policy.targets.q, self.policy.adam["q"]
-        stacks = stacks_of(q)
+        shape = self.policy.encoder.shape
         return call(
             module.QLearner,
-            inputs=q.weights[0].shape[1],
+            inputs=math.prod(shape),
             actions=self.policy.distribution.size,
-            relu=q.relu,
+            relu=getattr(q, "relu", True),
             dueling=q.head.dueling,
-            q=stacks,
+            q=stacks_of(q),
             target=stacks_of(target),
             adam=adam_of(adam),
+            trunk=trunk_of(q, shape),
+            target_trunk=trunk_of(target, shape),
             bfloat16=bfloat16,
         )
 

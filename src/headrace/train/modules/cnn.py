@@ -41,6 +41,7 @@ class NatureTrunk(nn.Module):
         self.conv1 = initialised(nn.Conv2d(channels, 32, 8, BLOCK))
         self.conv2 = initialised(nn.Conv2d(32, 64, 4, 2))
         self.conv3 = initialised(nn.Conv2d(64, 64, 3, 1))
+        self.factor = 1 / 255
         with torch.no_grad():
             pixels = self.conv3(self.conv2(self.conv1(torch.zeros(1, channels, height, width)))).numel()
         self.dense = initialised(nn.Linear(pixels, outputs))
@@ -51,22 +52,23 @@ class NatureTrunk(nn.Module):
         if is_exporting():
             return self._exported(x)
         dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
-        filters = (self.conv1.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
+        filters = (self.conv1.weight * self.factor).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
         weights = [filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3), self.conv2.weight, self.conv3.weight]
         x = blocks(x).to(dtype)  # [B, 16·C, H / 4, W / 4]
-        for layer, weight, stride in zip(self._convolutions(), weights, STRIDES, strict=True):
+        for layer, weight, stride in zip(self.convolutions, weights, STRIDES, strict=True):
             weight = weight.to(dtype, memory_format=torch.channels_last)
             x = F.conv2d(x, weight, layer.bias.to(dtype), stride).relu_()
         return F.linear(x.flatten(1), self.dense.weight.to(dtype), self.dense.bias.to(dtype)).relu_().float()
 
     def _exported(self, x: Tensor) -> Tensor:
         """Returns the features, as `forward`, computed in float32 with standard layers, for exports."""
-        x = x.float() * (1 / 255)
-        for layer in self._convolutions():
+        x = x.float() * self.factor
+        for layer in self.convolutions:
             x = F.relu(layer(x))
         return F.relu(self.dense(x.flatten(1)))
 
-    def _convolutions(self) -> tuple[Any, ...]:
+    @property
+    def convolutions(self) -> tuple[Any, ...]:
         return self.conv1, self.conv2, self.conv3
 
 
@@ -79,14 +81,18 @@ class SmallTrunk(nn.Module):
 
     def __init__(self, channels: int, height: int, width: int, high: float, outputs: int = 128):
         super().__init__()
-        self.scale = 1 / high
+        self.factor = 1 / high
         self.conv = initialised(nn.Conv2d(channels, 16, 3))
         self.dense = initialised(nn.Linear(16 * (height - 2) * (width - 2), outputs))
         self.features = outputs
 
+    @property
+    def convolutions(self) -> tuple[Any, ...]:
+        return (self.conv,)
+
     def forward(self, x: Tensor) -> Tensor:
         """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
-        x = F.conv2d(x.float(), self.conv.weight * self.scale, self.conv.bias).relu_()
+        x = F.conv2d(x.float(), self.conv.weight * self.factor, self.conv.bias).relu_()
         return F.linear(x.flatten(1), self.dense.weight, self.dense.bias).relu_()
 
 
@@ -104,6 +110,7 @@ class StridedTrunk(nn.Module):
         outputs: number of units of the last layer.
     """
 
+    factor = 1.0
     FLOOR = 8.0
     """least deviation of a pixel, in grey levels, so that changes of nearly constant pixels are not amplified"""
 

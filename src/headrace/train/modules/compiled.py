@@ -19,16 +19,19 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.native_modules import LEARNER
+from headrace.train.modules.cnn import ImageActorCritic, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import Categorical, DiagonalGaussian, Distribution
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.perceptron import Critic, Layers, Perceptron
-from headrace.train.modules.q_network import PerceptronQ
+from headrace.train.modules.q_network import ImageQ, PerceptronQ
 from headrace.train.modules.twin_critic import TwinCritic
 
 LEFT_OUT = "HEADRACE_NO_LEARNER"
 """an environment variable; if it is set, torch makes all updates"""
 SCALES = {256: "AMX", 16: "AVX-512", 8: "AVX2", 1: "scalar"}
 """floats in a register → the name of such instructions"""
+TRUNKS = NatureTrunk, SmallTrunk, StridedTrunk
+"""the trunks that have compiled convolutions"""
 Stack = list[list[Any]]
 """a perceptron's layers, each a list of the compiled module's ``Linear``"""
 
@@ -199,11 +202,37 @@ def stacks_of(network: nn.Module) -> list[Stack]:
     if isinstance(network, Layers) and type(network) in (Perceptron, Critic):
         return [_stack_of_layers(network)]
     if type(network) is PerceptronQ:
-        head, width = network.head, network.head.width
-        last = [_part(head.advantage.weight, head.advantage.bias)]
-        last += [_part(head.value.weight, head.value.bias, begin=width)] if head.dueling else []
-        return [[*_stack_of_layers(network), last]]
+        return [[*_stack_of_layers(network), _parts_of_head(network.head)]]
+    if isinstance(network, ImageQ | ImageActorCritic) and type(network.trunk) in TRUNKS:
+        dense: Any = network.trunk.dense
+        heads = _parts_of_head(network.head) if isinstance(network, ImageQ) else _parts(network.policy, network.value)
+        return [[_parts(dense), heads]]
     return []
+
+
+def trunk_of(network: nn.Module, shape: Sequence[int]) -> Any:
+    """Returns the convolutions of a network with a trunk, over pictures uint8[B, *shape]; None for other networks."""
+    module, trunk = compiled_module(), getattr(network, "trunk", None)
+    assert module is not None
+    if type(trunk) not in TRUNKS:
+        return None
+    layers: Any = trunk.convolutions
+    made = []
+    for number, layer in enumerate(layers):
+        found = _memory_of(layer.weight, layer.bias, lambda each: each.permute(0, 2, 3, 1))
+        factor = 1.0 if number else trunk.factor
+        made.append(call(module.Convolution, **found, stride=layer.stride[0], factor=factor))
+    standard = {"mean": trunk.mean, "scale": trunk.scale} if isinstance(trunk, StridedTrunk) else {}
+    return call(module.Trunk, shape=tuple(shape), convolutions=made, **standard)
+
+
+def _parts_of_head(head: Any) -> list[Any]:
+    parts = _parts(head.advantage)
+    return [*parts, _part(head.value.weight, head.value.bias, begin=head.width)] if head.dueling else parts
+
+
+def _parts(*layers: Any) -> list[Any]:
+    return [_part(layer.weight, layer.bias) for layer in layers]
 
 
 def _stack_of_layers(network: Layers) -> Stack:
@@ -234,11 +263,17 @@ def _part(weight: Tensor, bias: Tensor, of_weight: Any = ..., of_bias: Any = ...
     """Returns some of a layer's outputs: parts of two parameters, and of their gradients if they have some."""
     module = compiled_module()
     assert module is not None
+    found = _memory_of(weight, bias, lambda each: each[of_weight], lambda each: each[of_bias].view(-1))
+    return call(module.Linear, **found, **how)
+
+
+def _memory_of(
+    weight: Tensor, bias: Tensor, of_weight: Callable[[Tensor], Tensor], of_bias: Callable[[Tensor], Tensor] = torch.flatten
+) -> dict[str, Tensor | None]:
+    """Returns parts of two parameters, and of their gradients if they have some, by the compiled module's names."""
     found: dict[str, Tensor | None] = {}
     with torch.no_grad():
-        for name, parameter, place in (("weight", weight, of_weight), ("bias", bias, of_bias)):
-            part, gradient = parameter[place], parameter.grad
-            shape = part.shape if name == "weight" else (-1,)
-            found[name] = part.view(shape)
-            found[f"{name}_gradient"] = None if gradient is None else gradient[place].view(shape)
-    return call(module.Linear, **found, **how)
+        for name, parameter, part in (("weight", weight, of_weight), ("bias", bias, of_bias)):
+            found[name] = part(parameter)
+            found[f"{name}_gradient"] = None if parameter.grad is None else part(parameter.grad)
+    return found
