@@ -1,9 +1,10 @@
-"""Updates in compiled code, where it is installed and the networks are perceptrons on a CPU.
+"""Updates in compiled code, where it is installed and the networks are perceptrons or CNNs on a CPU.
 
 An update in torch is one to three hundred operations, whose dispatch takes as long as their arithmetic. Compiled code
 makes an update in one call, from the memory of the policy's networks, targets and optimisers. The losses are those of
 the algorithms' files, which torch differentiates everywhere else. Products are of bfloat16 where the setting
-``matmul_precision`` is ``"medium"`` and the processor multiplies them (AMX, AVX-512 BF16), and otherwise of float32.
+``matmul_precision`` is ``"medium"``, or of a CNN the setting ``bf16`` is set, and the processor multiplies them (AMX,
+AVX-512 BF16), and otherwise of float32.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.modules.compiled import (
-    CompiledMLP,
+    CompiledNetwork,
     adam_of,
     call,
     compiled_module,
@@ -58,7 +59,7 @@ def why_torch(policy: Any, device: torch.device | None = None) -> str | None:
 def updated_by(policy: Any, device: torch.device | None = None) -> str:
     """Returns in words what makes a policy's updates: ``"compiled (AVX-512)"``, or ``"torch (target_kl)"``."""
     reason = why_torch(policy, device)
-    return f"torch ({reason})" if reason else policy.form.words()
+    return f"torch ({reason})" if reason else policy.form.words(policy)
 
 
 class CompiledForm:
@@ -72,9 +73,9 @@ class CompiledForm:
         self.policy = policy
 
     @staticmethod
-    def words() -> str:
-        """Returns a description of such forms, with their instructions."""
-        return described()
+    def words(policy: Any) -> str:
+        """Returns a description of a policy's form, with its instructions."""
+        return described(_rounds(policy))
 
     @staticmethod
     def why_not(policy: Any) -> str | None:
@@ -91,7 +92,7 @@ class CompiledRollouts(CompiledForm):
 
     @staticmethod
     def why_not(policy: Any) -> str | None:
-        if unfit := CompiledMLP.why_not(policy.network, policy.distribution):
+        if unfit := CompiledNetwork.why_not(policy.network, policy.distribution):
             return unfit
         if policy.stops_early:
             return "target_kl"
@@ -137,11 +138,7 @@ class CompiledReplay(CompiledForm):
 
     def __init__(self, policy: Any):
         super().__init__(policy)
-        self.learner = self.make(compiled_module(), makes_bfloat16())
-
-    @staticmethod
-    def words() -> str:
-        return described(makes_bfloat16())
+        self.learner = self.make(compiled_module(), _rounds(policy))
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         """Returns a learner of the compiled module, with products of bfloat16 or float32."""
@@ -230,18 +227,17 @@ class CompiledQ(CompiledReplay):
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         q, target, adam = self.policy.network.q, self.policy.targets.q, self.policy.adam["q"]
-        shape = self.policy.encoder.shape
         return call(
             module.QLearner,
-            inputs=math.prod(shape),
+            inputs=math.prod(self.policy.encoder.shape),
             actions=self.policy.distribution.size,
             relu=getattr(q, "relu", True),
             dueling=q.head.dueling,
             q=stacks_of(q),
             target=stacks_of(target),
             adam=adam_of(adam),
-            trunk=trunk_of(q, shape),
-            target_trunk=trunk_of(target, shape),
+            trunk=trunk_of(q),
+            target_trunk=trunk_of(target),
             bfloat16=bfloat16,
         )
 
@@ -259,6 +255,11 @@ class CompiledQ(CompiledReplay):
             errors=errors,
         )
         return torch.tensor(found)
+
+
+def _rounds(policy: Any) -> bool:
+    """Returns whether the products of a policy's compiled form are of bfloat16."""
+    return makes_bfloat16(getattr(policy.network, "q", policy.network))
 
 
 def _columns(batch: Transitions) -> dict[str, Any]:

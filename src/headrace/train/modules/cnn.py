@@ -37,6 +37,7 @@ class NatureTrunk(nn.Module):
 
     def __init__(self, channels: int, height: int, width: int, bf16: bool = False, outputs: int = 512):
         super().__init__()
+        self.shape = channels, height, width
         self.dtype = torch.bfloat16 if bf16 else torch.float32
         self.conv1 = initialised(nn.Conv2d(channels, 32, 8, BLOCK))
         self.conv2 = initialised(nn.Conv2d(32, 64, 4, 2))
@@ -81,6 +82,7 @@ class SmallTrunk(nn.Module):
 
     def __init__(self, channels: int, height: int, width: int, high: float, outputs: int = 128):
         super().__init__()
+        self.shape = channels, height, width
         self.factor = 1 / high
         self.conv = initialised(nn.Conv2d(channels, 16, 3))
         self.dense = initialised(nn.Linear(16 * (height - 2) * (width - 2), outputs))
@@ -116,6 +118,7 @@ class StridedTrunk(nn.Module):
 
     def __init__(self, channels: int, height: int, width: int, bf16: bool = False, outputs: int = 256):
         super().__init__()
+        self.shape = channels, height, width
         self.dtype = torch.bfloat16 if bf16 else torch.float32
         self.mean = nn.Parameter(torch.zeros(channels, height, width), requires_grad=False)
         self.scale = nn.Parameter(torch.full((channels, height, width), 1 / 255), requires_grad=False)
@@ -193,9 +196,14 @@ class ImageActorCritic(nn.Module):
         self.policy = initialised(nn.Linear(trunk.features, outputs), 0.01)
         self.value = initialised(nn.Linear(trunk.features, 1), 1.0)
         self.log_std = log_std
+        self.compiled: Any = None
+        """as `headrace.train.modules.mlp.MLP.compiled`"""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Maps images uint8[B, C, H, W] to action parameters [B, size] and values [B], float32."""
+        if self.compiled is not None and not torch.is_grad_enabled() and not is_exporting():
+            outputs = self.compiled.forward(x)
+            return with_log_std(outputs[:, :-1], self.log_std), outputs[:, -1]
         x = self.trunk(x)
         return with_log_std(self.policy(x), self.log_std), self.value(x).squeeze(1)
 
@@ -203,7 +211,11 @@ class ImageActorCritic(nn.Module):
 @cache
 def cpu_has_bf16() -> bool:
     """Returns whether the CPU has bfloat16 products in hardware; without them, bfloat16 is far slower than float32."""
-    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    supported = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    if not torch.cpu._is_avx2_supported():  # another kind of processor
+        return supported
+    # oneDNN supports it on every processor with AVX-512, where it converts each number first
+    return supported and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def trunk_for(space: gym.Space, trunk: str, bf16: bool, streams: int = 1) -> Trunk:

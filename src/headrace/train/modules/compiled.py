@@ -1,8 +1,8 @@
-"""Networks of perceptrons for compiled updates, where the code is installed.
+"""Perceptrons and CNNs for compiled updates, where the code is installed.
 
-A small network's update in torch is some fifty operations, whose dispatch takes longer than their arithmetic. The
-module `headrace_learner` makes all updates of an epoch, or an update of critics and actor, in one call, in blocks of
-samples that stay in the processor's cache.
+A small network's update in torch is some fifty operations, whose dispatch takes longer than their arithmetic; two
+thirds of a CNN's are spent on copies and activations. The module `headrace_learner` makes all updates of an epoch, or
+an update of critics and actor, in one call, in blocks of samples that stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -57,12 +57,17 @@ def why_torch_here() -> str | None:
     return LEARNER.distribution if compiled_module() is None else None
 
 
-def makes_bfloat16() -> bool:
-    """Returns whether products in updates from a replay are of bfloat16: the settings and the processor let them."""
-    module = compiled_module()
-    return (
-        torch.get_float32_matmul_precision() == "medium" and module is not None and bool(module.widths(bfloat16=True))
-    )
+def makes_bfloat16(network: nn.Module) -> bool:
+    """Returns whether a network's products are of bfloat16: its settings and the processor let them.
+
+    Of a CNN it is the setting ``bf16``, of others ``matmul_precision``.
+    """
+    module, trunk = compiled_module(), getattr(network, "trunk", None)
+    if trunk is None:
+        wanted = torch.get_float32_matmul_precision() == "medium"
+    else:
+        wanted = getattr(trunk, "dtype", None) == torch.bfloat16
+    return wanted and module is not None and bool(module.widths(bfloat16=True))
 
 
 def described(bfloat16: bool = False) -> str:
@@ -108,11 +113,11 @@ def adam_of(optimiser: Any) -> Any:
     return call(module.Adam, **arrays, steps=optimiser.steps.view(1), **constants)
 
 
-class CompiledMLP:
-    """A learner over the parameters of an `MLP` and their gradients, which stay torch's.
+class CompiledNetwork:
+    """A learner over the parameters of an actor-critic and their gradients, which stay torch's.
 
     Args:
-        network: an `MLP`, whose parameters have gradients.
+        network: an `MLP` or an `ImageActorCritic`, whose parameters have gradients.
         counters: tensors that are changed whenever the parameters are, if by other operations than on themselves.
         width: floats in a register; 0 for as many as the processor has.
 
@@ -120,22 +125,25 @@ class CompiledMLP:
         size: logits of a `Categorical`, or dimensions of a `DiagonalGaussian`.
     """
 
-    def __init__(self, network: MLP, counters: Sequence[Tensor] = (), width: int = 0):
+    def __init__(self, network: MLP | ImageActorCritic, counters: Sequence[Tensor] = (), width: int = 0):
         module = compiled_module()
         assert module is not None
         self._network = network  # which owns the memory
         self._watched = (*network.parameters(), *counters)
         self._versions: list[int] | None = None
+        plain = isinstance(network, MLP)
         self._learner = call(
             module.Learner,
-            inputs=network.first_weight.shape[1],
-            relu=network.relu,
+            inputs=network.first_weight.shape[1] if plain else 0,
+            relu=network.relu if plain else True,
             stacks=stacks_of(network),
             log_std=network.log_std,
             log_std_gradient=None if network.log_std is None else network.log_std.grad,
+            trunk=trunk_of(network),
             width=width,
+            bfloat16=not plain and makes_bfloat16(network),
         )
-        self.size = len(network.policy_bias)
+        self.size = len(network.policy_bias if plain else network.policy.bias)
 
     def __reduce__(self) -> Any:
         """A copy of a network has memory of its own, and so none of these."""
@@ -144,17 +152,21 @@ class CompiledMLP:
     @staticmethod
     def why_not(network: nn.Module, distribution: Distribution) -> str | None:
         """Returns in a word why there is no compiled code for a network and its actions' distribution; else None."""
-        if type(network) is not MLP:
+        if type(network) not in (MLP, ImageActorCritic) or not stacks_of(network):
             return "network"
         if not isinstance(distribution, Categorical | DiagonalGaussian):
             return "actions"
-        if torch.get_float32_matmul_precision() != "highest":
+        if type(network) is MLP and torch.get_float32_matmul_precision() != "highest":
             return "matmul_precision"
-        device = network.first_weight.device.type
+        device = next(network.parameters()).device.type
         return why_torch_here() if device == "cpu" else device
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Returns the distribution's parameters that the network computes, and the values, float32[B, size + 1]."""
+        """Returns the distribution's parameters that the network computes, and the values, float32[B, size + 1].
+
+        Args:
+            inputs: float32[B, D], or images uint8[B, C, H, W].
+        """
         outputs = torch.empty(len(inputs), self.size + 1)
         self._refresh()
         self._learner.forward(memory(inputs), memory(outputs))
@@ -194,7 +206,10 @@ class CompiledMLP:
 
 
 def stacks_of(network: nn.Module) -> list[Stack]:
-    """Returns a network's perceptrons, over the memory of their parameters and gradients; none for other networks."""
+    """Returns a network's perceptrons, over the memory of their parameters and gradients; none for other networks.
+
+    Of a CNN it is what comes after its convolutions, of which there is a compiled form, see `trunk_of`.
+    """
     if type(network) is MLP:
         return _stacks_of_mlp(network)
     if type(network) is TwinCritic:
@@ -210,20 +225,19 @@ def stacks_of(network: nn.Module) -> list[Stack]:
     return []
 
 
-def trunk_of(network: nn.Module, shape: Sequence[int]) -> Any:
-    """Returns the convolutions of a network with a trunk, over pictures uint8[B, *shape]; None for other networks."""
-    module, trunk = compiled_module(), getattr(network, "trunk", None)
-    assert module is not None
+def trunk_of(network: nn.Module) -> Any:
+    """Returns a CNN's convolutions, over the memory of their parameters and gradients; None for other networks."""
+    trunk: Any = getattr(network, "trunk", None)
     if type(trunk) not in TRUNKS:
         return None
-    layers: Any = trunk.convolutions
-    made = []
-    for number, layer in enumerate(layers):
+    module, made = compiled_module(), []
+    assert module is not None
+    for number, layer in enumerate(trunk.convolutions):
         found = _memory_of(layer.weight, layer.bias, lambda each: each.permute(0, 2, 3, 1))
         factor = 1.0 if number else trunk.factor
         made.append(call(module.Convolution, **found, stride=layer.stride[0], factor=factor))
     standard = {"mean": trunk.mean, "scale": trunk.scale} if isinstance(trunk, StridedTrunk) else {}
-    return call(module.Trunk, shape=tuple(shape), convolutions=made, **standard)
+    return call(module.Trunk, shape=trunk.shape, convolutions=made, **standard)
 
 
 def _parts_of_head(head: Any) -> list[Any]:
@@ -268,7 +282,10 @@ def _part(weight: Tensor, bias: Tensor, of_weight: Any = ..., of_bias: Any = ...
 
 
 def _memory_of(
-    weight: Tensor, bias: Tensor, of_weight: Callable[[Tensor], Tensor], of_bias: Callable[[Tensor], Tensor] = torch.flatten
+    weight: Tensor,
+    bias: Tensor,
+    of_weight: Callable[[Tensor], Tensor],
+    of_bias: Callable[[Tensor], Tensor] = torch.flatten,
 ) -> dict[str, Tensor | None]:
     """Returns parts of two parameters, and of their gradients if they have some, by the compiled module's names."""
     found: dict[str, Tensor | None] = {}
