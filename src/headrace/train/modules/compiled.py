@@ -152,11 +152,12 @@ class CompiledNetwork:
     @staticmethod
     def why_not(network: nn.Module, distribution: Distribution) -> str | None:
         """Returns in a word why there is no compiled code for a network and its actions' distribution; else None."""
-        if type(network) not in (MLP, ImageActorCritic) or not stacks_of(network):
+        cnn = type(network) is ImageActorCritic and type(network.trunk) in TRUNKS
+        if not cnn and type(network) is not MLP:
             return "network"
         if not isinstance(distribution, Categorical | DiagonalGaussian):
             return "actions"
-        if type(network) is MLP and torch.get_float32_matmul_precision() != "highest":
+        if not cnn and torch.get_float32_matmul_precision() != "highest":
             return "matmul_precision"
         device = next(network.parameters()).device.type
         return why_torch_here() if device == "cpu" else device
