@@ -37,6 +37,8 @@ from headrace.train.storage.transitions import Transitions
 
 THREADS = 4
 """number of torch's threads beyond which its own operations are faster than compiled code, which has one or two"""
+THREADS_OF_PICTURES = 2
+"""the same for a CNN's updates from a replay, which have one"""
 COLUMNS = "advantages", "returns", "values"
 Noise = Callable[[int], Tensor]
 """returns noise for the actions of so many rows, float32[B, A]"""
@@ -236,7 +238,10 @@ class CompiledQ(CompiledReplay):
     def why_not(policy: Any) -> str | None:
         if policy.heads:
             return "action_masks"
-        return None if has_form(policy.network.q) else "network"
+        if not has_form(policy.network.q):
+            return "network"
+        pictures = policy.encoder.image
+        return "threads" if pictures and torch.get_num_threads() > THREADS_OF_PICTURES else None
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         q, target, adam = self.policy.network.q, self.policy.targets.q, self.policy.adam["q"]
