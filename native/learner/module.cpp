@@ -369,7 +369,8 @@ NB_MODULE(_learner, m) {
             new (self) Linear(made);
           },
           nb::kw_only(), array("weight"), array("bias"), perhaps("weight_gradient"), perhaps("bias_gradient"),
-          "output_first"_a = true, "begin"_a = 0);
+          "output_first"_a = true, "begin"_a = 0)
+      .def_prop_ro("outputs", &Linear::outputs, "The number of these outputs.");
 
   nb::class_<Convolution>(
       m, "Convolution",

@@ -24,6 +24,8 @@ from headrace.train.modules.compiled import (
     call,
     compiled_module,
     described,
+    has_form,
+    input_columns,
     makes_bfloat16,
     stacks_of,
     trunk_of,
@@ -151,7 +153,7 @@ class CompiledActorCritic(CompiledReplay):
     @staticmethod
     def why_not(policy: Any) -> str | None:
         network = policy.network
-        known = network.trunk is None and stacks_of(network.actor) and stacks_of(network.critic)
+        known = network.trunk is None and has_form(network.actor) and has_form(network.critic)
         return None if known else "network"
 
     def make(self, module: Any, bfloat16: bool) -> Any:
@@ -223,13 +225,13 @@ class CompiledQ(CompiledReplay):
     def why_not(policy: Any) -> str | None:
         if policy.heads:
             return "action_masks"
-        return None if stacks_of(policy.network.q) else "network"
+        return None if has_form(policy.network.q) else "network"
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         q, target, adam = self.policy.network.q, self.policy.targets.q, self.policy.adam["q"]
         return call(
             module.QLearner,
-            inputs=math.prod(self.policy.encoder.shape),
+            inputs=input_columns(q),
             actions=self.policy.distribution.size,
             relu=getattr(q, "relu", True),
             dueling=q.head.dueling,
@@ -254,6 +256,8 @@ class CompiledQ(CompiledReplay):
             huber=config.loss == "huber",
             errors=errors,
         )
+        if self.policy.network.compiled is not None:
+            self.policy.network.compiled.changed()
         return torch.tensor(found)
 
 

@@ -8,6 +8,7 @@ an update of critics and actor, in one call, in blocks of samples that stay in t
 from __future__ import annotations
 
 import functools
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -113,47 +114,100 @@ def adam_of(optimiser: Any) -> Any:
     return call(module.Adam, **arrays, steps=optimiser.steps.view(1), **constants)
 
 
-class CompiledNetwork:
+class CompiledForward:
+    """The forward pass of a network of which there is compiled code, over its parameters, which stay torch's.
+
+    Args:
+        network: `has_form` of it is true.
+        counters: tensors that are changed whenever the parameters are, if by other operations than on themselves.
+        width: floats in a register; 0 for as many as the processor has.
+        how: further arguments of the compiled module's ``Learner``.
+    """
+
+    def __init__(self, network: nn.Module, counters: Sequence[Tensor] = (), width: int = 0, **how: Any):
+        module = compiled_module()
+        assert module is not None
+        self._network = network  # which owns the memory
+        self._watched = (*network.parameters(), *counters)
+        self._versions: list[int] | None = None
+        stacks = stacks_of(network)
+        self._learner = call(
+            module.Learner,
+            inputs=input_columns(network),
+            relu=getattr(network, "relu", True),
+            stacks=stacks,
+            trunk=trunk_of(network),
+            width=width,
+            **how,
+        )
+        self._outputs = sum(part.outputs for stack in stacks for part in stack[-1])
+
+    def __reduce__(self) -> Any:
+        """A copy of a network has memory of its own, and so none of these."""
+        return type(None), ()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Returns the outputs of the last layers, float32[B, outputs].
+
+        Args:
+            inputs: float32[B, D], or images uint8[B, C, H, W].
+        """
+        outputs = torch.empty(len(inputs), self._outputs)
+        self._refresh()
+        self._learner.forward(memory(inputs), memory(outputs))
+        return outputs
+
+    def changed(self) -> None:
+        """Notes that the parameters were changed by compiled code, which no counter shows."""
+        self._versions = None
+
+    def _refresh(self) -> None:
+        """Gives the learner the parameters, if they have changed."""
+        versions = [each._version for each in self._watched]
+        if versions != self._versions:
+            self._learner.refresh()
+            self._versions = versions
+
+
+class CompiledValues(CompiledForward):
+    """The forward pass of a `PerceptronQ` or an `ImageQ`."""
+
+    def __init__(self, q: Any, counters: Sequence[Tensor]):
+        super().__init__(q, counters, bfloat16=makes_bfloat16(q))
+        self._dueling = q.head.dueling
+
+    def values(self, inputs: Tensor) -> Tensor:
+        """Returns action values, float32[B, A], of inputs as for `forward`."""
+        outputs = self.forward(inputs)
+        if not self._dueling:
+            return outputs
+        advantage = outputs[:, :-1]
+        return advantage + (outputs[:, -1:] - advantage.mean(1, keepdim=True))
+
+
+class CompiledNetwork(CompiledForward):
     """A learner over the parameters of an actor-critic and their gradients, which stay torch's.
 
     Args:
         network: an `MLP` or an `ImageActorCritic`, whose parameters have gradients.
-        counters: tensors that are changed whenever the parameters are, if by other operations than on themselves.
-        width: floats in a register; 0 for as many as the processor has.
+        counters, width: as for `CompiledForward`.
 
     Attributes:
         size: logits of a `Categorical`, or dimensions of a `DiagonalGaussian`.
     """
 
     def __init__(self, network: MLP | ImageActorCritic, counters: Sequence[Tensor] = (), width: int = 0):
-        module = compiled_module()
-        assert module is not None
-        self._network = network  # which owns the memory
-        self._watched = (*network.parameters(), *counters)
-        self._versions: list[int] | None = None
-        plain = isinstance(network, MLP)
-        self._learner = call(
-            module.Learner,
-            inputs=network.first_weight.shape[1] if plain else 0,
-            relu=network.relu if plain else True,
-            stacks=stacks_of(network),
-            log_std=network.log_std,
-            log_std_gradient=None if network.log_std is None else network.log_std.grad,
-            trunk=trunk_of(network),
-            width=width,
-            bfloat16=not plain and makes_bfloat16(network),
-        )
-        self.size = len(network.policy_bias if plain else network.policy.bias)
-
-    def __reduce__(self) -> Any:
-        """A copy of a network has memory of its own, and so none of these."""
-        return type(None), ()
+        deviations = network.log_std, None if network.log_std is None else network.log_std.grad
+        how: dict[str, Any] = dict(zip(("log_std", "log_std_gradient"), deviations, strict=True))
+        bfloat16 = isinstance(network, ImageActorCritic) and makes_bfloat16(network)
+        super().__init__(network, counters, width, **how, bfloat16=bfloat16)
+        self.size = self._outputs - 1
 
     @staticmethod
     def why_not(network: nn.Module, distribution: Distribution) -> str | None:
         """Returns in a word why there is no compiled code for a network and its actions' distribution; else None."""
-        cnn = type(network) is ImageActorCritic and type(network.trunk) in TRUNKS
-        if not cnn and type(network) is not MLP:
+        cnn = type(network) is ImageActorCritic
+        if not (cnn or type(network) is MLP) or not has_form(network):
             return "network"
         if not isinstance(distribution, Categorical | DiagonalGaussian):
             return "actions"
@@ -162,28 +216,10 @@ class CompiledNetwork:
         device = next(network.parameters()).device.type
         return why_torch_here() if device == "cpu" else device
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Returns the distribution's parameters that the network computes, and the values, float32[B, size + 1].
-
-        Args:
-            inputs: float32[B, D], or images uint8[B, C, H, W].
-        """
-        outputs = torch.empty(len(inputs), self.size + 1)
-        self._refresh()
-        self._learner.forward(memory(inputs), memory(outputs))
-        return outputs
-
     def backward(self, inputs: Tensor, gradients: Tensor) -> None:
         """Overwrites ``.grad`` of all parameters but ``log_std``, given the gradient of `forward`'s result."""
         self._refresh()
         self._learner.backward(memory(inputs), memory(gradients))
-
-    def _refresh(self) -> None:
-        """Gives the learner the parameters, if they have changed."""
-        versions = [each._version for each in self._watched]
-        if versions != self._versions:
-            self._learner.refresh()
-            self._versions = versions
 
     @torch.inference_mode()
     def epoch(self, actions: Tensor, **arguments: Any) -> Tensor:
@@ -206,10 +242,24 @@ class CompiledNetwork:
         return torch.tensor(measured)  # its caller changes the counters; the learner has the new parameters
 
 
-def stacks_of(network: nn.Module) -> list[Stack]:
-    """Returns a network's perceptrons, over the memory of their parameters and gradients; none for other networks.
+def has_form(network: nn.Module) -> bool:
+    """Returns whether there is compiled code for a network: perceptrons, and heads after a trunk of `TRUNKS`."""
+    if type(network) in (ImageQ, ImageActorCritic):
+        return type(network.trunk) in TRUNKS
+    return type(network) in (MLP, Perceptron, Critic, TwinCritic, PerceptronQ)
 
-    Of a CNN it is what comes after its convolutions, of which there is a compiled form, see `trunk_of`.
+
+def input_columns(network: Any) -> int:
+    """Returns the columns of a network's inputs, or the pixels of its pictures."""
+    if type(network) in (ImageQ, ImageActorCritic):
+        return math.prod(network.trunk.shape)
+    return (network.first_weight if type(network) is MLP else network.weights[0]).shape[1]
+
+
+def stacks_of(network: nn.Module) -> list[Stack]:
+    """Returns the perceptrons of a network that `has_form`, over the memory of their parameters and gradients.
+
+    Of a CNN they are what comes after its convolutions, see `trunk_of`.
     """
     if type(network) is MLP:
         return _stacks_of_mlp(network)
@@ -219,11 +269,10 @@ def stacks_of(network: nn.Module) -> list[Stack]:
         return [_stack_of_layers(network)]
     if type(network) is PerceptronQ:
         return [[*_stack_of_layers(network), _parts_of_head(network.head)]]
-    if isinstance(network, ImageQ | ImageActorCritic) and type(network.trunk) in TRUNKS:
-        dense: Any = network.trunk.dense
-        heads = _parts_of_head(network.head) if isinstance(network, ImageQ) else _parts(network.policy, network.value)
-        return [[_parts(dense), heads]]
-    return []
+    assert isinstance(network, ImageQ | ImageActorCritic)
+    dense: Any = network.trunk.dense
+    heads = _parts_of_head(network.head) if isinstance(network, ImageQ) else _parts(network.policy, network.value)
+    return [[_parts(dense), heads]]
 
 
 def trunk_of(network: nn.Module) -> Any:
