@@ -31,7 +31,7 @@ from compiled_pictures import (
 from headrace.pool.flat_observation import Joined
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.cnn import StridedTrunk, cpu_has_bf16
-from headrace.train.modules.compiled import CompiledNetwork, compiled_module
+from headrace.train.modules.compiled import CompiledNetwork, compile_trunks, compiled_module
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
 
@@ -113,19 +113,16 @@ def test_pictures_that_are_all_black_or_white_have_finite_results(trunk: str, sh
 
 
 @EACH
-def test_pictures_may_lie_apart_but_have_no_gaps(trunk: str, shape: Shape) -> None:
+def test_pictures_may_lie_anywhere_in_memory(trunk: str, shape: Shape) -> None:
     network, _ = network_of(trunk, shape)
     compiled, (channels, height, width) = CompiledNetwork(network), shape
     all_of_them, wide = pictures((channels + 1, height, width), 12), pictures((channels, height, width + 3), 5)
     last = all_of_them.flatten()[-channels * height * width :].view(1, *shape)  # the end of the memory
-    for x in (all_of_them[::3, 1:], all_of_them[2:3, :-1].expand(6, *shape), last):
-        torch.testing.assert_close(compiled.forward(x), compiled.forward(x.clone()), rtol=0, atol=0)
-    network.compiled = compiled
-    for x in (all_of_them[:, 1:].contiguous(memory_format=torch.channels_last), wide[..., 2:-1]):
-        with pytest.raises(ValueError, match="without gaps"):
-            compiled.forward(x)
-        with torch.inference_mode():
-            torch.testing.assert_close(network(x)[0], network(x.contiguous())[0], rtol=0, atol=0)
+    turned = all_of_them[:, 1:].contiguous(memory_format=torch.channels_last)
+    for x in (all_of_them[::3, 1:], all_of_them[2:3, :-1].expand(6, *shape), last, turned, wide[..., 2:-1]):
+        torch.testing.assert_close(compiled.forward(x), compiled.forward(x.clone().contiguous()), rtol=0, atol=0)
+    with pytest.raises(ValueError, match="without gaps"):
+        compiled.backward(turned, torch.ones(12, 4))
 
 
 def test_other_shapes_and_types_are_errors() -> None:
@@ -236,6 +233,29 @@ def test_an_exported_network_answers_as_the_compiled_one(trunk: str, shape: Shap
                 torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+@EACH
+@pytest.mark.parametrize("rows", [1, 9, 70])
+def test_a_trunk_within_a_network_of_torch_has_torchs_gradients(trunk: str, shape: Shape, rows: int) -> None:
+    """Also of several passes, in any order, and of gradients that are added to others."""
+    network, gradient = network_of(trunk, shape)
+    first, second = pictures(shape, rows, 1), pictures(shape, rows, 2)
+    d = torch.randn(rows, 4)
+    found = []
+    for compiled in (False, True):
+        if compiled:
+            assert compile_trunks(network) == 1
+        for order in ((0, 1), (1, 0)):
+            gradient.zero_()
+            made = [torch.cat((p, v.unsqueeze(1)), 1) for p, v in (network(first), network(second))]
+            for each in order:
+                made[each].backward(d * (each + 1))
+            found.append((*(each.detach() for each in made), gradient.clone()))
+    for number, results in enumerate(found[1:]):
+        for ours, theirs in zip(results, found[0], strict=True):
+            near = torch.isclose(ours, theirs, rtol=1e-5, atol=2e-5 * float(theirs.abs().max()))
+            assert near.float().mean() > 0.99 and distance(ours, theirs) < 5e-3, number
+
+
 OWN = """
 import torch
 class Mine(torch.nn.Module):
@@ -263,11 +283,11 @@ def test_a_policy_says_whether_its_convolutions_are_compiled(tmp_path: Path) -> 
         ("ppo", {"trunk": "strided"}, images, compiled),
         ("a2c", {}, space_of((4, 10, 10)), compiled),
         ("dqn", {"dueling": True}, images, compiled),
-        ("ppo", {"target_kl": 0.01}, images, "torch (target_kl)"),
+        ("ppo", {"target_kl": 0.01}, images, "torch (target_kl) with compiled convolutions"),
         ("ppo", {"network": f"{file}:Mine"}, images, other),
         ("dqn", {"network": f"{file}:Mine"}, images, other),
-        ("ppo", {}, joined, other),
-        ("dqn", {}, joined, other),
+        ("ppo", {}, joined, f"{other} with compiled convolutions"),
+        ("dqn", {}, joined, f"{other} with compiled convolutions"),
     ):
         agents = AgentGroup(space, CHOICE)
         config = make_config("x", defaults=False, algo=algo, torch_threads=1, **{"bf16": False, **settings})

@@ -230,7 +230,7 @@ class ImageActorCritic(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Maps images uint8[B, C, H, W] to action parameters [B, size] and values [B], float32."""
         if self.compiled is not None and not torch.is_grad_enabled() and not is_exporting():
-            outputs = self.compiled.forward(x.contiguous())
+            outputs = self.compiled.forward(x)
             return with_log_std(outputs[:, :-1], self.log_std), outputs[:, -1]
         x = self.trunk(x)
         return with_log_std(self.policy(x), self.log_std), self.value(x).squeeze(1)
