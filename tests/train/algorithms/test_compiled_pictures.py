@@ -6,16 +6,23 @@ from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from compiled_pictures import BOX, CHOICE, NATURE, SMALL, STRIDED, Shape, distance, pictures, policy_of, samples_of
+from headrace.pool.flat_observation import Joined
+from headrace.train.algorithms.dqn.dqn import DQN
+from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates, UpdateRates
+from headrace.train.algorithms.sac.sac import SAC
 from headrace.train.algorithms.update_threads import torch_threads
-from headrace.train.modules.cnn import cpu_has_bf16
+from headrace.train.modules.cnn import PlainTrunk, cpu_has_bf16
 from headrace.train.modules.compiled import compiled_module
-from headrace.train.storage.samples import draw_order
+from headrace.train.modules.policy_mapping import AgentGroup
+from headrace.train.recipes.make import make_config
+from headrace.train.storage.samples import Samples, draw_order
 from headrace.train.storage.transitions import Transitions
 from nightly import rest_nightly
 
@@ -146,3 +153,44 @@ def test_updates_in_bfloat16_repeat_and_go_where_those_in_float32_go(trunk: str,
         learnt.append(learnt_values(policy, shape, 10) - before)
     assert torch.equal(learnt[0], learnt[1])
     assert 0 < distance(learnt[0], learnt[3]) < 0.05 + 1.3 * distance(learnt[2], learnt[3]) < 0.6
+
+
+PARTS = gym.spaces.Dict(
+    speed=gym.spaces.Box(-9, 9, (2,), np.float32),
+    near=gym.spaces.Box(0, 255, (9, 12, 3), np.uint8),
+    far=gym.spaces.Box(0, 255, (40, 37, 1), np.uint8),
+)
+OVER: dict[str, tuple[Any, gym.Space, gym.Space]] = {
+    "ppo": (PPO, Joined(PARTS, keep=True), CHOICE),
+    "dqn": (DQN, Joined(PARTS, keep=True), CHOICE),
+    "sac": (SAC, gym.spaces.Box(0, 255, (3, 40, 38), np.uint8), BOX),
+}
+
+
+@pytest.mark.parametrize("algo", OVER)
+def test_updates_with_compiled_trunks_repeat_and_equal_those_of_torch(algo: str) -> None:
+    kind, space, action = OVER[algo]
+    space.seed(3)
+    seen, after = (torch.from_numpy(np.stack([space.sample() for _ in range(9)])) for _ in range(2))
+    learnt = []
+    for compiled in (True, True, False):
+        torch.manual_seed(5)
+        config = make_config("x", defaults=False, algo=algo, adam_epsilon=1e-3, bf16=False, torch_threads=1)
+        policy: Any = kind("", config, AgentGroup(space, action), torch.device("cpu"))
+        assert policy.compiled is None and policy.updated_by.endswith(" with compiled convolutions")
+        for network in (policy.network, getattr(policy, "targets", torch.nn.Module())):
+            for part in network.modules():
+                if not compiled and isinstance(part, PlainTrunk):
+                    part.compiled = None
+        columns = torch.randn(4, 9)
+        if algo == "ppo":
+            samples = Samples(seen, torch.arange(9) % 3, columns[0] - 1, *columns[1:])
+            policy.update(samples, Rates.of(policy.config, 0), [torch.arange(8).view(2, 4)])
+            learnt.append(policy.optimiser.parameters)
+            continue
+        actions = torch.arange(9) % 3 if algo == "dqn" else torch.rand(9, 2)
+        for _ in range(2):
+            policy.improve(Transitions(seen, actions, columns[0], 0.9 * torch.ones(9), after), RATES)
+        learnt.append(torch.cat([optimiser.parameters for optimiser in policy.adam.values()]))
+    assert torch.equal(learnt[0], learnt[1])
+    torch.testing.assert_close(learnt[0], learnt[2], rtol=1e-3, atol=2e-5)
