@@ -248,16 +248,16 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 
 @contextmanager
 def _exporting(module: nn.Module) -> Iterator[None]:
-    """Computes products in float32, by torch, as files need it, also for runs with ``bf16``; hides the exporters' warnings."""
+    """Computes products in torch's float32, as files do also for runs with ``bf16``; hides the exporters' warnings."""
     trunks = [part for part in module.modules() if isinstance(part, NatureTrunk | StridedTrunk | NormedTrunk)]
     dtypes, logger = [trunk.dtype for trunk in trunks], logging.getLogger("torch.onnx")
-    compiled = {part: part.compiled for part in module.modules() if hasattr(part, "compiled")}
     level = logger.level
+    compiled = {part: part.compiled for part in module.modules() if getattr(part, "compiled", None) is not None}
     try:
+        for part in compiled:
+            part.compiled = None  # type: ignore[assignment]
         for trunk in trunks:
             trunk.dtype = torch.float32
-        for part in compiled:
-            part.compiled = None
         logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
