@@ -41,7 +41,7 @@ from common import RESULTS, earlier, heading, tell
 from headrace.train import Callback, Training, train
 from headrace.train.algorithms.compiled_updates import CompiledActorCritic
 from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.modules.compiled import CompiledMLP
+from headrace.train.modules.compiled import CompiledNetwork
 from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder
@@ -240,7 +240,7 @@ class FirstStep(Callback):
 
 def stops(task: str, algo: str, begin: str, **settings: Any) -> int:
     """The functions from the one named ``begin`` to the first step of an optimiser."""
-    first, compiled = FirstStep(), ((CompiledMLP, "epoch"), (CompiledActorCritic, "update"))
+    first, compiled = FirstStep(), ((CompiledNetwork, "epoch"), (CompiledActorCritic, "update"))
     steps = ((FlatAdam, "step"), (FlatAdam, "step_unclipped"), *compiled)
     kept = [(owner, name, getattr(owner, name)) for owner, name in steps]
     try:

@@ -147,7 +147,7 @@ class ActorCriticCore final : public ActorCriticLearner {
 
   // inputs of critics: observations of a block's half, and what write(r, to) writes as actions of each row
   template <class Write>
-  void join(const Rows& inputs, int first, Half half, float* joined, Write write) {
+  void join(const Observations& inputs, int first, Half half, float* joined, Write write) {
     for (int r = half.begin; r < half.end; ++r) {
       float* to = joined + r * distance(both_);
       std::copy_n(inputs.row(first + r), networks_.inputs, to);
@@ -159,7 +159,7 @@ class ActorCriticCore final : public ActorCriticLearner {
 
   // Joins observations and a policy's actions; returns the sum of these actions' log-probabilities, which are in
   // `log_probs()`, too. A deterministic policy's noise is added to its actions, if there is some.
-  double act(Stacks& policies, int k, Half half, const Rows& inputs, int first, const float* noise, bool comes_back,
+  double act(Stacks& policies, int k, Half half, const Observations& inputs, int first, const float* noise, bool comes_back,
              float* joined) {
     if (half.size() == 0) return 0;
     Layers<V, D>& policy = policies[static_cast<std::size_t>(k)];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "learner.hpp"
+#include "numbers.hpp"
 #include "product.hpp"
 #include "sparse.hpp"
 
@@ -40,6 +41,7 @@ inline Floats floats(int rows, int columns) {
 template <class V>
 class Dense {
  public:
+  using Numbers = Singles<V>;  // of convolutions before such layers
   static constexpr int kRows = 64;  // samples of a block
   struct Scratch {};                // memory that the layers of a stack share
 
@@ -297,6 +299,14 @@ class Layers {
     through(x, rows, true, first, sparse);
   }
 
+  // as `backward`; returns the gradients of inputs that a ReLU made, [rows, distance(inputs)]
+  const float* backward_to_inputs(const float* x, int rows, bool first) {
+    float* d = through(x, rows, true, first);
+    float* next = d == gradients_[0].get() ? gradients_[1].get() : gradients_[0].get();
+    dense_[0].input_gradients(d, rows, x, next, 0, [](V g, V y) { return select(y > V(0), g, V(0)); });
+    return next;
+  }
+
   // the gradients of inputs, [rows, distance(inputs)], of which those before column `from` need not be there
   const float* to_inputs(const float* x, int rows, int from) {
     float* d = through(x, rows, false, false);
@@ -333,6 +343,7 @@ class Layers {
 // the same parameters, whose gradients are laid out as before in other memory
 inline Network with_gradients(Network network, const float* before, float* now) {
   const auto move = [&](float*& gradient) { gradient = now + (gradient - before); };
+  for (Filters& each : network.trunk.convolutions) move(each.weight_gradient), move(each.bias_gradient);
   for (Stack& stack : network.stacks)
     for (Layer& layer : stack)
       for (Part& part : layer.parts) move(part.weight_gradient), move(part.bias_gradient);

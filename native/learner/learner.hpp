@@ -32,11 +32,27 @@ using Stack = std::vector<Layer>;
 
 enum class Activation { kTanh, kRelu };
 
-// several stacks over the same inputs; its outputs are theirs, one after the other
+// A convolution with a ReLU over pictures; weights [outputs, side, side, channels] are multiplied by `factor`.
+struct Filters {
+  int channels, height, width, outputs, side, stride;
+  float *weight, *bias, *weight_gradient, *bias_gradient;
+  float factor = 1;
+};
+
+// Convolutions over pictures of bytes [channels, height, width], of which a mean is subtracted, and which are then
+// multiplied by a scale, of each pixel; none without them.
+struct Trunk {
+  std::vector<Filters> convolutions;
+  const float *mean = nullptr, *scale = nullptr;
+};
+
+// Several stacks over the same inputs, which may be what a trunk makes of pictures; its outputs are theirs, one after
+// the other.
 struct Network {
   int inputs;
   Activation activation;
   std::vector<Stack> stacks;
+  Trunk trunk = {};
 };
 
 // Adam over all parameters, which lie one after the other, as do their gradients; `steps` are those that it has made
@@ -55,9 +71,19 @@ struct ActorCritic {
   float *log_std = nullptr, *log_std_gradient = nullptr;  // [choices], where continuous
 };
 
+// What networks see of samples, so many numbers or bytes apart: rows of numbers, or pictures for a trunk.
+struct Observations {
+  const float* numbers = nullptr;
+  const std::uint8_t* pictures = nullptr;
+  std::ptrdiff_t distance = 0;
+
+  const float* row(std::ptrdiff_t r) const { return numbers + r * distance; }
+  const std::uint8_t* picture(std::ptrdiff_t r) const { return pictures + r * distance; }
+};
+
 // samples of a rollout, by rows
 struct Rollout {
-  const float* inputs;             // [rows, inputs]
+  Observations inputs;
   const std::int64_t* choices;     // [rows], of discrete actions
   const float* actions;            // [rows, dimensions], of continuous ones
   const float *log_probs, *advantages, *returns, *values;  // [rows]
@@ -83,11 +109,12 @@ class Learner {
   // Parameters have changed by other hands.
   virtual void refresh() = 0;
 
-  // outputs [rows, all] of inputs [rows, inputs]
-  virtual void forward(const float* inputs, int rows, float* outputs) = 0;
+  // Outputs [rows, all] of inputs; keeps: whether `backward` of these may follow at once.
+  virtual void forward(const Observations& inputs, int rows, float* outputs, bool keeps = false) = 0;
 
-  // Writes the gradients of parameters, given those of the outputs.
-  virtual void backward(const float* inputs, int rows, const float* output_gradients) = 0;
+  // Writes the gradients of parameters, given those of the outputs; kept: whether the last call was `forward` of these
+  // inputs, which kept what it made.
+  virtual void backward(const Observations& inputs, int rows, const float* output_gradients, bool kept = false) = 0;
 
   // Makes one update for each of the minibatches: `order` has their rows, one minibatch after the other. Halves of large
   // minibatches may have a thread each, which changes no result.
@@ -107,7 +134,8 @@ struct Rows {
 // as headrace.train.storage.transitions has them; no weights: equal ones
 struct Transitions {
   int rows;
-  Rows inputs, actions, rewards, discounts, next_inputs, weights;
+  Observations inputs, next_inputs;
+  Rows actions, rewards, discounts, weights;
 
   float weight(int r) const { return weights.data == nullptr ? 1.0f : weights[r]; }
 };
@@ -153,7 +181,7 @@ class ActorCriticLearner {
                                         const ActorCriticRates& rates) = 0;
 };
 
-// Action values and their targets; of dueling ones the outputs are the actions' advantages, and the state's value.
+// Action values and their targets, without trunks or each with one; of dueling ones the outputs are the actions' advantages, and the state's value.
 struct QNetworks {
   int actions;
   bool dueling;

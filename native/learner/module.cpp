@@ -2,7 +2,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
@@ -22,6 +24,7 @@ using In = Array<const float, dims>;
 template <int dims>
 using Out = Array<float, dims>;
 using Numbers = Array<const std::int64_t, 1>;
+using Pixels = nb::ndarray<const std::uint8_t, nb::ndim<4>, nb::device::cpu>;  // samples lie anywhere in memory
 using Order = Array<const std::int64_t, 2>;
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>;  // whose rows lie anywhere in memory
 using Column = nb::ndarray<const float, nb::ndim<1>, nb::device::cpu>;
@@ -64,11 +67,109 @@ struct Linear {
   }
 };
 
+// filters of one convolution, over pictures [channels, height, width]
+struct Convolution {
+  Out<4> weight;
+  Out<1> bias;
+  std::optional<Out<4>> weight_gradient;
+  std::optional<Out<1>> bias_gradient;
+  int stride;
+  float factor;
+
+  Filters filters(int channels, int height, int width) const {
+    const auto side = static_cast<int>(weight.shape(1)), outputs = static_cast<int>(weight.shape(0));
+    check(static_cast<int>(weight.shape(3)) == channels, "as many inputs as channels");
+    check(side <= std::min(height, width), "a picture as large as a filter");
+    return {channels, height, width, outputs, side, stride, weight.data(), bias.data(), data(weight_gradient),
+            data(bias_gradient), factor};
+  }
+
+  void check_shapes() const {
+    check(weight.size() > 0 && weight.shape(1) == weight.shape(2) && stride > 0, "square filters, and a stride");
+    check(bias.size() == weight.shape(0), "as many biases as outputs");
+    check(weight_gradient.has_value() == bias_gradient.has_value(), "gradients of weight and bias, or of neither");
+    check(!bias_gradient || bias_gradient->size() == bias.size(), "a gradient of each bias");
+    for (std::size_t i = 0; weight_gradient && i < 4; ++i)
+      check(weight_gradient->shape(i) == weight.shape(i), "a gradient of each weight");
+  }
+};
+
+// what comes before stacks of layers where observations are pictures
+struct TrunkArrays {
+  int channels, height, width;
+  std::vector<Convolution> convolutions;
+  std::optional<Array<const float, 3>> mean, scale;
+
+  Trunk trunk() const {
+    Trunk made{{}, data(mean), data(scale)};
+    int c = channels, h = height, w = width;
+    for (const Convolution& each : convolutions) {
+      made.convolutions.push_back(each.filters(c, h, w));
+      const Filters& f = made.convolutions.back();
+      c = f.outputs, h = (h - f.side) / f.stride + 1, w = (w - f.side) / f.stride + 1;
+    }
+    return made;
+  }
+
+  int features() const {
+    const Filters last = trunk().convolutions.back();
+    return last.outputs * ((last.height - last.side) / last.stride + 1) * ((last.width - last.side) / last.stride + 1);
+  }
+
+  void check_shapes() const {
+    check(channels > 0 && height * width >= 16 && !convolutions.empty(), "pictures of 16 pixels at least, and a convolution");
+    check(mean.has_value() == scale.has_value(), "means and scales of pixels, or neither");
+    for (const auto* each : {&mean, &scale})
+      check(!*each || ((*each)->shape(0) == static_cast<std::size_t>(channels) &&
+                       (*each)->shape(1) == static_cast<std::size_t>(height) &&
+                       (*each)->shape(2) == static_cast<std::size_t>(width)),
+            "a mean and a scale of each pixel");
+    trunk();
+  }
+};
+
+// rows of numbers, or pictures for a trunk
+using Seen = std::variant<Matrix, Pixels>;
+
+// what a network sees: so many numbers in a row, or pictures for its trunk
+struct Sight {
+  int inputs;
+  std::optional<TrunkArrays> trunk;
+
+  int features() const { return trunk ? trunk->features() : inputs; }
+
+  Observations observations(const Seen& seen, std::size_t rows) const {
+    if (!trunk) {
+      const auto* numbers = std::get_if<Matrix>(&seen);
+      check(numbers != nullptr && numbers->shape(0) == rows && numbers->shape(1) == static_cast<std::size_t>(inputs) &&
+                (inputs == 1 || numbers->stride(1) == 1),
+            "as many rows as transitions, of the network's inputs");
+      return {numbers->data(), nullptr, static_cast<std::ptrdiff_t>(numbers->stride(0))};
+    }
+    const auto* pixels = std::get_if<Pixels>(&seen);
+    check(pixels != nullptr && pixels->shape(0) == rows && pixels->shape(1) == static_cast<std::size_t>(trunk->channels) &&
+              pixels->shape(2) == static_cast<std::size_t>(trunk->height) &&
+              pixels->shape(3) == static_cast<std::size_t>(trunk->width) && pixels->stride(3) == 1 &&
+              pixels->stride(2) == trunk->width && pixels->stride(1) == trunk->height * trunk->width,
+          "pictures of the network's shape, without gaps");
+    return {nullptr, pixels->data(), static_cast<std::ptrdiff_t>(pixels->stride(0))};
+  }
+};
+
+std::size_t rows_of(const Seen& seen) {
+  return std::visit([](const auto& each) { return each.shape(0); }, seen);
+}
+
 // stacks of layers of parts
 using Stacks = std::vector<std::vector<std::vector<Linear>>>;
 
-Network network_of(int inputs, bool relu, const Stacks& stacks) {
-  Network network{inputs, relu ? Activation::kRelu : Activation::kTanh, {}};
+Network network_of(const Sight& sight, bool relu, const Stacks& stacks) {
+  const int inputs = sight.features();
+  Network network{inputs, relu ? Activation::kRelu : Activation::kTanh, {}, {}};
+  if (sight.trunk) {
+    check(relu && stacks.size() == 1, "one stack of layers with ReLU after a trunk");
+    network.trunk = sight.trunk->trunk();
+  }
   for (const auto& layers : stacks) {
     Stack stack;
     int before = inputs;
@@ -117,16 +218,17 @@ struct AdamArrays {
 struct Bound {
   Stacks stacks;
   std::optional<Out<1>> log_std, log_std_gradient;
+  Sight sight;
   std::unique_ptr<Learner> learner;
-  std::size_t inputs, outputs = 0;
+  std::size_t outputs = 0;
 
-  Bound(std::size_t columns, bool relu, Stacks given, std::optional<Out<1>> deviations, std::optional<Out<1>> gradient,
-        int width)
+  Bound(Sight seen, bool relu, Stacks given, std::optional<Out<1>> deviations, std::optional<Out<1>> gradient,
+        Registers registers)
       : stacks(std::move(given)),
         log_std(std::move(deviations)),
         log_std_gradient(std::move(gradient)),
-        learner(make_learner(network_of(static_cast<int>(columns), relu, stacks), {width})),
-        inputs(columns) {
+        sight(std::move(seen)),
+        learner(make_learner(network_of(sight, relu, stacks), registers)) {
     for (const auto& layers : stacks)
       for (const Linear& part : layers.back()) outputs += static_cast<std::size_t>(part.outputs());
     check(log_std.has_value() == log_std_gradient.has_value(), "logarithms of deviations, and their gradient");
@@ -134,18 +236,18 @@ struct Bound {
           "a deviation of each action");
   }
 
+  // of samples with results, or with their gradients
   template <class A>
-  void check_rows(const In<2>& given, const A& results) const {
-    check(given.shape(1) == inputs && results.shape(1) == outputs && given.shape(0) == results.shape(0),
-          "shapes of another network");
+  Observations observations(const Seen& inputs, const A& results) const {
+    check(results.shape(1) == outputs, "results of another network");
+    return sight.observations(inputs, results.shape(0));
   }
 
   // the columns of a rollout, whose lengths agree
-  Rollout rollout(const In<2>& given, const std::optional<Numbers>& choices, const std::optional<In<2>>& actions,
+  Rollout rollout(const Seen& given, const std::optional<Numbers>& choices, const std::optional<In<2>>& actions,
                   const In<1>& log_probs, const In<1>& advantages, const In<1>& returns, const In<1>& values,
                   const std::optional<Array<const bool, 2>>& forbidden, const Order& order) const {
-    const std::size_t rows = given.shape(0), size = outputs - 1;
-    check(given.shape(1) == inputs, "inputs of another network");
+    const std::size_t rows = rows_of(given), size = outputs - 1;
     check(log_std.has_value() == actions.has_value() && log_std.has_value() != choices.has_value(),
           "choices, or actions with deviations");
     check(!choices || choices->shape(0) == rows, "as many choices as inputs");
@@ -160,8 +262,8 @@ struct Bound {
     for (std::size_t i = 0; choices && i < rows; ++i)
       check(choices->data()[i] >= 0 && static_cast<std::size_t>(choices->data()[i]) < size,
             "a choice that there is not");
-    return {given.data(),      data(choices),  data(actions), log_probs.data(),
-            advantages.data(), returns.data(), values.data(), data(forbidden)};
+    return {sight.observations(given, rows), data(choices),  data(actions), log_probs.data(),
+            advantages.data(),               returns.data(), values.data(), data(forbidden)};
   }
 };
 
@@ -169,12 +271,13 @@ struct Bound {
 struct Batch {
   Transitions transitions;
 
-  Batch(const Matrix& inputs, const Column& rewards, const Column& discounts, const Matrix& next_inputs,
-        const std::optional<Column>& weights, int size)
-      : transitions{static_cast<int>(inputs.shape(0)), {}, {}, {}, {}, {}, {}} {
+  Batch(const Seen& inputs, const Column& rewards, const Column& discounts, const Seen& next_inputs,
+        const std::optional<Column>& weights, const Sight& sight)
+      : transitions{static_cast<int>(learner::rows_of(inputs)), {}, {}, {}, {}, {}, {}} {
     check(transitions.rows > 0, "no transitions");
-    transitions.inputs = rows_of(inputs, size);
-    transitions.next_inputs = rows_of(next_inputs, size);
+    const auto rows = static_cast<std::size_t>(transitions.rows);
+    transitions.inputs = sight.observations(inputs, rows);
+    transitions.next_inputs = sight.observations(next_inputs, rows);
     transitions.rewards = rows_of(rewards), transitions.discounts = rows_of(discounts);
     if (weights) transitions.weights = rows_of(*weights);
   }
@@ -226,7 +329,9 @@ struct BoundActorCritic {
 };
 
 struct BoundQ {
-  int inputs, actions;
+  Sight sight;
+  int actions;
+  std::optional<TrunkArrays> target_trunk;
   std::vector<Stacks> stacks;
   AdamArrays adam;
   std::unique_ptr<QLearner> learner;
@@ -237,7 +342,6 @@ struct BoundQ {
 
 NB_MODULE(_learner, m) {
   using namespace headrace::learner;
-  using Unlocked = nb::call_guard<nb::gil_scoped_release>;
   m.doc() = "Updates of small networks on a CPU.";
   nb::set_leak_warnings(false);
   m.def(
@@ -265,7 +369,38 @@ NB_MODULE(_learner, m) {
             new (self) Linear(made);
           },
           nb::kw_only(), array("weight"), array("bias"), perhaps("weight_gradient"), perhaps("bias_gradient"),
-          "output_first"_a = true, "begin"_a = 0);
+          "output_first"_a = true, "begin"_a = 0)
+      .def_prop_ro("outputs", &Linear::outputs, "The number of these outputs.");
+
+  nb::class_<Convolution>(
+      m, "Convolution",
+      "Filters with a ReLU. weight: float32[outputs, side, side, channels], which is multiplied by factor; bias: float32[outputs].\n"
+      "Gradients have the same shapes; a target has none.")
+      .def(
+          "__init__",
+          [](Convolution* self, Out<4> weight, Out<1> bias, std::optional<Out<4>> weight_gradient,
+             std::optional<Out<1>> bias_gradient, int stride, float factor) {
+            const Convolution made{weight, bias, weight_gradient, bias_gradient, stride, factor};
+            made.check_shapes();
+            new (self) Convolution(made);
+          },
+          nb::kw_only(), array("weight"), array("bias"), perhaps("weight_gradient"), perhaps("bias_gradient"),
+          "stride"_a, "factor"_a = 1.0f);
+
+  nb::class_<TrunkArrays>(
+      m, "Trunk",
+      "Convolutions over pictures uint8[B, *shape], shape being channels, height and width, whose results are a network's inputs.\n"
+      "mean, scale: of pixels, float32[*shape]: what convolutions see is (picture - mean) scale.")
+      .def(
+          "__init__",
+          [](TrunkArrays* self, std::tuple<int, int, int> shape, std::vector<Convolution> convolutions,
+             std::optional<Array<const float, 3>> mean, std::optional<Array<const float, 3>> scale) {
+            const auto [channels, height, width] = shape;
+            const TrunkArrays made{channels, height, width, std::move(convolutions), mean, scale};
+            made.check_shapes();
+            new (self) TrunkArrays(made);
+          },
+          nb::kw_only(), "shape"_a, "convolutions"_a, perhaps("mean") = nb::none(), perhaps("scale") = nb::none());
 
   nb::class_<AdamArrays>(
       m, "Adam",
@@ -289,33 +424,37 @@ NB_MODULE(_learner, m) {
       .def(
           "__init__",
           [](Bound* self, int inputs, bool relu, Stacks stacks, std::optional<Out<1>> log_std,
-             std::optional<Out<1>> log_std_gradient, int width) {
-            new (self)
-                Bound(static_cast<std::size_t>(inputs), relu, std::move(stacks), log_std, log_std_gradient, width);
+             std::optional<Out<1>> log_std_gradient, std::optional<TrunkArrays> trunk, int width, bool bfloat16) {
+            new (self) Bound({inputs, std::move(trunk)}, relu, std::move(stacks), log_std, log_std_gradient,
+                             {width, bfloat16});
           },
           nb::kw_only(), "inputs"_a, "relu"_a, "stacks"_a, perhaps("log_std") = nb::none(),
-          perhaps("log_std_gradient") = nb::none(), "width"_a = 0)
+          perhaps("log_std_gradient") = nb::none(), "trunk"_a = nb::none(), "width"_a = 0, "bfloat16"_a = false)
       .def(
           "refresh", [](Bound& self) { self.learner->refresh(); }, "Parameters have changed by other hands.")
       .def(
           "forward",
-          [](Bound& self, const In<2>& inputs, const Out<2>& outputs) {
-            self.check_rows(inputs, outputs);
-            self.learner->forward(inputs.data(), static_cast<int>(inputs.shape(0)), outputs.data());
+          [](Bound& self, const Seen& inputs, const Out<2>& outputs, bool keeps) {
+            const Observations seen = self.observations(inputs, outputs);
+            nb::gil_scoped_release unlocked;
+            self.learner->forward(seen, static_cast<int>(outputs.shape(0)), outputs.data(), keeps);
           },
-          array("inputs"), array("outputs"), "Writes the outputs float32[B, all stacks'] of inputs float32[B, D].",
-          Unlocked())
+          array("inputs"), array("outputs"), "keeps"_a = false,
+          "Writes the outputs float32[B, all stacks'] of inputs float32[B, D], or of pictures uint8[B, C, H, W].\n\n"
+          "keeps: whether backward of the same inputs may follow as the next call.")
       .def(
           "backward",
-          [](Bound& self, const In<2>& inputs, const In<2>& gradients) {
-            self.check_rows(inputs, gradients);
-            self.learner->backward(inputs.data(), static_cast<int>(inputs.shape(0)), gradients.data());
+          [](Bound& self, const Seen& inputs, const In<2>& gradients, bool kept) {
+            const Observations seen = self.observations(inputs, gradients);
+            nb::gil_scoped_release unlocked;
+            self.learner->backward(seen, static_cast<int>(gradients.shape(0)), gradients.data(), kept);
           },
-          array("inputs"), array("gradients"), "Writes the gradients of all parameters, given those of the outputs.",
-          Unlocked())
+          array("inputs"), array("gradients"), "kept"_a = false,
+          "Writes the gradients of all parameters, given those of the outputs.\n\n"
+          "kept: whether the last call was forward of these inputs, with keeps.")
       .def(
           "epoch",
-          [](Bound& self, const In<2>& inputs, const std::optional<Numbers>& choices,
+          [](Bound& self, const Seen& inputs, const std::optional<Numbers>& choices,
              const std::optional<In<2>>& actions, const In<1>& log_probs, const In<1>& advantages, const In<1>& returns,
              const In<1>& values, const std::optional<Array<const bool, 2>>& forbidden, const Order& order,
              double learning_rate, double clip_range, double entropy_coef, double value_coef, double max_grad_norm,
@@ -364,10 +503,10 @@ NB_MODULE(_learner, m) {
             const AdamArrays& temperature = temperature_adam.value_or(critic_adam);
             ActorCriticNetworks networks{inputs,
                                          actions,
-                                         network_of(inputs, relu, actor),
-                                         network_of(inputs + actions, relu, critics),
-                                         network_of(inputs, relu, target_actor),
-                                         network_of(inputs + actions, relu, target_critics),
+                                         network_of({inputs, {}}, relu, actor),
+                                         network_of({inputs + actions, {}}, relu, critics),
+                                         network_of({inputs, {}}, relu, target_actor),
+                                         network_of({inputs + actions, {}}, relu, target_critics),
                                          actor_adam.adam(),
                                          critic_adam.adam(),
                                          temperature.adam()};
@@ -383,12 +522,12 @@ NB_MODULE(_learner, m) {
           "bfloat16"_a = false)
       .def(
           "update",
-          [](BoundActorCritic& self, const Matrix& inputs, const Matrix& actions, const Column& rewards,
-             const Column& discounts, const Matrix& next_inputs, const std::optional<Column>& weights,
+          [](BoundActorCritic& self, const Seen& inputs, const Matrix& actions, const Column& rewards,
+             const Column& discounts, const Seen& next_inputs, const std::optional<Column>& weights,
              const std::optional<In<2>>& next_noise, const std::optional<In<2>>& noise, double critic_learning_rate,
              double actor_learning_rate, double max_grad_norm, double critic_weight, double target_entropy,
              bool critics, bool actor, bool threads) {
-            Batch batch(inputs, rewards, discounts, next_inputs, weights, self.inputs);
+            Batch batch(inputs, rewards, discounts, next_inputs, weights, {self.inputs, {}});
             batch.transitions.actions = batch.rows_of(actions, self.actions);
             return self.update(
                 batch, next_noise, noise,
@@ -411,21 +550,24 @@ NB_MODULE(_learner, m) {
       .def(
           "__init__",
           [](BoundQ* self, int inputs, int actions, bool relu, bool dueling, const Stacks& q, const Stacks& target,
-             const AdamArrays& adam, int width, bool bfloat16) {
+             const AdamArrays& adam, const std::optional<TrunkArrays>& trunk,
+             const std::optional<TrunkArrays>& target_trunk, int width, bool bfloat16) {
             check(q.size() == 1 && target.size() == 1, "one network, and its target");
-            QNetworks networks{actions, dueling, network_of(inputs, relu, q), network_of(inputs, relu, target),
-                               adam.adam()};
-            new (self)
-                BoundQ{inputs, actions, {q, target}, adam, make_q_learner(std::move(networks), {width, bfloat16})};
+            check(trunk.has_value() == target_trunk.has_value(), "a trunk, and its target");
+            const Sight sight{inputs, trunk};
+            QNetworks networks{actions, dueling, network_of(sight, relu, q),
+                               network_of({inputs, target_trunk}, relu, target), adam.adam()};
+            new (self) BoundQ{sight, actions, target_trunk, {q, target}, adam,
+                              make_q_learner(std::move(networks), {width, bfloat16})};
           },
-          nb::kw_only(), "inputs"_a, "actions"_a, "relu"_a, "dueling"_a, "q"_a, "target"_a, "adam"_a, "width"_a = 0,
-          "bfloat16"_a = false)
+          nb::kw_only(), "inputs"_a, "actions"_a, "relu"_a, "dueling"_a, "q"_a, "target"_a, "adam"_a,
+          "trunk"_a = nb::none(), "target_trunk"_a = nb::none(), "width"_a = 0, "bfloat16"_a = false)
       .def(
           "update",
-          [](BoundQ& self, const Matrix& inputs, const Numbers& actions, const Column& rewards, const Column& discounts,
-             const Matrix& next_inputs, const std::optional<Column>& weights, double learning_rate,
+          [](BoundQ& self, const Seen& inputs, const Numbers& actions, const Column& rewards, const Column& discounts,
+             const Seen& next_inputs, const std::optional<Column>& weights, double learning_rate,
              double max_grad_norm, bool chooses, bool huber, const Out<1>& errors) {
-            const Batch batch(inputs, rewards, discounts, next_inputs, weights, self.inputs);
+            const Batch batch(inputs, rewards, discounts, next_inputs, weights, self.sight);
             check(batch.has(actions) && batch.has(errors), "as many actions and errors as transitions");
             for (std::size_t r = 0; r < actions.size(); ++r)
               check(actions.data()[r] >= 0 && actions.data()[r] < self.actions, "an action that there is not");

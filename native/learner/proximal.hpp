@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "adam.hpp"
-#include "dense.hpp"
+#include "encoder.hpp"
 #include "ppo/ppo.hpp"
 #include "two_threads.hpp"
 
@@ -22,23 +22,20 @@ class ProximalCore final : public Learner {
 
   // networks with a block's samples, and the sums of gradients and statistics over blocks
   struct Half {
-    explicit Half(const Network& network) : inputs(floats(kRows, distance(network.inputs))) {
+    explicit Half(const Network& network) : encoder(network, kRows) {
       for (const Stack& stack : network.stacks) stacks.emplace_back(stack, network.activation);
     }
     void pack() {
+      encoder.pack();
       for (auto& stack : stacks) stack.pack();
     }
-
-    std::vector<Layers<V, D>> stacks;
-    // Takes the inputs of a block, of which row(r) is the first: those that are not zero if they are few.
-    template <class Row>
-    void take(int rows, int count, Row row) {
-      if (stacks.front().takes_sparse() && sparse.take(rows, count, row)) return;
-      for (int r = 0; r < rows; ++r) std::copy_n(row(r), count, inputs.get() + r * distance(count));
+    void write_gradients() const {
+      encoder.write_gradients();
+      for (const auto& stack : stacks) stack.write_gradients();
     }
 
-    Floats inputs;                          // [rows, inputs], padded
-    Sparse<V> sparse;
+    Encoder<V, D> encoder;
+    std::vector<Layers<V, D>> stacks;
     std::vector<float> outputs, gradients;  // the networks' outputs, and the loss's gradient by them: [rows, outputs]
     std::vector<float> scratch, allowed, log_std_gradient;
     Statistics sums;
@@ -53,27 +50,22 @@ class ProximalCore final : public Learner {
 
   void refresh() override { halves_[0].pack(); }
 
-  void forward(const float* inputs, int rows, float* outputs) override {
-    Half& all = halves_[0];
-    for (int first = 0; first < rows; first += kRows) {
-      const int n = std::min(kRows, rows - first);
-      all.take(n, network_.inputs,
-               [&](int r) { return inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs; });
-      run(all, n, outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
-    }
+  void forward(const Observations& inputs, int rows, float* outputs, bool keeps) override {
+    for (int first = 0; first < rows; first += kRows)
+      run(halves_[0], inputs, std::min(kRows, rows - first), [&](int r) { return first + r; }, keeps && rows <= kRows,
+          outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
   }
 
-  void backward(const float* inputs, int rows, const float* output_gradients) override {
+  void backward(const Observations& inputs, int rows, const float* output_gradients, bool kept) override {
     Half& all = halves_[0];
     all.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
     for (int first = 0; first < rows; first += kRows) {
       const int n = std::min(kRows, rows - first);
-      all.take(n, network_.inputs,
-               [&](int r) { return inputs + static_cast<std::ptrdiff_t>(first + r) * network_.inputs; });
-      run(all, n, all.outputs.data());
-      run_back(all, n, output_gradients + static_cast<std::ptrdiff_t>(first) * outputs_, first == 0);
+      const auto row = [&](int r) { return first + r; };
+      if (!kept || rows > kRows) run(all, inputs, n, row, true, all.outputs.data());
+      run_back(all, inputs, n, row, output_gradients + static_cast<std::ptrdiff_t>(first) * outputs_, first == 0);
     }
-    for (const auto& stack : all.stacks) stack.write_gradients();
+    all.write_gradients();
   }
 
   Statistics epoch(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int minibatches,
@@ -103,11 +95,13 @@ class ProximalCore final : public Learner {
     halves_.emplace_back(with_gradients(network_, adam.gradient, other_gradient_.data()));
   }
 
-  // outputs [rows, all] of the block's inputs
-  void run(Half& half, int rows, float* outputs) {
+  // outputs [rows, all] of a block's inputs, of which the r-th has the number row(r)
+  template <class Row>
+  void run(Half& half, const Observations& inputs, int rows, Row row, bool comes_back, float* outputs) {
+    half.encoder.encode(inputs, rows, row, comes_back, half.stacks.front().takes_sparse());
     int first = 0;
     for (auto& stack : half.stacks) {
-      const float* results = stack.forward(half.inputs.get(), rows, half.sparse);
+      const float* results = stack.forward(half.encoder.inputs(), rows, half.encoder.sparse());
       for (int r = 0; r < rows; ++r)
         std::copy_n(results + r * stack.stride(), stack.outputs(), outputs + r * outputs_ + first);
       first += stack.outputs();
@@ -115,12 +109,13 @@ class ProximalCore final : public Learner {
   }
 
   // adds to the gradients of parameters, after those of the first block
-  void run_back(Half& half, int rows, const float* d, bool is_first) {
+  template <class Row>
+  void run_back(Half& half, const Observations& inputs, int rows, Row row, const float* d, bool is_first) {
     int first = 0;
     for (auto& stack : half.stacks) {
       for (int r = 0; r < rows; ++r)
         std::copy_n(d + r * outputs_ + first, stack.outputs(), stack.result_gradients() + r * stack.stride());
-      stack.backward(half.inputs.get(), rows, is_first, &half.sparse);
+      half.encoder.backward(stack, inputs, rows, row, is_first);
       first += stack.outputs();
     }
   }
@@ -164,16 +159,16 @@ class ProximalCore final : public Learner {
       half.scratch[static_cast<std::size_t>(i)] = std::exp(-heads.log_std[i]);
     for (int first = 0; first < size; first += kRows) {
       const int n = std::min(kRows, size - first);
-      half.take(n, network_.inputs, [&](int r) { return rollout.inputs + order[first + r] * network_.inputs; });
-      run(half, n, half.outputs.data());
+      const auto row = [&](int r) { return order[first + r]; };
+      run(half, rollout.inputs, n, row, true, half.outputs.data());
       for (int r = 0; r < n; ++r) {
         const float advantage = (rollout.advantages[order[first + r]] - centre.first) * centre.second;
         add_loss(half, heads, rollout, order[first + r], advantage, rates, share, half.outputs.data() + r * outputs_,
                  half.gradients.data() + r * outputs_);
       }
-      run_back(half, n, half.gradients.data(), first == 0);
+      run_back(half, rollout.inputs, n, row, half.gradients.data(), first == 0);
     }
-    for (const auto& stack : half.stacks) stack.write_gradients();
+    half.write_gradients();
   }
 
   // one sample's part of the loss: d is its gradient by the outputs

@@ -12,6 +12,7 @@ class Rounded : public Dense<Wide> {
   static constexpr int kNarrow = 64;
 
  public:
+  using Numbers = typename Unit::Numbers;
   static constexpr int kRows = 256;
 
   struct Scratch {

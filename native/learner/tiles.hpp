@@ -2,6 +2,7 @@
 // sixteen in one instruction, whose sums are float32.
 #pragma once
 
+#include "numbers.hpp"
 #include "words.hpp"
 
 namespace headrace::learner {
@@ -39,6 +40,7 @@ inline void tiles(int m, int n, int steps, const std::uint32_t* A, std::ptrdiff_
 
 // for all of [rows, columns], rounded up to whole pairs of tiles; inner: numbers that are summed
 struct Tiles {
+  using Numbers = Singles<Wide>;  // of convolutions
   static constexpr bool kTransposes = false;  // a left matrix's columns follow each other
 
   template <class Finish>

@@ -109,7 +109,7 @@ void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation 
   const auto x = numbers(static_cast<std::size_t>(rows * inputs), 2),
              d = numbers(static_cast<std::size_t>(rows * 4), 3);
   std::vector<float> out(static_cast<std::size_t>(rows * 4));
-  learner->forward(x.data(), rows, out.data());
+  learner->forward({x.data(), nullptr, inputs}, rows, out.data());
   const auto sum = [&] {
     double total = 0;
     for (int r = 0; r < rows; ++r) {
@@ -124,7 +124,7 @@ void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation 
       CHECK(std::fabs(y[static_cast<std::size_t>(o)] - out[static_cast<std::size_t>(r * 4 + o)]) <
             1e-4 * (1 + std::fabs(y[static_cast<std::size_t>(o)])));
   }
-  learner->backward(x.data(), rows, d.data());
+  learner->backward({x.data(), nullptr, inputs}, rows, d.data());
   for (const auto& layers : owned.stacks)
     for (const auto& l : layers)
       for (const std::size_t i : {l.weight, l.weight + static_cast<std::size_t>(l.inputs * l.outputs - 1), l.bias}) {
@@ -150,10 +150,10 @@ void sparse_inputs_change_no_bits(int width) {
   std::vector<std::vector<float>> found;
   for (const int rows : {kSparse, kAll}) {
     std::vector<float> out(kAll * kOutputs);
-    learner->forward(x.data(), rows, out.data());
+    learner->forward({x.data(), nullptr, kInputs}, rows, out.data());
     out.resize(kSparse * kOutputs);
     std::fill(owned.gradient.begin(), owned.gradient.end(), 7.0f);
-    learner->backward(x.data(), rows, d.data());
+    learner->backward({x.data(), nullptr, kInputs}, rows, d.data());
     found.push_back(out), found.push_back(owned.gradient);
   }
   same_bits(found[0], found[2]);
@@ -173,7 +173,7 @@ std::vector<float> learnt(int width, bool continuous, int rows = 200, bool threa
   for (int i = 0; i < kRows; ++i) choices.push_back(i % kChoices), order.push_back(i * 7 % kRows);
   std::vector<float> log_std(kChoices, -0.5f), log_std_gradient(kChoices);
   const ActorCritic heads{continuous, kChoices, kChoices, log_std.data(), log_std_gradient.data()};
-  const Rollout rollout{x.data(),
+  const Rollout rollout{{x.data(), nullptr, kInputs},
                         choices.data(),
                         actions.data(),
                         columns.data(),
@@ -206,11 +206,11 @@ struct Moves {
   }
   Transitions transitions() const {
     return {kRows,
-            {inputs.data(), kInputs},
+            {inputs.data(), nullptr, kInputs},
+            {next.data(), nullptr, kInputs},
             {actions.data(), kActions},
             {columns.data(), 1},
             {columns.data() + kRows, 1},
-            {next.data(), kInputs},
             {}};
   }
 };
@@ -281,9 +281,9 @@ void bfloat16_is_exact_for_short_numbers(int width, int below, int above, int ro
   for (const bool bfloat16 : {false, true}) {
     const auto learner = make_learner(owned.network, {bfloat16 ? width : 0, bfloat16});
     std::vector<float> out(static_cast<std::size_t>(rows));
-    learner->forward(x.data(), rows, out.data());
+    learner->forward({x.data(), nullptr, inputs}, rows, out.data());
     std::fill(owned.gradient.begin(), owned.gradient.end(), 7.0f);
-    learner->backward(x.data(), rows, d.data());
+    learner->backward({x.data(), nullptr, inputs}, rows, d.data());
     found.push_back(out), found.push_back(owned.gradient);
   }
   for (int i = 0; i < 2; ++i)

@@ -149,7 +149,8 @@ def test_updates_equal_those_of_plain_torch(space, loss, weighted, compiled):
         torch.testing.assert_close(policy.errors, (chosen - wanted).detach().abs(), rtol=1e-3, atol=1e-4)
     for mine, plain in ((policy.network.q, q), (policy.targets.q, target)):
         for (name, parameter), other in zip(mine.named_parameters(), plain.parameters(), strict=True):
-            torch.testing.assert_close(parameter, other, rtol=1e-2, atol=1e-3, msg=name)
+            # Adam makes whole steps of gradients that are nearly 0, as their rounding is
+            torch.testing.assert_close(parameter, other, rtol=1e-2, atol=5e-3, msg=name)
 
 
 def test_targets_are_copied_now_and_then():

@@ -23,7 +23,7 @@ from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.action_masks import masked
-from headrace.train.modules.compiled import LEFT_OUT, CompiledMLP, adam_of, compiled_module
+from headrace.train.modules.compiled import LEFT_OUT, CompiledNetwork, adam_of, compiled_module
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
@@ -76,7 +76,7 @@ def test_outputs_and_gradients_equal_those_of_torch(
     torch.autograd.backward((params, values), (d[:, :-1], d[:, -1]))
     wanted = optimiser.gradient.clone()
     optimiser.gradient.zero_()
-    compiled, both = CompiledMLP(network), torch.cat((params, values.unsqueeze(1)), 1).detach()
+    compiled, both = CompiledNetwork(network), torch.cat((params, values.unsqueeze(1)), 1).detach()
     torch.testing.assert_close(compiled.forward(x), both, rtol=1e-5, atol=1e-5)
     compiled.backward(x, d)
     torch.testing.assert_close(optimiser.gradient, wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()))
@@ -120,7 +120,7 @@ def test_an_epoch_ends_with_the_weights_of_torch(action: gym.Space, settings: di
     results = []
     for compiled in (True, False):
         policy = policy_of(action, minibatch_size=64, entropy_coef=0.01, **settings)
-        assert isinstance(policy.network.compiled, CompiledMLP)
+        assert isinstance(policy.network.compiled, CompiledNetwork)
         samples, rates = samples_of(policy, action), Rates.of(policy.config, 0)
         if not compiled:
             policy.compiled = None

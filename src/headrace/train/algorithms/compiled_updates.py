@@ -1,9 +1,10 @@
-"""Updates in compiled code, where it is installed and the networks are perceptrons on a CPU.
+"""Updates in compiled code, where it is installed and the networks are perceptrons or CNNs on a CPU.
 
 An update in torch is one to three hundred operations, whose dispatch takes as long as their arithmetic. Compiled code
 makes an update in one call, from the memory of the policy's networks, targets and optimisers. The losses are those of
 the algorithms' files, which torch differentiates everywhere else. Products are of bfloat16 where the setting
-``matmul_precision`` is ``"medium"`` and the processor multiplies them (AMX, AVX-512 BF16), and otherwise of float32.
+``matmul_precision`` is ``"medium"``, or of a CNN the setting ``bf16`` is set, and the processor multiplies them (AMX,
+AVX-512 BF16), and otherwise of float32.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.modules.compiled import (
-    CompiledMLP,
+    CompiledNetwork,
     adam_of,
     call,
+    compile_trunks,
     compiled_module,
     described,
+    has_form,
+    input_columns,
     makes_bfloat16,
     stacks_of,
+    trunk_of,
     why_torch_here,
 )
 from headrace.train.storage.samples import Samples
@@ -32,6 +37,8 @@ from headrace.train.storage.transitions import Transitions
 
 THREADS = 4
 """number of torch's threads beyond which its own operations are faster than compiled code, which has one or two"""
+THREADS_OF_PICTURES = 2
+"""the same for a CNN's updates from a replay, which have one"""
 COLUMNS = "advantages", "returns", "values"
 Noise = Callable[[int], Tensor]
 """returns noise for the actions of so many rows, float32[B, A]"""
@@ -57,7 +64,17 @@ def why_torch(policy: Any, device: torch.device | None = None) -> str | None:
 def updated_by(policy: Any, device: torch.device | None = None) -> str:
     """Returns in words what makes a policy's updates: ``"compiled (AVX-512)"``, or ``"torch (target_kl)"``."""
     reason = why_torch(policy, device)
-    return f"torch ({reason})" if reason else policy.form.words()
+    return f"torch ({reason})" if reason else policy.form.words(policy)
+
+
+def compiled_parts(policy: Any) -> int:
+    """Lets compiled code evaluate what it can of networks that torch differentiates, and returns how many parts."""
+    acts = policy.config.frozen and getattr(policy.network, "compiled", None) is not None
+    if acts or policy.config.compile or policy.device.type != "cpu" or why_torch_here() is not None:
+        return 0
+    if torch.get_num_threads() > THREADS:
+        return 0
+    return sum(map(compile_trunks, (policy.network, getattr(policy, "targets", None) or nn.Module())))
 
 
 class CompiledForm:
@@ -71,9 +88,9 @@ class CompiledForm:
         self.policy = policy
 
     @staticmethod
-    def words() -> str:
-        """Returns a description of such forms, with their instructions."""
-        return described()
+    def words(policy: Any) -> str:
+        """Returns a description of a policy's form, with its instructions."""
+        return described(_rounds(policy))
 
     @staticmethod
     def why_not(policy: Any) -> str | None:
@@ -90,7 +107,7 @@ class CompiledRollouts(CompiledForm):
 
     @staticmethod
     def why_not(policy: Any) -> str | None:
-        if unfit := CompiledMLP.why_not(policy.network, policy.distribution):
+        if unfit := CompiledNetwork.why_not(policy.network, policy.distribution):
             return unfit
         if policy.stops_early:
             return "target_kl"
@@ -136,11 +153,7 @@ class CompiledReplay(CompiledForm):
 
     def __init__(self, policy: Any):
         super().__init__(policy)
-        self.learner = self.make(compiled_module(), makes_bfloat16())
-
-    @staticmethod
-    def words() -> str:
-        return described(makes_bfloat16())
+        self.learner = self.make(compiled_module(), _rounds(policy))
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         """Returns a learner of the compiled module, with products of bfloat16 or float32."""
@@ -153,7 +166,7 @@ class CompiledActorCritic(CompiledReplay):
     @staticmethod
     def why_not(policy: Any) -> str | None:
         network = policy.network
-        known = network.trunk is None and stacks_of(network.actor) and stacks_of(network.critic)
+        known = network.trunk is None and has_form(network.actor) and has_form(network.critic)
         return None if known else "network"
 
     def make(self, module: Any, bfloat16: bool) -> Any:
@@ -219,26 +232,30 @@ class CompiledActorCritic(CompiledReplay):
 
 
 class CompiledQ(CompiledReplay):
-    """The update of the action values of a perceptron."""
+    """The update of the action values of a perceptron, or of a CNN."""
 
     @staticmethod
     def why_not(policy: Any) -> str | None:
         if policy.heads:
             return "action_masks"
-        return None if stacks_of(policy.network.q) else "network"
+        if not has_form(policy.network.q):
+            return "network"
+        pictures = policy.encoder.image
+        return "threads" if pictures and torch.get_num_threads() > THREADS_OF_PICTURES else None
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         q, target, adam = self.policy.network.q, self.policy.targets.q, self.policy.adam["q"]
-        stacks = stacks_of(q)
         return call(
             module.QLearner,
-            inputs=q.weights[0].shape[1],
+            inputs=input_columns(q),
             actions=self.policy.distribution.size,
-            relu=q.relu,
+            relu=getattr(q, "relu", True),
             dueling=q.head.dueling,
-            q=stacks,
+            q=stacks_of(q),
             target=stacks_of(target),
             adam=adam_of(adam),
+            trunk=trunk_of(q),
+            target_trunk=trunk_of(target),
             bfloat16=bfloat16,
         )
 
@@ -255,7 +272,14 @@ class CompiledQ(CompiledReplay):
             huber=config.loss == "huber",
             errors=errors,
         )
+        if self.policy.network.compiled is not None:
+            self.policy.network.compiled.changed()
         return torch.tensor(found)
+
+
+def _rounds(policy: Any) -> bool:
+    """Returns whether the products of a policy's compiled form are of bfloat16."""
+    return makes_bfloat16(getattr(policy.network, "q", policy.network))
 
 
 def _columns(batch: Transitions) -> dict[str, Any]:

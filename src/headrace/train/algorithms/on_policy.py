@@ -16,7 +16,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.algorithms.update_threads import threads_for, torch_threads
 from headrace.train.modules.action_masks import masked
-from headrace.train.modules.compiled import CompiledMLP
+from headrace.train.modules.compiled import CompiledNetwork
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import make_network
@@ -52,8 +52,8 @@ class OnPolicy(Policy):
         how = self.config.pick("network", "hidden", "activation", "shared", "log_std_init", "trunk", "bf16")
         self.network = make_network(self.agent_group.observation, self.distribution, **how).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
-        if CompiledMLP.why_not(self.network, self.distribution) is None:
-            self.network.compiled = CompiledMLP(self.network, (self.optimiser.parameters, self.optimiser.steps))
+        if CompiledNetwork.why_not(self.network, self.distribution) is None:
+            self.network.compiled = CompiledNetwork(self.network, (self.optimiser.parameters, self.optimiser.steps))
         self.actor_parameters = self.optimiser.parameters
         if self.config.normalise_values:
             self.value_normaliser = ValueNormaliser(self.device)

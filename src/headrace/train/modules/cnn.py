@@ -22,7 +22,38 @@ BLOCK = 4  # stride of the Nature-CNN's first filters, in pixels
 STRIDES = 1, 2, 1  # of its layers, the first over blocks
 
 
-class NatureTrunk(nn.Module):
+class PlainTrunk(nn.Module):
+    """The base of trunks of convolutions and a dense layer, each followed by a ReLU, of which there is compiled code.
+
+    Attributes:
+        shape: channels, height and width of the images.
+        factor: what the first layer's weights are multiplied by.
+        convolutions: the convolutions; another layer, `dense`, sees what comes out of them.
+        dtype: of the factors of products.
+        features: outputs of the last layer.
+        compiled: a `CompiledTrunk` of this one, which then computes the last layer's sums; None where torch does.
+    """
+
+    shape: tuple[int, int, int]
+    factor: float
+    convolutions: Any
+    dense: nn.Linear
+    dtype: torch.dtype = torch.float32
+    features: int
+    compiled: Any = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps images uint8[B, C, H, W] to features float32[B, features], none of them negative."""
+        if self.compiled is None or is_exporting():
+            return self.layered(x)
+        return F.relu(self.compiled(x))
+
+    def layered(self, x: Tensor) -> Tensor:
+        """Returns the results of `forward`, computed by torch layer by layer."""
+        raise NotImplementedError
+
+
+class NatureTrunk(PlainTrunk):
     """The layers of Mnih et al. 2015 over stacked frames uint8[B, C, H, W], up to its 512 units.
 
     The first layer's filters of 8 x 8 pixels with stride 4 are computed as filters over 2 x 2 blocks of 4 x 4 pixels:
@@ -37,40 +68,42 @@ class NatureTrunk(nn.Module):
 
     def __init__(self, channels: int, height: int, width: int, bf16: bool = False, outputs: int = 512):
         super().__init__()
+        self.shape = channels, height, width
         self.dtype = torch.bfloat16 if bf16 else torch.float32
         self.conv1 = initialised(nn.Conv2d(channels, 32, 8, BLOCK))
         self.conv2 = initialised(nn.Conv2d(32, 64, 4, 2))
         self.conv3 = initialised(nn.Conv2d(64, 64, 3, 1))
+        self.factor = 1 / 255
         with torch.no_grad():
             pixels = self.conv3(self.conv2(self.conv1(torch.zeros(1, channels, height, width)))).numel()
         self.dense = initialised(nn.Linear(pixels, outputs))
         self.features = outputs
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+    def layered(self, x: Tensor) -> Tensor:
         if is_exporting():
             return self._exported(x)
         dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
-        filters = (self.conv1.weight * (1 / 255)).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
+        filters = (self.conv1.weight * self.factor).unflatten(3, (2, BLOCK)).unflatten(2, (2, BLOCK))
         weights = [filters.permute(0, 1, 3, 5, 2, 4).flatten(1, 3), self.conv2.weight, self.conv3.weight]
         x = blocks(x).to(dtype)  # [B, 16·C, H / 4, W / 4]
-        for layer, weight, stride in zip(self._convolutions(), weights, STRIDES, strict=True):
+        for layer, weight, stride in zip(self.convolutions, weights, STRIDES, strict=True):
             weight = weight.to(dtype, memory_format=torch.channels_last)
             x = F.conv2d(x, weight, layer.bias.to(dtype), stride).relu_()
         return F.linear(x.flatten(1), self.dense.weight.to(dtype), self.dense.bias.to(dtype)).relu_().float()
 
     def _exported(self, x: Tensor) -> Tensor:
         """Returns the features, as `forward`, computed in float32 with standard layers, for exports."""
-        x = x.float() * (1 / 255)
-        for layer in self._convolutions():
+        x = x.float() * self.factor
+        for layer in self.convolutions:
             x = F.relu(layer(x))
         return F.relu(self.dense(x.flatten(1)))
 
-    def _convolutions(self) -> tuple[Any, ...]:
+    @property
+    def convolutions(self) -> tuple[Any, ...]:
         return self.conv1, self.conv2, self.conv3
 
 
-class SmallTrunk(nn.Module):
+class SmallTrunk(PlainTrunk):
     """A convolution and a dense layer over small images uint8[B, C, H, W], which are divided by ``high``.
 
     The layers of Young and Tian 2019 (arXiv:1903.03176) for MinAtar's 10 x 10 screens: 16 filters of 3 x 3,
@@ -79,18 +112,22 @@ class SmallTrunk(nn.Module):
 
     def __init__(self, channels: int, height: int, width: int, high: float, outputs: int = 128):
         super().__init__()
-        self.scale = 1 / high
+        self.shape = channels, height, width
+        self.factor = 1 / high
         self.conv = initialised(nn.Conv2d(channels, 16, 3))
         self.dense = initialised(nn.Linear(16 * (height - 2) * (width - 2), outputs))
         self.features = outputs
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
-        x = F.conv2d(x.float(), self.conv.weight * self.scale, self.conv.bias).relu_()
+    @property
+    def convolutions(self) -> tuple[Any, ...]:
+        return (self.conv,)
+
+    def layered(self, x: Tensor) -> Tensor:
+        x = F.conv2d(x.float(), self.conv.weight * self.factor, self.conv.bias).relu_()
         return F.linear(x.flatten(1), self.dense.weight, self.dense.bias).relu_()
 
 
-class StridedTrunk(nn.Module):
+class StridedTrunk(PlainTrunk):
     """A few convolutions with large strides over images uint8[B, C, H, W], and a dense layer.
 
     Filters of 6 x 6 pixels with stride 3 are followed by filters of 3 x 3 with stride 2, until no side is longer than
@@ -104,11 +141,13 @@ class StridedTrunk(nn.Module):
         outputs: number of units of the last layer.
     """
 
+    factor = 1.0
     FLOOR = 8.0
     """least deviation of a pixel, in grey levels, so that changes of nearly constant pixels are not amplified"""
 
     def __init__(self, channels: int, height: int, width: int, bf16: bool = False, outputs: int = 256):
         super().__init__()
+        self.shape = channels, height, width
         self.dtype = torch.bfloat16 if bf16 else torch.float32
         self.mean = nn.Parameter(torch.zeros(channels, height, width), requires_grad=False)
         self.scale = nn.Parameter(torch.full((channels, height, width), 1 / 255), requires_grad=False)
@@ -128,8 +167,7 @@ class StridedTrunk(nn.Module):
         self.mean.copy_(mean)
         self.scale.copy_(1 / deviation.clamp_(min=self.FLOOR))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+    def layered(self, x: Tensor) -> Tensor:
         dtype = self.dtype if (x.is_cuda or cpu_has_bf16()) and not is_exporting() else torch.float32
         x = ((x.float() - self.mean) * self.scale).to(dtype, memory_format=torch.channels_last)
         layers: Any = self.convolutions
@@ -186,9 +224,14 @@ class ImageActorCritic(nn.Module):
         self.policy = initialised(nn.Linear(trunk.features, outputs), 0.01)
         self.value = initialised(nn.Linear(trunk.features, 1), 1.0)
         self.log_std = log_std
+        self.compiled: Any = None
+        """as `headrace.train.modules.mlp.MLP.compiled`"""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Maps images uint8[B, C, H, W] to action parameters [B, size] and values [B], float32."""
+        if self.compiled is not None and not torch.is_grad_enabled() and not is_exporting():
+            outputs = self.compiled.forward(x)
+            return with_log_std(outputs[:, :-1], self.log_std), outputs[:, -1]
         x = self.trunk(x)
         return with_log_std(self.policy(x), self.log_std), self.value(x).squeeze(1)
 
@@ -196,7 +239,11 @@ class ImageActorCritic(nn.Module):
 @cache
 def cpu_has_bf16() -> bool:
     """Returns whether the CPU has bfloat16 products in hardware; without them, bfloat16 is far slower than float32."""
-    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    supported = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    if not torch.cpu._is_avx2_supported():  # another kind of processor
+        return supported
+    # oneDNN supports it on every processor with AVX-512, where it converts each number first
+    return supported and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def trunk_for(space: gym.Space, trunk: str, bf16: bool, streams: int = 1) -> Trunk:

@@ -1,13 +1,15 @@
-"""Networks of perceptrons for compiled updates, where the code is installed.
+"""Perceptrons and CNNs for compiled updates, where the code is installed.
 
-A small network's update in torch is some fifty operations, whose dispatch takes longer than their arithmetic. The
-module `headrace_learner` makes all updates of an epoch, or an update of critics and actor, in one call, in blocks of
-samples that stay in the processor's cache.
+A small network's update in torch is some fifty operations, whose dispatch takes longer than their arithmetic; two
+thirds of a CNN's are spent on copies and activations. The module `headrace_learner` makes all updates of an epoch, or
+an update of critics and actor, in one call, in blocks of samples that stay in the processor's cache.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,19 +18,23 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from headrace.errors import OptionError
 from headrace.native_modules import LEARNER
+from headrace.train.modules.cnn import ImageActorCritic, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import Categorical, DiagonalGaussian, Distribution
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.perceptron import Critic, Layers, Perceptron
-from headrace.train.modules.q_network import PerceptronQ
+from headrace.train.modules.q_network import ImageQ, PerceptronQ
 from headrace.train.modules.twin_critic import TwinCritic
 
 LEFT_OUT = "HEADRACE_NO_LEARNER"
 """an environment variable; if it is set, torch makes all updates"""
 SCALES = {256: "AMX", 16: "AVX-512", 8: "AVX2", 1: "scalar"}
 """floats in a register → the name of such instructions"""
+TRUNKS = NatureTrunk, SmallTrunk, StridedTrunk
+"""the trunks that have compiled convolutions"""
 Stack = list[list[Any]]
 """a perceptron's layers, each a list of the compiled module's ``Linear``"""
 
@@ -54,12 +60,17 @@ def why_torch_here() -> str | None:
     return LEARNER.distribution if compiled_module() is None else None
 
 
-def makes_bfloat16() -> bool:
-    """Returns whether products in updates from a replay are of bfloat16: the settings and the processor let them."""
-    module = compiled_module()
-    return (
-        torch.get_float32_matmul_precision() == "medium" and module is not None and bool(module.widths(bfloat16=True))
-    )
+def makes_bfloat16(network: nn.Module) -> bool:
+    """Returns whether a network's products are of bfloat16: its settings and the processor let them.
+
+    Of a CNN it is the setting ``bf16``, of others ``matmul_precision``.
+    """
+    module, trunk = compiled_module(), _trunk_in(network)
+    if trunk is None:
+        wanted = torch.get_float32_matmul_precision() == "medium"
+    else:
+        wanted = getattr(trunk, "dtype", None) == torch.bfloat16
+    return wanted and module is not None and bool(module.widths(bfloat16=True))
 
 
 def described(bfloat16: bool = False) -> str:
@@ -105,62 +116,53 @@ def adam_of(optimiser: Any) -> Any:
     return call(module.Adam, **arrays, steps=optimiser.steps.view(1), **constants)
 
 
-class CompiledMLP:
-    """A learner over the parameters of an `MLP` and their gradients, which stay torch's.
+class CompiledForward:
+    """The forward pass of a network of which there is compiled code, over its parameters, which stay torch's.
 
     Args:
-        network: an `MLP`, whose parameters have gradients.
+        network: `has_form` of it is true.
         counters: tensors that are changed whenever the parameters are, if by other operations than on themselves.
         width: floats in a register; 0 for as many as the processor has.
-
-    Attributes:
-        size: logits of a `Categorical`, or dimensions of a `DiagonalGaussian`.
+        how: further arguments of the compiled module's ``Learner``.
     """
 
-    def __init__(self, network: MLP, counters: Sequence[Tensor] = (), width: int = 0):
+    def __init__(self, network: nn.Module, counters: Sequence[Tensor] = (), width: int = 0, **how: Any):
         module = compiled_module()
         assert module is not None
         self._network = network  # which owns the memory
         self._watched = (*network.parameters(), *counters)
         self._versions: list[int] | None = None
+        stacks = stacks_of(network)
         self._learner = call(
             module.Learner,
-            inputs=network.first_weight.shape[1],
-            relu=network.relu,
-            stacks=stacks_of(network),
-            log_std=network.log_std,
-            log_std_gradient=None if network.log_std is None else network.log_std.grad,
+            inputs=input_columns(network),
+            relu=getattr(network, "relu", True),
+            stacks=stacks,
+            trunk=trunk_of(network),
             width=width,
+            **how,
         )
-        self.size = len(network.policy_bias)
+        self._outputs = sum(part.outputs for stack in stacks for part in stack[-1])
 
     def __reduce__(self) -> Any:
         """A copy of a network has memory of its own, and so none of these."""
         return type(None), ()
 
-    @staticmethod
-    def why_not(network: nn.Module, distribution: Distribution) -> str | None:
-        """Returns in a word why there is no compiled code for a network and its actions' distribution; else None."""
-        if type(network) is not MLP:
-            return "network"
-        if not isinstance(distribution, Categorical | DiagonalGaussian):
-            return "actions"
-        if torch.get_float32_matmul_precision() != "highest":
-            return "matmul_precision"
-        device = network.first_weight.device.type
-        return why_torch_here() if device == "cpu" else device
+    def forward(self, inputs: Tensor, keeps: bool = False) -> Tensor:
+        """Returns the outputs of the last layers, float32[B, outputs].
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Returns the distribution's parameters that the network computes, and the values, float32[B, size + 1]."""
-        outputs = torch.empty(len(inputs), self.size + 1)
+        Args:
+            inputs: float32[B, D], or images uint8[B, C, H, W].
+            keeps: whether the learner's ``backward`` of the same inputs may follow at once.
+        """
+        outputs = torch.empty(len(inputs), self._outputs)
         self._refresh()
-        self._learner.forward(memory(inputs), memory(outputs))
+        self._learner.forward(memory(_in_rows(inputs)), memory(outputs), keeps=keeps)
         return outputs
 
-    def backward(self, inputs: Tensor, gradients: Tensor) -> None:
-        """Overwrites ``.grad`` of all parameters but ``log_std``, given the gradient of `forward`'s result."""
-        self._refresh()
-        self._learner.backward(memory(inputs), memory(gradients))
+    def changed(self) -> None:
+        """Notes that the parameters were changed by compiled code, which no counter shows."""
+        self._versions = None
 
     def _refresh(self) -> None:
         """Gives the learner the parameters, if they have changed."""
@@ -168,6 +170,59 @@ class CompiledMLP:
         if versions != self._versions:
             self._learner.refresh()
             self._versions = versions
+
+
+class CompiledValues(CompiledForward):
+    """The forward pass of a `PerceptronQ` or an `ImageQ`."""
+
+    def __init__(self, q: Any, counters: Sequence[Tensor]):
+        super().__init__(q, counters, bfloat16=makes_bfloat16(q))
+        self._dueling = q.head.dueling
+
+    def values(self, inputs: Tensor) -> Tensor:
+        """Returns action values, float32[B, A], of inputs as for `forward`."""
+        outputs = self.forward(inputs)
+        if not self._dueling:
+            return outputs
+        advantage = outputs[:, :-1]
+        return advantage + (outputs[:, -1:] - advantage.mean(1, keepdim=True))
+
+
+class CompiledNetwork(CompiledForward):
+    """A learner over the parameters of an actor-critic and their gradients, which stay torch's.
+
+    Args:
+        network: an `MLP` or an `ImageActorCritic`, whose parameters have gradients.
+        counters, width: as for `CompiledForward`.
+
+    Attributes:
+        size: logits of a `Categorical`, or dimensions of a `DiagonalGaussian`.
+    """
+
+    def __init__(self, network: MLP | ImageActorCritic, counters: Sequence[Tensor] = (), width: int = 0):
+        deviations = network.log_std, None if network.log_std is None else network.log_std.grad
+        how: dict[str, Any] = dict(zip(("log_std", "log_std_gradient"), deviations, strict=True))
+        bfloat16 = isinstance(network, ImageActorCritic) and makes_bfloat16(network)
+        super().__init__(network, counters, width, **how, bfloat16=bfloat16)
+        self.size = self._outputs - 1
+
+    @staticmethod
+    def why_not(network: nn.Module, distribution: Distribution) -> str | None:
+        """Returns in a word why there is no compiled code for a network and its actions' distribution; else None."""
+        cnn = type(network) is ImageActorCritic
+        if not (cnn or type(network) is MLP) or not has_form(network):
+            return "network"
+        if not isinstance(distribution, Categorical | DiagonalGaussian):
+            return "actions"
+        if not cnn and torch.get_float32_matmul_precision() != "highest":
+            return "matmul_precision"
+        device = next(network.parameters()).device.type
+        return why_torch_here() if device == "cpu" else device
+
+    def backward(self, inputs: Tensor, gradients: Tensor) -> None:
+        """Overwrites ``.grad`` of all parameters but ``log_std``, given the gradient of `forward`'s result."""
+        self._refresh()
+        self._learner.backward(memory(inputs), memory(gradients))
 
     @torch.inference_mode()
     def epoch(self, actions: Tensor, **arguments: Any) -> Tensor:
@@ -190,8 +245,95 @@ class CompiledMLP:
         return torch.tensor(measured)  # its caller changes the counters; the learner has the new parameters
 
 
+class CompiledTrunk(CompiledForward):
+    """The convolutions and the dense layer of a trunk, within a network that torch evaluates and differentiates."""
+
+    def __init__(self, trunk: Any):
+        twin = copy.deepcopy(trunk)  # with the same memory, and gradients of its own, which autograd adds to the others
+        with torch.no_grad():
+            for mine, parameter in zip(twin.parameters(), trunk.parameters(), strict=True):
+                mine.data = parameter.data
+                mine.grad = torch.zeros_like(parameter.data) if parameter.requires_grad else None
+        super().__init__(twin, bfloat16=makes_bfloat16(twin))
+        self._parameters = [each for each in trunk.parameters() if each.requires_grad]
+        self._gradients = [each.grad for each in twin.parameters() if each.grad is not None]
+        self._calls = 0
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Returns the sums of the dense layer, float32[B, outputs], of images uint8[B, C, H, W]; differentiable."""
+        if torch.is_grad_enabled():
+            return _Differentiable.apply(images, self, *self._parameters)
+        return self.forward(images)
+
+    def forward(self, inputs: Tensor, keeps: bool = False) -> Tensor:
+        self._calls += 1
+        return super().forward(inputs, keeps)
+
+    def backward(self, images: Tensor, gradients: Tensor, call: int) -> list[Tensor]:
+        """Returns the gradients of the parameters that learn, given those of the result for some images.
+
+        Args:
+            call: number of the call of `forward` for them.
+        """
+        kept = call == self._calls
+        self._calls += 1
+        self._learner.backward(memory(_in_rows(images)), memory(gradients.contiguous()), kept=kept)
+        return [each.clone() for each in self._gradients]
+
+    def _refresh(self) -> None:
+        self._learner.refresh()  # packing takes less than following all who may change the parameters
+
+
+class _Differentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, trunk: CompiledTrunk, *parameters: Tensor) -> Tensor:
+        found = trunk.forward(images, keeps=True)
+        ctx.images, ctx.trunk, ctx.call = images, trunk, trunk._calls
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> Any:  # type: ignore[override]
+        return None, None, *ctx.trunk.backward(ctx.images, *gradients, ctx.call)
+
+
+def compile_trunks(network: nn.Module) -> int:
+    """Lets compiled code evaluate and differentiate the trunks within a network on a CPU; returns their number."""
+    found: list[Any] = [part for part in network.modules() if type(part) in TRUNKS]
+    for trunk in found:
+        trunk.compiled = CompiledTrunk(trunk)
+    return len(found)
+
+
+def has_form(network: nn.Module) -> bool:
+    """Returns whether there is compiled code for a network: perceptrons, trunks of `TRUNKS`, and heads after these."""
+    if type(network) in (ImageQ, ImageActorCritic):
+        return type(network.trunk) in TRUNKS
+    return type(network) in (MLP, Perceptron, Critic, TwinCritic, PerceptronQ, *TRUNKS)
+
+
+def input_columns(network: Any) -> int:
+    """Returns the columns of a network's inputs, or the pixels of its pictures."""
+    trunk: Any = _trunk_in(network)
+    if trunk is not None:
+        return math.prod(trunk.shape)
+    return (network.first_weight if type(network) is MLP else network.weights[0]).shape[1]
+
+
+def _in_rows(inputs: Tensor) -> Tensor:
+    """Returns inputs of which each, at least, lies in memory without gaps."""
+    return inputs if not len(inputs) or inputs[0].is_contiguous() else inputs.contiguous()
+
+
+def _trunk_in(network: nn.Module) -> nn.Module | None:
+    return network if type(network) in TRUNKS else getattr(network, "trunk", None)
+
+
 def stacks_of(network: nn.Module) -> list[Stack]:
-    """Returns a network's perceptrons, over the memory of their parameters and gradients; none for other networks."""
+    """Returns the perceptrons of a network that `has_form`, over the memory of their parameters and gradients.
+
+    Of a CNN they are what comes after its convolutions, see `trunk_of`.
+    """
     if type(network) is MLP:
         return _stacks_of_mlp(network)
     if type(network) is TwinCritic:
@@ -199,11 +341,38 @@ def stacks_of(network: nn.Module) -> list[Stack]:
     if isinstance(network, Layers) and type(network) in (Perceptron, Critic):
         return [_stack_of_layers(network)]
     if type(network) is PerceptronQ:
-        head, width = network.head, network.head.width
-        last = [_part(head.advantage.weight, head.advantage.bias)]
-        last += [_part(head.value.weight, head.value.bias, begin=width)] if head.dueling else []
-        return [[*_stack_of_layers(network), last]]
-    return []
+        return [[*_stack_of_layers(network), _parts_of_head(network.head)]]
+    trunk: Any = _trunk_in(network)
+    dense = _parts(trunk.dense)
+    if network is trunk:
+        return [[dense]]
+    assert isinstance(network, ImageQ | ImageActorCritic)
+    heads = _parts_of_head(network.head) if isinstance(network, ImageQ) else _parts(network.policy, network.value)
+    return [[dense, heads]]
+
+
+def trunk_of(network: nn.Module) -> Any:
+    """Returns a CNN's convolutions, over the memory of their parameters and gradients; None for other networks."""
+    trunk: Any = _trunk_in(network)
+    if type(trunk) not in TRUNKS:
+        return None
+    module, made = compiled_module(), []
+    assert module is not None
+    for number, layer in enumerate(trunk.convolutions):
+        found = _memory_of(layer.weight, layer.bias, lambda each: each.permute(0, 2, 3, 1))
+        factor = 1.0 if number else trunk.factor
+        made.append(call(module.Convolution, **found, stride=layer.stride[0], factor=factor))
+    standard = {"mean": trunk.mean, "scale": trunk.scale} if isinstance(trunk, StridedTrunk) else {}
+    return call(module.Trunk, shape=trunk.shape, convolutions=made, **standard)
+
+
+def _parts_of_head(head: Any) -> list[Any]:
+    parts = _parts(head.advantage)
+    return [*parts, _part(head.value.weight, head.value.bias, begin=head.width)] if head.dueling else parts
+
+
+def _parts(*layers: Any) -> list[Any]:
+    return [_part(layer.weight, layer.bias) for layer in layers]
 
 
 def _stack_of_layers(network: Layers) -> Stack:
@@ -234,11 +403,20 @@ def _part(weight: Tensor, bias: Tensor, of_weight: Any = ..., of_bias: Any = ...
     """Returns some of a layer's outputs: parts of two parameters, and of their gradients if they have some."""
     module = compiled_module()
     assert module is not None
+    found = _memory_of(weight, bias, lambda each: each[of_weight], lambda each: each[of_bias].view(-1))
+    return call(module.Linear, **found, **how)
+
+
+def _memory_of(
+    weight: Tensor,
+    bias: Tensor,
+    of_weight: Callable[[Tensor], Tensor],
+    of_bias: Callable[[Tensor], Tensor] = torch.flatten,
+) -> dict[str, Tensor | None]:
+    """Returns parts of two parameters, and of their gradients if they have some, by the compiled module's names."""
     found: dict[str, Tensor | None] = {}
     with torch.no_grad():
-        for name, parameter, place in (("weight", weight, of_weight), ("bias", bias, of_bias)):
-            part, gradient = parameter[place], parameter.grad
-            shape = part.shape if name == "weight" else (-1,)
-            found[name] = part.view(shape)
-            found[f"{name}_gradient"] = None if gradient is None else gradient[place].view(shape)
-    return call(module.Linear, **found, **how)
+        for name, parameter, part in (("weight", weight, of_weight), ("bias", bias, of_bias)):
+            found[name] = part(parameter)
+            found[f"{name}_gradient"] = None if parameter.grad is None else part(parameter.grad)
+    return found

@@ -51,7 +51,7 @@ class MLP(nn.Module):
         self.value_bias = nn.Parameter(torch.zeros(1))
         self.log_std = log_std
         self.compiled: Any = None
-        """a `CompiledMLP` of this network, which then answers where no gradient is recorded"""
+        """a `CompiledNetwork` of this network, which then answers where no gradient is recorded"""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Returns action parameters [B, size] and values [B] of observations float32[B, D]."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from headrace.errors import OptionError
 from headrace.train.modules.cnn import trunk_for
-from headrace.train.modules.layers import initialised, orthogonal
+from headrace.train.modules.layers import initialised, is_exporting, orthogonal
 from headrace.train.modules.network import OwnNetwork, check_cnn, input_size, uses_images
 from headrace.train.modules.perceptron import Layers
 
@@ -22,10 +22,15 @@ class QNetwork(nn.Module):
     def __init__(self, q: nn.Module):
         super().__init__()
         self.q = q
+        self.compiled: Any = None
+        """a `CompiledValues` of this network, which then answers where no gradient is recorded"""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Maps inputs [B, …] to action values float32[B, A], and zeros [B] as values, as collection needs none."""
-        q = self.q(x)
+        if self.compiled is None or torch.is_grad_enabled() or is_exporting():
+            q = self.q(x)
+        else:
+            q = self.compiled.values(x)
         return q, q.new_zeros(q.shape[0])
 
 

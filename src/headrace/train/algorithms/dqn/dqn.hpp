@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "learner/adam.hpp"
-#include "learner/dense.hpp"
+#include "learner/encoder.hpp"
 
 namespace headrace::learner {
 namespace {
@@ -20,20 +20,23 @@ class QCore final : public QLearner {
       : networks_(std::move(networks)),
         q_(networks_.q.stacks.front(), networks_.q.activation),
         target_(networks_.target.stacks.front(), networks_.target.activation),
-        inputs_(floats(kRows, distance(networks_.q.inputs))),
+        seen_(networks_.q, kRows),
+        target_seen_(networks_.target, kRows),
         values_(static_cast<std::size_t>(kRows * networks_.actions)),
         targets_(kRows),
         best_(kRows) {}
 
   CriticStatistics improve(const Transitions& batch, const std::int64_t* actions, const QRates& rates,
                            float* errors) override {
+    seen_.pack();
     q_.pack();
+    target_seen_.pack(false);
     target_.pack(false);
     CriticStatistics s;
     for (int first = 0; first < batch.rows; first += kRows) {
       const int n = std::min(kRows, batch.rows - first);
       find_targets(batch, first, n, rates.chooses);
-      evaluate(q_, batch.inputs, first, n);
+      evaluate(seen_, q_, batch.inputs, first, n, true);
       for (int r = 0; r < n; ++r) {
         const float* values = row(r);
         for (int a = 0; a < networks_.actions; ++a) s.mean += values[a];
@@ -45,8 +48,9 @@ class QCore final : public QLearner {
         spread(slope * weight / static_cast<float>(batch.rows), static_cast<int>(action),
                q_.result_gradients() + r * q_.stride());
       }
-      q_.backward(inputs_.get(), n, first == 0);
+      seen_.backward(q_, batch.inputs, n, [&](int r) { return first + r; }, first == 0);
     }
+    seen_.write_gradients();
     q_.write_gradients();
     s.loss /= batch.rows;
     s.mean /= static_cast<double>(batch.rows) * networks_.actions;
@@ -58,10 +62,10 @@ class QCore final : public QLearner {
   float* row(int r) { return values_.data() + r * networks_.actions; }
 
   // values [rows, actions] of a block
-  void evaluate(Layers<V, D>& network, const Rows& inputs, int first, int rows) {
-    for (int r = 0; r < rows; ++r)
-      std::copy_n(inputs.row(first + r), networks_.q.inputs, inputs_.get() + r * distance(networks_.q.inputs));
-    const float* results = network.forward(inputs_.get(), rows);
+  void evaluate(Encoder<V, D>& encoder, Layers<V, D>& network, const Observations& inputs, int first, int rows,
+                bool comes_back = false) {
+    encoder.encode(inputs, rows, [&](int r) { return first + r; }, comes_back);
+    const float* results = network.forward(encoder.inputs(), rows);
     for (int r = 0; r < rows; ++r) {
       const float* outputs = results + r * network.stride();
       float shift = 0;
@@ -87,8 +91,8 @@ class QCore final : public QLearner {
       for (int r = 0; r < rows; ++r)
         best_[static_cast<std::size_t>(r)] = std::max_element(row(r), row(r) + networks_.actions) - row(r);
     };
-    if (chooses) evaluate(q_, batch.next_inputs, first, rows), choose();
-    evaluate(target_, batch.next_inputs, first, rows);
+    if (chooses) evaluate(seen_, q_, batch.next_inputs, first, rows), choose();
+    evaluate(target_seen_, target_, batch.next_inputs, first, rows);
     if (!chooses) choose();
     for (int r = 0; r < rows; ++r) {
       const auto place = static_cast<std::size_t>(r);
@@ -98,7 +102,7 @@ class QCore final : public QLearner {
 
   QNetworks networks_;
   Layers<V, D> q_, target_;
-  Floats inputs_;  // of a block, padded
+  Encoder<V, D> seen_, target_seen_;
   std::vector<float> values_, targets_;  // [rows, actions], [rows]
   std::vector<std::ptrdiff_t> best_;  // [rows]
 };

@@ -21,6 +21,7 @@ from headrace.train.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.action_masks import forbidden, masked
+from headrace.train.modules.compiled import CompiledValues, has_form, why_torch_here
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.transitions import Transitions
 
@@ -52,6 +53,9 @@ class DQN(EpsilonGreedyPolicy, OffPolicy):
     def _build(self) -> None:
         self.actor_every = max(1, self.config.target_update)  # without an actor, it is the period of the targets alone
         super()._build()
+        if self.device.type == "cpu" and why_torch_here() is None and has_form(self.network.q):
+            steps = [optimiser.steps for optimiser in self.adam.values()]
+            self.network.compiled = CompiledValues(self.network.q, (self.actor_parameters, *steps))
         self.errors = torch.zeros(self.config.minibatch_size, device=self.device)
 
     def make(self) -> tuple[Any, nn.Module]:

@@ -1,0 +1,250 @@
+// A convolution as products of matrices whose left rows are windows of pictures where they lie: nothing is copied into
+// columns. A picture is [height, width, depth] in memory, with channels up to a depth of whole words, or registers.
+//
+// - Forward, a row of a window is one run of numbers, of all its columns and channels.
+// - Back to the inputs, pixels that the same taps of a filter see are the rows of one product, and each tap is a run
+//   over the outputs.
+// - Gradients of weights have one row for each number of a window, and one run for each row of places.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <vector>
+
+#include "dense.hpp"
+#include "numbers.hpp"
+
+namespace headrace::learner {
+namespace {
+
+constexpr int kGroup = 8;  // samples that go through all convolutions together, while they are in the cache
+
+// Some of the numbers that a product sums: from `left` on in each row of the left matrix, and from `right` on in the right
+struct Run {
+  std::ptrdiff_t left, right;
+  int length;
+};
+
+// the rows of a left matrix: where each begins, and where its result belongs
+struct Place {
+  std::ptrdiff_t from, to;
+};
+
+// finish(place, n, start(place, n) + Σ A[place.from + left + i · step] B[right + i · ldb + n]), over runs and their i
+template <class N, int rows, int columns, class Start, class Finish>
+inline void tile_of_runs(const Place* places, int n, const typename N::Word* A, std::ptrdiff_t step,
+                         const std::vector<Run>& runs, const typename N::Word* B, std::ptrdiff_t ldb, Start start,
+                         Finish finish) {
+  using V = typename N::Sum;
+  using Factor = typename N::Factor;
+  V sum[rows][columns];
+  const typename N::Word* a[rows];
+  for (int r = 0; r < rows; ++r) {
+    a[r] = A + places[r].from;
+    for (int c = 0; c < columns; ++c) sum[r][c] = start(places[r], n + c * V::width);
+  }
+  for (const Run& run : runs) {
+    const typename N::Word* b = B + run.right + n;
+    std::ptrdiff_t k = run.left;
+    for (int i = 0; i < run.length; ++i, k += step, b += ldb) {
+      Factor right[columns];
+      for (int c = 0; c < columns; ++c) right[c] = load<Factor>(b + c * V::width);
+      for (int r = 0; r < rows; ++r) {
+        const Factor left(a[r][k]);
+        for (int c = 0; c < columns; ++c) sum[r][c] = fma(left, right[c], sum[r][c]);
+      }
+    }
+  }
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c) finish(places[r], n + c * V::width, sum[r][c]);
+}
+
+// for the first places, up to whole tiles, and columns, a multiple of kPad
+template <class N, class Start, class Finish>
+inline void product_of_runs(const std::vector<Place>& places, std::size_t count, int columns,
+                            const typename N::Word* A, std::ptrdiff_t step, const std::vector<Run>& runs,
+                            const typename N::Word* B, std::ptrdiff_t ldb, Start start, Finish finish) {
+  using V = typename N::Sum;
+  constexpr int kRows = kTileRows<V>, kWide = kTileColumns * V::width;
+  for (std::size_t m = 0; m < count; m += kRows) {
+    int n = 0;
+    for (; n + kWide <= columns; n += kWide)
+      tile_of_runs<N, kRows, kTileColumns>(&places[m], n, A, step, runs, B, ldb, start, finish);
+    for (; n < columns; n += V::width)
+      tile_of_runs<N, kRows, 1>(&places[m], n, A, step, runs, B, ldb, start, finish);
+  }
+}
+
+template <class N>
+class Convolution {
+  using V = typename N::Sum;
+  using Word = typename N::Word;
+  using Words = AlignedBuffer<Word>;
+
+ public:
+  const Filters filters;
+  const int depth;                // channels of a pixel of the inputs, with those that are 0
+  const int high, wide;           // places
+  const int outputs;              // channels of a place, with those that are 0
+  const std::ptrdiff_t input_size, output_size;  // words of a sample
+
+  Convolution(const Filters& given, int channels)
+      : filters(given),
+        depth(channels),
+        high((given.height - given.side) / given.stride + 1),
+        wide((given.width - given.side) / given.stride + 1),
+        outputs(padded(given.outputs)),
+        input_size(words(static_cast<std::ptrdiff_t>(given.height) * given.width * depth)),
+        output_size(words(static_cast<std::ptrdiff_t>(high) * wide * outputs)),
+        weight_(static_cast<std::size_t>(given.side * given.side * words(depth) * outputs)),
+        turned_(static_cast<std::size_t>(given.side * given.side * words(outputs) * padded(depth))),
+        bias_(floats(1, outputs)),
+        gradient_(floats(given.side * given.side * depth + 1, outputs)) {
+    find_runs();
+  }
+
+  // Takes the weights as they are now; for the way back to the inputs only if it is asked for.
+  void pack(bool back) {
+    const Filters& f = filters;
+    const float* next = f.weight;
+    for (int o = 0; o < f.outputs; ++o)
+      for (int tap = 0; tap < f.side * f.side; ++tap)
+        for (int c = 0; c < f.channels; ++c) {
+          const float w = *next++ * f.factor;
+          set(weight_.get() + tap * words(depth) * outputs, c, o, outputs, w);
+          if (back) set(turned_.get() + tap * words(outputs) * padded(depth), o, c, padded(depth), w);
+        }
+    std::copy_n(f.bias, f.outputs, bias_.get());
+  }
+
+  // finish(output's number in [samples, places, outputs], sum) of samples; of the next ones as well, up to a whole tile
+  template <class Finish>
+  void forward(const Word* x, int samples, Finish finish) const {
+    product_of_runs<N>(
+        windows_, static_cast<std::size_t>(samples * high * wide), outputs, x, 1, forward_runs_, weight_.get(), outputs,
+        [&](Place, int n) { return load<V>(bias_.get() + n); },
+        [&](Place place, int n, V sum) { finish(place.to + n, sum); });
+  }
+
+  // Adds what N::kSamples samples contribute, of which x and d are one operand.
+  void add_gradients(const Word* x, const Word* d) {
+    product_of_runs<N>(
+        numbers_of_window_, numbers_of_window_.size(), outputs, x, filters.stride * pixel() * N::kInWord, places_runs_, d, outputs,
+        [&](Place place, int n) { return load<V>(gradient_.get() + place.to + n); },
+        [&](Place place, int n, V sum) { store(gradient_.get() + place.to + n, sum); });
+    float* bias = gradient_.get() + filters.side * filters.side * depth * outputs;
+    const typename N::Factor one(N::ones());
+    for (int n = 0; n < outputs; n += V::width) {
+      V sums = load<V>(bias + n);
+      for (const Run& run : places_runs_)
+        for (int i = 0; i < run.length; ++i)
+          sums = fma(one, load<typename N::Factor>(d + run.right + i * outputs + n), sums);
+      store(bias + n, sums);
+    }
+  }
+
+  // finish(input's number in [samples, pixels, depth], sum): their gradients, of samples with gradients d of outputs
+  template <class Finish>
+  void input_gradients(const Word* d, int samples, Finish finish) const {
+    for (const Class& each : classes_)
+      product_of_runs<N>(
+          each.pixels, each.pixels.size() / kGroup * static_cast<std::size_t>(samples), padded(depth), d, 1, each.taps,
+          turned_.get(), padded(depth), [](Place, int) { return V(0); },
+          [&](Place place, int n, V sum) { finish(place.to + n, sum); });
+  }
+
+  void begin_gradients() { std::fill_n(gradient_.get(), (filters.side * filters.side * depth + 1) * outputs, 0.0f); }
+
+  void write_gradients() const {
+    const Filters& f = filters;
+    float* next = f.weight_gradient;
+    for (int o = 0; o < f.outputs; ++o)
+      for (int tap = 0; tap < f.side * f.side; ++tap)
+        for (int c = 0; c < f.channels; ++c)
+          *next++ = gradient_.get()[(tap * depth + c) * outputs + o] * f.factor;
+    std::copy_n(gradient_.get() + f.side * f.side * depth * outputs, f.outputs, f.bias_gradient);
+  }
+
+ private:
+  // the taps of a filter that see a pixel, along one side: from the first on, a stride apart; and the place of the first
+  struct Seen {
+    int first, count, place;
+    auto kind() const { return std::pair(first, count); }
+  };
+  struct Class {
+    std::vector<Place> pixels;  // of all samples of a group
+    std::vector<Run> taps;
+  };
+
+  static constexpr std::ptrdiff_t words(std::ptrdiff_t n) { return n / N::kInWord; }
+  std::ptrdiff_t pixel() const { return words(depth); }
+
+  // B[k, n] of words of several k
+  static void set(Word* B, int k, int n, std::ptrdiff_t ld, float number) {
+    N::set(B + k / N::kInWord * ld + n, k % N::kInWord, number);
+  }
+
+  void find_runs() {
+    const Filters& f = filters;
+    const std::ptrdiff_t row = f.width * pixel();
+    for (int s = 0; s < kGroup; ++s)
+      for (int y = 0; y < high; ++y)
+        for (int x = 0; x < wide; ++x)
+          windows_.push_back({s * input_size + y * f.stride * row + x * f.stride * pixel(),
+                              static_cast<std::ptrdiff_t>((s * high + y) * wide + x) * outputs});
+    for (int y = 0; y < f.side; ++y)
+      forward_runs_.push_back({y * row, y * f.side * pixel() * outputs, static_cast<int>(f.side * pixel())});
+    // an operand of gradients has a word for each number: of one sample, or of two
+    const std::ptrdiff_t numbers = N::kInWord;
+    for (int y = 0; y < high; ++y)
+      places_runs_.push_back({y * f.stride * row * numbers, static_cast<std::ptrdiff_t>(y) * wide * outputs, wide});
+    for (int y = 0; y < f.side; ++y)
+      for (int k = 0; k < f.side * depth; ++k)
+        numbers_of_window_.push_back(
+            {y * row * numbers + k, static_cast<std::ptrdiff_t>(y * f.side * depth + k) * outputs});
+    while (numbers_of_window_.size() % kTileRows<V> != 0) numbers_of_window_.push_back(numbers_of_window_.back());
+    find_classes();
+  }
+
+  Seen seen(int pixel, int places) const {
+    const Filters& f = filters;
+    Seen found{0, 0, 0};
+    for (int tap = pixel % f.stride; tap < f.side && tap <= pixel; tap += f.stride) {
+      const int place = (pixel - tap) / f.stride;
+      if (place >= places) continue;
+      if (found.count++ == 0) found.first = tap, found.place = place;
+    }
+    return found;
+  }
+
+  void find_classes() {
+    const Filters& f = filters;
+    std::map<std::array<std::pair<int, int>, 2>, Class> found;
+    for (int s = 0; s < kGroup; ++s)
+      for (int y = 0; y < f.height; ++y)
+        for (int x = 0; x < f.width; ++x) {
+          const Seen down = seen(y, high), across = seen(x, wide);
+          Class& mine = found[{down.kind(), across.kind()}];
+          mine.pixels.push_back({words(((s * high + down.place) * wide + across.place) * outputs),
+                                 (static_cast<std::ptrdiff_t>(s * f.height + y) * f.width + x) * depth});
+          if (mine.pixels.size() > 1) continue;
+          for (int i = 0; i < down.count; ++i)
+            for (int j = 0; j < across.count; ++j)
+              mine.taps.push_back({-words((i * wide + j) * outputs),
+                                   ((down.first + i * f.stride) * f.side + across.first + j * f.stride) *
+                                       words(outputs) * padded(depth),
+                                   static_cast<int>(words(outputs))});
+        }
+    for (auto& [kind, each] : found) classes_.push_back(std::move(each));
+  }
+
+  Words weight_, turned_;  // [window, outputs] in words of inputs; [taps, outputs, depth] in words of outputs
+  Floats bias_, gradient_;  // the latter as the weights, and of biases
+  std::vector<Place> windows_, numbers_of_window_;  // the former of all samples of a group
+  std::vector<Run> forward_runs_, places_runs_;
+  std::vector<Class> classes_;
+};
+
+}  // namespace
+}  // namespace headrace::learner

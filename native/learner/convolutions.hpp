@@ -1,0 +1,142 @@
+// A trunk's convolutions over a block of samples: groups of a few go through all layers, and back, while they are in
+// the cache. What comes out are features of the layers behind it, in the order of torch's: channels of all places.
+#pragma once
+
+#include "convolution.hpp"
+#include "pictures.hpp"
+
+namespace headrace::learner {
+namespace {
+
+template <class N>
+class Convolutions {
+  using V = typename N::Sum;
+  using Word = typename N::Word;
+  using Words = AlignedBuffer<Word>;
+
+ public:
+  Convolutions(const Trunk& trunk, int rows) : pictures_(trunk), groups_((rows + kGroup - 1) / kGroup) {
+    int depth = Pictures<N>::depth_of(trunk.convolutions.front().channels);
+    for (const Filters& filters : trunk.convolutions) {
+      layers_.emplace_back(filters, depth);
+      depth = layers_.back().outputs;
+    }
+    for (const auto& layer : layers_) {
+      const bool first = &layer == &layers_.front();
+      inputs_.push_back(words(layer.input_size * kGroup * (first ? 1 : groups_)));
+      gradients_.push_back(words(layer.output_size * kGroup));
+      zipped_size_ = std::max({zipped_size_, layer.input_size, layer.output_size});
+    }
+    zipped_inputs_ = words(zipped_size_ * N::kSamples), zipped_gradients_ = words(zipped_size_ * N::kSamples);
+    const auto& last = layers_.back();
+    places_ = last.high * last.wide;
+    results_ = floats(kGroup * places_, last.outputs);
+    turned_ = floats(places_, last.outputs);
+  }
+
+  int features() const { return layers_.back().filters.outputs * places_; }
+
+  // Takes the weights as they are now; for the way back only if it is asked for.
+  void pack(bool back) {
+    for (std::size_t l = 0; l < layers_.size(); ++l) layers_[l].pack(back && l > 0);
+  }
+
+  void begin_gradients() {
+    for (auto& layer : layers_) layer.begin_gradients();
+  }
+  void write_gradients() const {
+    for (const auto& layer : layers_) layer.write_gradients();
+  }
+
+  // features [rows, ld] of pictures, of which picture(r) is the r-th; comes_back: whether `backward` follows
+  template <class Picture>
+  void forward(Picture picture, int rows, bool comes_back, float* features, std::ptrdiff_t ld) {
+    for (int first = 0; first < rows; first += kGroup) {
+      const int n = std::min(kGroup, rows - first);
+      for (int s = 0; s < n; ++s) pictures_.read(picture(first + s), inputs_[0].get() + s * layers_[0].input_size);
+      const int place = comes_back ? first : 0;
+      for (std::size_t l = 0; l + 1 < layers_.size(); ++l) {
+        Word* to = inputs_of(l + 1, place);
+        layers_[l].forward(inputs_of(l, place), n,
+                           [&](std::ptrdiff_t number, V sum) { N::put(to, number, max(sum, V(0))); });
+      }
+      layers_.back().forward(inputs_of(layers_.size() - 1, place), n, [&](std::ptrdiff_t number, V sum) {
+        store(results_.get() + number, max(sum, V(0)));
+      });
+      write_features(n, features + first * ld, ld);
+    }
+  }
+
+  // Adds to the gradients of parameters what comes from those of features, [rows, ld], of the pictures of `forward`.
+  template <class Picture>
+  void backward(Picture picture, int rows, const float* d, std::ptrdiff_t ld) {
+    for (int first = 0; first < rows; first += kGroup) {
+      const int n = std::min(kGroup, rows - first);
+      take_gradients(n, d + first * ld, ld);
+      for (std::size_t l = layers_.size(); l-- > 0;) {
+        if (l == 0)
+          for (int s = 0; s < n; ++s) pictures_.read(picture(first + s), inputs_[0].get() + s * layers_[0].input_size);
+        add_gradients(l, inputs_of(l, first), n);
+        if (l > 0) through(l, inputs_of(l, first), n);
+      }
+    }
+  }
+
+ private:
+  static Words words(std::ptrdiff_t n) { return Words(static_cast<std::size_t>(n) + kSlack); }
+  static constexpr int kSlack = 64;  // registers may read and write beyond the last number
+
+  // what a layer gets of the samples from the first on; the first layer has those of one group
+  Word* inputs_of(std::size_t l, int first) {
+    return inputs_[l].get() + (l == 0 ? 0 : first * layers_[l].input_size);
+  }
+
+  void write_features(int samples, float* features, std::ptrdiff_t ld) {
+    const auto& last = layers_.back();
+    for (int s = 0; s < samples; ++s)
+      transpose<V>(results_.get() + static_cast<std::ptrdiff_t>(s) * places_ * last.outputs, last.outputs, places_,
+                   last.filters.outputs, features + s * ld, places_);
+  }
+
+  void take_gradients(int samples, const float* d, std::ptrdiff_t ld) {
+    const auto& last = layers_.back();
+    for (int s = 0; s < samples; ++s) {
+      transpose<V>(d + s * ld, places_, last.filters.outputs, places_, turned_.get(), last.outputs);
+      for (int n = 0; n < places_ * last.outputs; n += V::width)
+        N::put(gradients_.back().get() + s * last.output_size, n, load<V>(turned_.get() + n));
+    }
+  }
+
+  // A sample without another of its operand has one whose gradients are 0.
+  void add_gradients(std::size_t l, const Word* x, int samples) {
+    auto& layer = layers_[l];
+    Word* d = gradients_[l].get();
+    for (int s = 0; s < samples; s += N::kSamples) {
+      const Word *mine = d + s * layer.output_size, *input = x + s * layer.input_size;
+      const bool pair = s + N::kSamples <= samples;
+      if (!pair) std::fill_n(d + (s + 1) * layer.output_size, layer.output_size, Word(0));
+      const Word* other = pair ? input + layer.input_size : input;
+      layer.add_gradients(N::zip(input, other, layer.input_size, zipped_inputs_.get()),
+                          N::zip(mine, mine + layer.output_size, layer.output_size, zipped_gradients_.get()));
+    }
+  }
+
+  // the gradients of a layer's inputs, through their ReLU, as those of the outputs of the layer below
+  void through(std::size_t l, const Word* x, int samples) {
+    Word* to = gradients_[l - 1].get();
+    layers_[l].input_gradients(gradients_[l].get(), samples, [&](std::ptrdiff_t number, V sum) {
+      N::put(to, number, select(N::get(x, number) > V(0), sum, V(0)));
+    });
+  }
+
+  Pictures<N> pictures_;
+  int groups_, places_ = 0;
+  std::vector<Convolution<N>> layers_;
+  std::vector<Words> inputs_, gradients_;  // of each layer: what it gets; and of what it makes
+  Words zipped_inputs_, zipped_gradients_;
+  std::ptrdiff_t zipped_size_ = 0;
+  Floats results_, turned_;  // [samples of a group, places, outputs] of the last layer; of one sample
+};
+
+}  // namespace
+}  // namespace headrace::learner
