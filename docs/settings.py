@@ -17,6 +17,7 @@ from headrace.train.recipes.recipes import keys, preset_of, reached, recipe_at
 from headrace.train.settings.algorithm import ALGORITHMS, DEFAULT_PRESET, find_settings
 from headrace.train.settings.common import COMMON
 from headrace.train.settings.fields import REQUIRED, Setting
+from headrace.train.settings.kinds import OWN
 
 DOCS = Path(__file__).parent
 PAGES = tuple(
@@ -24,7 +25,6 @@ PAGES = tuple(
 )
 MARKED = re.compile(r"(<!-- docs/settings.py: (\w+)((?: \w+)*) -->).*?(<!-- / -->)", re.DOTALL)
 LIMITS = ("stop_at_return", "stop_episodes", "total_steps")  # of a run, not of how it learns
-KINDS = {"mlp": "`mlp`", "cnn": "`cnn`", "gru": "`gru`", "own": "your own"}
 
 
 def overview() -> Iterator[str]:
@@ -36,7 +36,7 @@ def overview() -> Iterator[str]:
         words = [
             f"[`{name}`]({'replay' if able.replays else 'rollout'}-algorithms.md#{name})",
             " and ".join(able.action_kinds),
-            ", ".join(KINDS[kind] for kind in able.network_kinds),
+            ", ".join("your own" if kind == OWN else f"`{kind}`" for kind in able.network_kinds),
             "a replay" if able.replays else "rollouts",
             *(
                 "yes" if each else "no"

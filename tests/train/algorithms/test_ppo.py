@@ -20,7 +20,9 @@ from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.cnn import NatureTrunk
 from headrace.train.modules.distributions import Distribution, distribution_for
-from headrace.train.modules.network import GRU, MLP, make_network
+from headrace.train.modules.gru import GRU
+from headrace.train.modules.mlp import MLP
+from headrace.train.modules.network import make_network
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
 from headrace.train.settings.config import Config

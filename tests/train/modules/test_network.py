@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import gymnasium as gym
 import numpy as np
@@ -14,9 +14,13 @@ from headrace.errors import OptionError
 from headrace.pool.flat_observation import Joined
 from headrace.train.modules.cnn import ImageActorCritic, JoinedTrunk, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import distribution_for
-from headrace.train.modules.network import MLP, make_network
+from headrace.train.modules.mlp import MLP
+from headrace.train.modules.network import make_network
+from headrace.train.modules.normed import NormedTrunk
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.recipes.make import make_config
+from headrace.train.settings.kinds import NETWORKS, TRUNKS, Kind, Trunk
+from headrace.train.settings.typed import Settings
 
 train: Any = headrace.train  # the module itself, called; a type checker sees a module only
 
@@ -95,6 +99,37 @@ def test_pixels_are_standardised_by_the_statistics_of_seen_images():
     assert float(seen[:, 0, 0, 1].abs().max()) < 2, "rare pixels must not be blown up"
     assert not trunk.mean.requires_grad and not trunk.scale.requires_grad
     assert {"mean", "scale"} <= trunk.state_dict().keys()
+
+
+class Flat(torch.nn.Module):
+    """A trunk, and with a head an actor-critic, of the shape that the tables of kinds ask for."""
+
+    def __init__(self, channels: int, height: int, width: int, bf16: bool, outputs: int):
+        super().__init__()
+        self.conv, self.dense = torch.nn.Conv2d(channels, 1, 1), torch.nn.Linear(height * width, outputs)
+        self.features = outputs
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.dense(self.conv(x.float()).flatten(1)))
+
+
+def test_a_further_trunk_is_a_class_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert get_args(get_type_hints(Settings)["trunk"]) == tuple(TRUNKS)
+    monkeypatch.setitem(TRUNKS, "flat", Trunk("one layer", f"{__name__}:Flat", 32))
+    network = network_for((3, 40, 40), trunk="flat")
+    assert isinstance(network, ImageActorCritic) and type(network.trunk) is Flat
+    assert network(torch.zeros(5, 3, 40, 40, dtype=torch.uint8))[0].shape == (5, 3)
+    normed = NormedTrunk(gym.spaces.Box(0, 255, (3, 40, 40), np.uint8), "flat", bf16=False)
+    assert normed(torch.zeros(5, 3, 40, 40, dtype=torch.uint8)).shape == (5, 32)
+    with pytest.raises(OptionError, match="trunk='flat' is for images of at least 36 x 36"):
+        network_for((3, 10, 10), trunk="flat")
+
+
+def test_a_further_kind_of_networks_is_a_class_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NETWORKS, "wide", Kind("another", f"{MLP.__module__}:MLP", ("hidden", "activation")))
+    network = network_for((4,), np.float32, network="wide", hidden=(7,))
+    assert isinstance(network, MLP) and network.policy_weight.shape == (3, 7)
+    assert type(network_for((3, 40, 40), network="wide", hidden=(7,))) is MLP  # it takes pixels as numbers
 
 
 def test_a_strided_trunk_is_not_for_tiny_images():

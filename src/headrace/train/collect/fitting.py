@@ -17,6 +17,7 @@ from headrace.train.modules.network import network_kind, uses_images
 from headrace.train.modules.policy_mapping import AgentGroup, policy_mapping
 from headrace.train.settings.algorithm import ALGORITHMS, Algorithm
 from headrace.train.settings.config import Config, Fit
+from headrace.train.settings.kinds import NETWORKS
 from headrace.train.settings.owners import check_asked_for
 from headrace.train.settings.rollouts import decides_only
 
@@ -93,7 +94,7 @@ def _check_network(config: Config, space: gym.Space, actions: str) -> None:
         OptionError: it does not have one; the message names algorithms that have.
     """
     kinds, images = config.algorithm.network_kinds, uses_images(config.network, space)
-    network = config.network if config.network in ("cnn", "gru") else network_kind(config.network, space)
+    network = config.network if config.network in NETWORKS else network_kind(config.network, space)
     if network in kinds:
         return
     others = _algorithms_for(lambda other: actions in other.action_kinds and network in other.network_kinds)

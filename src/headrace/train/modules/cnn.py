@@ -14,8 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
+from headrace.pool.family import imported
 from headrace.pool.flat_observation import SIDE, Joined
 from headrace.train.modules.layers import initialised, is_exporting, with_log_std
+from headrace.train.settings.kinds import TRUNKS
 
 NATURE_SIDE = 36  # minimum height and width for which the Nature-CNN's three layers have an output
 BLOCK = 4  # stride of the Nature-CNN's first filters, in pixels
@@ -212,7 +214,7 @@ class JoinedTrunk(nn.Module):
         return [part.reshape(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
 
-Trunk = NatureTrunk | SmallTrunk | StridedTrunk | JoinedTrunk
+Trunk = Any  # a module that maps images to features, whose number is its attribute `features`
 
 
 class ImageActorCritic(nn.Module):
@@ -261,14 +263,12 @@ def trunk_for(space: gym.Space, trunk: str, bf16: bool, streams: int = 1) -> Tru
     if isinstance(space, Joined) and pictures_in(space):
         return JoinedTrunk(space, lambda part: trunk_for(part, trunk, bf16), 256 * streams)
     channels, height, width = space.shape
-    small = min(height, width) < NATURE_SIDE
-    if trunk == "strided":
-        if small:
-            raise OptionError(f"trunk='strided' is for images of at least {NATURE_SIDE} x {NATURE_SIDE}, not {space}")
-        return StridedTrunk(channels, height, width, bf16, 256 * streams)
-    if small:
-        return SmallTrunk(channels, height, width, float(space.high.max()), 128 * streams)
-    return NatureTrunk(channels, height, width, bf16, 512 * streams)
+    if min(height, width) >= NATURE_SIDE:
+        kind = TRUNKS[trunk]
+        return imported(kind.made_by)(channels, height, width, bf16, kind.outputs * streams)
+    if trunk != "nature":
+        raise OptionError(f"trunk={trunk!r} is for images of at least {NATURE_SIDE} x {NATURE_SIDE}, not {space}")
+    return SmallTrunk(channels, height, width, float(space.high.max()), 128 * streams)
 
 
 def blocks(images: Tensor) -> Tensor:

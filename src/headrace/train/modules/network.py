@@ -13,15 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from headrace.errors import OptionError
+from headrace.pool.family import imported
 from headrace.pool.sources import module_of, split
-from headrace.train.modules.cnn import ImageActorCritic, is_image, pictures_in, trunk_for
+from headrace.train.modules.cnn import is_image, pictures_in, trunk_for
 from headrace.train.modules.distributions import DiagonalGaussian, Distribution
-from headrace.train.modules.gru import GRU
 from headrace.train.modules.layers import with_log_std
-from headrace.train.modules.mlp import MLP
 from headrace.train.settings import user_objects
-
-__all__ = ["GRU", "MLP", "input_size", "make_network", "uses_cnn", "uses_images"]
+from headrace.train.settings.kinds import FOR_NUMBERS, FOR_PICTURES, NETWORKS, OWN
 
 
 def make_network(
@@ -49,11 +47,11 @@ def make_network(
     if ":" in network:
         return OwnNetwork(network, space, outputs, log_std)
     check_cnn(network, space)
-    if uses_cnn(network, space):
-        return ImageActorCritic(trunk_for(space, trunk, bf16), outputs, log_std)
-    if network == "gru":
-        return GRU(input_size(space), outputs, hidden, activation, log_std)
-    return MLP(input_size(space), outputs, hidden, activation, log_std, shared)
+    kind = NETWORKS[network_kind(network, space)]
+    inputs = trunk_for(space, trunk, bf16) if kind.pictures else input_size(space)
+    layers = {"hidden": hidden, "activation": activation, "shared": shared}
+    layers = {name: value for name, value in layers.items() if name in kind.settings}
+    return imported(kind.made_by)(inputs, outputs, log_std=log_std, **layers)
 
 
 class OwnNetwork(nn.Module):
@@ -145,7 +143,7 @@ def _module(name: str, make: Any, arguments: tuple[Any, ...]) -> nn.Module:
 
 def uses_images(network: str, space: gym.Space) -> bool:
     """Returns whether a network sees images, or pictures among other numbers."""
-    return (is_image(space) or bool(pictures_in(space))) and network not in ("mlp", "gru")
+    return (is_image(space) or bool(pictures_in(space))) and (network not in NETWORKS or NETWORKS[network].pictures)
 
 
 def uses_cnn(network: str, space: gym.Space) -> bool:
@@ -153,18 +151,19 @@ def uses_cnn(network: str, space: gym.Space) -> bool:
 
 
 def check_cnn(network: str, space: gym.Space) -> None:
-    """Raises `OptionError` where a CNN is asked for by name, and observations have no pictures."""
-    if network == "cnn" and not uses_images(network, space):
-        raise OptionError(f"network='cnn' needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
+    """Raises `OptionError` where a network of pictures is asked for by name, and observations have none."""
+    if network in NETWORKS and NETWORKS[network].pictures and not uses_images(network, space):
+        raise OptionError(f"network={network!r} needs uint8 images [C, H, W] of at least 8 x 8, not {space}")
 
 
 def network_kind(network: str, space: gym.Space) -> str:
-    """Returns the kind of the network for this space: ``mlp``, ``cnn`` or ``gru``, or ``own`` for a user's."""
+    """Returns the kind of the network for this space, of `headrace.train.settings.kinds.NETWORK_KINDS`."""
     if ":" in network:
-        return "own"
-    if uses_cnn(network, space):
-        return "cnn"
-    return "gru" if network == "gru" else "mlp"
+        return OWN
+    images = uses_images(network, space)
+    if network in NETWORKS and NETWORKS[network].pictures == images:
+        return network
+    return FOR_PICTURES if images else FOR_NUMBERS
 
 
 def input_size(space: gym.Space) -> int:

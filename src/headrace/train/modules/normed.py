@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from headrace.pool.flat_observation import Joined
-from headrace.train.modules.cnn import NATURE_SIDE, JoinedTrunk, cpu_has_bf16, pictures_in, trunk_for
+from headrace.train.modules.cnn import JoinedTrunk, cpu_has_bf16, pictures_in, trunk_for
 from headrace.train.modules.layers import initialised, is_exporting
 from headrace.train.modules.network import input_size, uses_images
 from headrace.train.modules.q_network import OwnQ, QNetwork
@@ -53,7 +53,8 @@ class NormedTrunk(nn.Module):
         super().__init__()
         self.scale = 1 / float(space.high.max())
         self.dtype = torch.bfloat16 if bf16 else torch.float32
-        convolutions, dense = _layers_of(space, trunk)
+        plain: Any = trunk_for(space, trunk, bf16=False)
+        convolutions, dense = [part for part in plain.modules() if isinstance(part, nn.Conv2d)], plain.dense
         layers: list[nn.Module] = []
         for layer in convolutions:
             layers += [layer, nn.GroupNorm(1, layer.out_channels), nn.ReLU()]
@@ -80,15 +81,6 @@ class NormedConvolutions(NormedTrunk):
     def forward(self, x: Tensor) -> Tensor:
         """Maps images uint8[B, C, H, W] to action values float32[B, A]."""
         return self.head(super().forward(x))
-
-
-def _layers_of(space: gym.spaces.Box, kind: str) -> tuple[list[nn.Conv2d], nn.Linear]:
-    trunk: Any = trunk_for(space, kind, bf16=False)
-    if kind == "strided":
-        return list(trunk.convolutions), trunk.dense
-    if min(space.shape[1:]) < NATURE_SIDE:
-        return [trunk.conv], trunk.dense
-    return [trunk.conv1, trunk.conv2, trunk.conv3], trunk.dense
 
 
 def make_normed_q_network(

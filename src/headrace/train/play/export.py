@@ -24,7 +24,7 @@ from headrace.errors import OptionError
 from headrace.pool.flat_observation import Joined
 from headrace.train.algorithms.policy import Policy
 from headrace.train.modules.action_masks import MASK
-from headrace.train.modules.cnn import NatureTrunk, StridedTrunk
+from headrace.train.modules.cnn import PlainTrunk
 from headrace.train.modules.layers import FullPrecision
 from headrace.train.modules.normed import NormedTrunk
 from headrace.train.modules.policy_module import PolicyModule
@@ -249,7 +249,7 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 @contextmanager
 def _exporting(module: nn.Module) -> Iterator[None]:
     """Computes products in torch's float32, as files do also for runs with ``bf16``; hides the exporters' warnings."""
-    trunks = [part for part in module.modules() if isinstance(part, NatureTrunk | StridedTrunk | NormedTrunk)]
+    trunks = [part for part in module.modules() if isinstance(part, PlainTrunk | NormedTrunk)]
     dtypes, logger = [trunk.dtype for trunk in trunks], logging.getLogger("torch.onnx")
     level = logger.level
     compiled = {part: part.compiled for part in module.modules() if getattr(part, "compiled", None) is not None}

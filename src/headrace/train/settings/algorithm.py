@@ -16,6 +16,7 @@ from headrace.errors import OptionError, UnknownTaskError
 from headrace.pool.sources import module_of, split
 from headrace.pool.suggestions import nearest
 from headrace.train.settings.fields import Setting
+from headrace.train.settings.kinds import NETWORK_KINDS
 from headrace.train.settings.values import as_lists, check_storable, check_text, converted, describe, matches
 from headrace.train.settings.when import When
 
@@ -29,8 +30,6 @@ has settings that are added to those of the task.
 """
 DEFAULT_PRESET = "default"
 """the preset that every algorithm has; its values are for learning from few steps"""
-NETWORK_KINDS = ("mlp", "cnn", "gru", "own")
-"""kinds of networks, of which ``own`` is a user's"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Algorithm:
     Attributes:
         parts: the records, in the order of their settings.
         action_kinds: kinds of actions that the algorithm has, of ``"discrete"`` and ``"continuous"``.
-        network_kinds: kinds of networks, of `NETWORK_KINDS`; ``"gru"`` is a recurrent one.
+        network_kinds: kinds of networks, of `NETWORK_KINDS`.
         several_agents: whether it can play tasks with several agents.
         keeps_masks: whether it keeps to action masks of discrete actions.
         has_workers: whether it can learn from samplers in other processes.

@@ -34,7 +34,7 @@ class Fit(NamedTuple):
     """What decides, beside the settings, which records a policy has.
 
     Attributes:
-        network: the kind of its network, of `headrace.train.settings.algorithm.NETWORK_KINDS`.
+        network: the kind of its network, of `headrace.train.settings.kinds.NETWORK_KINDS`.
         continuous: whether its actions are continuous.
         agents: the number of agents of an environment that it plays.
         alone: whether the task has one agent.

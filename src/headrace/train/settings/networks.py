@@ -6,10 +6,11 @@ from typing import Literal
 
 from headrace.pool.spec import MOST_THREADS
 from headrace.train.settings.fields import record, setting
+from headrace.train.settings.kinds import NETWORKS, TRUNKS
 from headrace.train.settings.values import require
 from headrace.train.settings.when import CNN, CONTINUOUS, LAYERS, MLP
 
-NETWORKS = ("auto", "mlp", "cnn", "gru")
+NAMES = ("auto", *NETWORKS)
 
 
 @record("network")
@@ -18,15 +19,15 @@ class Network:
 
     network: str = setting(
         "auto",
-        "mlp: two multilayer perceptrons; cnn: a shared CNN (the Nature-CNN, or a small one for images under 36 x 36); "
-        "gru: a recurrent network; auto: the cnn for images, the mlp for all else. Or one of your own: file.py:name or "
+        "".join(f"{name}: {kind.words}; " for name, kind in NETWORKS.items())
+        + "auto: the cnn for images, the mlp for all else. Or one of your own: file.py:name or "
         "package.module:name of a function (observation space, outputs) -> torch.nn.Module.",
         speed=True,
     )
 
     def __post_init__(self) -> None:
         own = ":" in self.network
-        require(own or self.network in NETWORKS, "network", self.network, f"{', '.join(NETWORKS)} or file.py:name")
+        require(own or self.network in NAMES, "network", self.network, f"{', '.join(NAMES)} or file.py:name")
 
 
 @record("network", LAYERS)
@@ -97,10 +98,11 @@ class Convolutions:
         "Run the CNN's matrix products in bfloat16, unless a CPU cannot; parameters, losses and updates stay float32.",
         speed=True,
     )
-    trunk: Literal["nature", "strided"] = setting(
+    trunk: Literal[*TRUNKS] = setting(  # type: ignore[valid-type]
         "nature",
-        "The CNN for images of at least 36 x 36; others have a small one. nature: the Nature-CNN; strided: filters of "
-        "6 x 6 with stride 3, then of 3 x 3 with stride 2, which makes images of 42 x 42 cheap.",
+        "The CNN for images of at least 36 x 36; others have a small one. "
+        + "; ".join(f"{name}: {trunk.words}" for name, trunk in TRUNKS.items())
+        + ".",
         speed=True,
     )
 

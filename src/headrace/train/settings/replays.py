@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from headrace.train.settings.algorithm import only
 from headrace.train.settings.common import COMMON
 from headrace.train.settings.config import Config
@@ -128,7 +130,7 @@ REPLAYS = COMMON.extended(
     network_kinds=("mlp", "own"), has_workers=True,
 )  # fmt: skip
 """what an algorithm has that learns from a replay"""
-LAYERS_AFTER = network(LAYERS.words, "mlp", "gru", "cnn")
+LAYERS_AFTER = dataclasses.replace(network("hidden", "trunk"), words=LAYERS.words)
 """the layers of an actor and its critics, which also follow a CNN"""
 ACTOR_CRITIC = REPLAYS.extended(
     only(Layers, LAYERS_AFTER), Convolutions, Critics, RandomShift, Apart,

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.train.settings.kinds import NETWORKS
+
 
 @dataclass(frozen=True)
 class When:
@@ -24,8 +26,10 @@ class When:
     setting: str | None = None
 
 
-def network(words: str, *kinds: str) -> When:
-    """Returns the circumstance that the network is of one of these kinds."""
+def network(*settings: str) -> When:
+    """Returns the circumstance that the network is of a kind that has one of these settings."""
+    kinds = [name for name, kind in NETWORKS.items() if {*settings} & {*kind.settings}]
+    words = f"with a network that is {' or '.join(kinds)}"
     return When(words, lambda run: run.fit.network in kinds, lambda algorithm: any(map(algorithm.has_network, kinds)))
 
 
@@ -41,9 +45,7 @@ def given(name: str, value: Any = True) -> When:
 IN_TURN = When("with samplers=0", lambda run: run.samplers <= 0)
 """the run collects and learns alternately, in one process for each device"""
 WORKERS = When("with samplers", lambda run: run.samplers > 0, lambda algorithm: algorithm.has_workers)
-MLP = network("with a network that is mlp", "mlp")
-LAYERS = network("with a network that is mlp or gru", "mlp", "gru")
-CNN = network("with a network that is cnn", "cnn")
+MLP, LAYERS, CNN = network("shared"), network("hidden"), network("trunk")
 CONTINUOUS = When(
     "with continuous actions", lambda run: run.fit.continuous, lambda algorithm: "continuous" in algorithm.action_kinds
 )
