@@ -4,7 +4,14 @@
     python docs/families.py --draw             # and all pictures
     python docs/families.py --draw tag atari   # or some
 
-A table stands between two marks in its page. What all tasks of a family share is above it, and tasks that differ in
+A table stands between two marks in its page. The first may say, as `name=value`, what this script cannot see:
+
+- options: where the page tells of them: in a `table`; in words, where it is `told` which tasks have which; or in the
+  docstring of a class, by its import path, from which their table is written.
+- across, height: tasks in a row of the picture, and the height of each over its width.
+- steps, every: random actions before a task is drawn, and between the views of which the most varied is drawn.
+
+What all tasks of a family share is above it, and tasks that differ in
 nothing have one row. The pictures show each task after some random actions.
 """
 
@@ -24,31 +31,34 @@ from PIL import Image, ImageDraw, ImageFont
 
 import headrace
 from headrace.envs import FAMILIES
-from headrace.envs.atari.options import AtariOptions
 from headrace.errors import OptionError
+from headrace.pool.family import imported
 from headrace.pool.meanings import action_meanings
 from headrace.pool.structure import count_text, space_text
 
 DOCS = Path(__file__).parent
-BEGIN, END = "<!-- tasks of {}: docs/families.py writes this -->", "<!-- /tasks -->"
+BEGIN = re.compile(r"<!-- tasks of (\w+): docs/families.py writes this((?:;(?: \w+=\S+)+)?) -->")
+END = "<!-- /tasks -->"
 PAGES = {  # family → the page that has its mark
-    family: page
-    for page in sorted(DOCS.glob("*.md"))
-    for family in re.findall(BEGIN.format(r"(\w+)"), page.read_text())
+    found[1]: page for page in sorted(DOCS.glob("*.md")) for found in BEGIN.finditer(page.read_text())
 }
-# whose pages have a table of options
-TOLD = ("vizdoom", "tag", "box2d", "minatar", "minigrid", "classic_control", "toy_text")
-DESCRIBED = ("mujoco",)  # whose pages say which tasks have which option
 LONG = 4000  # characters from which a table is shown on demand
 OWN, OBSERVATION, LIMIT = "options of its own", "observation", "limit of an episode"
 LENGTH = r"\[\d+\]$"  # of a part of an observation
 Row = dict[str, str]
 
 
+def facts(family: str) -> dict[str, str]:
+    """What the mark in its page says of a family, name → value."""
+    mark = next(found for found in BEGIN.finditer(PAGES[family].read_text()) if found[1] == family)
+    return dict(fact.split("=") for fact in mark[2].removeprefix(";").split())
+
+
 def section(family: str) -> str:
     """What a page says of a family's tasks."""
+    place = facts(family).get("options", "")  # where the page tells of options
     specs = {task: spec for task in FAMILIES[family].tasks if (spec := _spec(task)) is not None}
-    shared = _shared([dict(spec.options) for spec in specs.values()], family in DESCRIBED)
+    shared = _shared([dict(spec.options) for spec in specs.values()], place == "told")
     told = [_fields(spec) for spec in specs.values()]
     fields = [field for field in told[0] if all(field in each for each in told)]
     rows = {task: _row(task, spec, shared, fields) for task, spec in specs.items()}
@@ -63,10 +73,10 @@ def section(family: str) -> str:
             lines.append(f"- {name}{'' if name in common else ', unless a row says otherwise'}: {value}")
     if fields:
         lines.append(f"- info: {_info(fields)}" + ("" if "info" in common else ", and what a row adds"))
-    if shared and family not in ("atari", *TOLD, *DESCRIBED):  # which have a table of them
+    if shared and not place:
         lines.append(f"- options, unless a row says otherwise: {_options_text(shared)}")
     lines = ["All tasks share:", "", *lines, ""] if lines else []
-    varied = [name for name in first if name not in common and (name != OWN or family not in TOLD)]
+    varied = [name for name in first if name not in common and (name != OWN or place != "table")]
     if varied or len(rows) > 1:
         heads = [f"{name}, steps" if name == LIMIT else name for name in varied]
         table = ["| task | " + " | ".join(heads) + " |", "|---" * (len(varied) + 1) + "|"]
@@ -87,8 +97,8 @@ def section(family: str) -> str:
                 "</details>",
             ]
         lines += table
-    if family == "atari":
-        lines += ["", "All have these options:", "", *_meanings()]
+    if ":" in place:
+        lines += ["", "All have these options:", "", *_meanings(imported(place))]
     return "\n".join(lines)
 
 
@@ -223,23 +233,23 @@ def _value(value: Any) -> str:
     return text if len(text) < 40 else "…"
 
 
-def _meanings() -> Iterator[str]:
-    """The table of Atari's options, with what their class says of them."""
-    text = inspect.cleandoc(AtariOptions.__doc__ or "")
+def _meanings(kind: type[Any]) -> Iterator[str]:
+    """The table of the options that are attributes of a class, with what it says of them."""
+    text = inspect.cleandoc(kind.__doc__ or "")
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, re.M)
     yield "| option | default | what it does |"
     yield "|---|---|---|"
     for name, words in entries:
         meaning = " ".join(words.split()).replace("``", "`").removesuffix(".")
-        yield f"| `{name}` | {getattr(AtariOptions, name)} | {meaning} |"
+        yield f"| `{name}` | {getattr(kind, name)} | {meaning} |"
 
 
 def with_section(text: str, family: str) -> str:
     """A page's text with its tables anew."""
-    begin = BEGIN.format(family)
+    begin = next(found[0] for found in BEGIN.finditer(text) if found[1] == family)
     before, _, rest = text.partition(begin)
     _, mark, after = rest.partition(END)
-    assert mark, f"{PAGES[family].name} needs {begin} and {END}"
+    assert mark, f"{PAGES[family].name} needs {END}"
     return f"{before}{begin}\n\n{section(family)}\n\n{END}{after}"
 
 
@@ -251,35 +261,6 @@ def picture(family: str) -> Path:
 # -- pictures ------------------------------------------------------------------------------------
 
 WIDTH = 1200
-LAYOUTS: dict[str, tuple[int, float]] = {  # tasks in a row, and a picture's height over its width
-    "atari": (13, 210 / 160),
-    "dm_control": (9, 1.0),
-    "mujoco": (6, 1.0),
-    "vizdoom": (5, 0.75),
-    "classic_control": (5, 0.8),
-    "toy_text": (5, 0.9),
-    "minatar": (5, 1.0),
-    "minigrid": (13, 1.0),
-    "mpe": (4, 1.0),
-    "boards": (5, 1.0),
-    "craftax": (3, 1.0),
-    "tag": (2, 1.0),
-    "box2d": (5, 2 / 3),
-}
-STEPS = {
-    "atari": 300,
-    "dm_control": 40,
-    "mujoco": 25,
-    "vizdoom": 80,
-    "classic_control": 12,
-    "toy_text": 6,
-    "minatar": 30,
-    "minigrid": 3,
-    "boards": 12,
-    "craftax": 60,
-    "mpe": 6,
-    "box2d": 40,
-}
 BACKGROUND, INK, FRAME = (255, 255, 255), (60, 60, 60), (225, 225, 225)
 FOLLOWED = (
     "DogS",
@@ -290,14 +271,15 @@ FOLLOWED = (
     "QuadrupedR",
     "Swimmer",
 )  # out of sight of dm_control's own view
-ROBOTS = {"render_width": 320, "render_height": 320}
+SIDES = ("render_width", "render_height")
 LIKE, FAMILY = re.compile(r"-v\d+$"), re.compile(r"^(MiniGrid|BabyAI)-")
 
 
 def draw(family: str) -> Path:
     """Draws a family's tasks, of several versions of one the last, and returns the file."""
     tasks = list({LIKE.sub("", task): task for task in FAMILIES[family].tasks if _spec(task) is not None}.values())
-    across, tall = LAYOUTS[family]
+    known = facts(family)
+    across, tall = int(known.get("across", 5)), float(known.get("height", 1))
     gap, side = 8, (WIDTH - 8) // across - 8
     height, shown = round(side * tall), [FAMILY.sub("", LIKE.sub("", task)) for task in tasks]
     size, font, names = next(fit for size in range(19, 8, -1) if (fit := _fitting(shown, size, side)))
@@ -307,7 +289,7 @@ def draw(family: str) -> Path:
     pen = ImageDraw.Draw(sheet)
     for i, task in enumerate(tasks):
         x, y = gap + i % across * (side + gap), gap + i // across * (height + words + gap)
-        frame = Image.fromarray(_frame(family, task))
+        frame = Image.fromarray(_frame(task, int(known.get("steps", 20)), int(known.get("every", 0))))
         scale = min(side / frame.width, height / frame.height)
         frame = frame.resize((round(frame.width * scale), round(frame.height * scale)), Image.Resampling.LANCZOS)
         sheet.paste(frame, (x + (side - frame.width) // 2, y + (height - frame.height) // 2))
@@ -338,26 +320,24 @@ def _lines(name: str, font: Any, width: int) -> list[str]:
     return lines
 
 
-def _frame(family: str, task: str) -> np.ndarray:
-    """A task after some random actions, uint8[height, width, 3]."""
-    options: dict[str, Any] = ROBOTS if family in ("mujoco", "dm_control") else {}
-    if task.startswith(FOLLOWED):
-        options = options | {"render_camera_id": 0}
+def _frame(task: str, steps: int, every: int) -> np.ndarray:
+    """A task after some random actions, uint8[height, width, 3]; ``every`` so many, the most varied of its views."""
+    options: dict[str, Any] = {name: 320 for name in SIDES if name in _spec(task).options}
     random = np.random.default_rng(1)
     with headrace.make(task, num_envs=1, seed=3, num_threads=1, **options) as pool:
         pool.action_space.seed(int(random.integers(1000)))
         _, info = pool.reset()
         frames = []
-        for step in range(STEPS.get(family, 20)):
+        for step in range(steps):
             drawn = pool.action_space.sample()
             dicts = isinstance(drawn, Mapping)
             action = {key: part[None] for key, part in drawn.items()} if dicts else np.asarray(drawn)[None]
-            if family == "boards":  # where only some moves are allowed
+            if "action_mask" in info:  # where only some moves are allowed
                 action = (info["action_mask"] * random.random(info["action_mask"].shape)).argmax(-1)
             *_, info = pool.step(action)
-            if family == "vizdoom" and step % 8 == 0:
+            if every and step % every == 0:
                 frames.append(pool.render([0])[0])
-        return max(frames or [pool.render([0])[0]], key=np.std)  # in Doom, a view that is no wall
+        return max(frames or [pool.render([0])[0]], key=np.std)  # a view that is no wall
 
 
 def main() -> None:
