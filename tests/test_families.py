@@ -28,7 +28,9 @@ def test_a_page_describes_the_tasks_of_its_family(family: str) -> None:
             raise
         pytest.skip(str(error))
     assert text == wanted, "run docs/families.py"
-    assert SCRIPT["facts"](family).get("options") != "table" or not SCRIPT["untold"](family, text), "in the page's table of options"
+    assert SCRIPT["facts"](family).get("options") != "table" or not SCRIPT["untold"](family, text), (
+        "in the page's table of options"
+    )
 
 
 def test_every_family_has_a_small_picture_in_its_page() -> None:
