@@ -21,8 +21,9 @@ import headrace
 from headrace.errors import ClosedError, SequenceError
 from headrace.pool.executors.kernels.agents import build_agents_kernel
 from headrace.pool.executors.kernels.program import build_kernel
+from headrace.pool.make_pool import pool_settings
 from headrace.pool.pool import Pool
-from headrace.pool.registry import build_task, pool_settings
+from headrace.pool.registry import build_task
 from nightly import rest_nightly
 from python_games import COUNT
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from headrace.errors import OptionError, SequenceError, StateError
-from headrace.pool.registry import build_task, pool_settings
+from headrace.pool.make_pool import pool_settings
+from headrace.pool.registry import build_task
 
 torch = pytest.importorskip("torch")
 

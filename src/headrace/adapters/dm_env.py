@@ -21,7 +21,8 @@ import numpy as np
 from dm_env import specs
 
 from headrace.errors import OptionError
-from headrace.pool.registry import TaskLike, make_pool
+from headrace.pool.make_pool import make_pool
+from headrace.pool.registry import TaskLike
 from headrace.pool.structure import is_array, one_row, row_of
 from headrace.pool.views.arrayspec import action_dtype
 from headrace.pool.views.dmspec import spec_of

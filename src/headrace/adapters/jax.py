@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.make_pool import make_pool
 from headrace.pool.pool import Pool, StepResult
-from headrace.pool.registry import TaskLike, make_pool
+from headrace.pool.registry import TaskLike
 from headrace.pool.seeds import SeedLike
 from headrace.pool.structure import is_array, leaves
 

@@ -22,7 +22,7 @@ import numpy as np
 from headrace.errors import ActionError, OptionError, SequenceError
 from headrace.pool.columns import Column, columns
 from headrace.pool.infos import info_of_row
-from headrace.pool.registry import make_pool
+from headrace.pool.make_pool import make_pool
 
 try:
     from pettingzoo import ParallelEnv

@@ -22,8 +22,9 @@ import numpy as np
 from headrace.errors import EnvironmentFailure, OptionError
 from headrace.pool.actions import whole_numbers
 from headrace.pool.infos import by_row, info_of_row
+from headrace.pool.make_pool import make_pool
 from headrace.pool.pool import Pool
-from headrace.pool.registry import TaskLike, make_pool, own_options
+from headrace.pool.registry import TaskLike, own_options
 from headrace.pool.structure import row_of
 from headrace.pool.views.envspec import EnvSpec
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from headrace.errors import OptionError, SequenceError
 from headrace.pool.infos import by_row
+from headrace.pool.make_pool import check_int, make_pool
 from headrace.pool.pool import Pool
-from headrace.pool.registry import TaskLike, check_int, make_pool
+from headrace.pool.registry import TaskLike
 from headrace.pool.seeds import SeedLike
 
 try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headrace.errors import ConformanceError, HeadraceError, UnsupportedError
-from headrace.pool.registry import make_pool
+from headrace.pool.make_pool import make_pool
 from headrace.testing.trial import Mismatch, Trial
 
 Check = Callable[..., None]

@@ -15,8 +15,8 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.infos import OF_THE_BATCH
+from headrace.pool.make_pool import check_int
 from headrace.pool.pool import Pool
-from headrace.pool.registry import check_int
 from headrace.pool.structure import mapped, row_of
 from headrace.pool.views.make import make, make_spec
 

@@ -16,8 +16,8 @@ from gymnasium.vector.utils import batch_space
 from headrace.errors import OptionError, SequenceError
 from headrace.pool.batch import Batch
 from headrace.pool.infos import masked
+from headrace.pool.make_pool import make_pool
 from headrace.pool.pool import Pool, StepResult
-from headrace.pool.registry import make_pool
 from headrace.pool.seeds import SeedLike
 from headrace.pool.structure import is_array, mapped, one_row, renewed, row_of
 from headrace.pool.views.envpool import MODES, EnvPool

@@ -11,8 +11,9 @@ import numpy as np
 
 from headrace.errors import OptionError, needs_train
 from headrace.machine import is_lack
+from headrace.pool.make_pool import make_pool, pool_settings
 from headrace.pool.pool import Pool
-from headrace.pool.registry import TaskLike, build_task, make_pool, own_options, pool_settings
+from headrace.pool.registry import TaskLike, build_task, own_options
 from headrace.pool.seeds import SeedLike
 from headrace.pool.spec import AutoresetMode
 from headrace.pool.suggestions import nearest

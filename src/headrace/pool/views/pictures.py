@@ -8,8 +8,8 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.pool.actions import check_env_ids
+from headrace.pool.make_pool import check_int, make_pool
 from headrace.pool.pool import Pool
-from headrace.pool.registry import check_int, make_pool
 from headrace.pool.state import seal, unseal
 
 MOST = 8192  # greatest width and height in pixels

@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from headrace.errors import RecvTimeoutError, StateError
+from headrace.pool.make_pool import check_int
 from headrace.pool.pool import Pool
-from headrace.pool.registry import check_int, family_of
+from headrace.pool.registry import family_of
 from headrace.pool.structure import mapped
 from headrace.train.collect.curriculum import final_options
 from headrace.train.collect.game_values import game_over, lost_steps

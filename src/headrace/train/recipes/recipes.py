@@ -17,16 +17,8 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.pool.flat_observation import Joined, picture_shape
-from headrace.pool.registry import (
-    build_task,
-    families,
-    family_of,
-    is_python,
-    is_registered,
-    make_pool,
-    or_headraces,
-    own_name,
-)
+from headrace.pool.make_pool import make_pool
+from headrace.pool.registry import build_task, families, family_of, is_python, is_registered, or_headraces, own_name
 from headrace.pool.structure import leaves
 from headrace.train.recipes.table import KINDS, RECIPES
 from headrace.train.settings.algorithm import DEFAULT_PRESET, Presets, Settings, find_settings
