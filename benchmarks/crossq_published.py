@@ -24,6 +24,7 @@ from headrace.train.play.evaluate import evaluate
 from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 
+CROSSQ = f"{Path(__file__).parents[1]}/examples/algorithms/crossq.py:CrossQ"
 PUBLISHED_WIDTH = 2048
 STEPS = 100_000
 
@@ -46,7 +47,7 @@ class CrossQArgs:
 
 def update_cost(task: str, width: int, count: int) -> float:
     """Processor seconds of one update, the mean of so many."""
-    config = make_config(task, algo="crossq", preset="published", critic_hidden=(width, width), replay_size=64)
+    config = make_config(task, algo=CROSSQ, preset="published", critic_hidden=(width, width), replay_size=64)
     spec = headrace.make_spec(task)
     policy: Any = make_policy("", config, AgentGroup(spec.observation_space, spec.action_space), torch.device("cpu"))
     rows, (inputs,) = config.minibatch_size, spec.observation_space.shape  # type: ignore
@@ -67,9 +68,10 @@ def main() -> None:
     for task in args.tasks:
         folder = args.runs / task
         if not (folder / "config.json").is_file():
+            critics: dict[str, Any] = {"critic_hidden": (args.width, args.width)}
             train(
-                task, "crossq", preset="published", critic_hidden=(args.width, args.width), total_steps=STEPS, seed=1,
-                samplers=0, torch_threads=1, run_dir=folder,
+                task, CROSSQ, preset="published", total_steps=STEPS, seed=1, samplers=0, torch_threads=1,
+                run_dir=folder, **critics,
             )  # fmt: skip
         costs = {width: update_cost(task, width, count) for width, count in ((args.width, 60), (PUBLISHED_WIDTH, 6))}
         rows.append(

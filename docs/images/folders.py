@@ -26,7 +26,7 @@ TRAIN = [
     ("play", "evaluation, videos, logged episodes", ""),
     ("collect", "pools and policies fill rollouts", "where an episode ends"),
     ("recipes", "algorithms by name, the best of their presets", "what a run begins with"),
-    ("algorithms", "PPO, A2C, PQN, DQN, SAC, TD3, CrossQ, …", "where a loss is computed"),
+    ("algorithms", "PPO, A2C, PQN, DQN, SAC, TD3, …", "where a loss is computed"),
     ("storage", "samples, minibatches, replays, priorities", "where a batch is formed"),
     ("modules", "networks, distributions, normalisation", ""),
     ("processes", "start, supervise, share memory", "where a process is started"),

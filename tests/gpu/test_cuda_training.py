@@ -15,7 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from graph_runs import NORMED, RUNS, SMALL  # noqa: E402
+from graph_runs import RUNS, SMALL  # noqa: E402
 from graph_stand_in import graphs_on_a_cpu  # noqa: E402
 from headrace.train.recipes.make import make_config  # noqa: E402  (they need torch)
 from headrace.train.runners.assembly import make_trainer  # noqa: E402
@@ -49,7 +49,7 @@ def assert_same(one: Any, other: Any, where: str, tolerance: float) -> None:
             )
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if RUNS[name].get("algo") not in NORMED])
+@pytest.mark.parametrize("name", RUNS)
 def test_cpu_and_cuda_agree_for_20_iterations(make: Any, name: str) -> None:
     torch.backends.cudnn.allow_tf32 = False
     settings = {**RUNS[name], "host_random": True, "adam_epsilon": 1e-3}
@@ -63,7 +63,7 @@ def test_cpu_and_cuda_agree_for_20_iterations(make: Any, name: str) -> None:
     assert gpu.tracker.episodes == cpu.tracker.episodes
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if RUNS[name].get("algo") not in NORMED])
+@pytest.mark.parametrize("name", RUNS)
 def test_graphs_change_nothing(make: Any, name: str) -> None:
     torch.backends.cudnn.allow_tf32 = False
     graphs, eager = make(CUDA, **RUNS[name]), make(CUDA, **RUNS[name], graphs=False)

@@ -36,7 +36,7 @@ def last(folder: Path) -> dict[str, Any]:
     return read_metrics(folder / "metrics.jsonl")[-1]
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3", "ddpg", "crossq"])
+@pytest.mark.parametrize("algo", ["sac", "td3", "ddpg"])
 @pytest.mark.parametrize("where", ON, ids=lambda where: "-".join(map(str, where.values())))
 def test_off_policy_learners_run_there_and_resume(tmp_path: Path, algo: str, where: dict[str, Any]) -> None:
     train("Pendulum-v1", algo=algo, run_dir=tmp_path, quiet=True, **(SETTINGS | where))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 
 CPU = torch.device("cpu")
+CROSSQ = f"{Path(__file__).parents[2]}/examples/algorithms/crossq.py:CrossQ"
 NONLINEAR: dict[str, Any] = {"relu": F.relu, "tanh": torch.tanh}
 
 

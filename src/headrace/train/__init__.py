@@ -67,8 +67,8 @@ def train(
 
     Args:
         task: name of the task.
-        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"``, ``"crossq"``
-            or ``"dqn"``; or a user's class, as ``"file.py:Class"`` or ``"package.module:Class"``. None for that of the
+        algo: learning algorithm: ``"ppo"``, ``"a2c"``, ``"pqn"``, ``"ddpg"``, ``"td3"``, ``"sac"`` or
+            ``"dqn"``; or a user's class, as ``"file.py:Class"`` or ``"package.module:Class"``. None for that of the
             task's recipe, see `headrace.train.recipes.recipes`.
         total_steps, seed, device: the settings of `Config`.
         run_dir: folder of the run; by default a new one under ``runs/``.

@@ -60,7 +60,7 @@ class Side(gym.Env):
         camera[4:12, slice(10, 14) if self.side else slice(2, 6)] = 255
         return {"speed": np.zeros(2, np.float32), "camera": camera} if self.parts else camera
 '''
-ALGORITHMS = ["sac", "td3", "ddpg", "crossq"]
+ALGORITHMS = ["sac", "td3", "ddpg"]
 BRIEF: dict[str, Any] = SMALL | {
     "quiet": True, "viewer": False, "learning_starts": 64, "replay_size": 4000, "hidden": (16,), "num_envs": 4,
     "num_steps": 4, "minibatch_size": 16, "replay_ratio": 0.25, "total_steps": 192, "log_steps": 48,

@@ -11,16 +11,17 @@ from torch import Tensor
 from torch.distributions import Normal
 
 import headrace
-from headrace.errors import OptionError
+from headrace.errors import OptionError, StateError
+from headrace.pool.sources import module_of
 from headrace.train.algorithms.rates import UpdateRates
-from headrace.train.modules.batch_renorm import BatchRenorm, Renorm
 from headrace.train.play.evaluate import evaluate
 from headrace.train.recipes.make import make_config
 from headrace.train.storage.transitions import Transitions
 from nightly import rest_nightly
-from updates import a_policy, assert_same_parameters, some_transitions
+from updates import CROSSQ, a_policy, assert_same_parameters, some_transitions
 
 train: Any = headrace.train
+EXAMPLE: Any = module_of(CROSSQ.rpartition(":")[0])
 TINY: dict[str, Any] = {
     "hidden": (8,), "critic_hidden": (16,), "num_envs": 4, "num_steps": 4, "learning_starts": 64, "replay_ratio": 0.25,
     "replay_size": 1000, "minibatch_size": 16, "quiet": True, "video": False, "tensorboard": False, "viewer": False,
@@ -48,7 +49,7 @@ def renormalised(layer: Any, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("warm_up", [0, 2, 100])
 def test_batches_are_renormalised_as_published(warm_up: int):
     chance = torch.Generator().manual_seed(0)
-    layer = BatchRenorm(3, Renorm(momentum=0.7, warm_up=warm_up))
+    layer = EXAMPLE.BatchRenorm(3, EXAMPLE.Renorm(momentum=0.7, warm_up=warm_up))
     layer.weight.data.uniform_(0.5, 2, generator=chance)
     layer.bias.data.normal_(generator=chance)
     plain = copy.deepcopy(layer).double()
@@ -66,7 +67,7 @@ def test_batches_are_renormalised_as_published(warm_up: int):
 
 
 def test_a_row_is_answered_alone_as_among_others():
-    layer = BatchRenorm(3, Renorm(momentum=0.5))
+    layer = EXAMPLE.BatchRenorm(3, EXAMPLE.Renorm(momentum=0.5))
     layer.of_batch(torch.randn(50, 3) * 4 + 2)
     x = torch.randn(10, 3)
     expected = (x - layer.mean) / (layer.variance + 1e-3).sqrt()
@@ -79,7 +80,7 @@ def test_a_row_is_answered_alone_as_among_others():
 
 @pytest.mark.parametrize("activation", rest_nightly(["relu", "tanh"], "relu"))
 def test_updates_equal_those_of_autograd(activation: str):
-    policy = a_policy("crossq", activation=activation, critic_hidden=(24, 8), initial_temperature=0.3, renorm_after=3)
+    policy = a_policy(CROSSQ, activation=activation, critic_hidden=(24, 8), initial_temperature=0.3, renorm_after=3)
     plain = PlainUpdate(policy, copy.deepcopy(policy.network).double(), activation)
     for seed in range(6):
         batch = some_transitions(policy, 32, seed)
@@ -163,13 +164,13 @@ class PlainUpdate:
 
 
 def test_crossq_has_a_fast_and_a_published_preset():
-    fast, published = (make_config("Ant-v5", algo="crossq", preset=name) for name in ("fast", "published"))
+    fast, published = (make_config("Ant-v5", algo=CROSSQ, preset=name) for name in ("fast", "published"))
     assert (published.num_envs, published.replay_ratio, published.critic_hidden) == (1, 1.0, (2048, 2048))
     assert (fast.num_envs, fast.replay_ratio, fast.n_step) == (32, 1 / 32, 3) and fast.anneal_learning_rate
-    with pytest.raises(OptionError, match=r"target_rate=0\.1 would not be used by crossq"):
-        train("Pendulum-v1", "crossq", target_rate=0.1)
+    with pytest.raises(OptionError, match=r"target_rate=0\.1 would not be used by .*crossq.py:CrossQ"):
+        train("Pendulum-v1", CROSSQ, target_rate=0.1)
     with pytest.raises(OptionError, match="networks of kind mlp, cnn, not gru"):
-        train("Pendulum-v1", "crossq", network="gru")
+        train("Pendulum-v1", CROSSQ, network="gru")
 
 
 @pytest.mark.parametrize("samplers", rest_nightly([0, 1], 0))
@@ -177,21 +178,35 @@ def test_crossq_trains_resumes_and_plays(tmp_path, samplers: int):
     settings = TINY | {"samplers": samplers, "total_steps": 400}
     if samplers:
         settings = {name: value for name, value in settings.items() if name != "num_steps"} | {"evaluate_episodes": 0}
-    result = train("Pendulum-v1", "crossq", run_dir=tmp_path / "run", **settings)
+    result = train("Pendulum-v1", CROSSQ, run_dir=tmp_path / "run", **settings)
     assert result.steps >= 400
-    agent = headrace.load(tmp_path / "run", which="newest")
+    agent = headrace.load(tmp_path / "run", which="newest", trust=True)
     norm = agent.policies[0].network.actor.norms[0]
     assert norm.batches > 0 and norm.mean.abs().sum() > 0, "what acts has the running statistics of what learnt"
-    result = train.resume(tmp_path / "run", total_steps=600, quiet=True)
+    result = train.resume(tmp_path / "run", trust=True, total_steps=600, quiet=True)
     assert result.steps >= 600
-    assert headrace.load(tmp_path / "run", which="newest").policies[0].network.actor.norms[0].batches > norm.batches
+    agent = headrace.load(tmp_path / "run", which="newest", trust=True)
+    assert agent.policies[0].network.actor.norms[0].batches > norm.batches
+
+
+def test_the_name_that_crossq_had_says_where_it_is_now(tmp_path):
+    where = r"algo='crossq' is an example now: take examples/algorithms/crossq.py .* algo='examples/.*py:CrossQ'"
+    with pytest.raises(OptionError, match=where):
+        train("Pendulum-v1", "crossq", run_dir=tmp_path / "new")
+    small = {name: value for name, value in TINY.items() if name != "critic_hidden"}
+    train("Pendulum-v1", "sac", run_dir=tmp_path / "run", samplers=0, total_steps=64, **small)
+    config = tmp_path / "run" / "config.json"
+    config.write_text(config.read_text().replace('"sac"', '"crossq"'))
+    for use in (headrace.load, train.resume):
+        with pytest.raises(StateError, match=where):
+            use(tmp_path / "run")
 
 
 @pytest.mark.nightly
 def test_crossq_learns_pendulum(tmp_path):
     settings = {"hidden": (64, 64), "total_steps": 15_000, "num_envs": 4, "num_steps": 4, "critic_hidden": ()}
     train(
-        "Pendulum-v1", "crossq", samplers=0, learning_starts=1000, replay_ratio=0.25, gamma=0.95, quiet=True,
+        "Pendulum-v1", CROSSQ, samplers=0, learning_starts=1000, replay_ratio=0.25, gamma=0.95, quiet=True,
         run_dir=tmp_path / "run", video=False, tensorboard=False, viewer=False, seed=3, **settings,
     )  # fmt: skip
-    assert evaluate(tmp_path / "run", 10, which="newest").mean_return > -300
+    assert evaluate(tmp_path / "run", 10, which="newest", trust=True).mean_return > -300

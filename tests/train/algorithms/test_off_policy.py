@@ -140,13 +140,12 @@ def assert_uniform(actions: Any) -> None:
 @pytest.mark.parametrize(
     ("algo", "kind"),
     rest_nightly(
-        [(algo, kind) for algo in (*CONTINUOUS, "crossq") for kind in ("host", "device", "static")],
+        [(algo, kind) for algo in CONTINUOUS for kind in ("host", "device", "static")],
         ("ddpg", "host"), ("td3", "static"), ("sac", "device"),
     ),
 )  # fmt: skip
 def test_actions_are_uniform_until_the_first_update(algo, kind):
     sizes = {"num_envs": 50, "num_steps": 20, "hidden": (8,), "replay_size": 5000, "minibatch_size": 16}
-    sizes |= {"critic_hidden": (8,)} if algo not in CONTINUOUS else {}
     config = make_config("Pendulum-v1", algo=algo, **sizes, samplers=0, learning_starts=2500, replay_ratio=0.001)
     collector, (policy,) = collecting(kind, config)
     chance = torch.Generator().manual_seed(1)

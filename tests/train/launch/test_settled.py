@@ -15,6 +15,7 @@ from headrace.pool.executors.mujoco import lanes
 from headrace.pool.executors.mujoco.fields import native_module
 from headrace.train import make_config, resume, train
 from headrace.train.launch.checks import check_request, resolved
+from updates import CROSSQ
 
 REACH = f"{Path(__file__).parents[2] / 'goal_games.py'}:Reach"
 
@@ -89,7 +90,7 @@ def test_a_decision_by_the_number_of_cores_is_printed(cores: Any, count: int, wo
 @pytest.mark.parametrize("more", [{"samplers": 0}, {"samplers": 1}, {"deterministic": True}])
 def test_a_presets_setting_turned_off_by_a_given_one_is_named_once(more: dict[str, Any]) -> None:
     env = {"flat_observation": True}
-    asked = {"algo": "crossq", "preset": "fast", "total_steps": 10_000, "env_options": env} | more
+    asked = {"algo": CROSSQ, "preset": "fast", "total_steps": 10_000, "env_options": env} | more
     told = check_request(REACH, asked | {"hindsight": 0.8}).remarks
     assert [words for words in told if "n_step" in words] == ["the preset's n_step=3 is not used with hindsight=0.8"]
     for settings in ({}, {"hindsight": 0.8, "n_step": 1}):

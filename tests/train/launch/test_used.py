@@ -18,6 +18,7 @@ from headrace.train.recipes.make import make_config
 from headrace.train.settings.algorithm import ALGORITHMS
 from headrace.train.settings.config import Fit
 from nightly import rest_nightly
+from updates import CROSSQ
 
 KNOWN = {key for algo in ("ppo", "dqn") for key in ALGORITHMS[algo].presets["default"]}
 TASKS = (KNOWN | {*FAMILIES["minatar"].tasks}) - {"", "gru", *FAMILIES}
@@ -74,10 +75,10 @@ def test_steps_and_priorities_are_for_one_agent_without_hindsight(algo):
 
 def test_rewards_of_several_steps_are_not_silently_dropped_with_hindsight():
     """Given, they are an error, also where they are a preset's; a preset's alone are a remark."""
-    fast: dict[str, Any] = {"algo": "crossq", "preset": "fast", "hindsight": 0.8}
+    fast: dict[str, Any] = {"algo": CROSSQ, "preset": "fast", "hindsight": 0.8}
     for samplers in (0, 1):
         words = refused(samplers=samplers, n_step=3, **fast)
-        assert words.startswith("n_step=3 would not be used by crossq") and "with hindsight=0" in words
+        assert words.startswith(f"n_step=3 would not be used by {CROSSQ}") and "with hindsight=0" in words
         check("Pendulum-v1", samplers=samplers, **fast)
         check("Pendulum-v1", samplers=samplers, n_step=1, **fast)
         check("Pendulum-v1", samplers=samplers, n_step=3, **(fast | {"hindsight": 0}))
@@ -91,7 +92,7 @@ def test_rewards_of_several_steps_are_not_silently_dropped_with_hindsight():
         ("CartPole-v1", {"n_step": 3}, "with n_step=3 the replay .*: leave batch_size out, or set n_step=1$"),
         ("CartPole-v1", {"prioritised": True}, "with prioritised=True the replay .* out, or set prioritised=False$"),
         ("MinAtar-Breakout-v1", {"n_step": 3}, "with images and n_step=3 the replay .*: leave batch_size out$"),
-        ("Pendulum-v1", {"algo": "crossq", "preset": "fast"}, "with n_step=3 the replay .* out, or set n_step=1$"),
+        ("Pendulum-v1", {"algo": CROSSQ, "preset": "fast"}, "with n_step=3 the replay .* out, or set n_step=1$"),
     ],
 )
 def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, settings, words):
@@ -111,7 +112,7 @@ def test_rows_of_a_replay_of_steps_are_of_all_environments(tmp_path, task, setti
         ("a2c", "minibatch_size", 7, {}, "it is for ppo, pqn, ddpg, td3, sac, dqn"),
         ("ppo", "replay_ratio", 0.5, {}, "it is for ddpg, td3, sac, dqn"),
         ("ppo", "rho_clip", 0.5, {}, "it is for ppo with samplers"),
-        ("ppo", "evaluate_seconds", 3.0, {}, "it is for ppo, ddpg, .*crossq.* with samplers"),
+        ("ppo", "evaluate_seconds", 3.0, {}, "it is for ppo, ddpg, .*dqn.* with samplers"),
         ("ppo", "device", "cuda", {"devices": ("cpu", "cpu")}, "with devices="),
         ("ppo", "log_std_init", -1.0, {"task": "CartPole-v1"}, "with continuous actions"),
         ("ppo", "bf16", True, {}, "with a network that is cnn"),

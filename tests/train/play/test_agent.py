@@ -96,7 +96,7 @@ def test_the_module_leads_to_the_agents_actions(tmp_path: Path, task: str, setti
         ("td3", {"learning_starts": 64, "samplers": 0, "num_steps": 4, "n_step": 3}),
         pytest.param("ppo", {"samplers": 1}, marks=pytest.mark.nightly),
         pytest.param("ppo", {"network": "gru"}, marks=pytest.mark.nightly),
-        pytest.param("crossq", {"learning_starts": 64, "samplers": 1, "num_steps": None}, marks=pytest.mark.nightly),
+        pytest.param("sac", {"learning_starts": 64, "samplers": 1, "num_steps": None}, marks=pytest.mark.nightly),
     ],
 )
 def test_spaces_of_a_single_number_without_axes_are_learnt_and_played(tmp_path: Path, algo: str, settings: Any):

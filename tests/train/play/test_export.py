@@ -41,7 +41,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "a number": (SCALAR, {}),
     "a number, sac": (SCALAR, {"algo": "sac"}),
     "sac": ("Pendulum-v1", {"algo": "sac"}),
-    "crossq": ("Pendulum-v1", {"algo": "crossq", "hidden": (16, 16), "critic_hidden": (8,)}),
     "td3": ("Pendulum-v1", {"algo": "td3"}),
     "dqn": ("CartPole-v1", {"algo": "dqn"}),
     "pqn": ("CartPole-v1", {"algo": "pqn"}),

@@ -30,7 +30,7 @@ def trained(folder, algo: str, **settings: Any) -> str:
 
 
 NORMALISED = {"normalise_observations": True, "normalise_values": True}
-WAYS = [(*way, samplers) for way in (("crossq", {}), ("td3", {}), ("ppo", NORMALISED)) for samplers in (0, 1)]
+WAYS = [(*way, samplers) for way in (("sac", {}), ("td3", {}), ("ppo", NORMALISED)) for samplers in (0, 1)]
 
 
 @pytest.mark.parametrize(("algo", "how", "samplers"), rest_nightly(WAYS, WAYS[1], WAYS[2], WAYS[5]))

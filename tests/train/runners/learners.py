@@ -45,12 +45,11 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
         "Pong-v5",
         REPLAY | {"algo": "dqn", "preset": "fast", "num_envs": 2, "num_steps": 8, "minibatch_size": 16},
     ),
-    "crossq": ("Pendulum-v1", REPLAY),
     "pqn": ("CartPole-v1", {}),
     "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
 }
 """algorithm → task and settings of a small run"""
-MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn", "crossq", "pqn")
+MINIBATCHES = ("ppo", "sac", "td3", "ddpg", "dqn", "pqn")
 """those that have minibatches"""
 HALVES = ("ppo", "a2c", "sac", "td3", "ddpg", "dqn")
 """those of which an update from two halves is that from the whole"""

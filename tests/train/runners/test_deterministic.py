@@ -33,7 +33,6 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "pqn": ("CartPole-v1", {}),
     "dqn": ("CartPole-v1", REPLAY | {"target_update": 7}),
     "sac": ("Pendulum-v1", REPLAY | NORMALISED),
-    "crossq": ("Pendulum-v1", REPLAY),
     "td3": ("Pendulum-v1", REPLAY | {"policy_delay": 5}),
     "ddpg": ("Pendulum-v1", REPLAY | NORMALISED),
 }

@@ -252,7 +252,7 @@ def test_values_of_numpy_torch_and_paths_are_those_of_python(given: dict[str, An
         ("ppo", "entropy_coef", -0.1),
         ("ppo", "log_std_init", 1e9),
         ("ppo", "evaluate_share", 2.0),
-        ("crossq", "adam_beta", 1.0),
+        ("dqn", "target_rate", 2.0),
     ],
 )
 def test_every_number_that_has_bounds_keeps_to_them(algo: str, name: str, value: float) -> None:

@@ -6,7 +6,6 @@ import importlib
 from typing import Any
 
 from headrace.train.algorithms.a2c.settings import A2C
-from headrace.train.algorithms.crossq.settings import CROSSQ
 from headrace.train.algorithms.ddpg.settings import DDPG
 from headrace.train.algorithms.dqn.settings import DQN
 from headrace.train.algorithms.ppo.settings import PPO
@@ -15,11 +14,8 @@ from headrace.train.algorithms.sac.settings import SAC
 from headrace.train.algorithms.td3.settings import TD3
 from headrace.train.settings.algorithm import ALGORITHMS, own_class
 
-ALGORITHMS |= {"ppo": PPO, "a2c": A2C, "pqn": PQN, "ddpg": DDPG, "td3": TD3, "sac": SAC, "dqn": DQN, "crossq": CROSSQ}
-CLASSES = {
-    "ppo": "PPO", "a2c": "A2C", "pqn": "PQN", "ddpg": "DDPG", "td3": "TD3", "sac": "SAC", "dqn": "DQN",
-    "crossq": "CrossQ",
-}  # fmt: skip
+ALGORITHMS |= {"ppo": PPO, "a2c": A2C, "pqn": PQN, "ddpg": DDPG, "td3": TD3, "sac": SAC, "dqn": DQN}
+CLASSES = {name: name.upper() for name in ALGORITHMS}
 """name → class in the module of this name, in its folder"""
 
 

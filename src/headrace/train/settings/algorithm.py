@@ -165,6 +165,8 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 ALGORITHMS: dict[str, Algorithm] = {}
 """Headrace's own, by name; `headrace.train.recipes.algorithms` fills it"""
+EXAMPLES = {"crossq": "examples/algorithms/crossq.py:CrossQ"}
+"""name of an algorithm that an earlier version had → where it is now"""
 
 
 def find_settings(name: str) -> Algorithm:
@@ -185,6 +187,11 @@ def own_class(name: str) -> Any:
     source, attribute = split(name)
     if source.endswith(".py") and not attribute:
         raise OptionError(f"training option algo={name!r} must name a class of that file: algo='{name}:Class'")
+    if name in EXAMPLES:
+        raise OptionError(
+            f"training option algo={name!r} is an example now: take {split(EXAMPLES[name])[0]} from the sources of "
+            f"Headrace, and say algo={EXAMPLES[name]!r}, also in the config.json of an old run"
+        )
     if not source or not attribute:
         near = nearest(name, ALGORITHMS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ALGORITHMS)}, and file.py:Class"

@@ -15,8 +15,8 @@ class Run:
     task: str = setting(REQUIRED, "Name of the task, as `headrace envs` lists it.", speed=True)
     algo: str = setting(
         "ppo",
-        "Learning algorithm, by default that of the task's recipe: ppo, a2c, pqn, ddpg, td3, sac, crossq or dqn; or a "
-        "class of your own, file.py:Class or package.module:Class. ddpg, td3, sac and crossq are for continuous "
+        "Learning algorithm, by default that of the task's recipe: ppo, a2c, pqn, ddpg, td3, sac or dqn; or a class "
+        "of your own, file.py:Class or package.module:Class. ddpg, td3 and sac are for continuous "
         "actions, dqn and pqn for one discrete action. All but ppo, a2c and pqn learn from a replay.",
         shared=False,
         speed=True,

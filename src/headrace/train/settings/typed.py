@@ -115,10 +115,6 @@ class Settings(TypedDict, total=False):
     prioritised: bool
     priority_exponent: float
     importance_exponent: float
-    critic_hidden: Sequence[int]
-    adam_beta: float
-    batch_momentum: float
-    renorm_after: int
 
 
 class SettingsOfSeeds(Settings, total=False):
