@@ -108,11 +108,11 @@ def comparisons(args: Args) -> Iterator[Comparison]:
     ]
     for name, side, settings, job, count in cases:
         runs: dict[str, Contender] = {}
+        limit = {"bare products": products(count(*multiply_adds(policy_of(side, False, **settings))))}
         for form, (compiled, bf16) in FORMS.items():
             policy = policy_of(side, compiled, **settings, bf16=bf16)
             runs[form] = repeating(job(policy, side), clock=time.process_time)
         least = {"torch bfloat16": 2.5, "torch float32": 2.5} if "42 x 42, update" in name else {}
-        limit = {"bare products": products(count(*multiply_adds(policy)))}
         yield Comparison(name, runs.pop(OURS), runs, limit, least, unit="calls/s of processor time")
 
 

@@ -159,8 +159,8 @@ class ActorCriticCore final : public ActorCriticLearner {
 
   // Joins observations and a policy's actions; returns the sum of these actions' log-probabilities, which are in
   // `log_probs()`, too. A deterministic policy's noise is added to its actions, if there is some.
-  double act(Stacks& policies, int k, Half half, const Observations& inputs, int first, const float* noise, bool comes_back,
-             float* joined) {
+  double act(Stacks& policies, int k, Half half, const Observations& inputs, int first, const float* noise,
+             bool comes_back, float* joined) {
     if (half.size() == 0) return 0;
     Layers<V, D>& policy = policies[static_cast<std::size_t>(k)];
     if (first == 0) policy.pack(comes_back);

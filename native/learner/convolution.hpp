@@ -62,17 +62,16 @@ inline void tile_of_runs(const Place* places, int n, const typename N::Word* A, 
 
 // for the first places, up to whole tiles, and columns, a multiple of kPad
 template <class N, class Start, class Finish>
-inline void product_of_runs(const std::vector<Place>& places, std::size_t count, int columns,
-                            const typename N::Word* A, std::ptrdiff_t step, const std::vector<Run>& runs,
-                            const typename N::Word* B, std::ptrdiff_t ldb, Start start, Finish finish) {
+inline void product_of_runs(const std::vector<Place>& places, std::size_t count, int columns, const typename N::Word* A,
+                            std::ptrdiff_t step, const std::vector<Run>& runs, const typename N::Word* B,
+                            std::ptrdiff_t ldb, Start start, Finish finish) {
   using V = typename N::Sum;
   constexpr int kRows = kTileRows<V>, kWide = kTileColumns * V::width;
   for (std::size_t m = 0; m < count; m += kRows) {
     int n = 0;
     for (; n + kWide <= columns; n += kWide)
       tile_of_runs<N, kRows, kTileColumns>(&places[m], n, A, step, runs, B, ldb, start, finish);
-    for (; n < columns; n += V::width)
-      tile_of_runs<N, kRows, 1>(&places[m], n, A, step, runs, B, ldb, start, finish);
+    for (; n < columns; n += V::width) tile_of_runs<N, kRows, 1>(&places[m], n, A, step, runs, B, ldb, start, finish);
   }
 }
 
@@ -84,9 +83,9 @@ class Convolution {
 
  public:
   const Filters filters;
-  const int depth;                // channels of a pixel of the inputs, with those that are 0
-  const int high, wide;           // places
-  const int outputs;              // channels of a place, with those that are 0
+  const int depth;  // channels of a pixel of the inputs, with those that are 0
+  const int high, wide;  // places
+  const int outputs;  // channels of a place, with those that are 0
   const std::ptrdiff_t input_size, output_size;  // words of a sample
 
   Convolution(const Filters& given, int channels)
@@ -130,8 +129,8 @@ class Convolution {
   // Adds what N::kSamples samples contribute, of which x and d are one operand.
   void add_gradients(const Word* x, const Word* d) {
     product_of_runs<N>(
-        numbers_of_window_, numbers_of_window_.size(), outputs, x, filters.stride * pixel() * N::kInWord, places_runs_, d, outputs,
-        [&](Place place, int n) { return load<V>(gradient_.get() + place.to + n); },
+        numbers_of_window_, numbers_of_window_.size(), outputs, x, filters.stride * pixel() * N::kInWord, places_runs_,
+        d, outputs, [&](Place place, int n) { return load<V>(gradient_.get() + place.to + n); },
         [&](Place place, int n, V sum) { store(gradient_.get() + place.to + n, sum); });
     float* bias = gradient_.get() + filters.side * filters.side * depth * outputs;
     const typename N::Factor one(N::ones());
@@ -161,8 +160,7 @@ class Convolution {
     float* next = f.weight_gradient;
     for (int o = 0; o < f.outputs; ++o)
       for (int tap = 0; tap < f.side * f.side; ++tap)
-        for (int c = 0; c < f.channels; ++c)
-          *next++ = gradient_.get()[(tap * depth + c) * outputs + o] * f.factor;
+        for (int c = 0; c < f.channels; ++c) *next++ = gradient_.get()[(tap * depth + c) * outputs + o] * f.factor;
     std::copy_n(gradient_.get() + f.side * f.side * depth * outputs, f.outputs, f.bias_gradient);
   }
 

@@ -60,9 +60,8 @@ class Convolutions {
         layers_[l].forward(inputs_of(l, place), n,
                            [&](std::ptrdiff_t number, V sum) { N::put(to, number, max(sum, V(0))); });
       }
-      layers_.back().forward(inputs_of(layers_.size() - 1, place), n, [&](std::ptrdiff_t number, V sum) {
-        store(results_.get() + number, max(sum, V(0)));
-      });
+      layers_.back().forward(inputs_of(layers_.size() - 1, place), n,
+                             [&](std::ptrdiff_t number, V sum) { store(results_.get() + number, max(sum, V(0))); });
       write_features(n, features + first * ld, ld);
     }
   }
@@ -87,9 +86,7 @@ class Convolutions {
   static constexpr int kSlack = 64;  // registers may read and write beyond the last number
 
   // what a layer gets of the samples from the first on; the first layer has those of one group
-  Word* inputs_of(std::size_t l, int first) {
-    return inputs_[l].get() + (l == 0 ? 0 : first * layers_[l].input_size);
-  }
+  Word* inputs_of(std::size_t l, int first) { return inputs_[l].get() + (l == 0 ? 0 : first * layers_[l].input_size); }
 
   void write_features(int samples, float* features, std::ptrdiff_t ld) {
     const auto& last = layers_.back();

@@ -39,7 +39,9 @@ class Pictures {
 
  public:
   Pictures(const Trunk& trunk)
-      : mean_(trunk.mean), scale_(trunk.scale), channels_(trunk.convolutions.front().channels),
+      : mean_(trunk.mean),
+        scale_(trunk.scale),
+        channels_(trunk.convolutions.front().channels),
         pixels_(trunk.convolutions.front().height * trunk.convolutions.front().width) {}
 
   // whole words

@@ -52,7 +52,8 @@ class ProximalCore final : public Learner {
 
   void forward(const Observations& inputs, int rows, float* outputs, bool keeps) override {
     for (int first = 0; first < rows; first += kRows)
-      run(halves_[0], inputs, std::min(kRows, rows - first), [&](int r) { return first + r; }, keeps && rows <= kRows,
+      run(
+          halves_[0], inputs, std::min(kRows, rows - first), [&](int r) { return first + r; }, keeps && rows <= kRows,
           outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
   }
 

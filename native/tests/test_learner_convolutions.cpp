@@ -99,8 +99,15 @@ struct Owned {
   }
 
   Adam adam() {
-    return {parameters.data(), gradient.data(), mean.data(), square.data(), steps.data(),
-            static_cast<std::int64_t>(parameters.size()), 0.9, 0.999, 1e-5};
+    return {parameters.data(),
+            gradient.data(),
+            mean.data(),
+            square.data(),
+            steps.data(),
+            static_cast<std::int64_t>(parameters.size()),
+            0.9,
+            0.999,
+            1e-5};
   }
 
   // so many pictures, which end where their memory ends

@@ -134,7 +134,7 @@ def test_an_agent_learns_in_acmes_loop() -> None:
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "CheetahRun-v1", "Pendulum-v1"])
-def test_steps_are_the_pools(task: str) -> None:
+def test_time_steps_equal_the_results_of_the_pool(task: str) -> None:
     environment = dm_env.environment(task, seed=5, max_episode_steps=40)
     rng = np.random.default_rng(1)
     with headrace.make(task, seed=5, autoreset="disabled", max_episode_steps=40) as pool:
@@ -160,7 +160,7 @@ def assert_rows(one: Any, rows: Any) -> None:
         np.testing.assert_array_equal(one if key is None else one[key], array[0])
 
 
-def test_mistakes_are_named() -> None:
+def test_num_envs_and_invalid_actions_are_refused() -> None:
     with pytest.raises(OptionError, match="num_envs is not for one environment"):
         dm_env.environment("CartPole-v1", num_envs=2)
     with dm_env.environment("CartPole-v1") as environment:
@@ -177,6 +177,6 @@ class Lettered(gym.Env):
     action_space = gym.spaces.Discrete(2)
 
 
-def test_spaces_without_a_spec_are_named() -> None:
+def test_a_space_without_a_dm_env_spec_is_refused_by_name() -> None:
     with pytest.raises(OptionError, match="no spec for Text"):
         dm_env.environment(Lettered)

@@ -15,12 +15,12 @@ import pytest
 
 
 def listed(info: dict[str, Any], rows: int) -> list[dict[str, Any]]:
-    """What is in a batch's info, for each environment."""
+    """The info arrays of a batch, as one dict for each environment."""
     return [{key: info[key][i] for key in info if isinstance(info[key], np.ndarray)} for i in range(rows)]
 
 
 def stable(env: Any) -> Any:
-    """What stable-baselines3 trains on, as EnvPool's present example makes it."""
+    """A vector environment for stable-baselines3, written as in EnvPool's present example."""
     vectors = pytest.importorskip("stable_baselines3.common.vec_env")
 
     class Adapter(vectors.VecEnv):
@@ -67,7 +67,7 @@ def stable(env: Any) -> Any:
 
 
 def stable_by_wrapping(env: Any) -> Any:
-    """The same as EnvPool's older example and many programs since make it."""
+    """The same, written as in EnvPool's older example and in many programs since."""
     vectors = pytest.importorskip("stable_baselines3.common.vec_env")
 
     class Adapter(vectors.VecEnvWrapper):
@@ -96,7 +96,9 @@ def stable_by_wrapping(env: Any) -> Any:
 @pytest.mark.parametrize(
     ("task", "kind", "adapted"), [("Pendulum-v1", "gymnasium", stable), ("CartPole-v1", "gym", stable_by_wrapping)]
 )
-def test_stable_baselines3(envpool: Any, task: str, kind: str, adapted: Any) -> None:
+def test_stable_baselines3_trains_over_the_adapters_of_envpools_examples(
+    envpool: Any, task: str, kind: str, adapted: Any
+) -> None:
     env = envpool.make(task, env_type=kind, num_envs=4, seed=0, render_mode="rgb_array")
     env.spec.id = task
     with warnings.catch_warnings():
@@ -117,7 +119,7 @@ def test_stable_baselines3(envpool: Any, task: str, kind: str, adapted: Any) -> 
     monitored.close()
 
 
-def test_rollouts_as_cleanrl_and_envpools_ppo_collect_them(envpool: Any) -> None:
+def test_the_loops_of_cleanrl_and_envpools_ppo_collect_rollouts(envpool: Any) -> None:
     torch = pytest.importorskip("torch")
     sync = envpool.make("Pong-v5", env_type="gymnasium", num_envs=4, episodic_life=True, reward_clip=True)
     net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4 * 84 * 84, sync.single_action_space.n))
@@ -153,7 +155,7 @@ def test_rollouts_as_cleanrl_and_envpools_ppo_collect_them(envpool: Any) -> None
 
 
 @pytest.mark.parametrize("task", ["Catch-v0", "CartPole-v1"])
-def test_trajectories_as_envpools_impala_unrolls_them(envpool: Any, task: str) -> None:
+def test_the_actor_of_envpools_impala_unrolls_consecutive_trajectories(envpool: Any, task: str) -> None:
     """An actor's thread keeps whole time steps and stacks them; the learner masks steps from LAST to FIRST."""
     env = envpool.make(task, env_type="dm", num_envs=6, seed=1)
     spec, choices = env.observation_spec().obs, env.action_spec().num_values
@@ -197,7 +199,7 @@ def test_trajectories_as_envpools_impala_unrolls_them(envpool: Any, task: str) -
 
 
 @pytest.mark.parametrize("kind", ["gym", "dm"])
-def test_jax_steps_in_a_compiled_loop(envpool: Any, kind: str) -> None:
+def test_steps_in_a_compiled_jax_loop_equal_steps_from_python(envpool: Any, kind: str) -> None:
     jax = pytest.importorskip("jax")
     env, twin = (envpool.make("CartPole-v1", env_type=kind, num_envs=3, seed=1) for _ in range(2))
     handle, _recv, _send, step = env.xla()
@@ -220,7 +222,7 @@ def test_jax_steps_in_a_compiled_loop(envpool: Any, kind: str) -> None:
     twin.close()
 
 
-def test_jax_sends_and_receives_whoever_is_done(envpool: Any) -> None:
+def test_a_compiled_jax_loop_sends_and_receives_asynchronous_batches(envpool: Any) -> None:
     jax = pytest.importorskip("jax")
     env = envpool.make_dm("CartPole-v1", num_envs=8, batch_size=4)
     handle, recv, send, _step = env.xla()
@@ -238,7 +240,7 @@ def test_jax_sends_and_receives_whoever_is_done(envpool: Any) -> None:
     env.close()
 
 
-def test_without_jax_xla_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_xla_without_jax_raises_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     import headrace

@@ -30,19 +30,19 @@ def pointers(pool: JaxPool, name: str) -> set[int]:
     ("task", "options"),
     [("CartPole-v1", {}), ("Pong-v5", {}), ("HalfCheetah-v5", {}), ("CartPole-v1", {"executor": "processes"})],
 )
-def test_results_lie_where_the_pool_wrote_them(task: str, options: dict[str, Any]) -> None:
+def test_jax_results_share_the_memory_of_the_pools_batches(task: str, options: dict[str, Any]) -> None:
     with make(task, 3, seed=0, num_threads=1, **options) as pool:
         obs, _ = pool.reset()
         assert isinstance(obs, jax.Array)
         results = [pool.step(np.stack([pool.action_space.sample() for _ in range(3)])) for _ in range(5)]
-        doubles = pool.observation_space.dtype == np.float64  # which JAX makes floats, as ever
+        doubles = pool.observation_space.dtype == np.float64  # JAX converts them to float32
         for obs, reward, terminated, truncated, _ in results:
             found: dict[str, Any] = {"reward": reward, "terminated": terminated, "truncated": truncated}
             for name, array in found.items() if doubles else {"obs": obs, **found}.items():
                 assert array.unsafe_buffer_pointer() in pointers(pool, name)
 
 
-def test_actions_are_read_where_jax_computed_them() -> None:
+def test_the_pool_reads_actions_from_jax_memory_without_a_copy() -> None:
     with make("MountainCarContinuous-v0", 8, seed=0) as pool:
         obs, _ = pool.reset()
         action = jax.jit(lambda obs: jax.numpy.tanh(obs[:, :1]))(obs)
@@ -73,7 +73,7 @@ def test_arrays_held_by_jax_never_change_and_free_memory_is_reused() -> None:
         assert len(seen) < 20
 
 
-def test_computations_under_way_see_the_step_they_were_given() -> None:
+def test_a_dispatched_computation_keeps_the_observation_it_was_given() -> None:
     """A dispatched computation holds its inputs, though Python has let go of them."""
     slow = jax.jit(lambda obs: jax.lax.fori_loop(0, 2000, lambda _, x: jax.numpy.tanh(x @ x.T)[:, :4] + x, obs).sum())
     with make("CartPole-v1", 64, seed=0) as pool, headrace.make("CartPole-v1", num_envs=64, seed=0) as twin:
@@ -88,7 +88,7 @@ def test_computations_under_way_see_the_step_they_were_given() -> None:
             np.testing.assert_array_equal(result, slow(jax.numpy.array(was)))
 
 
-def test_dicts_final_observations_and_asynchronous_pools() -> None:
+def test_asynchronous_pools_give_dict_and_final_observations_as_jax_arrays() -> None:
     with make(Walk, 4, batch_size=2, num_threads=1, autoreset="same_step", length=3) as pool:
         pool.async_reset()
         ended = 0
@@ -106,14 +106,14 @@ def test_dicts_final_observations_and_asynchronous_pools() -> None:
         assert len(pool) == 4
 
 
-def test_to_and_fro() -> None:
+def test_nested_values_are_unchanged_after_conversion_to_jax_and_back() -> None:
     value = {"a": np.arange(4.0, dtype=np.float32), "b": (np.zeros(2, np.bool_),)}
     again = on_host(shared(value))
     np.testing.assert_equal(again, value)
     assert on_host([1, 2]) == [1, 2]
 
 
-def test_mistakes_are_named() -> None:
+def test_invalid_actions_and_options_are_refused() -> None:
     with make("CartPole-v1", 2) as pool:
         pool.reset()
         with pytest.raises(ActionError, match="not in"):
@@ -122,7 +122,7 @@ def test_mistakes_are_named() -> None:
         make("CartPole-v1", 2, nothing=1)
 
 
-def test_without_jax_the_adapter_says_so() -> None:
+def test_importing_the_adapter_without_jax_names_it_in_the_error() -> None:
     code = "import sys; sys.modules['jax'] = None; import headrace.adapters.jax"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ImportError: this adapter needs JAX" in done.stderr

@@ -37,24 +37,24 @@ def env(task: str, options: dict[str, Any]) -> Any:
 
 
 @cases
-def test_pettingzoos_own_test_of_the_interface(env: PettingZooEnv) -> None:
+def test_pettingzoos_parallel_api_test_passes_without_warnings(env: PettingZooEnv) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # what it finds strange, it only warns of
+        warnings.simplefilter("error")  # parallel_api_test only warns of some defects
         parallel_api_test(env, num_cycles=200)
 
 
 @cases
-def test_pettingzoos_own_test_in_turns(env: PettingZooEnv) -> None:
+def test_pettingzoos_api_test_passes_with_agents_in_turns(env: PettingZooEnv) -> None:
     api_test(parallel_to_aec(env), num_cycles=200)
 
 
 @cases
-def test_pettingzoos_own_test_of_seeds(task: str, options: dict[str, Any]) -> None:
+def test_pettingzoos_seed_test_passes(task: str, options: dict[str, Any]) -> None:
     parallel_seed_test(partial(parallel_env, task, **options))
 
 
 @pytest.mark.parametrize(("task", "options"), [TAG, PLANE, ("TestRing-v0", {})])
-def test_pettingzoos_own_test_of_pictures(task: str, options: dict[str, Any]) -> None:
+def test_pettingzoos_render_test_passes(task: str, options: dict[str, Any]) -> None:
     def make(render_mode: str = "") -> Any:
         # the test makes one in mode "human" too, only to ask which modes there are
         return parallel_to_aec(parallel_env(task, None if render_mode == "human" else render_mode, **options))
@@ -63,7 +63,7 @@ def test_pettingzoos_own_test_of_pictures(task: str, options: dict[str, Any]) ->
 
 
 @cases
-def test_steps_are_the_pools(task: str, options: dict[str, Any]) -> None:
+def test_results_of_agents_equal_the_rows_of_the_pool(task: str, options: dict[str, Any]) -> None:
     env = parallel_env(task, seed=5, **options)
     pool = headrace.make(task, num_envs=1, seed=5, autoreset="disabled", **options)
     names, rng, gone, ends = env.possible_agents, np.random.default_rng(0), 0, 0
@@ -129,7 +129,7 @@ def joint(obs: Any) -> np.ndarray:
     return np.concatenate([a.ravel() for a in (obs.values() if isinstance(obs, dict) else [obs])])
 
 
-def test_names_and_spaces() -> None:
+def test_agents_have_names_and_spaces_by_their_type() -> None:
     env = parallel_env("TestHunt-v0", seed=0)
     assert env.possible_agents == ["archer_0", "archer_1", "archer_2", "dog_0", "dog_1"]
     assert env.agents == []
@@ -144,7 +144,7 @@ def test_names_and_spaces() -> None:
     env.close()
 
 
-def test_seeds_restart_the_episode() -> None:
+def test_a_reset_with_a_seed_repeats_the_same_start() -> None:
     env = parallel_env("TestRing-v0", players=20)
     first, _ = env.reset(seed=3)
     second, _ = env.reset()
@@ -154,7 +154,7 @@ def test_seeds_restart_the_episode() -> None:
     env.close()
 
 
-def test_pictures_are_the_pools() -> None:
+def test_rendered_frames_equal_the_frames_of_the_pool() -> None:
     env = parallel_env(TAG[0], render_mode="rgb_array", seed=0)
     env.reset()
     np.testing.assert_array_equal(env.render(), env.pool.render()[0])
@@ -185,7 +185,7 @@ def test_wrong_actions_are_refused_and_change_nothing(actions: dict[str, Any], m
     env.close()
 
 
-def test_wrong_box_actions() -> None:
+def test_invalid_box_actions_are_refused_and_large_ones_clipped() -> None:
     env = parallel_env("TestHunt-v0", seed=0)
     env.reset()
     good: dict[str, Any] = {agent: env.action_space(agent).sample() for agent in env.agents}
@@ -226,8 +226,8 @@ def test_unsupported_arguments_are_errors() -> None:
         parallel_env("TagGridWrld-v0")
 
 
-def test_a_game_of_pettingzoos_comes_back_as_it_is() -> None:
-    """Through a pool's dense rows and into dictionaries again: who terminates and who is truncated, step by step."""
+def test_a_pettingzoo_game_gives_the_same_results_through_the_adapter() -> None:
+    """Rewards, terminations and truncations pass through a pool's dense rows back into dictionaries unchanged."""
     game = Forbidding()
     task = f"{Path(masked_parallel_games.__file__)}:Forbidding"
     env = parallel_env(task, num_threads=1)

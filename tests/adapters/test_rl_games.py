@@ -32,7 +32,7 @@ def _threads_and_tasks() -> Any:
     known = dict(env_configurations.configurations)
     yield
     torch.set_num_threads(before)
-    torch.set_printoptions(profile="default")  # which rl_games changes
+    torch.set_printoptions(profile="default")  # rl_games changes it
     torch.set_float32_matmul_precision("highest")
     env_configurations.configurations.clear()
     env_configurations.configurations.update(known)
@@ -147,7 +147,7 @@ def test_the_configuration_takes_precedence_over_registered_options() -> None:
 
 
 @both
-def test_steps_are_the_pools(make: Callable[..., Any]) -> None:
+def test_steps_equal_the_steps_of_the_pool(make: Callable[..., Any]) -> None:
     env = HeadraceVecEnv(make("CartPole-v1", num_envs=3, seed=4, autoreset="same_step"))
     pool = headrace.make("CartPole-v1", num_envs=3, seed=4, autoreset="same_step")
     kind = np.ndarray if make is headrace.make else torch.Tensor
@@ -160,7 +160,7 @@ def test_steps_are_the_pools(make: Callable[..., Any]) -> None:
         for found, array in ((reward, earned), (done, terminated | truncated), (infos["time_outs"], truncated)):
             assert isinstance(found, kind)
             np.testing.assert_array_equal(found, array)
-    for found, array in seen:  # nor does any step write over what another gave
+    for found, array in seen:  # no step overwrites the results of another
         assert isinstance(found, kind)
         np.testing.assert_array_equal(found, array)
     env.close()
@@ -171,7 +171,7 @@ def test_steps_are_the_pools(make: Callable[..., Any]) -> None:
     ("task", "shape"),
     [("Pong-v5", (4, 84, 84)), ("FrozenLake-v1", (16,)), ("CheetahRun-v1", (17,)), ("Ant-v5", (105,))],
 )
-def test_observations_are_rows_in_their_space(task: str, shape: tuple[int, ...]) -> None:
+def test_observations_become_one_array_that_fits_its_space(task: str, shape: tuple[int, ...]) -> None:
     env = HeadraceVecEnv(headrace.make(task, num_envs=2, autoreset="same_step"))
     obs = env.reset()
     assert env.observation_space.shape == shape
@@ -182,7 +182,7 @@ def test_observations_are_rows_in_their_space(task: str, shape: tuple[int, ...])
     env.close()
 
 
-def test_agents_are_rows() -> None:
+def test_each_agent_of_an_environment_is_one_row() -> None:
     env = HeadraceVecEnv(headrace.make("TestDash-v0", num_envs=3, seed=1, autoreset="same_step"))
     pool = headrace.make("TestDash-v0", num_envs=3, seed=1, autoreset="same_step")
     assert env.get_env_info()["agents"] == 2

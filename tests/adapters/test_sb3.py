@@ -1,4 +1,4 @@
-"""Pools as stable-baselines3's vector environments: beside its own, under its wrappers, and learnt from."""
+"""Pools as vector environments of stable-baselines3: beside its own, under its wrappers, and in training."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def same(ours: Any, other: Any) -> None:
 
 
 def told(infos: Any) -> list[dict[str, Any]]:
-    """Infos without what a pool adds to them, and without the time that monitors note."""
+    """Infos without the keys that a pool adds, and without the times that monitors note."""
     found = [{key: value for key, value in info.items() if key not in ("elapsed_step", "episode")} for info in infos]
     for one, info in zip(found, infos, strict=True):
         one |= {"episode": {key: info["episode"][key] for key in "rl"}} if "episode" in info else {}
@@ -90,14 +90,14 @@ def alike(ours: VecEnv, other: VecEnv, steps: int, seed: int) -> int:
     return ended
 
 
-def test_walks_are_those_of_dummy_vec_env(walks: PoolVecEnv) -> None:
+def test_a_python_environment_gives_the_same_results_as_in_dummy_vec_env(walks: PoolVecEnv) -> None:
     dummy = DummyVecEnv([Walk] * 3)
     assert walks.observation_space == dummy.observation_space
     assert walks.action_space == dummy.action_space
     assert alike(walks, dummy, 60, 3) > 30
 
 
-def test_cartpole_is_that_of_make_vec_env_with_its_monitors() -> None:
+def test_cartpole_gives_the_same_results_and_monitor_infos_as_sb3s_make_vec_env() -> None:
     ours = make_vec_env("CartPole-v1", 4, executor="processes", num_threads=1, max_episode_steps=20)
     other = theirs("CartPole-v1", 4, env_kwargs={"max_episode_steps": 20})
     assert alike(ours, other, 100, 11) > 15
@@ -105,7 +105,7 @@ def test_cartpole_is_that_of_make_vec_env_with_its_monitors() -> None:
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_wrappers_give_what_they_give_over_dummy_vec_env(stacked: bool) -> None:
+def test_sb3_wrappers_give_the_same_results_as_over_dummy_vec_env(stacked: bool) -> None:
     def wrapped(env: VecEnv) -> VecEnv:
         env = VecCheckNan(VecNormalize(env, norm_obs_keys=["place"]), raise_exception=True)
         return VecFrameStack(env, 3) if stacked else env
@@ -118,7 +118,7 @@ def test_wrappers_give_what_they_give_over_dummy_vec_env(stacked: bool) -> None:
         assert alike(wrapped(PoolVecEnv(pool)), wrapped(DummyVecEnv([walk] * 3)), 40, 1) > 20
 
 
-def test_terminated_and_truncated_at_once_is_no_time_limit() -> None:
+def test_a_step_both_terminated_and_truncated_is_not_reported_as_a_time_limit() -> None:
     class Both(Walk):
         def step(self, action: Any) -> Any:
             obs, reward, _, _, info = super().step(action)
@@ -134,7 +134,7 @@ def test_terminated_and_truncated_at_once_is_no_time_limit() -> None:
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5", "Pong-v5"])
-def test_own_tasks_end_episodes_as_the_pool_says(task: str) -> None:
+def test_headrace_tasks_end_their_episodes_as_in_the_pool(task: str) -> None:
     options: dict[str, Any] = {"seed": 2, "max_episode_steps": 9}
     env = make_vec_env(task, 3, **options)
     with headrace.make(task, num_envs=3, autoreset="same_step", **options) as twin:
@@ -175,7 +175,7 @@ def test_returned_arrays_do_not_change_in_later_steps(walks: PoolVecEnv) -> None
     assert not any("mine" in info for info in walks.step(np.ones((3, 2)))[3])
 
 
-def test_reaching_into_python_environments(walks: PoolVecEnv) -> None:
+def test_attributes_and_methods_of_python_environments_can_be_used(walks: PoolVecEnv) -> None:
     walks.reset()
     assert walks.get_attr("length") == [5, 5, 5]
     walks.set_attr("length", [1, 2], indices=[0, 2])  # type: ignore[arg-type]
@@ -204,7 +204,7 @@ def test_env_is_wrapped_looks_into_the_processes() -> None:
         assert env.env_is_wrapped(Monitor) == [False, False]
 
 
-def test_own_tasks_are_no_python_objects() -> None:
+def test_headrace_tasks_refuse_access_to_python_attributes_and_methods() -> None:
     env = make_vec_env("CartPole-v1", 2, seed=0)
     assert isinstance(env, VecMonitor)
     assert env.env_is_wrapped(gym.wrappers.TimeLimit) == [False, False]
@@ -218,7 +218,7 @@ def test_own_tasks_are_no_python_objects() -> None:
     env.close()
 
 
-def test_seeds_begin_with_the_next_reset_and_options_are_refused(walks: PoolVecEnv) -> None:
+def test_a_seed_takes_effect_at_the_next_reset_and_differing_options_are_refused(walks: PoolVecEnv) -> None:
     assert list(walks.seed(7)) == [7, 8, 9]
     first, other = walks.reset(), walks.reset()
     assert not np.array_equal(first["place"], other["place"])  # type: ignore[call-overload]
@@ -233,7 +233,7 @@ def test_seeds_begin_with_the_next_reset_and_options_are_refused(walks: PoolVecE
     walks.reset()
 
 
-def test_pictures(walks: PoolVecEnv) -> None:
+def test_images_come_from_the_environments_and_are_none_without_render_mode(walks: PoolVecEnv) -> None:
     walks.reset()
     walks.step(np.zeros((3, 2)))
     assert [frame.max() for frame in walks.get_images() if frame is not None] == [1, 1, 1]
@@ -262,7 +262,7 @@ def test_monitor_writes_episodes(tmp_path: Path) -> None:
     assert [(row["r"], row["l"], row["elapsed_step"]) for row in rows] == [("3.0", "3", "3")] * 4
 
 
-def test_mistakes_are_named() -> None:
+def test_unsupported_options_and_pools_are_refused_with_a_reason() -> None:
     for options, words in [
         ({"batch_size": 1}, "batch_size is not for"),
         ({"autoreset": "disabled"}, "autoreset is not for"),
@@ -281,7 +281,7 @@ def test_mistakes_are_named() -> None:
             PoolVecEnv(pool)
 
 
-def test_atari_is_seen_as_pictures_with_channels_first() -> None:
+def test_ppo_takes_atari_observations_as_images_with_channels_first() -> None:
     env = make_vec_env("Pong-v5", 2, seed=0)
     model = PPO("CnnPolicy", env, n_steps=8, batch_size=16, n_epochs=1, device="cpu")
     assert not is_vecenv_wrapped(model.get_env(), VecTransposeImage)  # type: ignore[arg-type]
@@ -344,14 +344,14 @@ def test_ppo_solves_cartpole() -> None:
     judge.close()
 
 
-def test_without_stable_baselines3_the_adapter_says_so() -> None:
+def test_importing_the_adapter_without_stable_baselines3_names_it_in_the_error() -> None:
     code = "import sys; sys.modules['stable_baselines3'] = None; import headrace.adapters.sb3"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ImportError: this adapter needs stable-baselines3" in done.stderr
 
 
 class Limited(gym.Env):
-    """Says at times by itself whether a limit ended its episode, as older environments do."""
+    """Sets TimeLimit.truncated in its own infos, at times wrongly, as older environments do."""
 
     observation_space, action_space = gym.spaces.Box(0, 9, (1,), np.float32), gym.spaces.Discrete(2)
 
@@ -366,7 +366,7 @@ class Limited(gym.Env):
         return np.full(1, self.count, np.float32), 1.0, False, over, said
 
 
-def test_an_environments_own_word_of_its_limit_is_no_other() -> None:
+def test_the_time_limit_info_follows_the_pool_not_the_environments_own_value() -> None:
     env = PoolVecEnv(headrace.make(Limited, num_envs=2, autoreset="same_step"))
     env.reset()
     for count in range(1, 7):

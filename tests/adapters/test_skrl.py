@@ -75,7 +75,7 @@ def test_ppo_learns(make: Callable[..., Any], tmp_path: Path) -> None:
     set_seed(1)
     env = HeadraceWrapper(make("CartPole-v1", num_envs=16, seed=0, autoreset="same_step"))
     agent = agent_for(env, tmp_path)
-    train(env, agent, 1)  # which also makes its networks ready
+    train(env, agent, 1)  # this also initialises its networks
     before = mean_length(env, agent)
     train(env, agent, 1000)
     assert before < 40
@@ -85,13 +85,13 @@ def test_ppo_learns(make: Callable[..., Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("task", "num_envs"), [("Pendulum-v1", 4), ("CartPole-v1", 1)])
 def test_ppo_runs(task: str, num_envs: int, tmp_path: Path) -> None:
-    """Over one environment, too, which skrl's trainer resets at every end."""
+    """Also over a single environment, which skrl's trainer resets at the end of each episode."""
     env = HeadraceWrapper(headrace.make(task, num_envs=num_envs, seed=0, autoreset="same_step"))
     train(env, agent_for(env, tmp_path), 96)
     env.close()
 
 
-def test_pixels_and_choices_have_skrls_dtypes() -> None:
+def test_pixels_become_float32_and_discrete_observations_int32() -> None:
     for task, size, dtype in (("Pong-v5", 4 * 84 * 84, torch.float32), ("FrozenLake-v1", 1, torch.int32)):
         env = HeadraceWrapper(headrace.make(task, num_envs=2, autoreset="same_step"))
         for obs in (env.reset()[0], env.step(torch.zeros(2, 1))[0]):
@@ -102,7 +102,7 @@ def test_pixels_and_choices_have_skrls_dtypes() -> None:
 
 @both
 @pytest.mark.parametrize("mode", ["same_step", "next_step"])
-def test_steps_are_the_pools(make: Callable[..., Any], mode: str) -> None:
+def test_steps_equal_the_steps_of_the_pool(make: Callable[..., Any], mode: str) -> None:
     env = HeadraceWrapper(make("CartPole-v1", num_envs=3, seed=4, autoreset=mode))
     pool = headrace.make("CartPole-v1", num_envs=3, seed=4, autoreset=mode)
     obs, _ = env.reset()
@@ -123,13 +123,13 @@ def test_steps_are_the_pools(make: Callable[..., Any], mode: str) -> None:
         if mode == "same_step" and ended.any():
             assert np.asarray(info["_final_obs"]).tolist() == ended.tolist()
     assert ends
-    for tensor, array in kept:  # nor does any step write over what another gave
+    for tensor, array in kept:  # no step overwrites the results of another
         np.testing.assert_array_equal(tensor, array)
     env.close()
     pool.close()
 
 
-def test_dicts_are_flattened_as_skrl_does_it() -> None:
+def test_dict_observations_are_flattened_in_the_order_of_their_keys() -> None:
     env = HeadraceWrapper(headrace.make("CheetahRun-v1", num_envs=2, seed=0, autoreset="same_step"))
     plain = headrace.make("CheetahRun-v1", num_envs=2, seed=0)
     obs, _ = env.reset()
@@ -159,7 +159,7 @@ def test_pools_that_skrl_does_not_support_are_refused() -> None:
         HeadraceWrapper(pool)
 
 
-def test_many_agents_go_through_pettingzoo() -> None:
+def test_skrl_wraps_many_agents_through_the_pettingzoo_adapter() -> None:
     pettingzoo = pytest.importorskip("headrace.adapters.pettingzoo")
     env: Any = wrap_env(pettingzoo.parallel_env("TagGridWorld-v0", num_taggers=2), wrapper="pettingzoo")
     observations, _ = env.reset()

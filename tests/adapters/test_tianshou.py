@@ -1,4 +1,4 @@
-"""Pools as Tianshou's vector environments: beside its own, in its collectors, and learnt from."""
+"""Pools as vector environments of Tianshou: beside its own, in its collectors, and in training."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def same_rows(ours: Any, other: Any) -> None:
         np.testing.assert_equal(told(one), {**two, "env_id": one["env_id"]})
 
 
-def test_walks_are_those_of_dummy_vector_env() -> None:
+def test_a_python_environment_gives_the_same_results_as_in_dummy_vector_env() -> None:
     dummy = DummyVectorEnv([Walk] * 3)
     env = make_venv(Walk, 3, num_threads=1)
     env.seed([5, 6, 7])
@@ -63,7 +63,7 @@ def test_walks_are_those_of_dummy_vector_env() -> None:
     env.close()
 
 
-def test_only_its_user_resets() -> None:
+def test_finished_environments_wait_until_the_user_resets_them() -> None:
     with headrace.make("CartPole-v1", num_envs=2, autoreset="disabled", max_episode_steps=2) as pool:
         env = PoolVectorEnv(pool)
         env.reset()
@@ -75,7 +75,7 @@ def test_only_its_user_resets() -> None:
         env.step(np.zeros(1, np.int64), [1])
 
 
-def test_asynchronous_steps_and_resets_lose_nothing() -> None:
+def test_asynchronous_steps_and_resets_lose_no_results() -> None:
     env = make_venv(Walk, 5, wait_num=2, num_threads=2, seed=3, length=4)
     twin = headrace.make(Walk, num_envs=5, num_threads=1, seed=3, length=4, autoreset="disabled")
     obs, _ = env.reset()
@@ -113,7 +113,7 @@ def test_asynchronous_steps_and_resets_lose_nothing() -> None:
     twin.close()
 
 
-def test_reaching_into_environments() -> None:
+def test_attributes_of_python_environments_can_be_read_and_set() -> None:
     env = make_venv(Walk, 2, num_threads=1)
     env.reset()
     env.set_env_attr("length", 8, 1)
@@ -128,7 +128,7 @@ def test_reaching_into_environments() -> None:
     own.close()
 
 
-def test_mistakes_are_named() -> None:
+def test_unsupported_options_and_pools_are_refused_with_a_reason() -> None:
     for options, words in [
         ({"batch_size": 1}, "say wait_num"),
         ({"autoreset": "next_step"}, "autoreset is not for"),
@@ -172,7 +172,7 @@ def test_collectors_collect_whole_episodes() -> None:
 
 
 class Remembering(DiscreteQLearningPolicy):
-    """Has a state, for Tianshou 2.0's asynchronous collector can't do without."""
+    """A policy with a state, which Tianshou 2.0's asynchronous collector requires."""
 
     def forward(self, batch: Any, state: Any = None, model: Any = None) -> Any:
         result = super().forward(batch, state, model)
@@ -181,7 +181,7 @@ class Remembering(DiscreteQLearningPolicy):
 
 
 @pytest.mark.nightly
-def test_an_asynchronous_collector_collects_what_is_done_first() -> None:
+def test_an_asynchronous_collector_stores_each_environments_steps_in_order() -> None:
     env = make_venv("CartPole-v1", 6, wait_num=2, num_threads=2, seed=0, executor="processes")
     buffer = VectorReplayBuffer(6000, 6)
     with pytest.warns(UserWarning, match="async setting"):
@@ -241,7 +241,7 @@ def test_ppo_learns_cartpole() -> None:
     torch.set_num_threads(threads)
 
 
-def test_without_tianshou_the_adapter_says_so() -> None:
+def test_importing_the_adapter_without_tianshou_names_it_in_the_error() -> None:
     code = "import sys; sys.modules['tianshou'] = None; import headrace.adapters.tianshou"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ImportError: this adapter needs Tianshou" in done.stderr

@@ -50,7 +50,7 @@ TASKS = [
 
 
 @pytest.mark.parametrize(("task", "options"), TASKS, ids=[task for task, _ in TASKS])
-def test_torchrls_own_check(task: str, options: dict[str, Any]) -> None:
+def test_torchrls_check_env_specs_passes_for_each_task(task: str, options: dict[str, Any]) -> None:
     env = env_of(headrace.make, task, **options)
     check_env_specs(env)
     env.close()
@@ -91,7 +91,7 @@ def test_gymnasium_environments_with_nested_spaces_work() -> None:
 @pytest.mark.parametrize(
     "task", rest_nightly(["CartPole-v1", "HalfCheetah-v5", "TagGridWorld-v0", "TestHunt-v0"], "CartPole-v1")
 )
-def test_torchrls_own_check_of_a_torch_pool(task: str) -> None:
+def test_torchrls_check_env_specs_passes_over_a_torch_pool(task: str) -> None:
     env = env_of(headrace.make_torch, task)
     check_env_specs(env)
     env.close()
@@ -103,7 +103,7 @@ def pole(tensordict: Any) -> Any:
 
 
 @both
-def test_a_rollout_is_the_pools(make: Callable[..., Any]) -> None:
+def test_a_rollout_equals_the_steps_of_the_pool(make: Callable[..., Any]) -> None:
     env = env_of(make, "CartPole-v1", max_episode_steps=30)
     data = env.rollout(200, lambda td: td.set("action", pole(td)), break_when_any_done=False)
     pool = headrace.make("CartPole-v1", num_envs=4, seed=3, autoreset="disabled", max_episode_steps=30)
@@ -128,7 +128,7 @@ def test_a_rollout_is_the_pools(make: Callable[..., Any]) -> None:
 
 
 @both
-def test_a_collector_goes_on_from_batch_to_batch(make: Callable[..., Any]) -> None:
+def test_a_collector_continues_episodes_across_batches(make: Callable[..., Any]) -> None:
     env = env_of(make, "CartPole-v1", num_envs=3)
     policy = TensorDictModule(lambda obs: (obs[..., 2] > 0).long(), ["observation"], ["action"])
     collector = Collector(env, policy, frames_per_batch=60, total_frames=600)
@@ -146,7 +146,7 @@ def test_a_collector_goes_on_from_batch_to_batch(make: Callable[..., Any]) -> No
 
 
 @both
-def test_rollouts_to_the_first_end_and_to_the_last(make: Callable[..., Any]) -> None:
+def test_rollouts_stop_at_the_first_or_the_last_end_of_an_episode(make: Callable[..., Any]) -> None:
     env = env_of(make, "CartPole-v1")
     first = env.rollout(500)
     assert first["next", "done"][:, -1].any() and not first["next", "done"][:, :-1].any()
@@ -166,7 +166,7 @@ def test_rollouts_to_the_first_end_and_to_the_last(make: Callable[..., Any]) -> 
 
 
 @both
-def test_any_environments_can_be_reset(make: Callable[..., Any]) -> None:
+def test_a_reset_mask_resets_only_the_chosen_environments(make: Callable[..., Any]) -> None:
     env = env_of(make, "CartPole-v1")
     data = env.reset()
     for _ in range(3):
@@ -193,7 +193,7 @@ def test_a_step_after_the_end_of_an_episode_is_an_error() -> None:
     env.close()
 
 
-def test_seeds_are_the_pools() -> None:
+def test_set_seed_gives_the_episodes_of_a_pool_with_that_seed() -> None:
     env, other = env_of(headrace.make, "CartPole-v1"), env_of(headrace.make_torch, "CartPole-v1")
     free = env.reset()["observation"]
     for each in (env, other):
@@ -207,7 +207,7 @@ def test_seeds_are_the_pools() -> None:
     other.close()
 
 
-def test_agents_are_groups_by_type() -> None:
+def test_agents_are_grouped_by_their_type() -> None:
     env = env_of(headrace.make, "TestHunt-v0", num_envs=3)
     data = env.rollout(30, break_when_any_done=False)
     assert data["archer", "observation"].shape == (3, 30, 3, 3)
@@ -232,7 +232,7 @@ def test_agents_are_groups_by_type() -> None:
     pool.close()
 
 
-def test_info_fields_are_observed_where_asked_for() -> None:
+def test_chosen_info_fields_become_part_of_the_data() -> None:
     env = HeadraceEnv(
         headrace.make("Pong-v5", num_envs=2, seed=0, autoreset="same_step"), info=["lives", "elapsed_step"]
     )
@@ -247,7 +247,7 @@ def test_info_fields_are_observed_where_asked_for() -> None:
             HeadraceEnv(pool, info=[name])
 
 
-def test_pools_that_do_not_fit_are_refused() -> None:
+def test_pools_with_unsupported_settings_are_refused() -> None:
     with (
         headrace.make("CartPole-v1") as pool,
         pytest.raises(OptionError, match="autoreset='same_step', not 'next_step'"),

@@ -18,7 +18,7 @@ from headrace.envs.minigrid.babyai import instructions as babyai
 from headrace.envs.minigrid.world import EMPTY, FILLED, looks
 
 KINDS = {int(look) & 0xFFFFFF: byte for byte, look in reversed([*enumerate(looks())]) if byte & 15 != 2}
-"""what is seen of a cell → its byte"""
+"""the look of a cell in observations → its byte"""
 
 
 def official(task: str, seed: int) -> Any:
@@ -54,7 +54,7 @@ def words_of(mission: str) -> list[int]:
 
 
 def tasks_of(env: Any) -> dict[int, Any]:
-    """Returns what a level of BabyAI asks for, by its number in ours: what comes later is 2, or 2 and 3."""
+    """Returns the subtasks of a BabyAI level by their number in ours: those of the second group are 2 and 3."""
     asked = env.instrs
     groups = [asked]
     if isinstance(asked, BeforeInstr | AfterInstr):
@@ -164,7 +164,7 @@ def scatter(env: Any, rng: np.random.Generator) -> None:
             facing.setdefault(byte_of(thing), []).append(at)
     if rng.random() < 0.7 and facing:
         places = [*facing.values()][int(rng.integers(len(facing)))]
-    if name != "GoToDoorEnv":  # whose grid is empty beyond the room
+    if name != "GoToDoorEnv":  # its grid is empty beyond the room
         at, env.agent_dir = places[int(rng.integers(len(places)))]
         env.agent_pos = (at % env.width, at // env.width)
     doors = [thing for thing in env.grid.grid if isinstance(thing, Door)]

@@ -1,4 +1,4 @@
-"""What a MOS 6502 does, one instruction at a time, from its documentation: the reference of `test_atari_opcodes.py`.
+"""A MOS 6502 from its documentation, one instruction at a time: the reference of `test_atari_opcodes.py`.
 
 Documented opcodes follow MOS's programming manual (1976); undocumented ones "NMOS 6510 Unintended Opcodes" by Groepaz
 of Solution, whose names are used; decimal mode Bruce Clark's "Decimal Mode in NMOS 6500 Series" (6502.org). The table
@@ -203,7 +203,7 @@ def unstable_store(s: State, value: int, at: Operand) -> None:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the chip and an emulator of it may see differently; as it stands here, the chip."""
+    """The rules in which the chip and an emulator of it may differ; the defaults are those of the chip."""
 
     add: Callable[[State, int], None] = add
     subtract: Callable[[State, int], None] = subtract
@@ -292,7 +292,7 @@ CHANGES = SHIFTS.keys() | TWO_AT_ONCE.keys()
 
 
 def changed(s: State, name: str, value: int, rules: Rules) -> int:
-    """Instructions that change a value in its place; what is written back."""
+    """Executes an instruction that changes a value in its place; returns the value that is written back."""
     first, second = TWO_AT_ONCE.get(name, (name, "NOP"))
     new, carry = SHIFTS[first](value, s.p & C)
     s.set(C, carry)

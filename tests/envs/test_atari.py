@@ -43,7 +43,7 @@ def assert_equal(ours: list[tuple], theirs: list[tuple]) -> None:
 # ---- EnvPool's surface
 
 
-def test_names_and_spaces_are_envpools() -> None:
+def test_every_game_of_envpool_exists_with_the_same_spaces() -> None:
     envpool = pytest.importorskip("envpool")
     games = importlib.import_module("envpool.atari.registration").atari_game_list
     assert len(games) == 104
@@ -55,7 +55,7 @@ def test_names_and_spaces_are_envpools() -> None:
             assert spec.action == its.action_space
 
 
-def test_results_look_like_envpools(make: Any) -> None:
+def test_results_have_the_dtypes_and_shapes_of_envpool(make: Any) -> None:
     envpool = pytest.importorskip("envpool")
     ours, theirs = make("Breakout-v5", num_envs=3), envpool.make_gymnasium("Breakout-v5", num_envs=3)
     (obs, info), (its_obs, its_info) = ours.reset(), theirs.reset()
@@ -67,7 +67,7 @@ def test_results_look_like_envpools(make: Any) -> None:
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
 
 
-def test_every_game_starts() -> None:
+def test_the_rom_of_every_game_loads() -> None:
     for task, game in GAME_OF.items():
         info = _atari.game_info(str(rom_path(game)))
         assert info.width == 160, task
@@ -77,7 +77,7 @@ def test_every_game_starts() -> None:
 # ---- options
 
 
-def test_reward_clip_keeps_the_raw_reward(make: Any) -> None:
+def test_reward_clip_gives_signs_and_info_keeps_the_raw_reward(make: Any) -> None:
     raw, clipped = (make("SpaceInvaders-v5", seed=1, reward_clip=clip) for clip in (False, True))
     raw.reset()
     clipped.reset()
@@ -97,7 +97,7 @@ def test_fire_reset_starts_the_game(make: Any) -> None:
         assert any((frame != first).sum() > 0 for frame in seen) == moves
 
 
-def test_zero_discount_on_life_loss(make: Any) -> None:
+def test_zero_discount_on_life_loss_sets_the_discount_when_a_life_is_lost(make: Any) -> None:
     pool = make("Breakout-v5", seed=0, zero_discount_on_life_loss=True)
     _, info = pool.reset()
     lives, zeros = int(info["lives"][0]), 0
@@ -110,7 +110,7 @@ def test_zero_discount_on_life_loss(make: Any) -> None:
     assert zeros >= 2
 
 
-def test_mode_and_difficulty(make: Any) -> None:
+def test_mode_and_difficulty_change_the_game(make: Any) -> None:
     frames = {}
     for mode, difficulty in ((-1, -1), (0, 0), (1, 0), (0, 1)):
         pool = make("Pong-v5", seed=0, mode=mode, difficulty=difficulty)
@@ -121,7 +121,7 @@ def test_mode_and_difficulty(make: Any) -> None:
     assert (frames[0, 0] != frames[0, 1]).any()
 
 
-def test_truncation(make: Any) -> None:
+def test_max_episode_steps_truncates_an_episode(make: Any) -> None:
     pool = make("Pong-v5", seed=0, max_episode_steps=5)
     pool.reset()
     assert [bool(r[3][0]) for r in play(pool, 6)] == [False] * 4 + [True, False]
@@ -143,12 +143,12 @@ def test_truncation(make: Any) -> None:
         ({"max_episode_steps": -1}, "max_episode_steps"),
     ],
 )
-def test_wrong_options(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused_with_a_reason(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         headrace.make_spec("Pong-v5", **options)
 
 
-def test_missing_rom(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_the_error_of_a_missing_or_invalid_rom_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
     with pytest.raises(OptionError, match=re.escape(f"Pong-v5: there is no ROM at {tmp_path}")):
         headrace.make("Pong-v5")
@@ -177,7 +177,7 @@ def test_a_loaded_state_continues_bit_by_bit(make: Any, task: str) -> None:
     assert_equal(play(first, 250, 1), play(second, 250, 1))
 
 
-def test_states_that_do_not_fit(make: Any) -> None:
+def test_states_of_other_tasks_and_damaged_states_are_refused(make: Any) -> None:
     pong, breakout, small = make("Pong-v5"), make("Breakout-v5"), make("Pong-v5", stack_num=2)
     for pool in (pong, breakout, small):
         pool.reset()
@@ -211,7 +211,7 @@ def booting(task: str, **options: Any) -> headrace.Task:
 @pytest.mark.parametrize(
     "task", ["Pong-v5", "Breakout-v5", "SpaceInvaders-v5", "AirRaid-v5", "Berzerk-v5", "DoubleDunk-v5"]
 )
-def test_a_reused_boot_changes_nothing(make: Any, task: str) -> None:
+def test_resets_that_reuse_a_boot_equal_resets_that_boot_the_console(make: Any, task: str) -> None:
     headrace.register(f"Booting/{task}", booting, replace=True)
     options = {"num_envs": 2, "seed": 4, "repeat_action_probability": 0.25, "autoreset": "disabled"}
     reusing, honest = make(task, **options), make(f"Booting/{task}", **options)
@@ -226,13 +226,13 @@ def test_a_reused_boot_changes_nothing(make: Any, task: str) -> None:
 # ---- the module
 
 
-def test_the_stub_names_what_the_module_has() -> None:
+def test_the_stub_declares_every_name_of_the_module() -> None:
     stub = (Path(_atari.__file__).parent / "_atari.pyi").read_text()
     for name in (n for n in dir(_atari) if not n.startswith("_")):
         assert re.search(rf"^(def|class) {name}\b", stub, re.MULTILINE), name
 
 
-def test_bare_emulator() -> None:
+def test_the_bare_emulator_runs_and_refuses_a_missing_rom() -> None:
     steps, seconds = _atari.bare_emulator(str(rom_path("pong")), num_threads=2, seconds=0.05)
     assert steps >= 2
     assert seconds > 0
@@ -241,12 +241,12 @@ def test_bare_emulator() -> None:
 
 
 @pytest.mark.parametrize("num_threads", [-1, 0, 1025, 10**6])
-def test_a_bare_emulator_takes_as_many_threads_as_pools_do(num_threads: int) -> None:
+def test_the_bare_emulator_refuses_invalid_numbers_of_threads(num_threads: int) -> None:
     with pytest.raises(OptionError, match=rf"num_threads must be an integer in \[1, 1024\], not {num_threads}"):
         _atari.bare_emulator(str(rom_path("pong")), num_threads=num_threads, seconds=0.05)
 
 
-def test_render(make: Any) -> None:
+def test_rendered_frames_show_the_whole_screen_in_colour(make: Any) -> None:
     pool = make("Pong-v5", num_envs=2)
     pool.reset()
     frames = pool.render([0, 1])

@@ -54,7 +54,7 @@ def reference(game: str, sticky: float, **options: Any) -> gym.Env:
 
 
 def episodes(pool: Any, env: gym.Env, steps: int, seed: int) -> Iterator[tuple[tuple, tuple]]:
-    """Results of both, side by side; rewards and ends of a reset are those of no step."""
+    """Results of both, side by side; a reset has reward 0 and no end."""
     rng = np.random.default_rng(seed)
     ours, theirs = pool.reset(), env.reset(seed=seed)
     yield (ours[0][0], 0, False, ours[1]["lives"][0]), (theirs[0], 0, False, theirs[1]["lives"])
@@ -73,7 +73,7 @@ def episodes(pool: Any, env: gym.Env, steps: int, seed: int) -> Iterator[tuple[t
 
 
 @pytest.mark.parametrize(("game", "sticky"), rest_nightly(GAMES, *QUICK))
-def test_equals_gymnasium(make: Any, game: str, sticky: float) -> None:
+def test_an_episode_equals_the_episode_in_gymnasium(make: Any, game: str, sticky: float) -> None:
     """A full episode, and the first 60 steps of the next."""
     pool = make(
         f"{game}-v5",
@@ -97,7 +97,7 @@ def test_equals_gymnasium(make: Any, game: str, sticky: float) -> None:
     env.close()
 
 
-def test_equals_gymnasium_in_colour(make: Any) -> None:
+def test_colour_observations_equal_those_of_gymnasium(make: Any) -> None:
     pool = make("Breakout-v5", gray_scale=False, use_fire_reset=False, autoreset="disabled", seed=3)
     env = reference("Breakout", 0.0, grayscale_obs=False)
     for ours, theirs in episodes(pool, env, 150, seed=3):
@@ -108,7 +108,9 @@ def test_equals_gymnasium_in_colour(make: Any) -> None:
 
 
 @pytest.mark.parametrize(("skip", "noops", "size"), [(1, 0, (84, 84)), (2, 1, (96, 64)), (5, 7, (80, 105))])
-def test_equals_gymnasium_with_other_settings(make: Any, skip: int, noops: int, size: tuple[int, int]) -> None:
+def test_episodes_with_other_frame_settings_equal_those_of_gymnasium(
+    make: Any, skip: int, noops: int, size: tuple[int, int]
+) -> None:
     width, height = size
     pool = make(
         "Breakout-v5", frame_skip=skip, noop_max=noops, img_width=width, img_height=height,
@@ -121,7 +123,7 @@ def test_equals_gymnasium_with_other_settings(make: Any, skip: int, noops: int, 
     env.close()
 
 
-def test_reseeding_starts_a_new_console(make: Any) -> None:
+def test_a_reset_with_a_seed_equals_a_seeded_reset_of_gymnasium(make: Any) -> None:
     pool = make("Breakout-v5", use_fire_reset=False, autoreset="disabled", seed=1, repeat_action_probability=0.25)
     env = reference("Breakout", 0.25)
     for seed in (1, 2, 1):
@@ -133,7 +135,7 @@ def test_reseeding_starts_a_new_console(make: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 42, 2**31, 2**32 - 1, 2**32, 2**64 - 1])
-def test_random_streams_are_numpys(seed: int) -> None:
+def test_random_streams_equal_those_of_numpy(seed: int) -> None:
     sequence = np.random.SeedSequence(seed)
     assert _atari.seed_sequence(seed, 6) == sequence.generate_state(6).tolist()
     for low, high in ((1, 31), (0, 2), (-5, 1000), (3, 4), (0, 3 * 2**30)):
@@ -158,7 +160,7 @@ def frames() -> Iterator[np.ndarray]:
 
 
 @pytest.mark.parametrize("level", ["plain", "avx2", "avx512"])
-def test_area_resize_is_opencvs_to_the_bit(level: str) -> None:
+def test_area_resize_equals_opencv_to_the_bit(level: str) -> None:
     for frame in frames():
         for height, width in ((84, 84), (105, 80), (70, 80), (42, 40), (96, 64), (210, 160), (1, 1)):
             ours = _atari.resized(frame, height, width, True, level)
@@ -166,7 +168,7 @@ def test_area_resize_is_opencvs_to_the_bit(level: str) -> None:
 
 
 @pytest.mark.parametrize("area", [True, False])
-def test_other_resizes_are_opencvs_within_one_level(area: bool) -> None:
+def test_other_resizes_equal_opencv_within_one_level(area: bool) -> None:
     how = cv2.INTER_AREA if area else cv2.INTER_LINEAR
     for frame in frames():
         for height, width in ((84, 84), (250, 84), (84, 200), (420, 320), (300, 300)):
@@ -176,7 +178,7 @@ def test_other_resizes_are_opencvs_within_one_level(area: bool) -> None:
 
 @pytest.mark.parametrize("level", ["plain", "avx2", "avx512"])
 @pytest.mark.parametrize("mask", [0xFE, 0xFF])
-def test_pooling(level: str, mask: int) -> None:
+def test_pooled_pixels_are_the_maximum_of_two_frames(level: str, mask: int) -> None:
     rng = np.random.default_rng(1)
     table = rng.integers(0, 256, 256, np.uint8)
     for shape in ((210, 160), (250, 160), (1, 31), (1, 100)):

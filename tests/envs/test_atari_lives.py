@@ -19,7 +19,7 @@ Row = tuple[int, bool, bool, int, bool]  # lives, terminated, truncated, elapsed
 
 
 def rows(pool: Any, steps: int, seed: int = 0) -> Iterator[Row]:
-    """What random play brings, of the first environment."""
+    """The first environment's rows in random play."""
     rng = np.random.default_rng(seed)
     for _ in range(steps):
         action = rng.integers(pool.action_space.n, size=len(pool.all_env_ids)).astype(np.int32)
@@ -29,7 +29,7 @@ def rows(pool: Any, steps: int, seed: int = 0) -> Iterator[Row]:
 
 
 def check_rules(pool: Any, steps: int, limit: int) -> tuple[int, int]:
-    """That each row follows from the one before it; returns how many lives and games have ended."""
+    """Asserts that each row follows from the one before; returns how many lives and games have ended."""
     _, info = pool.reset()
     full = lives = int(info["lives"][0])
     elapsed, ended, game_ended, lost, games = 0, False, False, 0, 0
@@ -48,15 +48,15 @@ def check_rules(pool: Any, steps: int, limit: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("task", "steps", "limit"), [("Breakout-v5", 800, 90), ("Atlantis-v5", 1500, 27_000)])
-def test_lives_games_and_limits(make: Any, task: str, steps: int, limit: int) -> None:
+def test_lost_lives_games_and_limits_end_episodes_by_the_rules(make: Any, task: str, steps: int, limit: int) -> None:
     pool = make(task, seed=0, episodic_life=True, max_episode_steps=limit)
     lost, games = check_rules(pool, steps, limit)
     assert lost >= 4
     assert games >= 1
 
 
-def test_the_rules_are_envpools() -> None:
-    """The same check passes on EnvPool, which tells an episode cut off from one that ended."""
+def test_envpool_passes_the_same_check_of_the_rules() -> None:
+    """The same check passes on EnvPool, which tells truncated from terminated episodes."""
     envpool = pytest.importorskip("envpool")
     pool = envpool.make_gymnasium("Breakout-v5", num_envs=1, seed=0, episodic_life=True, max_episode_steps=90)
     lost, games = check_rules(pool, 800, 90)
@@ -64,7 +64,7 @@ def test_the_rules_are_envpools() -> None:
     assert games >= 1
 
 
-def test_a_last_life_lost_in_a_game_that_goes_on_ends_nothing(make: Any) -> None:
+def test_losing_the_last_life_ends_no_episode_while_the_game_goes_on(make: Any) -> None:
     """Atlantis is played on for some frames without lives."""
     pool = make("Atlantis-v5", seed=0, episodic_life=True)
     pool.reset()
@@ -91,7 +91,7 @@ def test_an_explicit_reset_starts_a_new_game(make: Any, autoreset: str) -> None:
         assert (info["lives"][0], info["elapsed_step"][0]) == (5, 0)
 
 
-def test_same_step_plays_on(make: Any) -> None:
+def test_same_step_autoreset_after_a_lost_life_continues_the_game(make: Any) -> None:
     pool = make("Breakout-v5", seed=0, episodic_life=True, autoreset="same_step")
     pool.reset()
     rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """Every opcode of the Atari machine's processor beside documentation: Headrace's core and the emulator's own.
 
-Programs set registers, flags and memory and then run one instruction; what it leaves there, and its cycles, must be
-what `reference_6502.py` says. Where the emulator itself is known to differ from the chip, `DEVIATIONS` says so, and
+Programs set registers, flags and memory and then run one instruction; the state after it, and its cycles, must be
+those of `reference_6502.py`. `DEVIATIONS` lists where the emulator itself is known to differ from the chip, and
 Headrace's core does as the emulator does, as games must run on either alike.
 """
 
@@ -45,10 +45,10 @@ EACH = 20
 """cases of each opcode in the ordinary tests"""
 MIRRORS = (0x1000, 0x5000, 0xB000, 0xF000)
 MEMORY = (0x0080, 0x0180, 0x0480, 0x0D80, 0x4080, 0xE180)
-"""where memory lies, too: of an address twelve bits and A7 and A9 count"""
+"""some mirrors of memory: of an address, only A12, A9, A7 and the lowest seven bits are decoded"""
 
 
-# ---- what the emulator does unlike the chip
+# ---- the emulator's differences from the chip
 def digits(packed: int) -> int:
     return (packed >> 4) * 10 + (packed & 0x0F)
 
@@ -89,7 +89,7 @@ DEVIATIONS = {
     "unstable stores across a page: the upper byte is the effective address's, which stays as it is": "SHA SHX SHY TAS",
     "LAX from page zero takes four cycles": "LAX",
 }
-"""what the emulator does unlike the chip → mnemonics; no others, and each of these"""
+"""how the emulator differs from the chip → the mnemonics that do, and no others do"""
 
 
 # ---- programs
@@ -119,7 +119,7 @@ class Cases:
         self.bank = bytes(self.random.choices(range(256), k=0x1000))
 
     def of(self, opcode: int) -> Case:
-        """One that stays in memory and the cartridge."""
+        """A case whose instruction stays in memory and the cartridge."""
         while True:
             case = self.draw(opcode)
             try:
@@ -174,7 +174,7 @@ class Cases:
 
 
 def left(machine: Any, case: Case) -> State:
-    """What a machine makes of it."""
+    """The state of a machine after the case's instruction."""
     machine.start(case.state.cartridge, case.start)
     machine.instructions(BEFORE)
     cycles = machine.cycles
@@ -206,7 +206,7 @@ def machines() -> dict[str, Any]:
 
 
 def drawn(seed: int, each: int) -> Iterator[Case]:
-    """So many of each opcode, and more of those that are rarely what is looked for."""
+    """``each`` cases of every opcode, and five times as many of the unstable stores, of which few cross a page."""
     cases = Cases(seed)
     for opcode, (name, _) in enumerate(OPCODES):
         for _ in range(5 * each if name in UNSTABLE else each):
@@ -223,17 +223,17 @@ def check(machines: dict[str, Any], seed: int, each: int) -> None:
     assert not wrong, "\n".join([f"{len(wrong)} differ, among them", *wrong[:: 1 + len(wrong) // 20]])
 
 
-def test_every_opcode_does_what_is_documented_on_both_machines(machines: dict[str, Any]) -> None:
+def test_every_opcode_follows_its_documentation_on_both_machines(machines: dict[str, Any]) -> None:
     check(machines, seed=0, each=EACH)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_every_opcode_does_what_is_documented_in_thousands_of_cases(machines: dict[str, Any], seed: int) -> None:
+def test_every_opcode_follows_its_documentation_in_thousands_of_cases(machines: dict[str, Any], seed: int) -> None:
     check(machines, seed, each=250)
 
 
-def test_the_emulator_differs_from_the_chip_in_what_is_listed_alone() -> None:
+def test_the_emulator_differs_from_the_chip_only_in_the_listed_opcodes() -> None:
     found = set()
     for case in drawn(seed=0, each=EACH):
         name, mode = OPCODES[case.opcode]
@@ -243,7 +243,7 @@ def test_the_emulator_differs_from_the_chip_in_what_is_listed_alone() -> None:
     assert found == set(" ".join(DEVIATIONS.values()).split())
 
 
-def test_sums_and_differences_of_decimal_digits_are_the_chips() -> None:
+def test_decimal_sums_and_differences_equal_those_of_the_chip() -> None:
     """All 40,000: of decimal numbers the emulator's accumulator and carry are right, if not its other flags."""
     numbers = [packed(i) for i in range(100)]
     for a, value, carry in itertools.product(numbers, numbers, (0, C)):
@@ -257,7 +257,9 @@ def test_sums_and_differences_of_decimal_digits_are_the_chips() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("opcode", [0x69, 0xE9, 0x6B])
 @pytest.mark.parametrize("decimal", [0, D])
-def test_all_sums_differences_and_rotations(machines: dict[str, Any], opcode: int, decimal: int) -> None:
+def test_adc_sbc_and_arr_equal_the_reference_for_every_pair_of_bytes(
+    machines: dict[str, Any], opcode: int, decimal: int
+) -> None:
     """ADC, SBC and ARR of every two bytes, with and without carry."""
     cases = Cases(0)
     for a, value, carry in itertools.product(range(256), range(256), (0, C)):

@@ -49,7 +49,7 @@ def with_cards(state, task, pool, i):
 
 
 @pytest.mark.parametrize("task", OFFICIAL)
-def test_random_games_are_those_of_openspiel(task):
+def test_random_games_equal_those_of_openspiel(task):
     rng = np.random.default_rng(0)
     game, n, ended = pyspiel.load_game(OFFICIAL[task]), 16, 0
     with headrace.make(task, num_envs=n, seed=1, autoreset="disabled") as pool:
@@ -161,5 +161,5 @@ def test_2048_is_played_by_its_rules():
     assert abs(np.mean(np.array(new) == 2) - 0.9) < 4 * np.sqrt(0.9 * 0.1 / len(new))
 
 
-def test_every_task_is_tried():
+def test_every_task_has_tests_here_or_in_a_file_of_its_own():
     assert {*OFFICIAL, "Chess-v1", "Game2048-v0", "Go9x9-v0", "Go19x19-v0"} == set(TASKS)

@@ -1,6 +1,6 @@
 """Chess beside python-chess and PettingZoo: the same moves, positions, ends and their reasons; and numbers of games.
 
-The numbers of moves after so many are those that chessprogramming.org lists ("Perft Results").
+The numbers of ways to play the next moves are those that chessprogramming.org lists ("Perft Results").
 """
 
 # pyright: reportMissingImports=false
@@ -87,7 +87,7 @@ def perft(fen, depth):
         for depth, number in enumerate(numbers, 1)
     ],
 )
-def test_as_many_ways_to_play_on_as_are_known(fen, depth, number):
+def test_perft_counts_equal_the_published_numbers(fen, depth, number):
     assert perft(fen, depth) == number
 
 
@@ -111,7 +111,7 @@ def ending_of(board, legal):
 
 
 @pytest.mark.parametrize("steps", rest_nightly([400, 8000], 400))
-def test_random_games_are_those_of_python_chess(steps):
+def test_random_games_equal_those_of_python_chess(steps):
     rng, n, endings = np.random.default_rng(steps), 64, collections.Counter()
     fens = [chess.Board(fen).fen() for fen in STARTS]
     with headrace.make("Chess-v1", num_envs=n, autoreset="disabled", fen=fens) as pool:
@@ -155,8 +155,8 @@ def official_planes(env, player, moves):
     return np.concatenate([theirs[7 : 7 + 13 * min(moves, 8)], theirs[:5], clock]).astype(np.uint8)
 
 
-def test_planes_are_pettingzoos():
-    """In the first moves those of the start are missing there; and a game ends one move before its third repetition."""
+def test_observation_planes_equal_those_of_pettingzoo():
+    """PettingZoo has no planes of the start position, and ends a game one move before its third repetition."""
     rng, ended, passant, repeated = np.random.default_rng(0), 0, 0, 0
     official = pettingzoo.raw_env()
     with headrace.make("Chess-v1", autoreset="disabled") as pool:
@@ -187,7 +187,7 @@ def test_planes_are_pettingzoos():
     assert ended and passant and repeated
 
 
-def test_fewer_positions_are_the_first_planes():
+def test_a_shorter_history_gives_the_planes_of_the_newest_positions():
     with headrace.make("Chess-v1") as whole, headrace.make("Chess-v1", history=2) as some:
         whole.reset()
         some.reset()
@@ -199,7 +199,7 @@ def test_fewer_positions_are_the_first_planes():
 
 
 def played(pool, names):
-    """What the pool answers to the last of these moves."""
+    """The pool's results of the last of these moves."""
     return [pool.step(np.full((1, 2), moves_of(pool)[name])) for name in names.split()][-1]
 
 
@@ -222,7 +222,7 @@ def played(pool, names):
         ("3k4/P7/8/8/8/8/8/3K4 w - - 0 1", "a7a8r", 0, 0),
     ],
 )
-def test_games_end_as_they_must(fen, names, ending, result):
+def test_games_end_by_the_rules_of_chess(fen, names, ending, result):
     with headrace.make("Chess-v1", fen=fen, autoreset="disabled") as pool:
         pool.reset()
         _, reward, terminated, _, info = played(pool, names)
@@ -237,7 +237,7 @@ def test_games_end_as_they_must(fen, names, ending, result):
     ("fen", "result"),
     [("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", 1), ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", 0), ("7k/8/8/8/8/8/8/K7 w - - 0 1", 0)],
 )
-def test_a_start_without_a_move_ends_with_the_first_step(fen, result):
+def test_a_start_position_that_is_already_over_ends_at_the_first_step(fen, result):
     with headrace.make("Chess-v1", fen=fen, autoreset="disabled") as pool:
         _, info = pool.reset()
         assert np.argwhere(info["action_mask"][0]).tolist() == [[0, 0], [1, 0]]
@@ -280,7 +280,7 @@ def test_a_start_without_a_move_ends_with_the_first_step(fen, result):
         None,
     ],
 )
-def test_what_is_no_position_is_an_error(fen):
+def test_invalid_positions_are_refused(fen):
     with pytest.raises(OptionError, match="fen of Chess-v1 must be a position in Forsyth-Edwards notation"):
         headrace.make("Chess-v1", fen=fen)
 
@@ -295,7 +295,7 @@ def test_positions_are_written_as_they_were_read(fen):
         assert fen_of(pool).endswith(" 0 1")
 
 
-def test_actions_outside_and_other_tasks_are_errors():
+def test_invalid_actions_histories_and_pools_of_other_tasks_are_refused():
     with headrace.make("Chess-v1") as pool, headrace.make("Othello-v0") as other:
         pool.reset()
         other.reset()
@@ -310,7 +310,7 @@ def test_actions_outside_and_other_tasks_are_errors():
             headrace.make("Chess-v1", history=history)
 
 
-def test_frames_have_pieces():
+def test_frames_show_each_piece_on_its_square():
     with headrace.make("Chess-v1", fen="4k3/8/8/8/8/8/8/R3K3 w - - 0 1") as pool:
         pool.reset()
         (frame,) = pool.render([0])
@@ -328,7 +328,7 @@ headrace.make("Chess-v1").reset()
 
 
 @pytest.mark.nightly
-def test_it_compiles_without_a_warning(tmp_path):
+def test_chess_compiles_without_a_warning(tmp_path):
     command = [sys.executable, "-c", COMPILED, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "warning" not in done.stdout + done.stderr, done.stderr

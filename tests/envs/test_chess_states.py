@@ -1,4 +1,4 @@
-"""Chess from any state that can be loaded: it plays on, by debug mode's word too, and leaves its neighbours alone."""
+"""Chess from any loadable state: it can be played on, in debug mode too, and its neighbours do not change."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ MIDDLE = 1  # of three environments
 
 
 def damage(array, bounds, rng):
-    """Writes random values within bounds: of sets of cells now and then few bits, or the true ones but for some."""
+    """Writes random values within bounds; into sets of cells many bits, few, the own but for some, or the own."""
     if bounds is not None:
         array[...] = rng.integers(bounds[0], bounds[1] + 1, array.shape)
     elif array.dtype == bool:
@@ -25,7 +25,7 @@ def damage(array, bounds, rng):
 
 
 def damaged_state(pool, rng):
-    """A saved state of the middle environment, whose arrays are random; it is as it was afterwards."""
+    """A saved state of the middle environment with random arrays; the environment itself is put back."""
     before, bounds = pool.save_state([MIDDLE]), pool._executor._simulation.bounds
     for name, array in arrays_of(pool).items():
         damage(array[MIDDLE : MIDDLE + 1], bounds.get(name), rng)
@@ -51,7 +51,7 @@ def assert_plays_alike(pool, lone, saved, steps, rng):
 
 
 @pytest.mark.parametrize(("trials", "steps", "debug"), rest_nightly([(200, 12, False), (4, 2, True)], (200, 12, False)))
-def test_any_state_within_bounds_is_played_on(trials, steps, debug):
+def test_any_state_within_bounds_can_be_played_and_leaves_neighbours_alone(trials, steps, debug):
     rng = np.random.default_rng(trials)
     with (
         headrace.make(TASK, num_envs=3, seed=1) as pool,
@@ -82,7 +82,7 @@ def test_any_state_within_bounds_is_played_on(trials, steps, debug):
         ("result", (2.0, np.nan)),
     ],
 )
-def test_states_that_cannot_be_are_refused(field, values):
+def test_states_with_values_outside_their_bounds_are_refused(field, values):
     with headrace.make(TASK) as pool:
         pool.reset()
         for value in values:

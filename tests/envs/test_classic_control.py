@@ -44,7 +44,7 @@ def state_of(pool):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_aligned_with_the_official_implementation(task):
+def test_episodes_equal_the_official_implementation(task):
     reference = official(task)
     space = reference.action_space
     space.seed(7)
@@ -69,7 +69,7 @@ def test_aligned_with_the_official_implementation(task):
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Acrobot-v1"])
-def test_aligned_from_states_all_over_the_space(task):
+def test_steps_from_states_all_over_the_space_equal_the_official_implementation(task):
     """Random policies stay near the start; these steps begin anywhere, ends of episodes included."""
     rng = np.random.default_rng(0)
     scale = [2.4, 3, 0.21, 3] if task == "CartPole-v1" else [math.pi, math.pi, 4 * math.pi, 9 * math.pi]
@@ -114,7 +114,7 @@ def test_starts_are_distributed_as_in_the_official_implementation(task):
 @pytest.mark.parametrize(
     ("task", "limit"), [("CartPole-v0", 200), ("CartPole-v1", 500), ("MountainCarContinuous-v0", 999)]
 )
-def test_episode_limits_by_version(task, limit):
+def test_episode_limits_depend_on_the_version_and_can_be_set(task, limit):
     assert build(task).spec.max_episode_steps == limit
     assert build(task, max_episode_steps=3).spec.max_episode_steps == 3
 
@@ -133,7 +133,7 @@ def test_pendulum_versions_differ_only_where_the_speed_is_limited():
     assert abs(obs["Pendulum-v0"][1, 0] - obs["Pendulum-v1"][1, 0]) > 0.01
 
 
-def test_options_change_the_task_as_gymnasium_has_them():
+def test_options_change_the_task_as_in_gymnasium():
     with headrace.make("CartPole-v1", seed=0, sutton_barto_reward=True, autoreset="disabled") as pool:
         pool.reset()
         rewards, over = [], False
@@ -183,7 +183,7 @@ def test_acrobot_reports_its_angles_as_envpool_does():
         ({"sutton_barto_reward": True}, "no option 'sutton_barto_reward'"),
     ],
 )
-def test_wrong_options_are_named(options, told):
+def test_invalid_options_are_refused_by_name(options, told):
     with pytest.raises(OptionError, match=told):
         build("Pendulum-v1", **options)
 

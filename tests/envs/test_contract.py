@@ -15,7 +15,7 @@ from nightly import rest_nightly
 SHORT: dict[str, Any] = {"num_envs": 3, "steps": 30}
 SMALL: dict[str, Any] = {"num_envs": 2, "steps": 6, "img_height": 24, "img_width": 32, "max_episode_steps": 4}
 ROBOT: dict[str, Any] = {"num_envs": 3, "steps": 20, "max_episode_steps": 8, "render_width": 64, "render_height": 48}
-# The options with which a few steps of a task show much; of each family the first task runs always.
+# Options with which a few steps exercise much of a task; of each family the first task always runs.
 PLAYED: dict[str, dict[str, dict[str, Any]]] = {
     "classic_control": {"CartPole-v1": SHORT, "Pendulum-v1": SHORT, "Acrobot-v1": SHORT},
     "toy_text": {
@@ -63,13 +63,13 @@ def named(value: Any) -> str | None:
     return value if isinstance(value, str) else getattr(value, "__name__", "")
 
 
-def test_every_family_is_played() -> None:
+def test_every_family_with_tasks_has_cases_here() -> None:
     assert PLAYED.keys() == {name for name, family in FAMILIES.items() if family.tasks}, "all but EnvPool's own"
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=named)
 @pytest.mark.parametrize(("task", "options"), rest_nightly(EVERY, *ALWAYS), ids=named)
-def test_a_family_keeps_the_contract(task: str, options: dict[str, Any], check: Any) -> None:
+def test_tasks_of_each_family_pass_each_conformance_check(task: str, options: dict[str, Any], check: Any) -> None:
     try:
         check(task, **options)
     except NotApplicable as reason:
@@ -81,8 +81,8 @@ def test_a_family_keeps_the_contract(task: str, options: dict[str, Any], check: 
 
 
 @pytest.mark.parametrize(("task", "options"), rest_nightly(INTERPRETED, *QUICK), ids=named)
-def test_interpreted_as_python_the_same_is_played(task: str, options: dict[str, Any]) -> None:
-    """Debug mode checks every index, whose row it is, and every observation."""
+def test_debug_mode_gives_the_results_of_compiled_kernels(task: str, options: dict[str, Any]) -> None:
+    """Debug mode checks every index, to whose row it points, and every observation."""
     own = {name: value for name, value in options.items() if name not in SHORT}
     trial = Trial(task, own, num_envs=2, steps=10)
     with trial.make() as compiled, trial.make(debug=True) as interpreted:

@@ -1,4 +1,4 @@
-"""Craftax-Classic as a task: spaces, info, seeds, states, pictures; for the rules see the alignment tests."""
+"""Craftax-Classic as a task: spaces, info, invalid states, pictures; the alignment tests test its rules."""
 
 import gymnasium as gym
 import numpy as np
@@ -15,7 +15,7 @@ TASK = "Craftax-Classic-Symbolic-v1"
 TREE, COLLECT_WOOD, DO = 5, 0, 5
 
 
-def test_spaces_and_names():
+def test_the_spec_has_the_spaces_limit_and_action_names_of_the_package():
     spec = headrace.make_spec(TASK)
     assert spec.observation == gym.spaces.Box(0.0, 1.0, (1345,), np.float32)
     assert spec.action == gym.spaces.Discrete(17)
@@ -55,7 +55,7 @@ def test_a_first_achievement_is_rewarded_once_and_noted():
         ("planted", -1),
     ],
 )
-def test_states_that_cannot_be_are_refused(field, value):
+def test_states_with_values_outside_their_bounds_are_refused(field, value):
     with headrace.make(TASK, num_envs=1, seed=1) as pool:
         pool.reset()
         arrays_of(pool)[field][0] = value

@@ -30,7 +30,7 @@ STATE = ("player", "facing", "asleep", "vitals", "strain", "things", "places", "
 STATE += ("alive", "plants", "plant_age", "planted", "achieved", "light", "time")
 COPIES, BATCHES = 64, 6
 ENDED = wp.constant(100.0)
-LOOK = wp.constant(17)  # an action of the test, of which the result is what there is to see
+LOOK = wp.constant(17)  # an action of this test alone: it only observes
 IMPROBABLE = 1e-4
 NO_ARRIVALS = wp.constant(wp.uint64(2**64 - 1))
 
@@ -121,7 +121,7 @@ def choices_found(replay, after):
     return moves
 
 
-def test_whole_states_agree_step_by_step(states):
+def test_states_equal_those_of_the_package_after_every_recorded_step(states):
     """From every recorded state, with the choices of the package's mobs: each field, the reward, and the end."""
     steps, chains = RECORDED["action"].shape
     with make_forced(chains * COPIES) as pool:
@@ -143,7 +143,7 @@ def test_whole_states_agree_step_by_step(states):
     assert (RECORDED["reward"] > 0.9).sum() > 50
 
 
-def test_observations_are_those_of_the_package_bit_for_bit(states):
+def test_observations_equal_those_of_the_package_bit_for_bit(states):
     steps, chains = RECORDED["crc"].shape
     look = {"act": np.full(chains, int(LOOK)), "moves": np.zeros(chains, np.int64)}
     with make_forced(chains) as pool:
@@ -156,13 +156,13 @@ def test_observations_are_those_of_the_package_bit_for_bit(states):
 
 
 def probability_of_both(a, b):
-    """That one law made two samples: of a χ² test over about ten cells with enough of both together."""
+    """The p-value of a χ² test that two samples have one distribution, over about ten cells of both together."""
     edges = np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0, 1, 11)))
     counts = np.stack([np.histogram(sample, [*edges[:-1], np.inf])[0] for sample in (a, b)])
     return 1.0 if counts.shape[1] < 2 else stats.chi2_contingency(counts).pvalue
 
 
-def test_mobs_come_as_often_and_as_far_away(states):
+def test_mobs_arrive_as_often_and_as_far_away_as_in_the_package(states):
     """One step from states without mobs, thousands of times."""
     states = {name: RECORDED[f"calm_{name}"] for name in STATE}
     worlds = RECORDED["worlds"][np.arange(len(states["player"])) % len(RECORDED["worlds"])]
@@ -198,7 +198,7 @@ def far_apart(ours, theirs):
     return abs(ours.mean() - means.mean()) > 8 * means.std(ddof=1) / np.sqrt(BATCHES) + 0.01 * means.mean()
 
 
-def test_worlds_have_as_much_of_everything_and_as_near():
+def test_worlds_have_as_many_blocks_and_as_near_as_in_the_package():
     n = 4 * len(RECORDED["counts"])
     with headrace.make(TASK, num_envs=n, seed=11) as pool:
         pool.reset()
@@ -215,7 +215,7 @@ def test_worlds_have_as_much_of_everything_and_as_near():
     assert ((cells == 10).sum((1, 2)) >= 1).all(), "a world without a diamond"
 
 
-def test_random_players_live_as_long_and_achieve_as_much():
+def test_random_players_live_as_long_and_achieve_as_much_as_in_the_package():
     lived, achieved = RECORDED["lived"], RECORDED["achieved_by_players"]
     n, rng = 2000, np.random.default_rng(3)
     ours, notes, playing = np.zeros(n, np.int64), np.zeros(n, np.int64), np.arange(n)

@@ -28,7 +28,7 @@ def test_the_spec_needs_no_textures():
 
 
 @pytest.mark.skipif(INSTALLED, reason="craftax is installed")
-def test_without_the_textures_it_says_what_to_install():
+def test_the_error_without_the_textures_says_what_to_install():
     with pytest.raises(OptionError, match="pip install --no-deps craftax"):
         headrace.make(TASK, num_envs=1)
 
@@ -40,7 +40,7 @@ def look(state: State, env: int, actions: wp.array[wp.int64], row: int, streams:
 
 
 def drawn(states):
-    """What we draw of states, name → values [N, …]: uint8[N, 63, 63, 3]."""
+    """Our pictures, uint8[N, 63, 63, 3], of states, name → values [N, …]."""
     from headrace.envs.craftax.pixels import PIXELS, TASKS
 
     task = replace(TASKS[TASK], env=replace(PIXELS, name="CraftaxLook", step=look))
@@ -68,22 +68,22 @@ def frames():
     return ours, drawn(ours).astype(np.float32), drawn_by_them
 
 
-def test_pictures_are_those_of_the_package_but_for_rounding(frames):
+def test_pictures_equal_those_of_the_package_up_to_rounding(frames):
     states, ours, theirs = frames
     np.savez("/tmp/frames.npz", ours=ours, theirs=theirs, **states)
     by_day = states["light"] >= 0.5
     assert 20 < by_day.sum() < STATES - 10 and states["asleep"][by_day].any()
     assert np.abs(ours[by_day] - theirs[by_day]).max() < 0.51
-    assert np.abs(ours[:, 49:] - theirs[:, 49:]).max() < 0.51  # what the player has, also by night
+    assert np.abs(ours[:, 49:] - theirs[:, 49:]).max() < 0.51  # the inventory, which looks the same by night
 
 
-def test_nights_have_noise_of_the_same_strength(frames):
+def test_noise_at_night_is_as_strong_as_in_the_package(frames):
     states, ours, theirs = frames
     dark = (states["light"] < 0.5) & ~states["asleep"]
     seen = np.stack([ours[dark, :49], theirs[dark, :49]])
-    middle = seen[:, :, 24, 31]  # where there is none
+    middle = seen[:, :, 24, 31]  # the middle, which has no noise
     np.testing.assert_allclose(*middle, atol=0.6)
     corners = seen[:, :, :7, :7].reshape(2, dark.sum(), -1)
     np.testing.assert_allclose(*corners.mean(-1), atol=8)
     np.testing.assert_allclose(*corners.std(-1), atol=6)
-    assert (np.abs(corners[0] - corners[1]).max(-1) > 1).all()  # it is chance
+    assert (np.abs(corners[0] - corners[1]).max(-1) > 1).all()  # the noise of both is random

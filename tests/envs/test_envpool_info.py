@@ -50,7 +50,9 @@ def described(info: Any, inside: str = "") -> dict[str, tuple[str, tuple[int, ..
     [pytest.param(*each, marks=() if i % 4 == 0 else pytest.mark.nightly) for i, each in enumerate(COMMON)],
     ids=[task for _, task in COMMON],
 )
-def test_names_dtypes_and_shapes(family: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_has_every_array_of_envpool_with_its_dtype_and_shape(
+    family: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if family in NEEDED:
         pytest.importorskip(NEEDED[family])
     monkeypatch.chdir(tmp_path)  # EnvPool's ViZDoom leaves files where it runs
@@ -68,7 +70,7 @@ def test_names_dtypes_and_shapes(family: str, task: str, tmp_path: Path, monkeyp
     theirs.close()
 
 
-def test_all_families_that_envpool_has_are_compared() -> None:
+def test_all_families_of_envpool_are_compared() -> None:
     assert {family for family, _ in COMMON} >= {
         "atari",
         "classic_control",

@@ -50,7 +50,7 @@ def assert_same(state, obs, reward, terminated):
 
 
 @pytest.mark.parametrize(("size", "n", "steps", "games", "returns"), [(9, 32, 500, 200, 1), (19, 2, 750, 2, 0)])
-def test_random_games_are_those_of_openspiel(size, n, steps, games, returns):
+def test_random_games_equal_those_of_openspiel(size, n, steps, games, returns):
     rng, ended, returned = np.random.default_rng(0), 0, 0
     game = pyspiel.load_game(f"go(board_size={size},komi=7.5)")
     with headrace.make(f"Go{size}x{size}-v0", num_envs=n, autoreset="disabled") as pool:
@@ -80,12 +80,12 @@ def test_random_games_are_those_of_openspiel(size, n, steps, games, returns):
 
 
 def played(pool, cells):
-    """What the pool answers to the last of moves on these cells (x, y), or None to pass."""
+    """The pool's results of the last of moves on these cells (x, y); None is a pass."""
     pool.reset()
     return [pool.step(np.full((1, 2), 81 if cell is None else cell[0] + 9 * cell[1])) for cell in cells][-1]
 
 
-def test_a_ko_is_not_taken_back_until_the_position_is_another():
+def test_a_ko_cannot_be_taken_back_until_the_position_has_changed():
     ko = [(1, 0), (2, 0), (0, 1), (3, 1), (1, 2), (2, 2), (8, 8), (1, 1), (2, 1)]  # the last takes the one before
     with headrace.make("Go9x9-v0") as pool:
         obs, _, _, _, info = played(pool, ko)

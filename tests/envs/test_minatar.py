@@ -1,4 +1,4 @@
-"""MinAtar's games as tasks: spaces, options, seeds, resets, states, pictures; for the rules see the alignment tests."""
+"""MinAtar's games as tasks: spaces, options, seeds, sticky actions, pictures; the alignment tests test the rules."""
 
 # pyright: reportAttributeAccessIssue=false
 
@@ -22,7 +22,7 @@ def channels(task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_spaces_and_defaults(task):
+def test_specs_have_the_spaces_and_default_options_of_the_package(task):
     spec = headrace.make_spec(task)
     assert spec.observation == gym.spaces.Box(0, 1, (channels(task), 10, 10), np.uint8)
     assert spec.action.n == {"v0": 6, "v1": USEFUL_ACTIONS[task.split("-")[1]]}[task[-2:]]
@@ -48,14 +48,14 @@ def test_spaces_and_defaults(task):
         (INVADERS, {"max_episode_steps": -1}, "max_episode_steps"),
     ],
 )
-def test_wrong_options_are_named(task, options, told):
+def test_invalid_options_are_refused_by_name(task, options, told):
     with pytest.raises(OptionError, match=told):
         build(task, **options)
 
 
 @pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
-def test_a_seed_restarts_everything(task):
-    """Also what stickiness remembers: an episode does not depend on what was played before its seed."""
+def test_a_reset_with_a_seed_forgets_everything_played_before(task):
+    """Also the last action, which sticky actions repeat: no episode depends on the steps before its seed."""
     with headrace.make(task, num_envs=64, sticky_action_prob=0.5, autoreset="disabled") as pool:
         pool.reset(seed=8)
         want = pool.step(np.full(64, 2))[0].copy()
@@ -67,8 +67,8 @@ def test_a_seed_restarts_everything(task):
 
 @pytest.mark.parametrize("task", [BREAKOUT, INVADERS])
 @pytest.mark.parametrize("probability", [0.0, 0.1, 1.0])
-def test_actions_stick_as_often_as_asked(task, probability):
-    """Left, right, left, right: whoever does not do as told repeats what was done last."""
+def test_actions_repeat_with_the_probability_of_sticky_action_prob(task, probability):
+    """Left and right in turns: an environment that does not take the given action repeats its last one."""
     n, repeated, visible = 2000, 0, 0
     with headrace.make(task, num_envs=n, seed=5, sticky_action_prob=probability) as pool:
         pool.reset()
@@ -103,7 +103,7 @@ def test_frames_show_the_screen(task):
     assert len(seen) > 30
 
 
-def test_a_changed_state_that_puts_the_ship_at_the_edge_is_drawn():
+def test_a_ship_at_the_edge_is_drawn_without_the_hull_beyond_it():
     with headrace.make("MinAtar-Seaquest-v1", num_envs=2, seed=1) as pool:
         pool.reset()
         state = arrays_of(pool)

@@ -94,7 +94,7 @@ def scattered(game, rng, **options):
 
 
 def good_action(env, rng):
-    """What a fair player does, in MinAtar's numbers: be where the ball comes down; dodge bombs and shoot aliens."""
+    """A fair player's action, in MinAtar's numbers: to where the ball comes down; away from bombs, below aliens."""
     inner, x = env.env, env.env.pos
     if env.game_name() == "breakout":
         target, (dx, dy) = inner.ball_x, VELOCITIES[inner.ball_dir]
@@ -127,7 +127,7 @@ def assert_step_agrees(pool, references, actions):
 
 @pytest.mark.parametrize("version", [pytest.param("v0", marks=pytest.mark.nightly), "v1"])
 @pytest.mark.parametrize("game", GAMES)
-def test_whole_episodes_agree_step_by_step(game, version):
+def test_episodes_equal_those_of_the_package_step_by_step(game, version):
     """From equal starts, one synchronisation an episode; players of every skill, random ones too."""
     rng = np.random.default_rng(5)
     n, episodes, walls_and_waves = 60, 0, 0
@@ -164,7 +164,7 @@ def test_whole_episodes_agree_step_by_step(game, version):
 
 @pytest.mark.parametrize("ramping", rest_nightly([True, False], True))
 @pytest.mark.parametrize("game", GAMES)
-def test_a_few_steps_agree_from_states_all_over_the_space(game, ramping):
+def test_steps_from_states_all_over_the_space_equal_those_of_the_package(game, ramping):
     rng = np.random.default_rng(1)
     n, ends, earned = 600, 0, 0.0
     options = {"difficulty_ramping": ramping} if game == "SpaceInvaders" else {}
@@ -224,7 +224,7 @@ def play_official(game, n, seed):
 
 
 def probability_that_one_law_made_both(a, b):
-    """Of a χ² test for homogeneity over about twenty cells, each with enough of both samples together."""
+    """The p-value of a χ² test for homogeneity over about twenty cells, each with enough of both samples."""
     edges = np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0, 1, 21)))
     edges = np.append(edges[:-1], np.inf)
     counts = np.stack([np.histogram(sample, edges)[0] for sample in (a, b)])
@@ -234,7 +234,7 @@ def probability_that_one_law_made_both(a, b):
 @pytest.mark.parametrize(
     ("game", "episodes"), rest_nightly([("Breakout", 4000), ("SpaceInvaders", 1500)], ("Breakout", 4000))
 )
-def test_random_players_fare_as_in_the_package(game, episodes):
+def test_returns_and_lengths_of_random_play_are_distributed_as_in_the_package(game, episodes):
     theirs = play_official(game, episodes, seed=11)
     ours = play_ours(game, 4 * episodes, seed=12)
     for mine, yours in zip(ours, theirs, strict=True):

@@ -24,7 +24,7 @@ IMPROBABLE = 1e-3
 
 
 class Draws:
-    """In the place of a random generator: answers with what was prepared."""
+    """Stands in for a random generator, and returns the prepared values."""
 
     def __init__(self, *values):
         self.values = list(values)
@@ -44,9 +44,9 @@ def official(game):
 
 
 def possible_draws(game, inner, ours):
-    """All that chance may give the package's game in this step."""
+    """All random draws that the package's game may make in this step."""
     coins = (LOW, HIGH)
-    if game == "Freeway":  # what chance gave is seen in our cars
+    if game == "Freeway":  # the draws are read from our cars
         return [(np.abs(ours["periods"]), np.where(ours["periods"] > 0, HIGH, LOW))]
     if game == "Asterix":
         free = inner.entities.count(None)
@@ -120,7 +120,7 @@ def theirs_as_ours(game, env):
 
 
 def comparable(game, state):
-    """A state without what means nothing: a row's bits where nothing is, the order of fish among submarines."""
+    """A state without its meaningless parts: the bits of empty rows, the order of fish among submarines."""
     state = {name: np.asarray(value).tolist() for name, value in state.items() if name != "last_action"}
     if game == "Asterix":
         here = sum(1 << i for i, column in enumerate(state["columns"]) if column >= 0)
@@ -132,7 +132,7 @@ def comparable(game, state):
 
 
 def scattered(game, rng):
-    """The package's environment at a beginning that games reach late, or never by random players."""
+    """The package's environment in a start state that games reach late, and random players never."""
     env = official(game)
     inner = env.env
     if game == "Freeway":
@@ -181,7 +181,7 @@ def followed(game, env, ours, action):
 
 
 @pytest.mark.parametrize("game", ["Asterix", "Freeway", "Seaquest"])
-def test_each_step_leads_where_chance_may_lead_the_package(game):
+def test_each_step_gives_a_state_that_the_package_can_reach_by_chance(game):
     rng = np.random.default_rng(2)
     n, ends, earned = 16, 0, 0.0
     with headrace.make(f"MinAtar-{game}-v0", num_envs=n, seed=1, autoreset="disabled", sticky_action_prob=0.0) as pool:
@@ -213,7 +213,7 @@ def test_each_step_leads_where_chance_may_lead_the_package(game):
 
 
 @pytest.mark.parametrize("game", ["Asterix", "Seaquest"])
-def test_what_enters_is_distributed_as_in_the_package(game):
+def test_the_first_things_that_enter_are_distributed_as_in_the_package(game):
     """The first that enters, seen before the next one: of every kind, from every side, in every row."""
     n, steps = 2000, 12 if game == "Asterix" else 22
     with headrace.make(f"MinAtar-{game}-v1", num_envs=n, seed=7, sticky_action_prob=0.0) as pool:
@@ -234,7 +234,7 @@ def test_what_enters_is_distributed_as_in_the_package(game):
     assert stats.chi2_contingency(counts).pvalue > IMPROBABLE
 
 
-def test_freeways_cars_are_distributed_as_in_the_package():
+def test_the_periods_of_the_cars_of_freeway_are_uniform():
     n = 1000
     with headrace.make("MinAtar-Freeway-v1", num_envs=n, seed=7) as pool:
         pool.reset()

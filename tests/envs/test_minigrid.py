@@ -1,4 +1,4 @@
-"""MiniGrid's and BabyAI's tasks as pools: the conformance suite, names, options, saved states and debug mode."""
+"""MiniGrid's and BabyAI's tasks as pools: names, observations, limits, missions, states and debug mode."""
 
 # pyright: reportAttributeAccessIssue=false
 
@@ -20,13 +20,13 @@ DOOR_KEY = "MiniGrid-DoorKey-8x8-v0"
 BOSS = "BabyAI-MiniBossLevel-v0"
 
 
-def test_all_names_of_the_package_are_ours_but_those_that_need_wfc():
+def test_every_task_of_the_package_exists_except_those_that_need_wfc():
     pytest.importorskip("minigrid")
     theirs = {name for name in gym.registry if name.startswith(("BabyAI-", "MiniGrid-")) and "WFC" not in name}
     assert theirs == {*TASKS}
 
 
-def test_a_name_alone_is_ours_and_with_its_package_the_packages():
+def test_a_plain_name_makes_our_task_and_a_prefixed_name_that_of_the_package():
     pytest.importorskip("minigrid")
     with headrace.make(DOOR_KEY) as ours, headrace.make(f"minigrid:{DOOR_KEY}") as theirs:
         assert ours.reset()[0]["mission"].dtype == np.uint8
@@ -43,7 +43,7 @@ def test_first_observations_are_in_their_space(task):
         assert text(obs["mission"][0]) or "Playground" in task
 
 
-def test_one_array_has_a_mission_only_where_missions_differ():
+def test_flat_observations_hold_the_mission_only_where_missions_differ():
     sizes = {}
     for task in (DOOR_KEY, "MiniGrid-GoToDoor-8x8-v0"):
         with headrace.make(task, flat_observation=True) as pool:
@@ -78,7 +78,7 @@ def test_limits_of_steps_differ_between_episodes_unless_one_is_given():
     assert {100, 200} < limits[0] <= {*range(100, 900, 100)}
 
 
-def test_what_is_to_be_carried_is_in_hands_where_the_package_says_so():
+def test_carrying_tasks_start_with_the_object_of_the_mission_in_hand():
     with headrace.make("BabyAI-PutNextS6N3Carrying-v0", num_envs=9, seed=1) as pool:
         obs, _ = pool.reset()
         carried = arrays_of(pool)["carrying"]
@@ -86,7 +86,7 @@ def test_what_is_to_be_carried_is_in_hands_where_the_package_says_so():
         assert [WORDS[3 + kind] for kind in carried & 15] == [told.split()[3] for told in text(obs["mission"])]
 
 
-def test_missions_of_several_environments_are_a_list():
+def test_text_gives_a_list_for_missions_of_several_environments():
     with headrace.make(BOSS, num_envs=3, seed=2) as pool:
         missions = pool.reset()[0]["mission"]
     assert text(missions) == [text(mission) for mission in missions]
@@ -94,12 +94,12 @@ def test_missions_of_several_environments_are_a_list():
 
 
 @pytest.mark.parametrize("mission", [[len(WORDS)], [-1], [1.0], 3, [[[1]]]])
-def test_numbers_that_are_no_words_are_refused(mission):
+def test_text_refuses_numbers_that_stand_for_no_word(mission):
     with pytest.raises(ValueError, match="words"):
         text(mission)
 
 
-def test_near_names_are_suggested():
+def test_the_error_of_an_unknown_name_suggests_the_nearest_task():
     with pytest.raises(UnknownTaskError, match="BabyAI-GoToRedBall-v0"):
         headrace.make("BabyAI-GoToRedBal-v0")
     with pytest.raises(UnknownTaskError, match="BabyAI-BossLevel-v0"):
@@ -127,7 +127,7 @@ def test_all_states_within_bounds_can_be_stepped(task):
 @pytest.mark.parametrize(
     ("name", "value"), [("cells", 0x65), ("cells", 0x0B), ("cells", 0x87), ("carrying", 0x75), ("mission", len(WORDS))]
 )
-def test_changed_states_that_show_what_there_is_not_are_refused(name, value):
+def test_states_with_cells_or_words_that_do_not_exist_are_refused(name, value):
     """A key of a seventh colour, a thing of no kind, a box with such a key, and a word beyond the last."""
     with headrace.make(DOOR_KEY, seed=1) as pool:
         pool.reset()
@@ -140,7 +140,7 @@ def test_changed_states_that_show_what_there_is_not_are_refused(name, value):
         pool.render()
 
 
-def test_wrong_options_and_states_are_refused():
+def test_invalid_options_and_states_of_other_tasks_are_refused():
     with pytest.raises(OptionError, match="full_observation"):
         headrace.make(DOOR_KEY, full_observation="all")
     with headrace.make("MiniGrid-Dynamic-Obstacles-5x5-v0", seed=1) as pool, headrace.make(DOOR_KEY) as other:
@@ -152,7 +152,7 @@ def test_wrong_options_and_states_are_refused():
 
 @pytest.mark.parametrize("task", ["MiniGrid-LockedRoom-v0", "MiniGrid-ObstructedMaze-1Dlhb-v0", BOSS])
 @pytest.mark.parametrize("options", [{}, {"full_observation": True}, {"flat_observation": True}])
-def test_debug_mode_gives_the_same(task, options):
+def test_debug_mode_gives_the_observations_of_compiled_kernels(task, options):
     rng = np.random.default_rng(1)
     with headrace.make(task, seed=4, **options) as one, headrace.make(task, seed=4, debug=True, **options) as other:
         for _ in range(20):

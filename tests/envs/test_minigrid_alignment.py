@@ -46,7 +46,7 @@ def begun(pool, i, env, seed, rng):
 
 
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *ONE_OF_EACH))
-def test_every_step_agrees_from_equal_grids(task):
+def test_every_step_from_equal_grids_equals_that_of_the_package(task):
     rng = np.random.default_rng(0)
     n, steps, ended, won = 24, 150, 0, 0
     envs = [worlds.official(task, i) for i in range(n)]
@@ -76,12 +76,12 @@ def test_every_step_agrees_from_equal_grids(task):
                 pool.reset(done)
                 for i in done:
                     begun(pool, i, envs[i], 1000 * step + int(i), rng)
-    if "Playground" not in task and "MoveTwo" not in task:  # which chance hardly ever does
+    if "Playground" not in task and "MoveTwo" not in task:  # random play hardly ever solves these
         assert ended >= won > 0
 
 
 @pytest.mark.parametrize("task", ["BabyAI-GoToRedBall-v0", "MiniGrid-FourRooms-v0", "MiniGrid-PutNear-8x8-N3-v0"])
-def test_episodes_are_truncated_after_as_many_steps(task):
+def test_episodes_are_truncated_after_as_many_steps_as_in_the_package(task):
     env = worlds.official(task, 0)
     with headrace.make(task, num_envs=1, seed=1) as pool:
         pool.reset()
@@ -96,7 +96,7 @@ def test_episodes_are_truncated_after_as_many_steps(task):
 
 
 @pytest.mark.parametrize("task", ["MiniGrid-DoorKey-6x6-v0", "MiniGrid-KeyCorridorS3R3-v0", "BabyAI-MiniBossLevel-v0"])
-def test_other_observations_are_those_of_the_wrappers(task):
+def test_full_and_flat_observations_equal_those_of_the_packages_wrappers(task):
     n = 8
     envs = [worlds.official(task, i) for i in range(n)]
     for options in ({FULL: True}, {FLAT: True}):
@@ -124,7 +124,7 @@ def test_other_observations_are_those_of_the_wrappers(task):
 
 
 @pytest.mark.parametrize("task", rest_nightly(TASKS[::9], *TASKS[::36]))
-def test_pictures_are_those_of_the_package(task):
+def test_rendered_frames_equal_those_of_the_package(task):
     rng = np.random.default_rng(3)
     env = worlds.official(task, 4)
     env.render_mode = "rgb_array"

@@ -1,4 +1,4 @@
-"""Levels of MiniGrid's tasks have the distribution of the package's; and all that has a way through is solvable."""
+"""Levels of MiniGrid's tasks are distributed as in the package, and every goal can be reached."""
 
 # pyright: reportMissingImports=false
 
@@ -33,7 +33,7 @@ COMMON = (
 
 
 def ways(cells, width, start):
-    """The number of steps from a cell to each, through doors but no walls or lava; -1 to where there is no way."""
+    """The number of steps from a cell to each other, through doors but not walls or lava; -1 if there is no way."""
     far = np.full(cells.size, -1)
     far[start], edge = 0, [start]
     while edge:
@@ -46,7 +46,7 @@ def ways(cells, width, start):
 
 
 def features(cells, width, agent, direction, mission, limit):
-    """What is compared of a level: its cells one by one, the agent, the mission, and how far things are."""
+    """The compared features of a level: each of its cells, the agent, the mission, and the distances of things."""
     far = ways(cells, width, agent)
     things = sorted({int(cell) for cell in cells if cell not in (1, WALL)})
     near = [int(min(far[cells == thing])) for thing in things[:3]]
@@ -84,7 +84,7 @@ def theirs(task, n):
 
 
 def probability_that_one_law_made_both(a, b):
-    """The least of χ² tests of each feature, times their number; rare values of a feature count as one."""
+    """The least p-value of a χ² test of each feature, times their number; rare values of a feature count as one."""
     least, tests = 1.0, 0
     for mine, yours in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True):
         values, which = np.unique(np.array([*mine, *yours], dtype=object).astype(str), return_inverse=True)
@@ -102,7 +102,7 @@ def test_levels_are_distributed_as_in_the_package(task):
     assert probability_that_one_law_made_both(ours(task, 3000), theirs(task, 600)) > IMPROBABLE
 
 
-def test_levels_of_other_tasks_are_told_apart():
+def test_the_comparison_tells_levels_of_two_tasks_apart():
     task = "MiniGrid-{}CrossingS9N{}-v0"
     assert (
         probability_that_one_law_made_both(ours(task.format("Lava", 2), 300), theirs(task.format("Lava", 3), 300))

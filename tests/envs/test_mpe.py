@@ -23,8 +23,8 @@ MODULES = {
     "SimpleSpread-v3": "simple_spread_v3",
     "SimpleTag-v3": "simple_tag_v3",
 }
-# Ours is float32, theirs float64. Contacts are stiff: each enlarges, and a crowd's many do by a thousand, what rounding
-# does to places. Without any, observations differ by 1e-6.
+# Ours is float32, theirs float64. Contacts are stiff and enlarge rounding errors of places, those of a crowd a
+# thousand times. Without contacts, observations differ by 1e-6.
 CLOSE, CROWDED = 2e-5, 1e-3
 CASES: list[tuple[str, dict[str, Any], float]] = [
     *((task, {}, CLOSE) for task in TASKS),
@@ -80,7 +80,7 @@ def some_actions(pool: headrace.Pool, rng: np.random.Generator) -> Any:
 
 
 @pytest.mark.parametrize(("task", "options", "error"), CASES)
-def test_episodes_are_those_of_mpe2(task: str, options: dict[str, Any], error: float) -> None:
+def test_episodes_equal_those_of_mpe2(task: str, options: dict[str, Any], error: float) -> None:
     rng, n = np.random.default_rng(0), 24
     rewards = []
     with headrace.make(task, num_envs=n, seed=1, autoreset="disabled", **options) as pool:
@@ -91,7 +91,7 @@ def test_episodes_are_those_of_mpe2(task: str, options: dict[str, Any], error: f
                 np.testing.assert_allclose(mine, wanted, rtol=1e-5, atol=error)
         actions = some_actions(pool, rng)
         for step in range(25):
-            if step % 5 == 0:  # as often enough as they meet and leave the middle
+            if step % 5 == 0:  # often enough for agents to meet and to leave the middle
                 actions = some_actions(pool, rng)
             obs, reward, terminated, truncated, _ = pool.step(actions)
             assert not terminated.any() and (truncated == (step == 24)).all()
@@ -107,11 +107,11 @@ def test_episodes_are_those_of_mpe2(task: str, options: dict[str, Any], error: f
     if "Tag" in task:
         assert (earned == 10).any() and (earned < -10).any()  # touches and places outside
     elif "Spread" in task:
-        assert np.ptp(earned, axis=2).max() > 0.1  # collisions, by which alone agents' rewards differ
+        assert np.ptp(earned, axis=2).max() > 0.1  # collisions: without them all agents have one reward
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_places_and_goals_are_uniform_at_first(task: str) -> None:
+def test_initial_places_and_goals_are_uniform(task: str) -> None:
     with headrace.make(task, num_envs=4000, seed=2) as pool:
         pool.reset()
         arrays = {name: array.copy() for name, array in arrays_of(pool).items()}
@@ -130,7 +130,7 @@ def test_places_and_goals_are_uniform_at_first(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_pictures_change(task: str) -> None:
+def test_rendered_frames_change_with_the_state(task: str) -> None:
     with headrace.make(task, num_envs=2, seed=0) as pool:
         pool.reset()
         first = pool.render([0, 1])
@@ -140,7 +140,7 @@ def test_pictures_change(task: str) -> None:
         assert (pool.render([0])[0] != first[0]).any()
 
 
-def test_wrong_options_and_actions() -> None:
+def test_invalid_options_and_actions_are_refused() -> None:
     mistakes: list[tuple[str, dict[str, Any]]] = [("SimpleSpread-v3", {"N": 0}), ("SimpleTag-v3", {"num_prey": 1})]
     for task, wrong in mistakes:
         with pytest.raises(OptionError, match=next(iter(wrong))):

@@ -1,7 +1,7 @@
-"""The robots over MuJoCo Warp, on its CPU device: the same code as on a GPU does what MuJoCo does on threads.
+"""The robots over MuJoCo Warp, on its CPU device: the code of GPUs gives the results of MuJoCo on threads.
 
-Warp compiles kernels of its own for each model, for a minute: by day `test_gymnasium_on_device.py` and
-`test_mujoco_device.py` run one each.
+Warp compiles kernels of its own for each model, which takes a minute: by day only `test_mujoco_device.py`
+runs one; the tests of `test_gymnasium_on_device.py` are nightly, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.errors import OptionError
 ROBOTS = [*FAMILIES["dm_control"].tasks, *(name for name in FAMILIES["mujoco"].tasks if name.endswith("-v5"))]
 # tasks whose starts may be refused, which needs the host
 REFUSING = ("BallInCup", "Finger", "Humanoid", "Manipulator", "Quadruped", "Stacker")
-# models with what MuJoCo Warp has not: fields that vary, a solver
+# models that need what MuJoCo Warp lacks: a field that varies, a solver
 UNKNOWN = {"PointMassHard-v1": "wrap_prm", "Humanoid-v5": "PGS", "HumanoidStandup-v5": "PGS"}
 RUNNING = [name for name in ROBOTS if not name.startswith(REFUSING) and name not in UNKNOWN]
 TOLERANCE = 1e-3  # float32 beside float64, of numbers up to some tens
@@ -36,7 +36,7 @@ def rows(obs: Any) -> np.ndarray:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", RUNNING)
-def test_the_first_steps_are_those_of_threads(name: str) -> None:
+def test_the_first_steps_equal_the_steps_on_threads(name: str) -> None:
     with headrace.make_torch(name, 2, "cpu", seed=3) as device, headrace.make(name, num_envs=2, seed=3) as threads:
         tolerance = ANT if name == "Ant-v5" else TOLERANCE
         np.testing.assert_allclose(rows(device.reset()[0]), rows(threads.reset()[0]), atol=TOLERANCE)
@@ -55,13 +55,13 @@ def test_features_that_mujoco_warp_does_not_support_are_errors(name: str) -> Non
         headrace.make_torch(name, 2, "cpu")
 
 
-def test_most_robots_run_on_devices() -> None:
+def test_38_robots_are_expected_to_run_on_devices() -> None:
     assert len(RUNNING) == 38
 
 
 @pytest.mark.nightly
 def test_a_step_of_ant_is_a_few_hundred_launches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted as a graph has them: what it repeats until all worlds have converged is there once."""
+    """Launches are counted as in a graph: a loop that repeats until all worlds have converged counts once."""
     launched: list[str] = []
 
     def once(condition: Any, while_body: Any, **arguments: Any) -> None:
@@ -79,7 +79,7 @@ def test_a_step_of_ant_is_a_few_hundred_launches(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.nightly
 def test_a_step_frees_all_memory_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a graph that Warp knows of holds the temporary arrays of one physics step, however many it has."""
+    """So a graph of Warp's holds the temporary arrays of one physics step, however many steps it has."""
     held, most, given = {}, [0], []
     allocator: Any = type(wp.get_device("cpu").get_allocator())
     allocate, deallocate = allocator.allocate, allocator.deallocate

@@ -85,7 +85,7 @@ def test_grid_world_follows_the_rules(taggers, length, limit):
     assert ends["several at once"] > 0 or taggers != 6
 
 
-def test_grid_world_full_observation():
+def test_full_observations_of_the_grid_world_follow_the_rules():
     pool = headrace.make("TagGridWorld-v0", num_envs=3, num_taggers=3, full_observation=True, random_start=True, seed=1)
     obs, _ = pool.reset()
     games = []
@@ -104,7 +104,7 @@ def test_grid_world_full_observation():
             return
 
 
-def test_grid_world_starts():
+def test_the_grid_world_starts_at_fixed_or_uniformly_drawn_cells():
     fixed, _ = headrace.make("TagGridWorld-v0", num_envs=2, num_taggers=3, grid_length=11).reset()
     np.testing.assert_allclose(fixed[:, :3, :2], 5 / 11)
     np.testing.assert_array_equal(fixed[:, 3, :2], 0)
@@ -117,7 +117,7 @@ def test_grid_world_starts():
     assert abs(correlations).max() < 0.07
 
 
-def test_a_swap_is_no_tag():
+def test_players_that_swap_cells_do_not_tag():
     options: dict[str, Any] = {"num_taggers": 1, "grid_length": 1, "random_start": True}
     pool = headrace.make("TagGridWorld-v0", num_envs=200, seed=0, **options)
     obs, _ = pool.reset()
@@ -244,7 +244,7 @@ def test_the_plane_follows_the_rules(options):
     assert tags > 0
 
 
-def test_plane_starts():
+def test_players_in_the_plane_start_at_uniform_places_and_at_rest():
     pool = headrace.make("TagContinuous-v0", num_envs=500, seed=1, num_taggers=2, num_runners=2)
     pool.reset()
     arrays = arrays_of(pool)
@@ -272,7 +272,7 @@ def test_a_thousand_agents_can_be_stepped(task):
 
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("task", TASKS)
-def test_the_clock_shows_the_share_of_the_episode_and_nothing_where_that_has_no_limit(task, full):
+def test_the_clock_shows_the_share_of_the_limit_and_zero_without_a_limit(task, full):
     for limit, shown in ((8, [0, 1 / 8, 2 / 8, 3 / 8]), (0, [0, 0, 0, 0])):
         with headrace.make(
             task, num_envs=2, seed=0, grid_length=50, full_observation=full, max_episode_steps=limit
@@ -305,7 +305,7 @@ def test_pictures_show_players_and_trails(task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_wrong_options_and_actions(task):
+def test_invalid_options_and_actions_are_refused(task):
     mistakes: list[dict[str, Any]] = [
         {"num_taggers": 0},
         {"num_tagger": 3},

@@ -1,4 +1,4 @@
-"""The toy text problems as tasks: spaces, options, seeds, resets, states, pictures; other files have the rules."""
+"""The toy text problems as tasks: spaces, options, actions, pictures; other files test the rules."""
 
 # pyright: reportAttributeAccessIssue=false
 
@@ -23,11 +23,11 @@ STATES = {
     "CliffWalkingSlippery-v1": (48, 0),
 }
 ENVPOOLS = [task for task in TASKS if task != "Taxi-v4"]
-"""options with which chance has more to say"""
+"""the tasks that EnvPool has, too"""
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_spaces_and_limits(task):
+def test_specs_have_the_expected_spaces_and_limits(task):
     spec = headrace.make_spec(task)
     assert task in headrace.list_all_envs()
     if task in STATES:
@@ -42,7 +42,7 @@ def test_spaces_and_limits(task):
 
 
 @pytest.mark.parametrize("task", ENVPOOLS)
-def test_results_look_like_envpools(task):
+def test_results_have_the_dtypes_and_shapes_of_envpool(task):
     envpool = pytest.importorskip("envpool")
     theirs = envpool.make_gymnasium(task, num_envs=3, seed=0)
     spec = envpool.make_spec(task)
@@ -89,12 +89,12 @@ def test_results_look_like_envpools(task):
         ("CliffWalking-v1", {"max_episode_steps": -1}, "max_episode_steps of CliffWalking-v1"),
     ],
 )
-def test_wrong_options_are_named(task, options, told):
+def test_invalid_options_are_refused_by_name(task, options, told):
     with pytest.raises(OptionError, match=told):
         headrace.make(task, **options)
 
 
-def test_ways_to_choose_a_lake():
+def test_size_map_name_and_desc_choose_the_lake():
     def cells(task="FrozenLake-v1", **options):
         return headrace.make_spec(task, **options).observation.n
 
@@ -124,7 +124,7 @@ SHAPES |= {
 
 @pytest.mark.parametrize("task", TASKS)
 def test_frames_show_the_state(task):
-    """What is seen differently looks different."""
+    """Different observations have different frames."""
     rng, frames = np.random.default_rng(0), {}
     with headrace.make(task, seed=0) as pool:
         pool.reset()

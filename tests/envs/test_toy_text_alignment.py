@@ -46,7 +46,7 @@ DETERMINISTIC = [
 
 
 @pytest.mark.parametrize(("task", "options"), DETERMINISTIC)
-def test_every_action_in_every_state_does_what_it_does_in_gymnasium(task, options):
+def test_every_action_in_every_state_gives_the_result_of_gymnasium(task, options):
     reference = official(task, **options)
     states, actions = every_pair(reference.observation_space.n, reference.action_space.n)
     with headrace.make(task, num_envs=len(states), seed=0, autoreset="disabled", **options) as pool:
@@ -72,7 +72,7 @@ def as_tuples(outcomes):
 
 
 @pytest.mark.parametrize("options", LAKES)
-def test_a_slippery_lake_has_gymnasiums_table(options):
+def test_a_slippery_lake_has_the_transition_table_of_gymnasium(options):
     reference = official("FrozenLake-v1", **options)
     chosen = {name: option.convert("", name, option.default) for name, option in frozen_lake.options(4).items()}
     chosen |= {name: frozen_lake.options(4)[name].convert("", name, value) for name, value in options.items()}
@@ -82,20 +82,20 @@ def test_a_slippery_lake_has_gymnasiums_table(options):
 
 
 @pytest.mark.parametrize("probability", [0.8, 0.35])
-def test_a_rainy_town_has_gymnasiums_table(probability):
+def test_a_taxi_in_the_rain_has_the_transition_table_of_gymnasium(probability):
     reference = official("Taxi-v4", is_rainy=True, rainy_probability=probability)
     for state, action in zip(*every_pair(500, 6), strict=True):
         assert as_tuples(taxi.rules(probability, int(state), int(action))) == reference.P[state][action]
 
 
-def test_a_slippery_cliff_has_gymnasiums_table():
+def test_a_slippery_cliff_has_the_transition_table_of_gymnasium():
     reference = official("CliffWalkingSlippery-v1")
     for state, action in zip(*every_pair(48, 4), strict=True):
         assert as_tuples(cliff_walking.rules(True, int(state), int(action))) == reference.P[state][action]
 
 
 @pytest.mark.parametrize("task", ["FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4", "CliffWalking-v1", "Blackjack-v1"])
-def test_spaces_and_limits_are_gymnasiums(task):
+def test_spaces_and_limits_equal_those_of_gymnasium(task):
     spec, reference = headrace.make_spec(task), gym.make(task)
     assert reference.spec
     assert spec.action == reference.action_space
@@ -112,7 +112,7 @@ def cards_of(hand):
 
 
 @pytest.mark.parametrize("options", [{}, {"sab": False}, {"natural": True}, {"sab": False, "natural": True}])
-def test_blackjack_with_the_same_cards_goes_as_in_gymnasium(options, monkeypatch):
+def test_blackjack_with_the_same_cards_gives_the_results_of_gymnasium(options, monkeypatch):
     """Gymnasium is dealt the cards that we drew; then everything must be equal."""
     n = 4000
     coming = []
@@ -151,7 +151,7 @@ def test_blackjack_with_the_same_cards_goes_as_in_gymnasium(options, monkeypatch
 
 
 @pytest.mark.parametrize(("height", "width"), [(10, 5), (4, 7), (3, 1)])
-def test_catch_goes_as_in_envpool(height, width):
+def test_catch_gives_the_results_of_envpool(height, width):
     envpool = pytest.importorskip("envpool")
     n = 64
     theirs = envpool.make_gymnasium("Catch-v0", num_envs=n, seed=1, height=height, width=width)

@@ -1,4 +1,4 @@
-"""The toy text tasks where chance rules: outcomes, starts and whole games against their references by statistics.
+"""The random parts of the toy text tasks: outcomes, starts and whole games beside their references, by statistics.
 
 Seeds are fixed, so a test either always passes or always fails; each would fail by bad luck alone for one seed in
 a hundred thousand.
@@ -19,7 +19,7 @@ Z = 4.27  # a normal variable is above this once in a hundred thousand times
 
 
 def chi_square_limit(freedom):
-    """What a chi-square variable exceeds once in a hundred thousand times (Wilson and Hilferty, 1931)."""
+    """The value that a chi-square variable exceeds once in a hundred thousand times (Wilson and Hilferty, 1931)."""
     return freedom * (1 - 2 / (9 * freedom) + Z * (2 / (9 * freedom)) ** 0.5) ** 3
 
 
@@ -37,7 +37,7 @@ def assert_drawn_from(counts, probabilities):
 
 
 def assert_drawn_alike(ours, theirs):
-    """Whether two samples of equal size, as tuples or numbers, come from the same distribution; rare values pooled."""
+    """Asserts that two samples of equal size, of tuples or numbers, have one distribution; rare values are pooled."""
     a, b = Counter(ours), Counter(theirs)
     pairs = [(a[value], b[value]) for value in a.keys() | b.keys()]
     common = [pair for pair in pairs if sum(pair) >= 20]
@@ -71,7 +71,7 @@ OFTEN = {"FrozenLake-v1": 2000, "FrozenLake8x8-v1": 600, "CliffWalkingSlippery-v
         ("Taxi-v4", {"is_rainy": True, "rainy_probability": 0.4}),
     ],
 )
-def test_outcomes_have_gymnasiums_probabilities(task, options):
+def test_outcomes_have_the_probabilities_of_gymnasium(task, options):
     """At least 100,000 steps, the same number from every state with every action."""
     reference = gym.make(task, **options).unwrapped
     times, (states, actions) = OFTEN[task], (reference.observation_space.n, reference.action_space.n)
@@ -106,7 +106,7 @@ def test_outcomes_have_gymnasiums_probabilities(task, options):
         ("CliffWalking-v1", {}),
     ],
 )
-def test_starts_have_gymnasiums_probabilities(task, options):
+def test_starts_have_the_probabilities_of_gymnasium(task, options):
     reference = gym.make(task.replace("v3", "v4"), **options).unwrapped
     with headrace.make(task, num_envs=100_000, seed=4, **options) as pool:
         obs, info = pool.reset()
@@ -114,7 +114,7 @@ def test_starts_have_gymnasiums_probabilities(task, options):
     assert_drawn_from(np.bincount(obs, minlength=obs.max() + 1), reference.initial_state_distrib[: obs.max() + 1])
 
 
-def test_a_fickle_passenger_changes_once_and_as_often_as_said():
+def test_a_fickle_passenger_changes_once_with_the_given_probability():
     n, with_passenger, far = 100_000, 4 * 4 + 1, 2 * 100 + 2 * 20
     options = {"fickle_passenger": True, "fickle_probability": 0.3}
     with headrace.make("Taxi-v4", num_envs=n, seed=8, autoreset="disabled", **options) as pool:
@@ -130,7 +130,7 @@ def test_a_fickle_passenger_changes_once_and_as_often_as_said():
     np.testing.assert_array_equal(second % 4, first % 4)
 
 
-def test_a_fickle_passenger_is_gymnasiums():
+def test_rides_of_a_fickle_passenger_are_distributed_as_in_gymnasium():
     """The whole way in the rain, by both: the same mixture of destinations and cells."""
     n, steps = 20_000, [1, 0, 3, 2]
     options = {"fickle_passenger": True, "fickle_probability": 0.6, "is_rainy": True}
@@ -183,7 +183,7 @@ def test_blackjack_is_won_as_often_as_in_gymnasium(games):
     assert_drawn_alike(ours, zip(ends, earned, strict=True))
 
 
-def test_cards_come_with_their_probabilities():
+def test_cards_are_drawn_with_their_probabilities():
     n = 130_000
     with headrace.make("Blackjack-v1", num_envs=n, seed=6, autoreset="disabled") as pool:
         pool.reset()
@@ -201,7 +201,7 @@ def test_cards_come_with_their_probabilities():
     assert_drawn_from(np.bincount(pairs, minlength=121), np.outer(single, single).ravel())
 
 
-def test_nchain_slips_as_often_as_said_and_as_envpools():
+def test_nchain_slips_with_the_given_probability_and_as_in_envpool():
     n = 100_000
     with headrace.make("NChain-v0", num_envs=n, seed=0) as pool:
         pool.reset()
@@ -225,14 +225,14 @@ def test_nchain_slips_as_often_as_said_and_as_envpools():
 
 
 @pytest.mark.parametrize("width", [5, 8])
-def test_the_ball_begins_in_any_column(width):
+def test_the_ball_of_catch_starts_in_a_uniformly_drawn_column(width):
     with headrace.make("Catch-v0", num_envs=100_000, seed=0, width=width) as pool:
         obs, _ = pool.reset()
     assert_drawn_from(np.bincount(obs[:, 0].argmax(axis=1)), [1 / width] * width)
     assert (obs[:, -1].argmax(axis=1) == width // 2).all()
 
 
-def test_these_tests_notice_small_errors():
+def test_the_statistical_tests_notice_small_errors():
     rng = np.random.default_rng(0)
     with pytest.raises(AssertionError):
         assert_drawn_from(rng.multinomial(100_000, [0.34, 0.33, 0.33]), [1 / 3] * 3)

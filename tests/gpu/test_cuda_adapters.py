@@ -1,4 +1,4 @@
-"""Adapters to torch's libraries over a pool on a GPU: nothing leaves it, and results are those of a CPU."""
+"""Adapters to torch's libraries over a pool on a GPU: results stay on it; TorchRL's equal those on a CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 CUDA = "cuda:0"
 
 
-def test_torchrl(make_torch: Any) -> None:
+def test_torchrl_rollouts_on_a_gpu_equal_those_on_a_cpu(make_torch: Any) -> None:
     pytest.importorskip("torchrl")
     from torchrl.envs.utils import check_env_specs
 
@@ -36,7 +36,7 @@ def test_torchrl(make_torch: Any) -> None:
             torch.testing.assert_close(data["next", key].cpu(), twin["next", key], atol=1e-5, rtol=0)
 
 
-def test_torchrl_with_many_agents(make_torch: Any) -> None:
+def test_torchrls_check_env_specs_passes_for_many_agents_on_a_gpu(make_torch: Any) -> None:
     pytest.importorskip("torchrl")
     from torchrl.envs.utils import check_env_specs
 
@@ -45,7 +45,7 @@ def test_torchrl_with_many_agents(make_torch: Any) -> None:
     check_env_specs(HeadraceEnv(make_torch("TagContinuous-v0", num_envs=4, device=CUDA, autoreset="same_step")))
 
 
-def test_skrl(make_torch: Any) -> None:
+def test_skrl_results_are_on_the_gpu_and_are_not_overwritten(make_torch: Any) -> None:
     pytest.importorskip("skrl")
     from headrace.adapters.skrl import HeadraceWrapper
 
@@ -58,7 +58,7 @@ def test_skrl(make_torch: Any) -> None:
     assert (first == seen).all()
 
 
-def test_rl_games(make_torch: Any) -> None:
+def test_rl_games_results_are_on_the_gpu_and_are_not_overwritten(make_torch: Any) -> None:
     pytest.importorskip("rl_games")
     from headrace.adapters.rl_games import HeadraceVecEnv
 

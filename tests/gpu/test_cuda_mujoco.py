@@ -1,4 +1,4 @@
-"""MuJoCo's tasks on a GPU: what the same code does on Warp's CPU device, and as a part of CUDA graphs."""
+"""MuJoCo's tasks on a GPU give the results of Warp's CPU device, and can be captured in CUDA graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tensor_of(obs):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_gpu_does_what_a_cpu_does(make_torch, task):
+def test_steps_on_a_gpu_equal_steps_on_a_cpu(make_torch, task):
     gpu, cpu = make_torch(task, 8, CUDA, seed=5), make_torch(task, 8, seed=5)
     one, two = tensor_of(gpu.reset()[0]).cpu(), tensor_of(cpu.reset()[0])
     torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
@@ -30,7 +30,7 @@ def test_a_gpu_does_what_a_cpu_does(make_torch, task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_step_can_be_part_of_a_graph(make_torch, task):
+def test_a_step_can_be_captured_in_a_cuda_graph(make_torch, task):
     plain, graphed = (make_torch(task, 64, CUDA, seed=5, max_episode_steps=20) for _ in range(2))
     plain.reset()
     graphed.reset()
@@ -48,7 +48,7 @@ def test_a_step_can_be_part_of_a_graph(make_torch, task):
         torch.testing.assert_close(tensor_of(result[0]), tensor_of(wanted[0]), atol=1e-2, rtol=1e-2)
 
 
-def test_training(tmp_path):
+def test_training_of_half_cheetah_runs_on_a_gpu(tmp_path):
     from headrace.train import train
 
     settings: Any = {"num_envs": 256, "num_steps": 16, "minibatch_size": 1024, "total_steps": 3 * 256 * 16}

@@ -1,4 +1,4 @@
-"""A pool on a GPU: what it does on a CPU, on torch's streams and in CUDA graphs, with nothing allocated."""
+"""A pool on a GPU gives a CPU's results, on torch's streams and in CUDA graphs; steps allocate nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def assert_agree(gpu: Any, cpu: Any, where: str) -> None:
 
 
 @pytest.mark.parametrize("task", KERNEL_TASKS)
-def test_a_gpu_does_what_a_cpu_does(make_torch: Any, task: str) -> None:
+def test_a_thousand_steps_on_a_gpu_equal_those_on_a_cpu(make_torch: Any, task: str) -> None:
     """Over 1,000 steps with one synchronisation, the seed; classic control's arithmetic even to the last bit."""
     rows = 33
     gpu, cpu = make_torch(task, rows, CUDA, seed=5), make_torch(task, rows, seed=5)
@@ -60,7 +60,7 @@ def test_a_gpu_does_what_a_cpu_does(make_torch: Any, task: str) -> None:
         assert gpu.save_state() == cpu.save_state()
 
 
-def test_partial_steps_and_resets(make_torch: Any) -> None:
+def test_partial_steps_and_resets_equal_those_on_a_cpu(make_torch: Any) -> None:
     gpu, cpu = make_torch("CartPole-v1", 8, CUDA, seed=5), make_torch("CartPole-v1", 8, seed=5)
     assert_agree(gpu.reset(), cpu.reset(), "reset")
     for ids in ([3, 1, 7], [0], [7, 6, 5, 4, 3, 2, 1, 0]):
@@ -69,7 +69,7 @@ def test_partial_steps_and_resets(make_torch: Any) -> None:
     assert_agree(gpu.reset([2, 4], seed=1), cpu.reset([2, 4], seed=1), "reset of two")
 
 
-def test_states_move_between_devices(make_torch: Any) -> None:
+def test_a_state_saved_on_a_cpu_continues_on_a_gpu(make_torch: Any) -> None:
     gpu, cpu = make_torch("Acrobot-v1", 8, CUDA, seed=5), headrace.make("Acrobot-v1", num_envs=8, seed=6)
     cpu.reset()
     action = np.ones(8, np.int64)
@@ -80,7 +80,7 @@ def test_states_move_between_devices(make_torch: Any) -> None:
     cpu.close()
 
 
-def test_launches_follow_torchs_stream(make_torch: Any) -> None:
+def test_steps_run_on_the_current_stream_of_torch(make_torch: Any) -> None:
     """A step on another stream reads the actions that the same stream writes, late as they may be."""
     gpu, cpu = (
         make_torch("MountainCarContinuous-v0", 64, CUDA, seed=5),
@@ -101,7 +101,7 @@ def test_launches_follow_torchs_stream(make_torch: Any) -> None:
     assert_agree(gpu.step(action), cpu.step(action.cpu()), "the step after")
 
 
-def test_a_rollout_with_its_policy_in_one_graph(make_torch: Any) -> None:
+def test_a_rollout_and_its_policy_in_one_graph_equal_plain_steps(make_torch: Any) -> None:
     rows, horizon = 256, 32
     graphed, plain = make_torch("CartPole-v1", rows, CUDA, seed=5), make_torch("CartPole-v1", rows, CUDA, seed=5)
     obs, reward = (torch.zeros(horizon, rows, *shape, device=CUDA) for shape in ((4,), ()))
@@ -163,7 +163,7 @@ def test_a_step_allocates_nothing_and_waits_for_nothing(make_torch: Any) -> None
         assert torch.cuda.memory_stats(CUDA)["allocation.all.allocated"] == before
 
 
-def test_wrong_values_are_told_later(make_torch: Any) -> None:
+def test_invalid_values_raise_an_error_at_a_later_call(make_torch: Any) -> None:
     pool = make_torch("CartPole-v1", 4, CUDA, seed=5)
     pool.reset()
     pool.step(torch.tensor([0, 1, 2, -1], device=CUDA))
@@ -184,7 +184,7 @@ def test_wrong_values_are_told_later(make_torch: Any) -> None:
         manual.check_errors()
 
 
-def test_wrong_tensors_are_told_at_once(make_torch: Any) -> None:
+def test_tensors_of_wrong_device_dtype_or_shape_raise_an_error_at_once(make_torch: Any) -> None:
     pool = make_torch("CartPole-v1", 4, CUDA, seed=5)
     pool.reset()
     for action in (torch.ones(4, dtype=torch.int64), torch.ones(4, device=CUDA), torch.ones(3, device=CUDA).long()):
@@ -196,7 +196,7 @@ def test_wrong_tensors_are_told_at_once(make_torch: Any) -> None:
         headrace.make_torch("CartPole-v1", 4, "cuda:99")
 
 
-def test_make_with_a_device(make_torch: Any) -> None:
+def test_make_with_a_cuda_device_gives_tensors_on_it(make_torch: Any) -> None:
     with headrace.make("CartPole-v1", num_envs=4, device="cuda", seed=5) as pool:
         assert pool.reset()[0].device == torch.device(CUDA)
 
@@ -213,7 +213,7 @@ def test_close_frees_the_memory() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.device_count() < 2, reason="needs two CUDA devices")
-def test_several_gpus(make_torch: Any) -> None:
+def test_pools_on_several_gpus_give_equal_results(make_torch: Any) -> None:
     pools = [make_torch("CartPole-v1", 64, f"cuda:{i}", seed=5) for i in range(torch.cuda.device_count())]
     for pool in pools:
         pool.reset()
@@ -225,7 +225,7 @@ def test_several_gpus(make_torch: Any) -> None:
         torch.testing.assert_close(result[0].cpu(), results[0][0].cpu(), atol=0, rtol=0)
 
 
-def test_the_command_line_measures_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bench_command_measures_a_gpu_and_refuses_async(capsys: pytest.CaptureFixture[str]) -> None:
     from headrace.cli.main import main
 
     options = ["--device", CUDA, "--num-envs", "64", "--seconds", "0.05", "--repeats", "2"]

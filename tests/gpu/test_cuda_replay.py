@@ -1,4 +1,4 @@
-"""A replay of steps and its copy on a GPU: the same transitions, and nobody waits for the device."""
+"""A replay of steps and its copy on a GPU have the same transitions, and no call waits for the device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def go_on(writer, rows: int, random: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("kind", SPACES)
-def test_a_gpu_reads_what_the_cpu_reads(kind, n_step):
+def test_transitions_read_on_a_gpu_equal_those_read_on_a_cpu(kind, n_step):
     space, stack = SPACES[kind]
     replay = StepReplay(space, gym.spaces.Discrete(3), 2, 256, 8, n_step, frame_stack=stack)
     copy, random = DeviceStepReplay(replay, CUDA), np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_priorities_follow_errors_on_a_gpu():
     assert weights is not None and weights.is_cuda and (weights == 1).all()
 
 
-def test_nothing_waits_for_the_device():
+def test_writing_and_reading_a_replay_never_wait_for_the_gpu():
     space, stack = SPACES["images"]
     replay, random = StepReplay(space, gym.spaces.Discrete(3), 1, 256, 8, frame_stack=stack), np.random.default_rng(0)
     writer = replay.writer(0)

@@ -1,4 +1,4 @@
-"""Training on a GPU: what it is on a CPU, with rollouts and updates as CUDA graphs, and no memory lost."""
+"""Training on a GPU equals training on a CPU, has rollouts and updates as CUDA graphs, and loses no memory."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def assert_same(one: Any, other: Any, where: str, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_cpu_and_cuda_agree_for_20_iterations(make: Any, name: str) -> None:
+def test_training_on_cpu_and_cuda_agrees_for_20_iterations(make: Any, name: str) -> None:
     torch.backends.cudnn.allow_tf32 = False
     settings = {**RUNS[name], "host_random": True, "adam_epsilon": 1e-3}
     gpu = make(CUDA, **settings)
-    with graphs_on_a_cpu():  # which draws minibatches as a GPU does
+    with graphs_on_a_cpu():  # there minibatches are drawn as on a GPU
         cpu = make("cpu", **settings, graphs=False)
     for iteration in range(20):
         gpu.iterate()
@@ -64,7 +64,7 @@ def test_cpu_and_cuda_agree_for_20_iterations(make: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_graphs_change_nothing(make: Any, name: str) -> None:
+def test_training_with_cuda_graphs_equals_training_without_them(make: Any, name: str) -> None:
     torch.backends.cudnn.allow_tf32 = False
     graphs, eager = make(CUDA, **RUNS[name]), make(CUDA, **RUNS[name], graphs=False)
     for iteration in range(8):
@@ -74,7 +74,7 @@ def test_graphs_change_nothing(make: Any, name: str) -> None:
     assert graphs.source.rollout.captured == ("host" not in name) and not eager.source.rollout.captured
 
 
-def test_a_stopped_run_goes_on(make: Any) -> None:
+def test_a_run_loaded_from_a_checkpoint_equals_an_uninterrupted_run(make: Any) -> None:
     alone, stopped = make(CUDA, **RUNS["ppo"]), make(CUDA, **RUNS["ppo"])
     for _ in range(5):
         alone.iterate()
@@ -89,15 +89,15 @@ def test_a_stopped_run_goes_on(make: Any) -> None:
 
 
 def test_environments_on_the_host_train_a_policy_on_a_gpu(make: Any) -> None:
-    """Groups that take turns live on the host; what is counted of them is counted beside the policy."""
+    """Groups that take turns live on the host; their episodes are counted on the policy's device."""
     trainer: Any = make(CUDA, **RUNS["environments on the host"])
     for _ in range(8):
         trainer.iterate()
     assert trainer.tracker.episodes > 0 and trainer.policies[0].losses.is_cuda
 
 
-def test_memory_stays_as_it_is(make: Any) -> None:
-    trainer: Any = make(CUDA, **RUNS["ppo"], log_steps=128)  # what the first line of metrics needs is there before
+def test_a_thousand_iterations_take_no_more_gpu_memory(make: Any) -> None:
+    trainer: Any = make(CUDA, **RUNS["ppo"], log_steps=128)  # so the first metrics are written before
     for _ in range(10):
         trainer.iterate()
     before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
@@ -106,7 +106,7 @@ def test_memory_stays_as_it_is(make: Any) -> None:
     assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == before
 
 
-def test_a_frozen_policy_acts_in_graphs(make: Any) -> None:
+def test_a_frozen_policy_keeps_its_parameters_in_graphs(make: Any) -> None:
     policies = {"tagger": {}, "runner": {"frozen": True}}
     trainer: Any = make(CUDA, task="TagGridWorld-v0", policies=policies)
     before = [p.clone() for p in trainer.policies[1].network.parameters()]
@@ -118,7 +118,7 @@ def test_a_frozen_policy_acts_in_graphs(make: Any) -> None:
 
 
 @pytest.mark.parametrize("host_random", [False, True])
-def test_graphs_play_the_version_that_was_drawn(make: Any, host_random: bool) -> None:
+def test_graphs_play_the_past_version_that_self_play_has_drawn(make: Any, host_random: bool) -> None:
     policies = {"learner": {"agents": [0, 1]}, "past": {"agents": [2, 3], "copies": "learner"}, "runner": {}}
     options = {"num_taggers": 4, "grid_length": 6, "random_start": True}
     settings = {"policies": policies, "env_options": options, "copy_every": 128, "copies_kept": 4}
@@ -137,8 +137,8 @@ def test_graphs_play_the_version_that_was_drawn(make: Any, host_random: bool) ->
     assert trainer.source.rollout.captured and len(played) > 3
 
 
-def test_a_faulting_kernel_is_named() -> None:
-    """In a process of its own: a GPU that faulted is of no use to the process it faulted in."""
+def test_the_error_of_a_faulting_kernel_names_it() -> None:
+    """In a process of its own, as a process cannot use a GPU any more after a fault."""
     code = f"""
 import torch, headrace, faulty_env
 from headrace.errors import KernelError
@@ -158,7 +158,7 @@ except KernelError as error:
     assert "named:" in done.stdout and "write_far_away" in done.stdout, done.stderr
 
 
-def test_evaluation_of_a_run_from_the_gpu(tmp_path: Path) -> None:
+def test_a_run_trained_on_a_gpu_can_be_evaluated_on_a_cpu(tmp_path: Path) -> None:
     """A run trained on a GPU plays on a CPU."""
     from headrace.train import train
     from headrace.train.play.evaluate import evaluate

@@ -33,7 +33,7 @@ def test_integers_outside_of_a_box_are_refused(space: gym.Space, action: Any) ->
     check({"gear": np.array([6], np.int8)} if isinstance(space, Dict) else np.asarray(space.high)[None], 1)  # type: ignore[attr-defined]
 
 
-def test_integers_of_a_whole_dtype_and_floats_outside_of_a_box_pass() -> None:
+def test_all_uint8_values_and_floats_outside_of_a_box_pass() -> None:
     action_check(Box(0, 255, (2,), np.uint8))(np.array([[0, 255]], np.uint8), 1)
     action_check(Box(-1, 1, (1,), np.float32))(np.array([[2]], np.float32), 1)
 
@@ -45,7 +45,7 @@ def test_two_leaves_that_would_share_an_array_are_refused_by_name() -> None:
     assert len(action_fields(Dict({"a:b": Discrete(2), "a": Dict({"c": Discrete(2)})}))) == 2
 
 
-def test_an_action_called_env_id_is_the_spaces_own() -> None:
+def test_env_id_is_an_action_if_the_action_space_names_it() -> None:
     space = Dict({"env_id": Discrete(3), "move": Discrete(2)})
     action = {"env_id": [2], "move": [1]}
     assert unpacked(action, [0], space) == (action, [0])

@@ -176,7 +176,7 @@ def named(cases: list[Any]) -> Any:
 
 
 @named(SYNC)
-def test_synchronous(make: Any, task: str, case: Case) -> None:
+def test_a_bad_call_of_a_synchronous_pool_raises_and_steps_nothing(make: Any, task: str, case: Case) -> None:
     name, error, call = case
     if task == COUNT and name == "reset: unknown option":
         pytest.skip("which options there are is for the environment to say")
@@ -189,7 +189,7 @@ def test_synchronous(make: Any, task: str, case: Case) -> None:
 
 
 @named(ASYNC)
-def test_asynchronous(make: Any, task: str, case: Case) -> None:
+def test_a_bad_call_of_an_asynchronous_pool_raises_and_steps_nothing(make: Any, task: str, case: Case) -> None:
     _, error, call = case
     pool = make(task, num_envs=N, batch_size=2, num_threads=2, seed=1)
     pool.async_reset()
@@ -206,13 +206,13 @@ def test_asynchronous(make: Any, task: str, case: Case) -> None:
 
 
 @named(MAKE)
-def test_make(task: str, case: tuple[str, type[HeadraceError], dict[str, Any]]) -> None:
+def test_make_refuses_bad_arguments(task: str, case: tuple[str, type[HeadraceError], dict[str, Any]]) -> None:
     _, error, options = case
     with pytest.raises(error):
         headrace.make(task, **options).close()
 
 
-def test_before_the_first_reset(make: Any, task: str) -> None:
+def test_environments_that_were_never_reset_cannot_be_used(make: Any, task: str) -> None:
     pool = make(task, num_envs=N)
     for call in (
         lambda: pool.step([0] * N),
@@ -229,7 +229,7 @@ def test_before_the_first_reset(make: Any, task: str) -> None:
         pool.step([0] * N)
 
 
-def test_a_pool_with_results_in_flight_is_not_stepped(make: Any, task: str) -> None:
+def test_a_step_is_refused_while_results_are_in_flight(make: Any, task: str) -> None:
     pool = make(task, num_envs=N)
     pool.reset()
     pool.send([0] * N)
@@ -239,7 +239,7 @@ def test_a_pool_with_results_in_flight_is_not_stepped(make: Any, task: str) -> N
     assert info["elapsed_step"].tolist() == [1] * N
 
 
-def test_waiting_for_less_than_a_batch(make: Any, task: str) -> None:
+def test_recv_is_refused_when_less_than_a_batch_is_in_flight(make: Any, task: str) -> None:
     pool = make(task, num_envs=N, batch_size=3)
     pool.async_reset()
     pool.recv()
@@ -247,7 +247,7 @@ def test_waiting_for_less_than_a_batch(make: Any, task: str) -> None:
         pool.recv()
 
 
-def test_a_reset_cannot_return_the_result_of_a_step(make: Any, task: str) -> None:
+def test_a_reset_is_refused_if_it_would_return_the_result_of_a_step(make: Any, task: str) -> None:
     pool = make(task, num_envs=N, batch_size=2, seed=1)
     pool.reset()
     pool.recv()
@@ -266,7 +266,7 @@ def test_a_reset_cannot_return_the_result_of_a_step(make: Any, task: str) -> Non
     np.testing.assert_array_equal(obs, expected[[[3, 0].index(i) for i in info["env_id"]]])
 
 
-def test_a_closed_pool(task: str) -> None:
+def test_every_call_of_a_closed_pool_raises_closed_error(task: str) -> None:
     pool = headrace.make(task, num_envs=N)
     pool.reset()
     pool.close()
@@ -287,7 +287,7 @@ def test_a_closed_pool(task: str) -> None:
             call()
 
 
-def test_a_finished_environment_without_autoreset(make: Any, task: str) -> None:
+def test_a_finished_environment_needs_a_reset_when_autoreset_is_disabled(make: Any, task: str) -> None:
     pool = make(task, num_envs=2, autoreset="disabled", max_episode_steps=3)
     pool.reset()
     for _ in range(3):
@@ -300,7 +300,7 @@ def test_a_finished_environment_without_autoreset(make: Any, task: str) -> None:
         pool.step([0, 1])
 
 
-def test_a_batch_of_another_pool(make: Any, task: str) -> None:
+def test_a_step_refuses_a_batch_of_another_pool(make: Any, task: str) -> None:
     ours, theirs = make(task, num_envs=N), make(task, num_envs=N)
     ours.reset()
     with pytest.raises(OptionError, match="another pool"):
@@ -308,7 +308,7 @@ def test_a_batch_of_another_pool(make: Any, task: str) -> None:
 
 
 @pytest.mark.parametrize("out", [5, [], "x", np.zeros(3), {"obs": 5}, {"reward": np.zeros(N)}])
-def test_what_no_step_can_write_to(make: Any, task: str, out: Any) -> None:
+def test_unsuitable_out_arguments_are_refused_and_step_nothing(make: Any, task: str, out: Any) -> None:
     pool = make(task, num_envs=N)
     pool.reset()
     before = pool.save_state()
@@ -319,7 +319,7 @@ def test_what_no_step_can_write_to(make: Any, task: str, out: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [headrace.make, headrace.make_vec, headrace.make_spec])
-def test_an_environment_itself_is_answered_with_what_to_give(make: Any) -> None:
+def test_make_refuses_an_environment_object_and_names_what_to_give_instead(make: Any) -> None:
     env = gym.make("CartPole-v1")
     with pytest.raises(UnknownTaskError, match=r"the name 'CartPole-v1', or .*lambda: gymnasium.make\('CartPole-v1'\)"):
         make(env)
@@ -329,21 +329,21 @@ def test_an_environment_itself_is_answered_with_what_to_give(make: Any) -> None:
         headrace.train(env)  # type: ignore[arg-type]
 
 
-def test_one_number_is_a_seed_by_envpools_name_too() -> None:
+def test_make_takes_one_number_as_env_seed() -> None:
     with headrace.make("CartPole-v1", num_envs=2, env_seed=5) as pool:
         assert pool.config["seed"] == [5, 6]
     with pytest.raises(OptionError, match="seed must be an integer"):
         headrace.make("CartPole-v1", env_seed=0.5)
 
 
-def test_an_option_like_none_is_answered_with_all() -> None:
+def test_an_unknown_option_without_a_near_match_lists_all_options() -> None:
     with pytest.raises(OptionError, match=r"it has debug, max_episode_steps, sutton_barto_reward$"):
         headrace.make("CartPole-v1", zzzz=3)
     with pytest.raises(OptionError, match=r"no option 'zzzz', it has flat_observation, max_episode_steps, .*, sutton_"):
         headrace.make("gymnasium:CartPole-v1", zzzz=3)
 
 
-def test_unknown_names() -> None:
+def test_unknown_task_names_are_refused() -> None:
     with pytest.raises(UnknownTaskError, match="CartPole-v1"):
         headrace.make("Cartpol-v1")
     with pytest.raises(UnknownTaskError, match="list_all_envs"):
@@ -354,17 +354,17 @@ def test_unknown_names() -> None:
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pong-v5", "HalfCheetah-v5", "gymnasium:CartPole-v1"])
 @pytest.mark.parametrize(("wrong", "meant"), [("num_env", "num_envs"), ("batchsize", "batch_size"), ("seeds", "seed")])
-def test_a_misspelt_option_of_pools_is_answered_with_the_nearest(task: str, wrong: str, meant: str) -> None:
+def test_a_misspelt_option_of_pools_is_refused_with_the_nearest_name(task: str, wrong: str, meant: str) -> None:
     with pytest.raises(OptionError, match=f"no option {wrong!r}.* did you mean '?{meant}\\b"):
         headrace.make(task, **{wrong: 3})  # type: ignore[call-overload]
 
 
-def test_an_option_of_pools_is_none_of_a_task() -> None:
+def test_env_options_of_a_run_refuse_options_of_pools() -> None:
     with pytest.raises(OptionError, match="num_envs is an option of pools and runs, not of Pong-v5"):
         headrace.train("Pong-v5", env_options={"num_envs": 8}, total_steps=1)
 
 
-def test_waiting_for_ever_is_a_time_too(make: Any, task: str) -> None:
+def test_recv_takes_infinite_and_very_long_timeouts(make: Any, task: str) -> None:
     pool = make(task, num_envs=N, batch_size=2, num_threads=2)
     pool.async_reset()
     for timeout in (float("inf"), np.float32(1e30), 10**12, None):
@@ -373,8 +373,8 @@ def test_waiting_for_ever_is_a_time_too(make: Any, task: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["Pendulum-v1", "MountainCarContinuous-v0", "HalfCheetah-v5"])
-def test_floats_outside_of_their_box(make: Any, task: str) -> None:
-    """What an agent may well ask for is clipped or charged; what would make the reward infinite is refused."""
+def test_floats_outside_of_their_box_pass_up_to_a_limit_and_nan_is_refused(make: Any, task: str) -> None:
+    """Large actions are clipped or cost reward; those that would make the reward infinite are refused."""
     if task == "HalfCheetah-v5":
         pytest.importorskip("mujoco")
     pool = make(task, num_envs=2, seed=0)
@@ -404,21 +404,21 @@ def test_floats_outside_of_their_box(make: Any, task: str) -> None:
         (gym.spaces.Box(0, 255, (2,), np.uint8), np.uint16, 511, 255),
     ],
 )
-def test_a_whole_number_that_wraps_is_refused(space: gym.Space, dtype: type, wrong: int, good: int) -> None:
+def test_an_integer_that_would_wrap_is_refused(space: gym.Space, dtype: type, wrong: int, good: int) -> None:
     check, shape = action_check(space), (4, *(space.shape or ()))
     assert np.all(check(np.full(shape, good, dtype), 4) == good)
     with pytest.raises(ActionError, match=f"action {wrong} does not fit into {space.dtype}"):
         check(np.full(shape, wrong, dtype), 4)
 
 
-def test_a_box_says_itself_how_far_it_reaches() -> None:
+def test_a_large_bound_of_a_box_extends_the_limit_for_its_actions() -> None:
     check = action_check(gym.spaces.Box(-1e12, np.inf, (1,), np.float64))
     check(np.array([[1e12]]), 1)
     with pytest.raises(ActionError, match="too far outside of"):
         check(np.array([[2e12]]), 1)
 
 
-def test_errors_are_also_the_built_in_ones() -> None:
+def test_errors_derive_from_built_in_exceptions() -> None:
     assert issubclass(ActionError, ValueError)
     assert issubclass(RecvTimeoutError, TimeoutError)
     assert issubclass(ClosedError, RuntimeError)

@@ -1,4 +1,4 @@
-"""The memory of results: reused while nobody holds it, and as little for many numbers of rows as for few."""
+"""Memory of results is reused once nobody holds it; many different row counts take no more of it than a few."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def held(pool: Any) -> int:
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "counter", COUNT])
-def test_many_numbers_of_rows_take_the_memory_of_a_few_batches(task: str, request: pytest.FixtureRequest) -> None:
+def test_results_of_many_row_counts_take_the_memory_of_few_batches(task: str, request: pytest.FixtureRequest) -> None:
     name = request.getfixturevalue("counter") if task == "counter" else task
     pool: Any
     with headrace.make(name, num_envs=N, seed=0) as pool:
@@ -51,7 +51,7 @@ def test_partial_results_that_are_kept_do_not_change() -> None:
         assert all(np.array_equal(obs, copy) for obs, copy in kept)
 
 
-def test_a_few_numbers_of_rows_need_no_new_memory() -> None:
+def test_steps_of_a_few_recurring_row_counts_need_no_new_memory() -> None:
     with headrace.make("CartPole-v1", num_envs=N, seed=0) as pool:
         pool.reset()
         seen: list[set[int]] = [set(), set()]
@@ -64,7 +64,7 @@ def test_a_few_numbers_of_rows_need_no_new_memory() -> None:
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "counter", COUNT])
 @pytest.mark.parametrize("what", ["everything", "observations", "the last 50"])
-def test_results_kept_for_a_while_are_used_again(task: str, what: str, request: pytest.FixtureRequest) -> None:
+def test_memory_of_results_kept_for_a_while_is_used_again(task: str, what: str, request: pytest.FixtureRequest) -> None:
     """A rollout's results, kept and dropped together, or one by one as newer ones come."""
     name = request.getfixturevalue("counter") if task == "counter" else task
     pool: Any
@@ -82,11 +82,11 @@ def test_results_kept_for_a_while_are_used_again(task: str, what: str, request: 
                     kept = kept[-50:]
             if what != "the last 50":
                 kept.clear()
-        assert places[-1] <= set().union(*places[:-1]), "no new memory once as much as is kept is there"
+        assert places[-1] <= set().union(*places[:-1]), "no new memory once there is as much as the caller keeps"
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "counter"])
-def test_a_ring_holds_little_of_what_is_kept_for_ever(
+def test_a_ring_refers_to_few_of_the_results_that_a_caller_keeps_for_ever(
     task: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = request.getfixturevalue("counter") if task == "counter" else task
@@ -126,7 +126,7 @@ def test_a_new_batch_of_kernels_prepares_no_launch(
             assert all(np.array_equal(a, b) for a, b in zip(mine[:4], theirs[:4], strict=True))
 
 
-def test_a_new_batch_of_a_simulator_is_not_looked_at_again(counter: str) -> None:
+def test_a_new_batch_of_a_simulator_needs_no_further_bind(counter: str) -> None:
     class Engine:
         """The engine, which counts the batches whose arrays it looks at."""
 
@@ -151,7 +151,7 @@ def test_a_new_batch_of_a_simulator_is_not_looked_at_again(counter: str) -> None
         assert len({elapsed.ctypes.data for elapsed in kept}) == 40
 
 
-def test_tensors_of_all_numbers_of_rows_take_two_batches() -> None:
+def test_tensors_of_all_partial_steps_share_one_batch() -> None:
     torch = pytest.importorskip("torch")
     with headrace.make_torch("CartPole-v1", num_envs=N, seed=0, device="cpu") as pool:
         whole, _ = pool.reset()

@@ -1,4 +1,4 @@
-"""Where the arrays of a batch lie: aligned, apart, and no kept array holds the memory of large others."""
+"""Arrays of a batch are aligned and disjoint, and a kept array does not hold the memory of large others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def held(array: Any) -> int:
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8, 63, 64, 257, 5000])
-def test_arrays_are_aligned_apart_and_where_their_addresses_say(rows: int) -> None:
+def test_arrays_of_a_batch_are_aligned_and_disjoint_and_lie_at_their_addresses(rows: int) -> None:
     layout = Layout(FIELDS, rows)
     made = [layout.make() for _ in range(3)]
     every = []
@@ -47,7 +47,7 @@ def test_arrays_are_aligned_apart_and_where_their_addresses_say(rows: int) -> No
 
 
 @pytest.mark.parametrize("rows", [1, 8, 64, 1024])
-def test_a_kept_array_holds_little_beside_itself(rows: int) -> None:
+def test_a_kept_array_holds_little_memory_besides_its_own(rows: int) -> None:
     arrays, _ = Layout(FIELDS, rows).make()
     for array in arrays.values():
         assert held(array) <= max(array.nbytes, BLOCK) + ALIGNMENT
@@ -64,7 +64,7 @@ def test_a_kept_reward_does_not_hold_large_observations(task: str, request: pyte
         assert held(reward) < reward.nbytes + BLOCK + ALIGNMENT < obs.nbytes
 
 
-def test_objects_are_arrays_of_their_own() -> None:
+def test_arrays_of_a_batch_with_objects_lie_at_their_addresses() -> None:
     with headrace.make(COUNT, num_envs=2, seed=0) as pool:
         batch = pool.make_batch()
         assert list(batch.arrays) == [f.name for f in pool._ring.fields]

@@ -35,7 +35,7 @@ def kept_numbers(pool: headrace.Pool, steps: int = 60) -> list[Any]:
         pytest.param(JaxWalk, "jax", marks=pytest.mark.nightly),
     ],
 )
-def test_all_checks_of_a_task_pass(kind: Any, library: str) -> None:
+def test_a_batched_class_passes_all_checks_of_a_task(kind: Any, library: str) -> None:
     pytest.importorskip(library)
     report = headrace.testing.check(kind)
     assert {"partial_steps", "asynchronous", "saved_states", "kept_results"} <= set(str(report).split())
@@ -51,8 +51,8 @@ def test_numpy_jax_and_torch_give_the_same_numbers(make: Any) -> None:
             np.testing.assert_array_equal(one, two)
 
 
-def test_steps_are_those_of_one_environment_at_a_time(make: Any) -> None:
-    """With the same beginnings and actions until the end of an episode."""
+def test_batched_steps_equal_the_steps_of_single_environments(make: Any) -> None:
+    """From the same initial states and with the same actions, until every episode has ended."""
     batched = make(Walk, num_envs=6, seed=2, autoreset="disabled", max_episode_steps=0)
     single = make(OneWalk, num_envs=6, seed=2, num_threads=1, autoreset="disabled")
     begun, _ = batched.reset()
@@ -70,7 +70,7 @@ def test_steps_are_those_of_one_environment_at_a_time(make: Any) -> None:
     pytest.fail("no walker has arrived")
 
 
-def test_options_and_names(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batched_class_takes_its_options_and_is_found_by_its_file(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert make(Walk, num_envs=1, length=3, max_episode_steps=4).spec.max_episode_steps == 4
     pool = make(f"{FILE}:Walk", num_envs=2, length=3, seed=1)
     pool.reset()
@@ -82,7 +82,7 @@ def test_options_and_names(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         make(Walk, device="cuda:0")
 
 
-def test_each_class_of_the_mistakes_is_named(make: Any) -> None:
+def test_wrong_results_of_a_batched_class_are_named_and_a_reset_recovers(make: Any) -> None:
     class Wrong(Walk):
         fault = ""
 
@@ -123,7 +123,7 @@ def test_each_class_of_the_mistakes_is_named(make: Any) -> None:
         make(Spaceless)
 
 
-def test_without_state_all_environments_go_together(make: Any) -> None:
+def test_a_class_without_state_steps_only_all_environments_at_once(make: Any) -> None:
     class Hidden(Walk):
         def __init__(self, num_envs: int):
             super().__init__(num_envs)
@@ -171,7 +171,7 @@ def test_states_of_a_class_that_keeps_other_arrays_are_refused(make: Any) -> Non
     assert other.save_state([0, 1]) == mine
 
 
-def test_an_error_of_the_class_is_shown_as_it_is(make: Any) -> None:
+def test_an_exception_of_a_batched_class_is_passed_on_unchanged(make: Any) -> None:
     class Broken(Walk):
         def step(self, actions: np.ndarray) -> Any:
             raise ZeroDivisionError("in my step")
@@ -182,7 +182,7 @@ def test_an_error_of_the_class_is_shown_as_it_is(make: Any) -> None:
         pool.step(np.ones(2, np.int64))
 
 
-def test_pictures(make: Any) -> None:
+def test_a_batched_class_renders_only_if_it_defines_render(make: Any) -> None:
     pool = make(Walk, num_envs=2)
     pool.reset()
     assert pool.render([1]).shape == (1, 8, 24, 3)
@@ -197,7 +197,7 @@ def test_pictures(make: Any) -> None:
 
 
 @pytest.mark.parametrize("samplers", [0, pytest.param(1, marks=pytest.mark.nightly)])
-def test_it_trains(samplers: int, tmp_path: Path) -> None:
+def test_ppo_solves_a_batched_class(samplers: int, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     how = {"total_steps": 30_000, "num_envs": 16, "num_steps": 32, "video": False, "quiet": True, "viewer": False}
     result = train(

@@ -23,7 +23,7 @@ GOALS = "envpool:Parking-v0"
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
 @pytest.mark.parametrize("task", [BABY, MAZE, "envpool:Knapsack-v1", GOALS])
-def test_rows_are_those_of_one_environment_at_a_time(task: str, autoreset: Any) -> None:
+def test_flat_rows_equal_the_joined_parts_of_each_environment(task: str, autoreset: Any) -> None:
     settings: dict[str, Any] = {"num_envs": 3, "seed": 1, "autoreset": autoreset}
     with headrace.make(task, **settings) as plain, headrace.make(task, flat_observation=True, **settings) as pool:
         space: Any = pool.spec.observation
@@ -45,7 +45,7 @@ def test_rows_are_those_of_one_environment_at_a_time(task: str, autoreset: Any) 
         assert ends or autoreset == "next_step" or task == BABY
 
 
-def test_missions_are_words() -> None:
+def test_a_babyai_mission_becomes_the_counts_of_its_words() -> None:
     with headrace.make(BABY, num_envs=2, seed=1) as plain:
         missions = [bytes(row).decode().rstrip("\0") for row in plain.reset()[0]["mission"]]
     with headrace.make(BABY, num_envs=2, batch_size=2, seed=1, flat_observation="pictures") as pool:
@@ -56,18 +56,18 @@ def test_missions_are_words() -> None:
     np.testing.assert_array_equal(obs[:, 151:], [words_of(mission) for mission in missions])
 
 
-def test_a_wrong_choice_is_an_error() -> None:
+def test_a_wrong_value_of_flat_observation_is_refused() -> None:
     said = r"flat_observation of envpool:Maze-v0 must be True or False or 'pictures', not 1"
     with pytest.raises(OptionError, match=said):
         headrace.make(MAZE, flat_observation=1)
 
 
 @pytest.mark.parametrize("task", [BABY, MAZE, GOALS])
-def test_runs_learn_from_dictionaries_and_are_played(
+def test_a_run_trains_on_dictionary_observations_and_can_be_played(
     task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    limit: dict[str, Any] = {"env_options": {"max_episode_steps": 64}} if task == BABY else {}  # without, it has none
+    limit: dict[str, Any] = {"env_options": {"max_episode_steps": 64}} if task == BABY else {}  # else without a limit
     train(task, run_dir=run, total_steps=256, num_envs=4, samplers=0, video=False, evaluate_episodes=0, **limit)
     assert "learns from the parts of an observation as one array" in capsys.readouterr().out
     with headrace.make(task, num_envs=2, seed=1) as pool:

@@ -19,7 +19,7 @@ from envpool_calls import CONTROL, ROBOTS, TOYS, is_a, parts
 from headrace.errors import RenderError
 
 
-def test_two_ways_to_make_one(envpool: Any) -> None:
+def test_make_with_env_type_equals_make_gym_make_gymnasium_and_make_dm(envpool: Any) -> None:
     for kind, make in (("gym", envpool.make_gym), ("gymnasium", envpool.make_gymnasium), ("dm", envpool.make_dm)):
         env = envpool.make(task_id="Pong-v5", env_type=kind, num_envs=2)
         assert str(env) == str(make(task_id="Pong-v5", num_envs=2))
@@ -34,7 +34,7 @@ def test_two_ways_to_make_one(envpool: Any) -> None:
 
 
 @pytest.mark.parametrize("task", [*CONTROL, *TOYS, *ROBOTS])
-def test_every_task_starts(envpool: Any, task: str) -> None:
+def test_every_task_is_listed_made_and_reset(envpool: Any, task: str) -> None:
     assert task in envpool.list_all_envs()
     spec = envpool.make_spec(task)
     print(spec)
@@ -61,7 +61,7 @@ OTHER_NAMES = {
 
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
-def test_other_names_of_tasks(envpool: Any, name: str) -> None:
+def test_other_names_of_a_task_make_the_same_task(envpool: Any, name: str) -> None:
     options = {"use_contact_force": True} if name == "Ant-v3" else {}
     spec, known = envpool.make_spec(name), envpool.make_spec(OTHER_NAMES[name], **options)
     assert type(spec) is type(known)
@@ -72,7 +72,7 @@ def test_other_names_of_tasks(envpool: Any, name: str) -> None:
         assert envpool.make_spec(name, use_contact_force=False).observation_space.shape == (27,)
 
 
-def test_a_spec_takes_what_make_takes(envpool: Any) -> None:
+def test_make_spec_takes_the_options_of_make(envpool: Any) -> None:
     options = {"num_envs": 6, "batch_size": 3, "num_threads": 2, "seed": 5, "thread_affinity_offset": 1}
     shown = {"render_mode": "rgb_array", "render_width": 64, "render_height": 48, "render_camera_id": -1}
     config = envpool.make_spec("Pong-v5", stack_num=2, **options, **shown, render_env_id=1).config
@@ -86,14 +86,14 @@ def test_a_spec_takes_what_make_takes(envpool: Any) -> None:
     assert env.config == env.spec.config._asdict()
 
 
-def test_a_threshold_of_ones_own(envpool: Any) -> None:
+def test_an_option_sets_the_reward_threshold(envpool: Any) -> None:
     assert envpool.make_spec("CartPole-v1").config.reward_threshold == 475.0
     assert envpool.make_spec("CartPole-v1", reward_threshold=100.0).reward_threshold == 100.0
     env = envpool.make_gym("CartPole-v1", reward_threshold=100.0)
     assert env.spec.reward_threshold == env.config["reward_threshold"] == 100.0
 
 
-def test_pixels_have_a_name(envpool: Any) -> None:
+def test_pixel_observations_are_named_pixels_in_specs(envpool: Any) -> None:
     options = {"from_pixels": True, "frame_stack": 3, "render_width": 32, "render_height": 24}
     for task in ("CheetahRun-v1", "Ant-v5"):
         spec = envpool.make_spec(task, **options)
@@ -109,7 +109,7 @@ def test_pixels_have_a_name(envpool: Any) -> None:
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pong-v5", "Catch-v0", "Ant-v4", "WalkerWalk-v1"])
-def test_a_config_makes_the_same_again(task: str) -> None:
+def test_the_config_of_a_pool_makes_an_equal_pool(task: str) -> None:
     env = headrace.make_gym(task, num_envs=2, seed=[4, 5])
     twin = headrace.make_gym(task, **env.config)
     assert str(twin) == str(env)
@@ -117,7 +117,7 @@ def test_a_config_makes_the_same_again(task: str) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_specs_of_choices_and_pictures(envpool: Any) -> None:
+def test_specs_of_atari_describe_discrete_actions_and_picture_observations(envpool: Any) -> None:
     for task, actions in (("Pong-v5", 6), ("Breakout-v5", 4)):
         env = envpool.make_gym(task)
         for spec in (envpool.make_spec(task), env.spec):
@@ -139,14 +139,14 @@ def test_specs_of_choices_and_pictures(envpool: Any) -> None:
 
 
 @pytest.mark.parametrize("task", ["Pong-v5", "Pendulum-v1", "Taxi-v3", "Ant-v4", "CheetahRun-v1"])
-def test_specs_agree(task: str) -> None:
+def test_specs_agree_with_envpools(task: str) -> None:
     peer = pytest.importorskip("envpool")
     ours, theirs = headrace.make_spec(task), peer.make_spec(task)
     for name in ("action_array_spec", "state_array_spec"):
         for key, want in getattr(theirs, name).items():
             found = getattr(ours, name).get(key)
             if found is None:
-                assert task == "Ant-v4", key  # whose info is Gymnasium's, with a few keys more in EnvPool
+                assert task == "Ant-v4", key  # its info is Gymnasium's; EnvPool's has a few more keys
                 continue
             assert (found.shape, found.dtype) == (want.shape, want.dtype), key
             assert np.ndim(found.minimum) == np.ndim(want.minimum)
@@ -161,7 +161,7 @@ def test_specs_agree(task: str) -> None:
         )
 
 
-def test_names_that_programs_import(envpool: Any) -> None:
+def test_protocol_and_registration_modules_offer_envpools_names(envpool: Any) -> None:
     protocol = importlib.import_module(f"{envpool.__name__}.python.protocol")
     registration = importlib.import_module(f"{envpool.__name__}.registration")
     for name in ("EnvPool", "EnvSpec", "DMEnvPool", "GymnasiumEnvPool"):
@@ -173,7 +173,7 @@ def test_names_that_programs_import(envpool: Any) -> None:
     assert headrace.__all__[: len(envpool.__all__)] == list(envpool.__all__)
 
 
-def test_types_are_those_of_the_objects() -> None:
+def test_pools_and_specs_are_instances_of_envpools_types() -> None:
     from headrace.python.protocol import DMEnvPool, EnvPool, EnvSpec, GymnasiumEnvPool
 
     env, vector, dm = (headrace.make("CartPole-v1", kind) for kind in ("gym", "vec", "dm"))  # type: ignore[call-overload]

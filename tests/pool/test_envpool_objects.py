@@ -20,7 +20,7 @@ from headrace.errors import OptionError, RenderError
 # -- the object ----------------------------------------------------------------------------------
 
 
-def test_attributes(envpool: Any) -> None:
+def test_a_pool_has_the_attributes_of_envpools(envpool: Any) -> None:
     env = envpool.make_gym("CartPole-v1", num_envs=3)
     assert env.is_vector_env
     assert env.render_mode is None
@@ -42,7 +42,7 @@ def test_attributes(envpool: Any) -> None:
     env.close()
 
 
-def test_attributes_that_programs_set() -> None:
+def test_programs_may_set_attributes_of_a_pool() -> None:
     env = headrace.make_gym("CartPole-v1", num_envs=3)
     env.num_envs = env.spec.config.num_envs
     env.single_action_space, env.single_observation_space = env.action_space, env.observation_space
@@ -51,7 +51,7 @@ def test_attributes_that_programs_set() -> None:
     assert len(env.step(np.zeros(3, int))[1]) == 3
 
 
-def test_resets_by_mask(envpool: Any) -> None:
+def test_a_reset_takes_a_mask_and_refuses_empty_masks_and_other_options(envpool: Any) -> None:
     env = envpool.make_gym("CartPole-v1", num_envs=3)
     env.reset(options={})
     _, info = env.reset(options={"reset_mask": np.array([True, False, True])})
@@ -83,7 +83,7 @@ class EpisodeStatistics(gym.Wrapper):
         return obs, rew, term, trunc, info
 
 
-def test_wrappers_for_an_environment(envpool: Any) -> None:
+def test_a_wrapper_for_environments_wraps_a_gym_pool(envpool: Any) -> None:
     bare = envpool.make("Breakout-v5", env_type="gym", num_envs=4, episodic_life=True, reward_clip=True, seed=1)
     env: Any = EpisodeStatistics(bare)
     assert env.has_lives
@@ -98,7 +98,7 @@ def test_wrappers_for_an_environment(envpool: Any) -> None:
     env.close()
 
 
-def test_wrappers_for_vectors(envpool: Any) -> None:
+def test_a_wrapper_for_vector_environments_wraps_a_gym_pool(envpool: Any) -> None:
     env = gym.wrappers.vector.RecordEpisodeStatistics(envpool.make_gym("CartPole-v1", num_envs=3, seed=0))
     env.reset()
     found = []
@@ -110,7 +110,7 @@ def test_wrappers_for_vectors(envpool: Any) -> None:
     env.close()
 
 
-def test_a_wrapper_has_a_spec() -> None:
+def test_the_spec_of_a_wrapped_pool_names_the_wrapper() -> None:
     spec: Any = gym.wrappers.TransformReward(headrace.make_gym("CartPole-v1"), lambda reward: reward).spec
     assert spec.id == "CartPole-v1"
     assert [wrapper.name for wrapper in spec.additional_wrappers] == ["TransformReward"]
@@ -120,7 +120,7 @@ def test_a_wrapper_has_a_spec() -> None:
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "Pong-v5"])
-def test_pictures(envpool: Any, task: str) -> None:
+def test_render_draws_the_chosen_environments_at_the_chosen_size(envpool: Any, task: str) -> None:
     env = envpool.make_gym(task, num_envs=2, render_mode="rgb_array", seed=1)
     env.reset()
     for _ in range(3):
@@ -139,7 +139,7 @@ def test_pictures(envpool: Any, task: str) -> None:
         np.testing.assert_array_equal(small.render()[0], small.render([0, 1])[1])
 
 
-def test_small_pictures_are_averages() -> None:
+def test_small_pictures_average_the_pixels_of_large_ones() -> None:
     with headrace.make_gym("Pong-v5", render_width=80) as env, headrace.make_gym("Pong-v5") as whole:
         for one in (env, whole):
             one.reset(seed=1)
@@ -150,7 +150,7 @@ def test_small_pictures_are_averages() -> None:
     assert [frame.shape for frame in vector.render() or ()] == [(400, 60, 3)] * 2
 
 
-def test_pictures_from_another_camera() -> None:
+def test_render_draws_from_the_chosen_camera() -> None:
     try:
         with headrace.make("CheetahRun-v1", render_width=32, render_height=24, render_camera_id=1, seed=3) as pool:
             pool.reset()
@@ -169,7 +169,7 @@ def test_pictures_from_another_camera() -> None:
         pytest.skip(str(error))
 
 
-def test_pictures_that_cannot_be() -> None:
+def test_unusable_render_options_are_refused() -> None:
     for wrong in ({"render_env_id": 2}, {"render_width": -1}, {"render_height": 10**6}, {"render_camera_id": 0}):
         with pytest.raises(OptionError, match=min(wrong) if "camera" not in min(wrong) else "one side only"):
             headrace.make_gym("CartPole-v1", num_envs=2, **wrong)
@@ -181,10 +181,10 @@ def test_pictures_that_cannot_be() -> None:
             env.render(camera_id=3)
 
 
-# -- what a view owes its pool -------------------------------------------------------------------
+# -- states, pickles and bad options -------------------------------------------------------------
 
 
-def test_states_and_pickles() -> None:
+def test_states_and_pickles_of_a_view_continue_its_steps() -> None:
     env = headrace.make_gym("CartPole-v1", num_envs=2, seed=0, render_width=30)
     env.reset()
     saved = env.save_state()
@@ -202,7 +202,7 @@ def test_states_and_pickles() -> None:
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "HalfCheetah-v5"])
-def test_states_do_not_depend_on_how_they_would_be_drawn(task: str) -> None:
+def test_saved_states_do_not_depend_on_render_options(task: str) -> None:
     shown = {"render_mode": "rgb_array", "render_width": 64, "render_height": 48}
     with headrace.make_gym(task, seed=1) as plain, headrace.make_gym(task, seed=2, **shown) as drawn:
         plain.reset()
@@ -214,7 +214,7 @@ def test_states_do_not_depend_on_how_they_would_be_drawn(task: str) -> None:
         np.testing.assert_array_equal(drawn.step(action)[0], plain.step(action)[0])
 
 
-def test_a_bad_option_closes_the_pool_and_is_named() -> None:
+def test_a_bad_option_of_gym_dm_or_spec_is_named() -> None:
     for wrong, told in (
         ({"gym_reset_return_info": False}, "gym_reset_return_info must be True"),
         ({"seed": 3, "env_seed": [1]}, "seed or env_seed"),

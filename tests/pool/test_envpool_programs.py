@@ -17,7 +17,7 @@ from envpool_calls import is_a, sampled
 from headrace.errors import ActionError
 
 
-def test_steps_in_turn(envpool: Any) -> None:
+def test_a_gym_loop_steps_all_and_chosen_environments(envpool: Any) -> None:
     env = envpool.make_gym("Pong-v5", num_envs=4)
     obs, _ = env.reset()
     assert obs.shape == (4, 4, 84, 84)
@@ -36,7 +36,7 @@ def test_steps_in_turn(envpool: Any) -> None:
     env.close()
 
 
-def test_time_steps(envpool: Any) -> None:
+def test_a_dm_loop_steps_all_and_chosen_environments(envpool: Any) -> None:
     env = envpool.make_dm("Pong-v5", num_envs=4)
     assert is_a(env, dm_env.Environment)
     ts = env.reset()
@@ -70,7 +70,7 @@ def test_asynchronous_dm_and_gym_loops_run(envpool: Any) -> None:
     env.close()
 
 
-def test_sends_and_receives(envpool: Any) -> None:
+def test_an_asynchronous_gym_loop_sends_and_receives(envpool: Any) -> None:
     env = envpool.make_gym("Pong-v5", num_envs=8, batch_size=4, num_threads=2, thread_affinity_offset=0)
     env.async_reset()
     obs, info = env.recv(True)
@@ -83,7 +83,7 @@ def test_sends_and_receives(envpool: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gym", "dm"])
-def test_actions_in_every_form(envpool: Any, kind: str) -> None:
+def test_actions_may_be_a_dict_or_an_array_of_any_numeric_dtype(envpool: Any, kind: str) -> None:
     env = envpool.make("Pong-v5", env_type=kind, num_envs=4)
     env.async_reset()
     env.recv()
@@ -97,7 +97,7 @@ def test_actions_in_every_form(envpool: Any, kind: str) -> None:
     env.close()
 
 
-def test_fractions_are_no_choices() -> None:
+def test_fractional_and_out_of_range_discrete_actions_are_refused() -> None:
     with headrace.make_gym("CartPole-v1", num_envs=2) as env:
         env.reset()
         for wrong in ([0.5, 1.0], [np.nan, 1.0], [2.0, 1.0]):
@@ -105,7 +105,7 @@ def test_fractions_are_no_choices() -> None:
                 env.step(np.array(wrong))
 
 
-def test_a_first_step_resets(envpool: Any) -> None:
+def test_the_first_step_of_an_environment_resets_it(envpool: Any) -> None:
     env = envpool.make_gym("CartPole-v1", num_envs=3, seed=0)
     _, rew, term, trunc, info = env.step(np.array([1]), np.array([2]))
     assert (rew[0], term[0], trunc[0], info["elapsed_step"][0]) == (0, False, False, 0)
@@ -120,13 +120,13 @@ def test_a_first_step_resets(envpool: Any) -> None:
     env.close()
 
 
-def test_a_first_step_that_is_no_action_is_an_error() -> None:
+def test_a_first_step_with_an_invalid_action_is_refused() -> None:
     with headrace.make_gym("CartPole-v1", num_envs=2) as env, pytest.raises(ActionError):
         env.step(np.array([0, 7]))
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "MountainCar-v0", "HalfCheetah-v4"])
-def test_seeds_decide(envpool: Any, task: str) -> None:
+def test_equal_seeds_give_equal_observations_and_different_seeds_do_not(envpool: Any, task: str) -> None:
     env0, env1, env2 = (envpool.make_gym(task, num_envs=4, seed=seed) for seed in (0, 0, 1))
     space = env0.observation_space
     eps = np.finfo(np.float32).eps
@@ -150,7 +150,7 @@ def test_a_list_of_seeds_gives_one_to_each_environment(envpool: Any) -> None:
         np.testing.assert_array_equal(first, other)
 
 
-def test_both_interfaces_see_the_same(envpool: Any) -> None:
+def test_gym_and_dm_pools_return_the_same_observations(envpool: Any) -> None:
     one = envpool.make_gym("SpaceInvaders-v5", num_envs=2, seed=3)
     other = envpool.make_dm("SpaceInvaders-v5", num_envs=2, seed=3)
     np.testing.assert_array_equal(one.reset()[0], other.reset().observation.obs)

@@ -1,4 +1,4 @@
-"""Tasks of EnvPool behind a pool are EnvPool's, step by step, and conform as all tasks do."""
+"""EnvPool's tasks in a pool take the same steps as in EnvPool itself, and pass the conformance checks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def flat(value: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_steps_are_those_of_envpool_itself(name: str) -> None:
+def test_steps_of_a_pool_equal_envpools_own_steps(name: str) -> None:
     with pool_of(name, num_envs=3, seed=5) as pool:
         theirs = envpool.make_gymnasium(name, num_envs=3, seed=[5, 6, 7])
         pool.action_space.seed(0)
@@ -65,7 +65,7 @@ def test_steps_are_those_of_envpool_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", rest_nightly(TASKS, QUICK))
-def test_tasks_conform(name: str) -> None:
+def test_envpools_tasks_pass_the_conformance_checks(name: str) -> None:
     pool_of(name).close()
     report = headrace.testing.check(f"envpool:{name}", num_envs=3, steps=30)
     skipped = {result.name for result in report.results if result.verdict == "skipped"}
@@ -74,7 +74,7 @@ def test_tasks_conform(name: str) -> None:
         assert skipped == {"saved_states", "resets", "devices", "order_of_agents"}
 
 
-def test_all_environments_are_seeded_anew_at_once_or_none() -> None:
+def test_a_reset_with_seeds_must_name_all_environments() -> None:
     with headrace.make(CARTPOLE, num_envs=3, seed=1) as pool, headrace.make(CARTPOLE, num_envs=3, seed=8) as other:
         pool.reset()
         with pytest.raises(UnsupportedError, match="all environments at once"):
@@ -97,7 +97,7 @@ def test_wrong_actions_do_not_reach_envpool(name: str) -> None:
         assert pool.step(right)[4]["elapsed_step"].tolist() == [1, 1]
 
 
-def test_what_envpool_has_not_is_said() -> None:
+def test_saving_and_loading_states_of_envpools_tasks_is_refused() -> None:
     with headrace.make(CARTPOLE, num_envs=2) as pool:
         with pytest.raises(SequenceError):
             pool.step([0, 0])
@@ -113,7 +113,7 @@ def test_what_envpool_has_not_is_said() -> None:
         pool.reset()
 
 
-def test_robots_are_drawn_or_the_reason_is_said() -> None:
+def test_mujoco_tasks_are_drawn_or_the_error_gives_the_reason() -> None:
     with headrace.make("envpool:HalfCheetah-v4", render_width=64, render_height=48) as pool:
         pool.reset()
         if not why_no_pictures("HalfCheetah-v4"):
@@ -126,21 +126,21 @@ def test_robots_are_drawn_or_the_reason_is_said() -> None:
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
-def test_a_batch_that_is_waited_for_no_longer_comes_later(autoreset: Any) -> None:
+def test_a_recv_that_times_out_loses_no_batch(autoreset: Any) -> None:
     with headrace.make("envpool:Pong-v5", num_envs=5, batch_size=4, autoreset=autoreset, num_threads=2) as pool:
         pool.async_reset()
         with pytest.raises(RecvTimeoutError):
             pool.recv(timeout=0.0)
         ids = pool.recv(timeout=60)[4]["env_id"]  # all results are still in flight
         assert len(ids) == 4
-        obs, info = pool.reset()  # drops the fifth, which alone is no batch
+        obs, info = pool.reset()  # drops the fifth result, as one is less than a batch
         assert len(obs) == 4 and not info["elapsed_step"].any()
         ids = info["env_id"]
         pool.send(np.zeros(4, int), ids)
         assert pool.recv()[4]["elapsed_step"].max() == 1
 
 
-def test_calls_of_a_synchronous_pool_come_in_the_order_sent() -> None:
+def test_recv_of_a_synchronous_pool_returns_results_in_the_order_sent() -> None:
     with headrace.make(CARTPOLE, num_envs=4, seed=1) as pool:
         pool.reset()
         pool.send([1, 1], [3, 0])
@@ -161,12 +161,12 @@ def test_calls_of_a_synchronous_pool_come_in_the_order_sent() -> None:
         ("VizdoomCustom-v1", {}, "does not exist"),
     ],
 )
-def test_wrong_options_are_errors(name: str, options: dict[str, Any], said: str) -> None:
+def test_invalid_options_are_refused_with_a_reason(name: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         headrace.make(f"envpool:{name}", **options)
 
 
-def test_options_reach_envpool_and_are_listed() -> None:
+def test_options_reach_envpool_and_appear_in_the_config() -> None:
     with headrace.make("envpool:Pong-v5", stack_num=2, max_episode_steps=3, gray_scale=False) as pool:
         assert pool.observation_space.shape == (6, 84, 84)
         assert pool.config["stack_num"] == 2 and pool.config["max_episode_steps"] == pool.spec.max_episode_steps == 3
@@ -176,14 +176,14 @@ def test_options_reach_envpool_and_are_listed() -> None:
         assert pool.spec.max_episode_steps == 0
 
 
-def test_a_task_that_headrace_has_itself_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_description_of_a_task_names_headraces_own_faster_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert recipe_of(CARTPOLE, {}).describe(CARTPOLE).endswith("; Headrace's own CartPole-v1 is faster")
     assert "own" not in recipe_of("envpool:Snake-v1", {}).describe("envpool:Snake-v1")
     assert main(["envs", "envpool:Pong-v5"]) == 0
     assert "; Headrace's own Pong-v5 is faster" in " ".join(capsys.readouterr().out.split())
 
 
-def test_unknown_names_suggest_others() -> None:
+def test_an_unknown_task_name_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UnknownTaskError, match="did you mean envpool:BigfishEasy-v0"):
         headrace.make("envpool:BigFish-v0")
 

@@ -1,4 +1,4 @@
-"""A family of tasks is one record: of our folders, and of any package that is installed."""
+"""A family of tasks is one record, whether Headrace or an installed package defines it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.pool.meanings import action_meanings
 from headrace.pool.registry import families, family_of, register_family
 
 MAZES = '''
-"""Mazes, as a package of somebody else's has them."""
+"""Mazes, as another author's package may define them."""
 
 from headrace import Family
 
@@ -143,7 +143,7 @@ def test_a_family_of_a_package_is_trained_and_evaluated(packages: Path) -> None:
     assert run(packages, "-c", TRAINS).stdout.splitlines()[-3:] == ["a2c", "5", "4"]
 
 
-def test_a_family_that_cannot_be_used_is_left_out(packages: Path) -> None:
+def test_an_unusable_family_is_left_out_and_the_reason_is_printed(packages: Path) -> None:
     others = packages / "others"
     others.mkdir()
     install(others, "broken", "import no_such_module")
@@ -182,25 +182,25 @@ def test_unusable_presets_of_a_family_leave_all_other_tasks_trainable(packages: 
     }
 
 
-def test_ours_are_the_folders_of_envs() -> None:
+def test_headraces_families_are_the_folders_of_envs() -> None:
     folders = {path.parent.name for path in Path(headrace.envs.__file__).parent.glob("*/__init__.py")}  # type: ignore[attr-defined]
     assert [*FAMILIES] == sorted(folders) and FAMILIES.items() <= families().items()
     assert all(name == family.name for name, family in FAMILIES.items())
     assert FAMILIES["envpool"].extra == f"envpool>={'.'.join(map(str, LEAST))}"
 
 
-def test_a_task_has_a_family_by_all_its_names() -> None:
+def test_every_name_of_a_task_leads_to_its_family() -> None:
     assert family_of("Ant-v3") is family_of("Ant-v4") is FAMILIES["mujoco"]
     assert family_of("envpool:Pong-v5") is FAMILIES["envpool"] and family_of("Pong-v5") is FAMILIES["atari"]
     assert family_of("Blackjack-v7") is None
 
 
-def test_a_family_takes_no_name_of_another() -> None:
+def test_a_family_with_the_name_of_another_is_refused() -> None:
     with pytest.raises(OptionError, match="there is a family 'tag' already"):
         register_family(Family("tag", (), print, "nothing"))  # type: ignore[arg-type]
 
 
-def test_names_of_actions_are_as_many_as_actions() -> None:
+def test_every_action_of_a_task_has_a_name() -> None:
     for task in ("CartPole-v1", "MiniGrid-Dynamic-Obstacles-5x5-v0", "MiniGrid-Empty-5x5-v0"):
         spec = headrace.make_spec(task)
         names = action_meanings(task, spec.options, spec.action)

@@ -11,7 +11,7 @@ import pytest
 import headrace
 import multi_agent_games  # noqa: F401  (registers the test tasks)
 
-TASKS = ["CartPole-v1", "InvertedPendulum-v5", "CheetahRun-v1", "TestRing-v0"]  # kernels and threads, one and many
+TASKS = ["CartPole-v1", "InvertedPendulum-v5", "CheetahRun-v1", "TestRing-v0"]  # kernels, threads; one agent or many
 N = 4
 
 
@@ -20,13 +20,13 @@ def action_of(pool: Any, rows: int = N) -> np.ndarray:
 
 
 def keys_of(info: dict[str, Any]) -> set[str]:
-    """The names of info that describe an observation, one level down too."""
+    """The keys of an info without masks and final results, and the keys of dicts in it."""
     own = {key for key in info if not key.startswith(("_", "final_"))}
     return own | {f"{key}.{inner}" for key in own if isinstance(info[key], dict) for inner in info[key]}
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_it_names_its_rows(task: str) -> None:
+def test_final_info_names_the_environments_of_its_rows(task: str) -> None:
     with headrace.make(task, num_envs=N, seed=0, autoreset="same_step", max_episode_steps=2) as pool:
         pool.reset()
         pool.step(action_of(pool))
@@ -39,7 +39,7 @@ def test_it_names_its_rows(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "InvertedPendulum-v5"])
-def test_of_results_as_they_finish(task: str) -> None:
+def test_final_info_of_asynchronous_results_names_their_environments(task: str) -> None:
     settings = {"seed": 0, "autoreset": "same_step", "max_episode_steps": 2}
     with headrace.make(task, num_envs=N, batch_size=2, **settings) as pool:
         pool.async_reset()
@@ -50,7 +50,7 @@ def test_of_results_as_they_finish(task: str) -> None:
             pool.send(action_of(pool, 2), info["env_id"])
 
 
-def test_in_gymnasiums_view() -> None:
+def test_final_info_has_all_keys_of_info_in_gymnasiums_view() -> None:
     settings = {"seed": 0, "autoreset": "same_step", "max_episode_steps": 2}
     pool = gym.make_vec("headrace:headrace/CartPole-v1", num_envs=N, **settings)
     pool.reset()
@@ -63,7 +63,7 @@ def test_in_gymnasiums_view() -> None:
     pool.close()
 
 
-def test_in_the_players_view() -> None:
+def test_final_info_has_all_keys_of_info_in_the_players_view() -> None:
     options = {"autoreset": "same_step", "max_episode_steps": 1, "players": 3, "max_num_players": 3}
     with headrace.make("TestRing-v0", num_envs=2, seed=0, **options) as pool:
         pool.reset()
@@ -74,7 +74,7 @@ def test_in_the_players_view() -> None:
         assert final["players"]["id"].tolist() == [0, 1, 2] * 2
 
 
-def test_in_tensors() -> None:
+def test_final_info_has_all_keys_of_info_in_pools_of_tensors() -> None:
     torch = pytest.importorskip("torch")
     settings = {"seed": 0, "autoreset": "same_step", "max_episode_steps": 2}
     with headrace.make_torch("CartPole-v1", num_envs=N, device="cpu", **settings) as pool:

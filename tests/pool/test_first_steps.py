@@ -88,21 +88,21 @@ SILENT: dict[str, tuple[tuple[tuple[str, str], ...], str, str]] = {
 
 
 @pytest.mark.parametrize(("changes", "told", "source"), SILENT.values(), ids=SILENT)
-def test_what_compiled_code_would_do_in_silence_is_an_error_when_the_pool_is_made(written, changes, told, source):
+def test_make_reports_a_mistake_that_compiled_code_would_hide(written, changes, told, source):
     task, path, lines = written(*changes)
     with pytest.raises(KernelError, match=told) as found:
         headrace.make(task, num_envs=2)
     assert f"{path}:{next(i for i, line in enumerate(lines, 1) if source in line)}, in " in str(found.value)
 
 
-def test_torchs_pools_are_no_exception(written):
+def test_make_torch_reports_a_mistake_that_compiled_code_would_hide(written):
     pytest.importorskip("torch")
     task, *_ = written(("obs[row, 1]", "obs[row, 9]"))
     with pytest.raises(KernelError, match="out of range"):
         headrace.make_torch(task, 2)
 
 
-def test_what_a_conformance_check_reports_stops_nobody(written):
+def test_make_accepts_observations_outside_of_their_space(written):
     task, *_ = written(("Box(-np.inf, np.inf,", "Box(-1e-3, 1e-3,"))
     headrace.make(task).close()
 
@@ -111,7 +111,7 @@ def marks(cache: Path) -> int:
     return len(list((cache / "headrace" / "played").glob("*")))
 
 
-def test_each_version_is_played_once(written, tmp_path, monkeypatch):
+def test_each_version_of_a_task_is_played_once(written, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     task, path, _ = written()
     headrace.make(task, num_envs=2).close()
@@ -127,7 +127,7 @@ def test_each_version_is_played_once(written, tmp_path, monkeypatch):
     assert marks(tmp_path) == 3, "Headrace's own environments are not played"
 
 
-def test_what_failed_is_played_again(written, tmp_path, monkeypatch):
+def test_a_task_whose_first_steps_failed_is_played_again(written, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     task, *_ = written(("obs[row, 1]", "obs[row, 9]"))
     for _ in range(2):
@@ -136,14 +136,14 @@ def test_what_failed_is_played_again(written, tmp_path, monkeypatch):
     assert marks(tmp_path) == 0
 
 
-def test_a_cache_that_cannot_be_written_is_no_obstacle(written, tmp_path, monkeypatch):
+def test_make_works_with_a_cache_that_cannot_be_written(written, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     task, *_ = written()
     headrace.make(task).close()
 
 
-def test_nothing_is_printed(written, capfd):
+def test_first_steps_of_a_task_print_nothing(written, capfd):
     task, *_ = written((BODY, '\n    print(x)\n    wp.printf("%lld %5.2f%%\\n", wp.int64(3), x)' + BODY))
     headrace.make(task).close()
     out, error = capfd.readouterr()
@@ -158,13 +158,13 @@ def test_printf_prints_in_debug_mode(written, capsys):
     assert capsys.readouterr().out == "3  0.50% 0|"
 
 
-def test_when_time_is_up_what_is_left_is_not_played(written, monkeypatch):
+def test_first_steps_stop_when_their_time_is_up(written, monkeypatch):
     task, *_ = written((BODY, "\n    for i in range(3):\n        x = x + state.x[env + i]" + BODY))
     monkeypatch.setattr(first_steps, "MOST_SECONDS", 0.0)
     headrace.make(task).close()
 
 
-def test_a_program_that_registers_its_task_itself_is_no_exception(written, tmp_path):
+def test_make_reports_a_mistake_in_a_program_that_registers_its_own_task(written, tmp_path):
     _, path, lines = written(("obs[row, 1]", "obs[row, 9]"))
     name = f"{path.stem.capitalize()}-v0"
     program = tmp_path / "program.py"
@@ -220,7 +220,7 @@ MASK = Field("action_mask", np.dtype(np.bool_), (4,))
 DOORS = KernelEnv("Doors", Doors, DoorsView, close_none, go_through, look, tables={"prizes": np.ones(3, np.float32)})
 
 
-def test_actions_that_are_not_allowed_are_not_taken():
+def test_first_steps_take_only_actions_that_the_mask_allows():
     """The fourth door has no prize, and is never open."""
     headrace.register("Doors-v0", KernelTask(DOORS, SEEN, gym.spaces.Discrete(4), info=(MASK,)), replace=True)
     headrace.make("Doors-v0").close()
@@ -230,7 +230,7 @@ def test_actions_that_are_not_allowed_are_not_taken():
         headrace.make("OpenDoors-v0")
 
 
-def test_what_debug_mode_cannot_run_is_left_alone():
+def test_a_task_that_debug_mode_cannot_run_is_made():
     native = replace(DOORS, name="NativeDoors", step=go_natively)
     headrace.register("NativeDoors-v0", KernelTask(native, SEEN, gym.spaces.Discrete(4), info=(MASK,)), replace=True)
     headrace.make("NativeDoors-v0").close()
@@ -240,13 +240,13 @@ OWN = [*classic_control.TASKS, *toy_text.TASKS, *minatar.TASKS, "TagGridWorld-v0
 
 
 @pytest.mark.parametrize("task", rest_nightly(OWN, *OWN[::7]))
-def test_headraces_own_environments_would_pass(task: str):
+def test_headraces_own_environments_pass_the_first_steps(task: str):
     built: Any = build_task(task)
     with tried_out(1000.0):
         first_steps._play(built.kernel, built.spec)
 
 
-def test_a_negative_limit_of_steps_is_named(written):
+def test_a_negative_max_episode_steps_is_refused_by_name(written):
     task, *_ = written(("max_episode_steps=100", "max_episode_steps=-5"))
     with pytest.raises(OptionError, match=r"max_episode_steps of Cart\d+-v0 must be an integer of at least 0, not -5"):
         headrace.make(task)

@@ -36,7 +36,7 @@ class Parts(gym.Env[Any, Any]):
         return {"camera": camera, "inside": (2, np.array([1, 0], np.int8)), "mission": "Go to the red, red ball"}, {}
 
 
-def test_arrays_follow_each_other_and_of_texts_the_words_are_counted():
+def test_a_flat_row_joins_all_arrays_and_counts_the_words_of_texts():
     env = flattened(Parts())
     row, _ = env.reset()
     assert row in env.observation_space and row.dtype == np.float32
@@ -47,14 +47,14 @@ def test_arrays_follow_each_other_and_of_texts_the_words_are_counted():
     assert not np.array_equal(words_of("get a key"), words_of("get a box")) and not words_of("").any()
 
 
-def test_what_has_neither_arrays_nor_texts_is_named():
+def test_a_space_of_neither_arrays_nor_texts_is_refused_by_name():
     env = Parts()
     env.observation_space = gym.spaces.Dict(graph=gym.spaces.Graph(gym.spaces.Box(0, 1, (2,)), None))
     with pytest.raises(OptionError, match=r"Dict\('graph'.* cannot be flattened into one array"):
         flattened(env)
 
 
-def test_missions_of_minigrid_are_words():
+def test_a_minigrid_mission_becomes_the_counts_of_its_words():
     pytest.importorskip("minigrid")
     with headrace.make("minigrid:MiniGrid-Fetch-5x5-N2-v0", num_envs=2, seed=1, flat_observation=True) as pool:
         obs, _ = pool.reset()
@@ -74,11 +74,11 @@ def test_missions_of_minigrid_are_words():
         ((128,), np.uint8, None),
     ],
 )
-def test_pictures_are_bytes_of_two_or_three_dimensions(shape: tuple[int, ...], dtype: Any, picture: Any) -> None:
+def test_picture_shape_finds_pictures_and_puts_channels_first(shape: tuple[int, ...], dtype: Any, picture: Any) -> None:
     assert picture_shape(gym.spaces.Box(0, 255, shape, dtype)) == picture
 
 
-def test_pictures_that_are_kept_come_last_with_their_channels_first() -> None:
+def test_a_joined_row_ends_with_its_kept_pictures_channels_first() -> None:
     space = gym.spaces.Dict(
         a=gym.spaces.Box(0, 3, (8, 9, 2), np.uint8), b=gym.spaces.Discrete(2), c=gym.spaces.Box(-1, 1, (2,))
     )
@@ -121,7 +121,7 @@ class Stamped(gym.Env[Any, Any]):
 
 @pytest.mark.parametrize("kind", ["float64", "int64"])
 @pytest.mark.parametrize(("beside", "option"), [("text", True), ("picture", PICTURES)])
-def test_numbers_that_float32_would_round_are_normalised_first(beside: str, option: Any, kind: str) -> None:
+def test_numbers_that_float32_would_round_are_normalised_in_float64(beside: str, option: Any, kind: str) -> None:
     space: Any = flattened(Stamped(beside, kind), option == PICTURES).observation_space
     with headrace.make(f"{__file__}:Stamped", num_envs=1, beside=beside, kind=kind, flat_observation=option) as pool:
         rows = [pool.reset()[0], *(pool.step(np.zeros(1, np.int64))[0] for _ in range(9))]

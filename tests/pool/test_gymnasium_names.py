@@ -31,14 +31,14 @@ TASKS = [
 
 
 def steps(envs: Any, count: int) -> Any:
-    """The last result of so many steps."""
+    """Takes so many steps, and returns the result of the last."""
     result: Any = None
     for _ in range(count):
         result = envs.step(envs.action_space.sample())
     return result
 
 
-def test_all_tasks_are_listed() -> None:
+def test_all_tasks_are_registered_with_gymnasium() -> None:
     gym.register_envs(headrace)
     own = {
         spec.kwargs["task"]: name
@@ -53,17 +53,17 @@ def test_all_tasks_are_listed() -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_gymnasiums_own_check(task: str) -> None:
+def test_tasks_pass_gymnasiums_check_env(task: str) -> None:
     env = gym.make(f"headrace:headrace/{task}", render_mode="rgb_array")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # what it finds strange, it only warns of
+        warnings.simplefilter("error")  # check_env only warns of what it finds strange
         warnings.filterwarnings("ignore", "\x1b.*Box observation space (min|max)imum value is -?inf")
         warnings.filterwarnings("ignore", ".*we recommend using a symmetric and normalized space")  # Pendulum's is not
         check_env(env.unwrapped)
     env.close()
 
 
-def test_environments_by_name_through_gymnasiums_wrappers() -> None:
+def test_an_environment_of_gym_make_works_in_gymnasiums_wrappers() -> None:
     env: Any = gym.make("headrace/CartPole-v1", max_episode_steps=9)
     env = gym.wrappers.RecordEpisodeStatistics(gym.wrappers.NormalizeReward(env))
     obs, _ = env.reset(seed=4)
@@ -77,7 +77,7 @@ def test_environments_by_name_through_gymnasiums_wrappers() -> None:
 
 
 @pytest.mark.parametrize("task", ["Ant-v5", "CartPole-v1"])
-def test_specs_make_the_same_again(task: str) -> None:
+def test_the_spec_of_an_environment_makes_an_equal_environment(task: str) -> None:
     options: dict[str, Any] = {"ctrl_cost_weight": 0.25} if task == "Ant-v5" else {}
     env = gym.make(f"headrace/{task}", render_mode="rgb_array", max_episode_steps=7, seed=3, **options)
     assert env.spec is not None
@@ -92,7 +92,7 @@ def test_specs_make_the_same_again(task: str) -> None:
     env.close()
 
 
-def test_specs_of_vectors_make_the_same_again() -> None:
+def test_the_spec_of_a_vector_environment_makes_an_equal_one() -> None:
     envs = gym.make_vec(
         "headrace/Ant-v5", num_envs=3, seed=5, autoreset="same_step", max_episode_steps=4, ctrl_cost_weight=0.25
     )
@@ -108,7 +108,7 @@ def test_specs_of_vectors_make_the_same_again() -> None:
 
 
 @pytest.mark.parametrize("mode", ["vector_entry_point", "sync", "async", None])
-def test_every_vectorization_mode(mode: str | None) -> None:
+def test_every_vectorization_mode_returns_the_results_of_a_pool(mode: str | None) -> None:
     envs = gym.make_vec("headrace/CartPole-v1", num_envs=2, vectorization_mode=mode)
     pooled = isinstance(envs.unwrapped, headrace.pool.views.gymnasium.GymnasiumPool)  # type: ignore[attr-defined]
     assert pooled == (mode in (None, "vector_entry_point"))
@@ -122,7 +122,7 @@ def test_every_vectorization_mode(mode: str | None) -> None:
     envs.close()
 
 
-def test_pictures_come_at_the_tasks_own_rate() -> None:
+def test_render_fps_of_a_task_is_gymnasiums() -> None:
     env, envs = gym.make("headrace/Ant-v5"), gym.make_vec("headrace/Ant-v5", num_envs=1)
     assert env.metadata["render_fps"] == envs.metadata["render_fps"] == gym.make("Ant-v5").metadata["render_fps"]
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
@@ -143,8 +143,8 @@ WRAPPED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_vector_wrappers_do_what_they_do_to_gymnasiums(name: str) -> None:
-    """Beside Gymnasium's own vector environment of the same environments."""
+def test_vector_wrappers_give_the_same_results_as_over_gymnasiums_vectors(name: str) -> None:
+    """Compared with Gymnasium's own vector environment of the same environments."""
     limit: Any = {"max_episode_steps": 20}
     info, told = {}, {}
     ours, theirs = (
@@ -168,7 +168,7 @@ def test_vector_wrappers_do_what_they_do_to_gymnasiums(name: str) -> None:
     theirs.close()
 
 
-def test_infos_as_lists_of_dicts() -> None:
+def test_dict_info_to_list_gives_each_environment_its_info() -> None:
     envs = wrappers.DictInfoToList(gym.make_vec("headrace/Pong-v5", num_envs=2))
     envs.reset()
     infos: Any = envs.step(np.zeros(2, np.int64))[-1]
@@ -177,7 +177,7 @@ def test_infos_as_lists_of_dicts() -> None:
     envs.close()
 
 
-def test_make_is_for_one_environment() -> None:
+def test_gym_make_refuses_num_envs() -> None:
     with pytest.raises(OptionError, match="make_vec"):
         gym.make("headrace/CartPole-v1", num_envs=4)
     envs = gym.make_vec("headrace/CartPole-v1", num_envs=2)

@@ -1,4 +1,4 @@
-"""Infos of single environments as one dict of arrays, and back."""
+"""Infos of single environments become one dict of arrays, and can be recovered from it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from headrace.pool.infos import by_row, gathered, info_of_row
     ],
     ids=repr,
 )
-def test_values_of_several_environments_stay_as_they_are(values: list[Any]) -> None:
+def test_info_values_of_several_environments_keep_their_values_and_types(values: list[Any]) -> None:
     infos = gathered({1: {"it": values[0]}, 3: {"it": values[1]}}, 4)
     assert infos["_it"].tolist() == [False, True, False, True]
     rows = by_row(infos, 4)
@@ -42,7 +42,7 @@ def test_values_of_several_environments_stay_as_they_are(values: list[Any]) -> N
         np.testing.assert_equal(rows[row]["it"], value)
 
 
-def test_keys_may_be_numbers_and_hidden_names_and_nested_ones_are_the_environments() -> None:
+def test_numeric_hidden_and_nested_keys_of_an_info_are_kept() -> None:
     told = {7: 0.5, "_private": 1, "game": {"players": 2, "env_id": "north", 3: "c"}}
     infos = gathered({0: told}, 2)
     assert by_row(infos, 2) == [told, {}] and info_of_row(infos, 0) == told

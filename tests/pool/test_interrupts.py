@@ -1,7 +1,7 @@
 """Exceptions that signal handlers raise at random moments, thousands of them, and threads that meet in one pool.
 
-No lock stays held, no result changes hands, and nothing is stepped twice: what was interrupted is either
-to be had by the next call, or must be reset, and says so.
+No lock stays held, no result is returned for another, and nothing is stepped twice: the next call returns the
+result of the interrupted one, or raises an error that asks for a reset.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ALARMS = 200
 
 
 class Alarm(BaseException):
-    """What the handler raises; no `Exception`, like `KeyboardInterrupt`."""
+    """Raised by the handler; like `KeyboardInterrupt`, no subclass of `Exception`."""
 
 
 @pytest.fixture(params=["threads", "kernels", "helpers", "debug", "processes"])
@@ -48,7 +48,7 @@ def task(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 
 @contextmanager
 def alarms(seed: int = 0) -> Iterator[Callable[[], None]]:
-    """Within, the function it gives has the handler raise at a random moment, once."""
+    """Yields a function that lets the handler raise `Alarm` once, at a random moment."""
     rng, armed = random.Random(seed), [False]
 
     def ring(*_: object) -> None:
@@ -70,12 +70,12 @@ def alarms(seed: int = 0) -> Iterator[Callable[[], None]]:
 
 
 def alarms_for(options: dict[str, Any]) -> int:
-    """How many alarms: fewer where Python steps an environment."""
+    """Number of alarms: fewer in debug mode, where Python steps the environments."""
     return ALARMS // 4 if "debug" in options else ALARMS
 
 
 def bombard(call: Callable[[], Any], mend: Callable[[], Any], times: int) -> int:
-    """Call until so many alarms have come out of it; after each `mend` is called in peace."""
+    """Repeats the call until so many alarms have interrupted it; after each, calls `mend` with no alarm set."""
     came = 0
     with alarms() as arm:
         while came < times:
@@ -91,7 +91,7 @@ def bombard(call: Callable[[], Any], mend: Callable[[], Any], times: int) -> int
 
 
 class Follower:
-    """Knows from every result how far each environment is, and refuses results that do not follow.
+    """Tracks the steps of each environment, and fails at a result that does not continue the previous one.
 
     ``elapsed_step`` grows by one with each step of an environment, and is 0 after a reset.
     """
@@ -111,15 +111,17 @@ class Follower:
         return result
 
     def whole(self) -> None:
-        """After this the pool works, or it has said what to do about it and works when that was done."""
+        """Resets the pool and receives all results in flight; after this the pool must work."""
         self.note(self.pool.reset(), exact=False)
         while self.pool.is_async and self.pool._status.num_in_flight:
             self.note(self.pool.recv(timeout=30), exact=False)
 
 
 @pytest.mark.parametrize("mode", ["next_step", "disabled"])
-def test_steps(make: Any, task: tuple[str, dict[str, Any]], mode: str) -> None:
-    """Whoever was in an interrupted step is stepped no further before its reset, or the step had not begun."""
+def test_an_interrupted_step_had_not_begun_or_requires_a_reset(
+    make: Any, task: tuple[str, dict[str, Any]], mode: str
+) -> None:
+    """The environments of an interrupted step refuse steps until their reset, unless it had not begun."""
     name, options = task
     pool = make(name, num_envs=N, seed=0, autoreset=mode, max_episode_steps=10**6, **options)
     follower, refused = Follower(pool), list[str]()
@@ -153,7 +155,7 @@ def test_steps(make: Any, task: tuple[str, dict[str, Any]], mode: str) -> None:
     twin.close()
 
 
-def test_parts_and_sends_of_a_synchronous_pool(make: Any, task: tuple[str, dict[str, Any]]) -> None:
+def test_a_synchronous_pool_works_after_interrupted_partial_calls(make: Any, task: tuple[str, dict[str, Any]]) -> None:
     name, options = task
     pool = make(name, num_envs=N, seed=0, max_episode_steps=10**6, **options)
     follower = Follower(pool)
@@ -179,8 +181,8 @@ def test_parts_and_sends_of_a_synchronous_pool(make: Any, task: tuple[str, dict[
     assert bombard(call, mend, alarms_for(options) // 2) == alarms_for(options) // 2
 
 
-def test_asynchronous(make: Any, task: tuple[str, dict[str, Any]]) -> None:
-    """Every result follows upon the environment's last, or it was interrupted and has been reset."""
+def test_an_asynchronous_pool_works_after_interrupted_calls(make: Any, task: tuple[str, dict[str, Any]]) -> None:
+    """Every result continues the environment's previous one, or the environment was interrupted and reset."""
     name, options = task
     pool = make(name, num_envs=N, batch_size=2, seed=0, max_episode_steps=10**6, **options)
     follower, action = Follower(pool), np.zeros(2, np.int64)
@@ -216,7 +218,7 @@ def test_a_wait_that_is_interrupted_loses_nothing(make: Any, counter: str) -> No
                 unharmed += pool._status.num_in_flight == waiting
             if result is not None:
                 follower.note(result, exact=False)
-            # an alarm after the books were closed costs the caller its result, as it would behind the call
+            # an alarm at the end of recv's bookkeeping loses the result, as one right after the call would
             idle = np.flatnonzero(~pool._status.in_flight)
             if idle.size:
                 pool.send(np.ones(len(idle), np.int64), idle)
@@ -229,7 +231,7 @@ def test_a_wait_that_is_interrupted_loses_nothing(make: Any, counter: str) -> No
 def test_a_wait_that_is_interrupted_at_once_loses_nothing(
     make: Any, counter: str, executor: str, batch_size: int
 ) -> None:
-    """As early as an interrupt can come: before the executor's first statement."""
+    """The earliest interrupt: before the first statement of the executor's recv."""
     name, options = (counter, {"length": 10**9}) if executor == "threads" else ("CartPole-v1", {"executor": executor})
     pool = make(name, num_envs=4, batch_size=batch_size, num_threads=2, **options)
     begun = pool._executor.recv.__code__
@@ -252,8 +254,8 @@ def test_a_wait_that_is_interrupted_at_once_loses_nothing(
         pool.send(np.ones(4, np.int64), np.arange(4))
 
 
-def test_close_from_a_signal_handler(task: tuple[str, dict[str, Any]]) -> None:
-    """As programs do that are told to end: the call in whose midst it comes ends too, by name."""
+def test_close_in_a_signal_handler_ends_the_running_call_with_closed_error(task: tuple[str, dict[str, Any]]) -> None:
+    """Programs that are told to end do this: the call that the signal interrupts raises `ClosedError`."""
     name, options = task
     for delay in (0.0003, 0.001, 0.003):
         pool = headrace.make(name, num_envs=N, seed=0, **options)
@@ -269,7 +271,7 @@ def test_close_from_a_signal_handler(task: tuple[str, dict[str, Any]]) -> None:
 
 
 def play_on(pool: Any, going: threading.Event | None = None) -> None:
-    """Until an exception ends it."""
+    """Steps the pool, or receives and sends, until an exception ends it."""
     while True:
         if going is None:
             pool.step(np.zeros(N, np.int64))
@@ -287,7 +289,7 @@ def play_to_the_end(pool: Any, going: threading.Event, ended: list[BaseException
 
 
 @pytest.mark.parametrize("batch_size", [N, 2])
-def test_close_while_another_thread_is_inside(
+def test_close_ends_the_calls_of_another_thread_with_closed_error(
     task: tuple[str, dict[str, Any]], batch_size: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     name, options = task
@@ -307,8 +309,8 @@ def test_close_while_another_thread_is_inside(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_two_threads_that_receive_are_told(make: Any, counter: str) -> None:
-    """Either gets whole batches, or `SequenceError`; no environment comes twice, and none is lost."""
+def test_two_receiving_threads_get_whole_batches_or_a_sequence_error(make: Any, counter: str) -> None:
+    """Each thread gets whole batches or `SequenceError`; no environment comes twice, and none is lost."""
     pool = make(counter, num_envs=8, batch_size=2, num_threads=3, delay_us=200, length=10**9)
     pool.async_reset()
     seen = np.zeros(8, int)
@@ -346,7 +348,7 @@ def test_two_threads_that_receive_are_told(make: Any, counter: str) -> None:
         pool.recv(timeout=30)
 
 
-def test_one_thread_sends_while_another_receives(make: Any, task: tuple[str, dict[str, Any]]) -> None:
+def test_one_thread_may_send_while_another_receives(make: Any, task: tuple[str, dict[str, Any]]) -> None:
     name, options = task
     pool = make(name, num_envs=8, batch_size=2, seed=0, max_episode_steps=10**6, **options)
     follower, free, steps = Follower(pool), [], 300
@@ -383,7 +385,7 @@ def _compile() -> None:
 
 
 @pytest.mark.parametrize("call", [_compile, lambda: headrace.make("Acrobot-v1", executor="processes")])
-def test_no_remark_stays_due_when_its_timer_is_interrupted(call: Callable[[], object]) -> None:
+def test_no_delayed_message_stays_scheduled_after_an_interrupt(call: Callable[[], object]) -> None:
     def interrupt(frame: Any, event: str, _: object) -> None:
         if event == "return" and frame.f_code is threading.Thread.start.__code__:
             sys.setprofile(None)

@@ -20,20 +20,20 @@ HUNT = "TestHunt-v0"
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Taxi-v3", HUNT, "TestRing-v0"])
-def test_results_of_kernel_environments(task: str) -> None:
+def test_kept_results_of_kernel_environments_do_not_change(task: str) -> None:
     kept_results(task)
 
 
 @pytest.mark.parametrize("task", [COUNT, NESTED])
-def test_results_of_objects_in_processes(task: str) -> None:
+def test_kept_results_of_python_objects_in_processes_do_not_change(task: str) -> None:
     kept_results(task)
 
 
-def test_results_of_a_simulator_in_cpp(counter: str) -> None:
+def test_kept_results_of_a_cpp_simulator_do_not_change(counter: str) -> None:
     kept_results(counter)
 
 
-def test_results_with_many_observations_by_name() -> None:
+def test_kept_results_with_many_named_observations_do_not_change() -> None:
     pytest.importorskip("dm_control")
     kept_results("WalkerWalk-v1", num_envs=3)
 
@@ -77,7 +77,7 @@ def test_any_reference_to_a_part_of_a_result_keeps_it(task: str, way: str, reque
             assert np.array_equal(content(part), before)
 
 
-def test_a_dict_of_observations_is_the_callers_own(make: Any) -> None:
+def test_each_result_has_its_own_dict_and_arrays_of_observations(make: Any) -> None:
     pool = make(HUNT, num_envs=2, seed=0, autoreset="same_step", max_episode_steps=3)
     actions = gym.vector.utils.batch_space(pool.action_space, 2)
     actions.seed(0)
@@ -94,8 +94,8 @@ def test_a_dict_of_observations_is_the_callers_own(make: Any) -> None:
     assert len({obs["archer"].ctypes.data for obs in finals}) == len(finals) > 2
 
 
-def test_the_players_view(make: Any) -> None:
-    """Everybody's actions in every step: those of agents that are gone may be there."""
+def test_kept_results_of_the_players_view_do_not_change(make: Any) -> None:
+    """Each step has the actions of all agents that are alive."""
     pool = make(HUNT, num_envs=3, max_num_players=5, seed=0, autoreset="same_step", max_episode_steps=4)
 
     def played() -> Iterator[Any]:
@@ -110,7 +110,7 @@ def test_the_players_view(make: Any) -> None:
     keep_all(played(), "the players view")
 
 
-def test_gymnasiums_view_of_one_environment() -> None:
+def test_kept_results_of_a_gymnasium_environment_do_not_change() -> None:
     env = gym.make("headrace/CartPole-v1")
 
     def played() -> Iterator[Any]:
@@ -122,7 +122,7 @@ def test_gymnasiums_view_of_one_environment() -> None:
     env.close()
 
 
-def test_petting_zoo() -> None:
+def test_kept_results_of_a_pettingzoo_environment_do_not_change() -> None:
     pettingzoo = pytest.importorskip("headrace.adapters.pettingzoo", exc_type=ImportError)
     env = pettingzoo.parallel_env(HUNT, seed=0)
 
@@ -137,7 +137,7 @@ def test_petting_zoo() -> None:
     env.close()
 
 
-def test_torchs_tensors_are_used_again_and_its_dicts_are_not() -> None:
+def test_steps_of_a_torch_pool_reuse_tensors_but_not_dicts() -> None:
     pool = headrace.make_torch("CartPole-v1", num_envs=2, seed=0)
     obs, info = pool.reset()
     info["mine"] = 1
@@ -150,7 +150,7 @@ def test_torchs_tensors_are_used_again_and_its_dicts_are_not() -> None:
     pool.close()
 
 
-def test_what_keeping_finds() -> None:
+def test_keep_all_finds_results_that_changed_or_share_a_dict() -> None:
     array = np.zeros(3)
     result = {"a": (array, {"b": array + 1}), "objects": np.array([None, array], object)}
     before = copied(result)

@@ -1,4 +1,4 @@
-"""The kernels executor: what an environment does follows from its seed and its actions alone."""
+"""The kernels executor: the results of an environment depend on its seed and its actions alone."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -37,7 +37,7 @@ def test_helper_threads_end_with_the_pool_and_can_be_pinned(monkeypatch):
     assert threading.active_count() == before
 
 
-def test_a_reset_restarts_the_stream_or_continues_it_and_leaves_the_others_alone():
+def test_a_reset_restarts_or_continues_only_the_streams_of_its_environments():
     with headrace.make("CartPole-v1", num_envs=3, seed=9) as pool:
         first = pool.reset()[0].copy()
         second = pool.reset()[0].copy()
@@ -81,7 +81,7 @@ def test_same_step_keeps_the_exact_last_observation():
     assert ended > 10
 
 
-def test_next_step_resets_in_the_step_after_and_ignores_its_action():
+def test_next_step_autoreset_resets_in_the_next_step_and_ignores_its_action():
     with headrace.make("KernelTestCounter-v0", num_envs=1, seed=3, goal=2, max_episode_steps=0) as pool:
         pool.reset()
         _, reward, terminated, truncated, info = pool.step([[3, 0]])
@@ -98,7 +98,7 @@ def test_next_step_resets_in_the_step_after_and_ignores_its_action():
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
-def test_both_ends_at_once_are_both_reported(mode):
+def test_a_step_can_be_both_terminated_and_truncated(mode):
     with headrace.make("KernelTestCounter-v0", num_envs=1, goal=3, max_episode_steps=1, seed=0, autoreset=mode) as pool:
         pool.reset()
         _, _, terminated, truncated, _ = pool.step([[3, 0]])

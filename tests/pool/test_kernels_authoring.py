@@ -127,7 +127,7 @@ def test_a_constant_of_another_type_is_named(written, kind, value):
 
 
 @pytest.mark.parametrize(("name", "function"), [("State", "reset"), ("View", "observe")])
-def test_a_class_without_struct_is_named(written, monkeypatch, name, function):
+def test_a_class_without_the_struct_decorator_is_named(written, monkeypatch, name, function):
     task, path, lines = written((f"@wp.struct\nclass {name}", f"class {name}"))
     monkeypatch.syspath_prepend(path.parent)
     for of in (task, f"{path.stem}:{task.rpartition(':')[2]}"):
@@ -139,7 +139,7 @@ def test_a_class_without_struct_is_named(written, monkeypatch, name, function):
         assert f"def {function}(" in "".join(lines[line - 1 : line + 1])
 
 
-def test_other_errors_of_an_import_are_told_as_python_tells_them(written):
+def test_an_exception_while_importing_a_file_is_shown_with_its_traceback(written):
     task, path, lines = written(("@wp.struct\nclass State", "raise RuntimeError('mine')\n\n\n@wp.struct\nclass State"))
     with pytest.raises(OptionError) as failure:
         headrace.make(task)
@@ -162,14 +162,14 @@ def test_headraces_own_errors_in_a_file_are_passed_on(tmp_path):
 
 
 @pytest.mark.parametrize("field", ["state", "view"])
-def test_a_struct_that_is_none_is_named(field):
+def test_a_state_or_view_that_is_no_warp_struct_is_refused_by_name(field):
     broken = replace(cartpole.TASKS["CartPole-v1"], env=replace(cartpole.ENV, **{field: Path}))
     headrace.register("BrokenPole-v0", broken, replace=True)
     with pytest.raises(KernelError, match=r"Path is no warp\.struct: write @wp.struct above its class"):
         headrace.make("BrokenPole-v0")
 
 
-def test_what_warp_said_is_kept(written):
+def test_a_kernel_error_keeps_warps_message_as_its_cause(written):
     task, *_ = written(("-wp.float32(distance)", "-wp.float32(distanse)"))
     with pytest.raises(KernelError) as failure:
         headrace.make(task)
@@ -199,7 +199,7 @@ def test_native_code_that_does_not_compile_is_a_kernel_error(written, capfd):
         ({"name": "cart-pole"}, "must be an identifier, not 'cart-pole'"),
     ],
 )
-def test_shapes_tables_and_constants_are_compared_with_the_state(changes, told):
+def test_shapes_tables_and_constants_that_do_not_fit_the_state_are_refused(changes, told):
     broken = replace(cartpole.TASKS["CartPole-v1"], env=replace(cartpole.ENV, **changes))
     headrace.register("BrokenPole-v0", broken, replace=True)
     with pytest.raises(KernelError, match=told):
@@ -210,7 +210,7 @@ def test_shapes_tables_and_constants_are_compared_with_the_state(changes, told):
     ("info", "told"),
     [(name, f"an info field cannot be called '{name}'") for name in ("env_id", "reward", "obs")],
 )
-def test_info_fields_that_a_batch_has_already(info, told):
+def test_an_info_field_with_the_name_of_a_batch_field_is_refused(info, told):
     task = replace(cartpole.TASKS["CartPole-v1"], info=(Field(info, np.dtype(np.float32)),))
     headrace.register("BrokenPole-v0", task, replace=True)
     with pytest.raises(KernelError, match=told):
@@ -223,7 +223,7 @@ def test_info_fields_that_a_batch_has_already(info, told):
 @pytest.mark.parametrize(
     "wrong", [(None,), ([],), ("slow",), ("slow", 0, None, ("fast",)), (-1,), (3, 0, 2), (np.float64(0.5),), (np.nan,)]
 )
-def test_a_default_must_be_a_value_of_its_option(wrong):
+def test_an_option_refuses_an_invalid_default(wrong):
     with pytest.raises(KernelError, match="an option's default must be"):
         Option(*wrong)
 
@@ -238,7 +238,7 @@ def test_a_default_must_be_a_value_of_its_option(wrong):
         (Option("slow", choices=("slow", "fast")), ["fast"], ["quick", 1, None]),
     ],
 )
-def test_what_an_option_takes(option, good, bad):
+def test_an_option_converts_good_values_and_refuses_bad_ones(option, good, bad):
     for value in good:
         assert type(option.convert("Task-v0", "pace", value)) is type(option.default)
         assert option.convert("Task-v0", "pace", value) == value
@@ -250,7 +250,7 @@ def test_what_an_option_takes(option, good, bad):
 # -- tasks in files ------------------------------------------------------------------------------
 
 
-def test_a_task_is_found_by_its_file(written, monkeypatch):
+def test_a_task_is_found_by_its_file_or_module(written, monkeypatch):
     task, path, _ = written()
     with headrace.make(str(path), num_envs=2) as pool:
         assert pool.spec.task == task.rpartition(":")[2]
@@ -261,7 +261,7 @@ def test_a_task_is_found_by_its_file(written, monkeypatch):
     assert headrace.make_spec(f"{renamed.stem}:{other.rpartition(':')[2]}").task == other.rpartition(":")[2]
 
 
-def test_what_is_not_in_a_file_is_named(written, tmp_path):
+def test_a_missing_task_file_or_module_is_named(written, tmp_path):
     _, path, _ = written()
     with pytest.raises(UnknownTaskError, match=rf"no task '{path}:Other-v0': say {path}:Cart\d+-v0"):
         headrace.make(f"{path}:Other-v0")

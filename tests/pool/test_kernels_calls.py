@@ -41,7 +41,7 @@ def test_asynchronous_actions_are_copied_when_sent():
         assert pool.recv()[0]["count"][0] == count + 2
 
 
-def test_results_are_written_where_the_caller_says():
+def test_results_are_written_into_the_arrays_of_the_caller():
     with (
         headrace.make("CartPole-v1", num_envs=4, seed=0) as pool,
         headrace.make("CartPole-v1", num_envs=4, seed=0) as twin,
@@ -56,7 +56,7 @@ def test_results_are_written_where_the_caller_says():
         assert (reward == 1).all()
 
 
-def test_actions_that_are_views_are_read_correctly():
+def test_strided_views_of_actions_are_read_correctly():
     with (
         headrace.make("CartPole-v1", num_envs=4, seed=0) as pool,
         headrace.make("CartPole-v1", num_envs=4, seed=0) as twin,
@@ -67,7 +67,7 @@ def test_actions_that_are_views_are_read_correctly():
         np.testing.assert_array_equal(pool.step(actions[:, 0])[0], twin.step([0, 1, 0, 1])[0])
 
 
-def test_the_recorded_launch_stands_in_for_the_direct_call(monkeypatch):
+def test_the_recorded_launch_gives_the_results_of_the_direct_call(monkeypatch):
     from headrace.pool.executors.kernels import launch
 
     direct = play("CartPole-v1")
@@ -75,7 +75,7 @@ def test_the_recorded_launch_stands_in_for_the_direct_call(monkeypatch):
     assert_equal(direct, play("CartPole-v1"))
 
 
-def test_the_direct_call_is_available_in_this_warp():
+def test_the_installed_warp_offers_the_direct_call():
     with headrace.make("CartPole-v1", num_envs=2, seed=0) as pool:
         run = pool.make_batch().binding.everyone
     assert isinstance(run, partial), "Warp's private interface has changed: steps fall back to slower launches"
@@ -95,7 +95,7 @@ def test_another_device_is_refused_by_name():
         headrace.make("CartPole-v1", device="cuda:7")
 
 
-def test_a_task_without_pictures_says_so():
+def test_render_of_a_task_without_pictures_is_refused():
     with headrace.make("KernelTestCounter-v0", seed=0) as pool:
         pool.reset()
         with pytest.raises(OptionError, match="Counter"):
@@ -143,8 +143,8 @@ def test_structs_that_do_not_fit_the_task_are_named(changes, told):
         headrace.make("KernelTestBroken-v0")
 
 
-def test_nothing_is_printed_and_warp_is_not_imported_early():
-    headrace.make("CartPole-v1").close()  # compiled from now on: compiling may say so
+def test_a_kernel_pool_prints_nothing_and_imports_warp_only_when_made():
+    headrace.make("CartPole-v1").close()  # compiles the kernel, as compiling may print a message
     code = (
         "import sys, headrace, headrace.envs.classic_control;"
         "assert 'warp' not in sys.modules and 'torch' not in sys.modules;"
@@ -157,7 +157,7 @@ def test_nothing_is_printed_and_warp_is_not_imported_early():
 # -- named arrays ------------------------------------------------------------------------------------------
 
 
-def test_state_arrays_are_copies_of_what_the_environments_are():
+def test_state_arrays_are_copies_of_the_states_of_environments():
     with headrace.make("CartPole-v1", num_envs=4, seed=0) as pool:
         obs, _ = pool.reset()
         state = pool.state_arrays()
@@ -172,7 +172,7 @@ def test_state_arrays_are_copies_of_what_the_environments_are():
         assert (pool.state_arrays(["x_dot"])["x_dot"] > state["x_dot"]).all()
 
 
-def test_state_arrays_at_wrong_moments_and_of_wrong_names():
+def test_state_arrays_refuse_wrong_moments_names_and_environments():
     pool = headrace.make("CartPole-v1", num_envs=4, seed=0)
     pool.reset([0])
     with pytest.raises(SequenceError, match="environment 1"):

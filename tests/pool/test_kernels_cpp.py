@@ -1,4 +1,4 @@
-"""C++ functions of kernels: how they get into Warp's code, and that their Python bodies have the same results."""
+"""C++ functions of kernels: headers become Warp code, and the functions' Python bodies have the same results."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportInvalidTypeForm=false
@@ -177,7 +177,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_the_python_body_has_the_same_results(name):
+def test_a_cpp_function_and_its_python_body_have_the_same_results(name):
     in_cpp, in_python = both(*TWINS[name])
     np.testing.assert_array_equal(in_cpp, in_python)
 
@@ -197,7 +197,7 @@ def test_tasks_with_cpp_compile_for_cuda(task, tmp_path):
     assert ".entry" in file.read_text(errors="replace")
 
 
-def test_a_changed_header_is_another_kernel(tmp_path):
+def test_a_changed_header_changes_the_fingerprint_of_its_kernel(tmp_path):
     hashes = []
     for number, body in enumerate(["return x + 1;", "return x + 2;", "return x + 1;"]):
         source = tmp_path / str(number) / "one.py"
@@ -219,7 +219,7 @@ def test_a_changed_header_is_another_kernel(tmp_path):
     assert hashes[0] == hashes[2] != hashes[1]
 
 
-def test_types_of_a_header_come_first(tmp_path):
+def test_cpp_puts_the_types_of_a_header_before_the_function_body(tmp_path):
     (tmp_path / "one.h").write_text(
         "#pragma once\n\nnamespace own {\n\nenum { A, B };\n\nstruct Pair {\n  int a;\n};\n\n"
         "inline int first(int x) {\n  return x;\n}\n\ntemplate <class T>\ninline int second(\n    T x, int y) {\n"
@@ -231,7 +231,7 @@ def test_types_of_a_header_come_first(tmp_path):
         cpp(str(tmp_path / "one.py"), "third")
 
 
-def test_no_cpp_stands_in_python():
+def test_native_functions_take_their_code_from_headers():
     texts = {path: path.read_text() for path in SOURCE.rglob("*.py")}
     natives = {path: re.findall(r"func_native\((.*)", text) for path, text in texts.items() if "func_native(" in text}
     assert len(natives) >= 9

@@ -71,7 +71,7 @@ def same(one: Any, other: Any) -> None:
 
 # a task in one mode, and the next in the other
 @pytest.mark.parametrize(("task", "mode"), rest_nightly(PLAYED, *PLAYED[::4]))
-def test_debug_mode_does_what_compiled_code_does(task, mode):
+def test_debug_mode_gives_the_results_of_compiled_code(task, mode):
     assert compared(task, mode) > 0
 
 
@@ -105,7 +105,7 @@ def sums_reset(state: Sums, env: int, streams: Streams):
 
 @wp.func
 def grown(v: wp.vec3d, by: wp.float64, times: int = 2):
-    v[0] = v[0] + by * wp.float64(times)  # the caller's stays as it is
+    v[0] = v[0] + by * wp.float64(times)  # the caller's vector does not change
     return v
 
 
@@ -157,7 +157,7 @@ SUMS_SEEN = gym.spaces.Box(-np.inf, np.inf, (6,), np.float64)
 SUMS = KernelEnv("Sums", Sums, SumsView, sums_reset, sums_step, sums_observe, shapes={"counts": (3,)})
 
 
-def test_arithmetic_is_warps_and_not_pythons():
+def test_arithmetic_in_debug_mode_follows_warp_not_python():
     headrace.register("Sums-v0", KernelTask(SUMS, SUMS_SEEN, gym.spaces.Discrete(7)), replace=True)
     assert compared("Sums-v0", "same_step", steps=200) > 0
 
@@ -168,7 +168,7 @@ class Way(enum.IntEnum):
 
 
 class Elsewhere:
-    """As a module of helpers: what is found through a dot."""
+    """Stands for a module of helpers, whose names are found through a dot."""
 
     GRAVITY = wp.constant(wp.float64(9.8))
 
@@ -251,7 +251,7 @@ def places_observe(state: Places, env: int, view: PlacesView, row: int):
     view.obs[row, 3] = wp.float64(state.cells.shape[0])
 
 
-def test_names_types_and_tables_mean_what_they_mean_compiled():
+def test_names_types_and_tables_in_debug_mode_match_compiled_code():
     env = KernelEnv(
         "Places",
         Places,
@@ -344,7 +344,7 @@ def test_a_failure_in_flight_loses_nothing(written):
         assert pool.recv()[4]["env_id"].tolist() == [3, 0]
         assert pool.recv()[4]["env_id"].tolist() == [1, 2]
         pool.send([0, 0, 0, 0], [0, 1, 2, 3])
-        pool.reset()  # forgets what failed in flight
+        pool.reset()  # drops the failures in flight
         assert (pool.recv()[4]["elapsed_step"] == 0).all()
 
 
@@ -361,7 +361,7 @@ def test_debug_mode_prints_and_stops_at_breakpoints(written, capsys, monkeypatch
     assert {"state", "env", "x", "speed"} <= set(frame.f_locals)
 
 
-def test_an_environment_variable_asks_for_debug_mode_everywhere(written, monkeypatch):
+def test_the_variable_headrace_debug_turns_on_debug_mode(written, monkeypatch):
     task, *_ = written(("view.obs[row, 1]", "view.obs[row, 7]"))
     monkeypatch.setenv("HEADRACE_DEBUG", "1")
     with headrace.make(task) as pool, pytest.raises(EnvironmentFailure, match="out of range"):
@@ -375,7 +375,7 @@ def test_states_move_between_debug_mode_and_compiled_code():
         np.testing.assert_array_equal(compiled.step([1])[0], debugged.step([1])[0])
 
 
-def test_debug_mode_belongs_to_kernels_on_a_cpu():
+def test_debug_mode_is_refused_except_for_kernels_on_a_cpu():
     with pytest.raises(OptionError, match="debug"):
         headrace.make("Pong-v5", debug=True)
     with pytest.raises(OptionError, match=r"cuda|CPU"):

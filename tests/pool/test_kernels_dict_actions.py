@@ -84,7 +84,7 @@ def sampled(n: int, seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
-def test_every_key_arrives_where_it_should() -> None:
+def test_each_key_of_a_dict_action_reaches_its_own_array() -> None:
     with headrace.make(TASK, num_envs=4, seed=0, autoreset="disabled") as pool:
         before = pool.reset()[0].copy()
         for at in range(2):
@@ -100,20 +100,20 @@ def test_every_key_arrives_where_it_should() -> None:
 
 
 @pytest.mark.parametrize("check", headrace.testing.CHECKS)
-def test_it_conforms(check: headrace.testing.Check) -> None:
+def test_a_task_with_dict_actions_passes_every_check(check: headrace.testing.Check) -> None:
     """In parts, asynchronously, on several threads, in all autoreset modes, saved and loaded."""
     check(TASK)
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_debug_mode_does_the_same(mode: str) -> None:
+def test_debug_mode_steps_dict_actions_as_compiled_code_does(mode: str) -> None:
     trial = Trial(TASK, steps=30)
     with trial.make(autoreset=mode) as compiled, trial.make(autoreset=mode, debug=True) as interpreted:
         same(play(compiled, trial.actions()), play(interpreted, trial.actions()), "as compiled")
 
 
 @pytest.mark.parametrize("check", ["now", "later"])
-def test_tensors_do_the_same(check: str) -> None:
+def test_dict_actions_of_tensors_give_the_results_of_arrays(check: str) -> None:
     torch: Any = pytest.importorskip("torch")
     trial, cpu = Trial(TASK), torch.device("cpu")
     pool: Any
@@ -194,7 +194,7 @@ headrace.register("TestAwkward-v0", KernelTask(AWKWARD, OBSERVATION, AWKWARD_ACT
 
 
 @pytest.mark.parametrize("check", ["resets", "partial_steps", "asynchronous", "saved_states"])
-def test_keys_may_be_called_as_columns_of_a_request_are(check: str) -> None:
+def test_action_keys_may_have_the_names_of_request_columns(check: str) -> None:
     BY_NAME[check]("TestAwkward-v0")
 
 
@@ -217,7 +217,7 @@ NAMED = gym.spaces.Dict(env_id=gym.spaces.Discrete(2))
         (int, ACTION, r"int is no warp\.struct: write @wp\.struct above its class"),
     ],
 )
-def test_mistakes_are_named(actions: Any, space: gym.Space, told: str) -> None:
+def test_mistakes_in_the_struct_of_actions_are_named(actions: Any, space: gym.Space, told: str) -> None:
     task = KernelTask(replace(CRANE, actions=actions), OBSERVATION, space)
     headrace.register("TestWrongCrane-v0", task, replace=True)
     with pytest.raises(KernelError, match=told):

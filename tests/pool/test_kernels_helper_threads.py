@@ -44,8 +44,8 @@ class Counters:
 
 
 @pytest.mark.parametrize("helpers", [1, 3, 7])
-def test_each_part_runs_once_at_any_pace(helpers: int):
-    """Helpers that look, that sleep, and that fall asleep at this moment: pauses reach far beyond LOOKS."""
+def test_each_part_of_a_launch_runs_once_at_any_pace(helpers: int):
+    """Covers helpers that poll, sleep or are just falling asleep: pauses range to far longer than LOOKS polls."""
     parts, rng, expected = helpers + 1, np.random.default_rng(0), np.zeros(helpers + 1, int)
     counters, threads = Counters(parts), HelperThreads(helpers)
     for _ in range(30):
@@ -61,7 +61,7 @@ def test_each_part_runs_once_at_any_pace(helpers: int):
 
 
 def test_parts_run_at_the_same_time():
-    """Two parts of some 10 ms: the caller alone would use the whole process's time; other programs may have a core."""
+    """Two parts of about 10 ms: without a helper, the caller would use all CPU time. Repeated, as cores may be busy."""
     counters, threads, runs = Counters(2), HelperThreads(1), 0
     run = threads.sharing([counters.part(i, 5_000_000) for i in range(2)])
     shared, end = False, time.monotonic() + 60
@@ -75,8 +75,8 @@ def test_parts_run_at_the_same_time():
     assert counters.values == [runs, runs]
 
 
-def test_without_a_helper_that_runs_the_caller_does_all(monkeypatch: pytest.MonkeyPatch):
-    """As in a child after a fork, which has the prepared launches, but no threads."""
+def test_the_caller_runs_all_parts_when_no_helper_runs(monkeypatch: pytest.MonkeyPatch):
+    """For example in a child after a fork, which has the prepared launches, but no threads."""
     counters, threads = Counters(4), HelperThreads(3)
     run = threads.sharing([counters.part(i, 100) for i in range(4)])
     run()
@@ -88,20 +88,20 @@ def test_without_a_helper_that_runs_the_caller_does_all(monkeypatch: pytest.Monk
         os._exit(0 if counters.values == [11] * 4 else 1)
     assert os.waitpid(child, 0)[1] == 0
     threads.close()
-    for _ in range(10):  # after the end, too
+    for _ in range(10):  # after close, too
         run()
     assert counters.values == [11] * 4
 
 
 @pytest.mark.parametrize("raises", [KeyboardInterrupt, ZeroDivisionError])
-def test_whatever_a_signal_raises_leaves_no_part_undone(raises: type[BaseException]):
+def test_an_exception_from_a_signal_handler_leaves_no_part_undone(raises: type[BaseException]):
     counters, threads, inside, interrupted = Counters(2), HelperThreads(1), False, 0
     run = threads.sharing([counters.part(i, 200_000) for i in range(2)])
 
     def interrupt(*_: object) -> None:
         nonlocal inside
         if inside:
-            inside = False  # once a run: what handles it is not interrupted itself
+            inside = False  # once in each run, so that the except block is not interrupted
             raise raises
 
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -129,11 +129,11 @@ def test_helpers_sleep_when_there_is_nothing_to_do():
     time.sleep(LOOKS * 1e-4)
     before = time.process_time_ns()
     time.sleep(0.2)
-    assert time.process_time_ns() - before < 0.1e9  # two that look use 0.4 s
+    assert time.process_time_ns() - before < 0.1e9  # two helpers that poll would use 0.4 s
     threads.close()
 
 
-def test_a_thread_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch):
+def test_a_thread_that_the_system_refuses_is_an_error_and_ends_the_others(monkeypatch: pytest.MonkeyPatch):
     start, before = threading.Thread.start, threading.active_count()
 
     def refused(thread: Any) -> None:
@@ -147,8 +147,8 @@ def test_a_thread_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch):
     assert threading.active_count() == before
 
 
-def test_a_verdict_in_vain_is_tried_again_later(monkeypatch: pytest.MonkeyPatch):
-    """Each launch adds one to all its rows, undivided, in trials, and split for good."""
+def test_a_split_that_was_not_worthwhile_is_tried_again_later(monkeypatch: pytest.MonkeyPatch):
+    """Every launch runs each part once: undivided, split on trial, and split for good."""
     for name, value in (("WORTH", 0.0), ("SETTLED_NS", 0), ("AGAIN_NS", 50_000_000)):
         monkeypatch.setattr(launch_splitter, name, value)
     counters, rows, launches = Counters(2), 1024, 0

@@ -1,4 +1,4 @@
-"""The random streams: the published function, and what follows from it."""
+"""The random streams: the published function Threefry, and the properties of streams and numbers made with it."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false
 # pyright: reportOperatorIssue=false, reportAttributeAccessIssue=false, reportCallIssue=false
@@ -39,8 +39,8 @@ def drawn(seeds, count):
     return bits.numpy(), units.numpy()
 
 
-def test_known_answers():
-    """Threefry-2x32-20 of the authors' reference vectors (Random123, kat_vectors)."""
+def test_threefry_gives_the_results_of_its_authors_test_vectors():
+    """The authors' reference vectors of Threefry-2x32-20 (Random123, kat_vectors)."""
     words = [
         # counter, key, result: two 32-bit words each
         ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),

@@ -33,7 +33,7 @@ def sines_and_cosines(angles, kernel=both):
     return out.numpy()
 
 
-def test_as_exact_as_the_library_up_to_a_million_radians():
+def test_sincos_agrees_with_numpy_up_to_a_million_radians():
     rng = np.random.default_rng(0)
     quarters = np.arange(-40, 41) * (np.pi / 4)
     angles = np.concatenate(
@@ -48,11 +48,11 @@ def test_as_exact_as_the_library_up_to_a_million_radians():
     np.testing.assert_allclose(sines_and_cosines(angles), want, rtol=0, atol=3e-16)
 
 
-def test_what_has_no_sine_is_not_a_number():
+def test_sincos_of_nan_and_infinity_is_nan():
     assert np.isnan(sines_and_cosines([np.nan, np.inf, -np.inf])).all()
 
 
-def test_near_zero_the_short_way_gives_the_same_bits():
+def test_sincos_near_zero_gives_the_same_bits_as_sincos():
     eighth = math.pi / 4
     angles = np.concatenate(
         [[0.0, -0.0, eighth, -eighth, 1e-300], np.random.default_rng(0).uniform(-eighth, eighth, 20_000)]

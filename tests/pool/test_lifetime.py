@@ -65,7 +65,7 @@ def test_a_pool_that_is_dropped_is_closed(task: str) -> None:
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_pool_does_not_wait_for_the_garbage_collector(task: str, closed: bool) -> None:
-    """The collector does not know how large what pools hold is: a thousand small ones took 40 MB."""
+    """The collector does not know how much memory pools hold: a thousand small pools took 40 MB."""
     pool = headrace.make(task, num_envs=8, num_threads=2)
     pool.reset()
     gone = weakref.ref(pool._executor), weakref.ref(pool._ring.take(8).arrays["reward"])
@@ -135,7 +135,7 @@ def test_memory_is_used_again_when_results_are_dropped(make: Any, task: str) -> 
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
-def test_pickle_is_the_pool_in_its_present_state(make: Any, task: str, mode: str) -> None:
+def test_a_pickled_pool_continues_from_its_present_state(make: Any, task: str, mode: str) -> None:
     pool = make(task, num_envs=4, seed=9, autoreset=mode, max_episode_steps=30)
     pool.reset()
     for _ in range(5):
@@ -155,19 +155,19 @@ def test_pickle_is_the_pool_in_its_present_state(make: Any, task: str, mode: str
         pickle.dumps(pool)
 
 
-def test_a_pool_that_nobody_could_make_again_does_not_pickle() -> None:
+def test_a_pool_that_was_not_made_by_headrace_make_does_not_pickle() -> None:
     with Pool(build_task("CartPole-v1"), pool_settings(2)) as pool, pytest.raises(TypeError, match=r"headrace\.make"):
         pickle.dumps(pool)
 
 
-def test_a_fresh_pool_pickles(make: Any, task: str) -> None:
+def test_a_pool_that_was_never_reset_pickles(make: Any, task: str) -> None:
     twin = pickle.loads(pickle.dumps(make(task, num_envs=2, seed=4)))
     with twin:
         assert twin.reset()[0].shape[0] == 2
 
 
 @pytest.mark.parametrize("batch_size", [4, 2])
-def test_a_forked_child_is_told_and_ends(make: Any, task: str, batch_size: int) -> None:
+def test_a_forked_child_gets_a_closed_error_and_ends(make: Any, task: str, batch_size: int) -> None:
     """The child can neither use nor harm the pool, and can make one of its own."""
     pool = make(task, num_envs=4, batch_size=batch_size, num_threads=2, seed=1)
     pool.reset()
@@ -231,7 +231,7 @@ pool.recv()
     assert "Error" not in done.stderr
 
 
-def test_two_threads_in_one_pool_is_an_error_not_a_race(make: Any, counter: str) -> None:
+def test_a_step_is_refused_while_another_thread_steps_the_pool(make: Any, counter: str) -> None:
     pool = make(counter, num_envs=2, num_threads=1, delay_us=300_000)
     pool.reset()
     other = threading.Thread(target=lambda: pool.step([0, 0]))
@@ -252,7 +252,7 @@ assert not {"torch", "warp", "headrace_atari._atari"} & set(sys.modules), sys.mo
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
-def test_many_pools_come_and_go(task: str) -> None:
+def test_many_pools_made_and_closed_leave_no_threads(task: str) -> None:
     headrace.make(task, num_envs=4, num_threads=2).close()
     before = native_threads()
     for _ in range(20 if task == COUNT else 100):
@@ -264,7 +264,7 @@ def test_many_pools_come_and_go(task: str) -> None:
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "TicTacToe-v0"])
 def test_pools_of_a_task_share_its_kernel(task: str) -> None:
-    """Each pool kept one of its own, for as long as the program ran."""
+    """Formerly each pool kept a kernel of its own for as long as the program ran."""
     kept = []
     for _ in range(3):
         with headrace.make(task, num_envs=2) as pool:

@@ -221,7 +221,7 @@ class NoReset(KernelExecutor):
             self._simulation.rules.autoreset = MODES["disabled"]
 
 
-# -- what is broken, and which check must say so -------------------------------------------------
+# -- the defects, and the check that must find each -------------------------------------------------
 
 ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "SharedStream": ("own_streams", {"reset": reset_from_one_stream}),
@@ -253,7 +253,7 @@ FOUND_FIRST = {
     "RowForEnv": r"state\.place\[0\] is not of this environment, which is 2",
     "OthersPushed": r"state\.place\[0\] is not of this environment, which is 1",
 }
-"""what is said of those of `ENVIRONMENTS` whose mistakes show when their first steps are played in debug mode"""
+"""the errors of those of `ENVIRONMENTS` whose defects debug mode finds in the first steps"""
 CAUGHT_BY = {name: check for name, (check, _) in (ENVIRONMENTS | EXECUTORS).items()}
 
 

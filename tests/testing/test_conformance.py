@@ -1,4 +1,4 @@
-"""The suite passes what is sound, and names what is broken by the right check."""
+"""The suite passes sound environments, and reports each broken one by the right check."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def test_kernel_tasks_conform(task, check):
     check(task)
 
 
-def test_objects_in_processes_conform():
+def test_python_environments_in_processes_conform():
     report = headrace.testing.check(NESTED, steps=30, num_envs=3)
     assert {result.name for result in report.results if result.verdict == "skipped"} == {"devices", "order_of_agents"}
 
 
-def test_pictures_of_objects_may_move_as_they_are_drawn():
+def test_frames_of_python_environments_may_change_with_every_rendering():
     task = f"{Path(python_games.__file__)}:Sparkling"
     BY_NAME["rendering"](task)
     with pytest.raises(ConformanceError, match="same frames after the same seed, actions and renderings"):
@@ -67,7 +67,7 @@ def test_many_agents_in_processes_conform():
     assert {result.name for result in report.results if result.verdict == "skipped"} == {"devices", "order_of_agents"}
 
 
-def test_objects_that_cannot_be_saved_are_not_asked_to():
+def test_saved_states_is_skipped_for_environments_that_cannot_be_pickled():
     task = f"{Path(__file__).parents[1] / 'train' / 'runners' / 'unsaved_env.py'}:Walk"
     (result,) = run_checks(task, [BY_NAME["saved_states"]]).results
     assert result.verdict == "skipped" and "cannot be pickled" in result.note
@@ -87,13 +87,13 @@ def test_an_atari_game_conforms():
 
 
 @pytest.mark.parametrize("task", CAUGHT_BY)
-def test_what_is_broken_is_caught_by_the_right_check(task):
+def test_each_broken_environment_fails_the_check_meant_for_it(task):
     (result,) = run_checks(task, [BY_NAME[CAUGHT_BY[task]]]).results
     assert result.verdict == "failed", result.note
 
 
 @pytest.mark.parametrize("task", rest_nightly(["SoundGame", "TagGridWorld-v0"], "SoundGame"))
-def test_agents_may_act_in_any_order(task):
+def test_games_whose_agents_may_act_in_any_order_pass_the_check(task):
     BY_NAME["order_of_agents"](task)
 
 
@@ -123,12 +123,12 @@ def test_defects_that_the_first_steps_find_are_errors_before_the_checks(task, to
 
 @pytest.mark.parametrize("task", rest_nightly(["OutsideSpace", "LateTruncation", "ForgetfulStates"], "LateTruncation"))
 def test_a_breach_of_one_rule_fails_one_check(task):
-    """What has a check of its own is not reported by the others too."""
+    """A rule with a check of its own is not reported by the other checks, too."""
     report = run_checks(task, CHECKS)
     assert [result.name for result in report.failures] == [CAUGHT_BY[task]]
 
 
-def test_a_failure_says_what_was_expected_and_how_to_see_it_again():
+def test_a_failure_gives_the_expected_value_and_a_call_that_repeats_it():
     with pytest.raises(ConformanceError) as failure:
         BY_NAME["truncation"]("LateTruncation", seed=3, num_envs=4)
     text = str(failure.value)
@@ -151,7 +151,7 @@ def test_check_reports_all_failures_at_once_and_returns_a_report_otherwise():
     assert "✓ determinism" in str(report)
 
 
-def test_options_reach_the_task_and_wrong_ones_are_errors_of_their_own():
+def test_options_reach_the_task_and_invalid_ones_raise_their_own_errors():
     assert not headrace.testing.check("CartPole-v1", max_episode_steps=9, sutton_barto_reward=True).failures
     with pytest.raises(headrace.errors.OptionError, match="no option 'gravity'"):
         headrace.testing.check("Pendulum-v1", gravity=3.0)
@@ -160,7 +160,7 @@ def test_options_reach_the_task_and_wrong_ones_are_errors_of_their_own():
 
 
 @pytest.mark.parametrize("few", [{"num_envs": 1}, {"steps": 3}, {"steps": 4.5}])
-def test_runs_that_are_too_small_to_show_anything(few):
+def test_too_few_environments_or_steps_are_refused(few):
     with pytest.raises(headrace.errors.OptionError, match="must be an integer at least"):
         headrace.testing.check("CartPole-v1", **few)
 
@@ -176,8 +176,8 @@ def test_checks_that_do_not_apply_are_skipped():
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "TagGridWorld-v0"])
-def test_tensors_are_compared_as_arrays_are(task):
-    """What the check of devices does on a GPU, with torch's memory on the CPU."""
+def test_results_as_tensors_are_compared_like_arrays(task):
+    """The comparison of the check `devices`, with torch's tensors on the CPU in place of a GPU."""
     torch = pytest.importorskip("torch")
     trial = Trial(task)
     actions = trial.actions()
@@ -193,7 +193,7 @@ def test_tensors_are_compared_as_arrays_are(task):
         same(here, typed_as(here, there), "", tolerance=0.5)
 
 
-def test_games_that_go_on_after_a_lost_life_are_not_compared_with_resets_by_hand():
+def test_autoreset_checks_are_skipped_for_games_that_go_on_after_a_lost_life():
     pytest.importorskip("headrace_atari._atari")
     checks = [autoreset_next_step, autoreset_same_step, autoreset_disabled]
     report = run_checks("Breakout-v5", checks, steps=40, episodic_life=True, max_episode_steps=200)

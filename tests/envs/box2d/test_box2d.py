@@ -35,7 +35,7 @@ def actions_of(pool: Any, steps: int, seed: int = 1) -> list[np.ndarray]:
         ),
     ],
 )
-def test_options_that_do_not_fit_are_refused(task: str, options: dict[str, Any], told: str) -> None:
+def test_invalid_options_are_refused_by_name(task: str, options: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionError, match=told):
         headrace.make(task, num_envs=1, **options)
 
@@ -47,14 +47,14 @@ def test_options_that_do_not_fit_are_refused(task: str, options: dict[str, Any],
         ("BipedalWalker-v3", "hardcore", "BipedalWalkerHardcore-v3"),
     ],
 )
-def test_options_choose_the_other_names(task: str, option: str, named: str) -> None:
+def test_the_option_of_a_variant_gives_the_same_task_as_its_name(task: str, option: str, named: str) -> None:
     chosen: dict[str, Any] = {option: True}
     with headrace.make(task, num_envs=2, seed=1, **chosen) as one, headrace.make(named, num_envs=2, seed=1) as other:
         assert one.action_space == other.action_space
         np.testing.assert_array_equal(one.reset()[0], other.reset()[0])
 
 
-def test_a_state_that_cannot_have_been_saved_is_refused() -> None:
+def test_a_damaged_saved_state_is_refused() -> None:
     with headrace.make("LunarLander-v3", num_envs=1, seed=1) as pool:
         pool.reset()
         pool.step(np.array([2]))

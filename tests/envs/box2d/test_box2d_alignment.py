@@ -46,7 +46,7 @@ def actions_of(envs: list[gym.Env], obs: np.ndarray, rng: np.random.Generator) -
 
 
 @pytest.mark.parametrize("case", rest_nightly(CASES, "lander", "continuous lander in wind", "hardcore walker"))
-def test_results_equal_gymnasiums(case: str) -> None:
+def test_results_equal_those_of_gymnasium_bit_for_bit(case: str) -> None:
     task, options = CASES[case]
     envs = [gym.make(task, **options) for _ in range(N)]
     rng, contacts = np.random.default_rng(1), 0.0
@@ -76,7 +76,7 @@ def test_results_equal_gymnasiums(case: str) -> None:
 @pytest.mark.parametrize(
     "task", ["LunarLander-v3", "LunarLanderContinuous-v3", "BipedalWalker-v3", "BipedalWalkerHardcore-v3"]
 )
-def test_specs_equal_gymnasiums(task: str) -> None:
+def test_spaces_and_limits_equal_those_of_gymnasium(task: str) -> None:
     ours, theirs = headrace.make_spec(task), gym.make(task)
     assert theirs.spec is not None
     assert ours.observation == theirs.observation_space

@@ -51,7 +51,7 @@ def assert_same_picture(seen: np.ndarray, theirs: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("case", rest_nightly(CASES, "continuous", "discrete, other colours", "a lap at once"))
-def test_a_race_equals_gymnasiums(case: str) -> None:
+def test_a_race_equals_the_race_in_gymnasium(case: str) -> None:
     options, act, steps = CASES[case]
     envs = [gym.make("CarRacing-v3", **options) for _ in range(N)]
     rng, rewards, ended = np.random.default_rng(1), 0.0, 0
@@ -80,7 +80,7 @@ def test_a_race_equals_gymnasiums(case: str) -> None:
     assert (ended > 0) == (steps != STEPS)
 
 
-def test_the_spec_equals_gymnasiums() -> None:
+def test_spaces_and_limits_equal_those_of_gymnasium() -> None:
     for options in ({}, {"continuous": False}):
         ours, theirs = headrace.make_spec("CarRacing-v3", **options), gym.make("CarRacing-v3", **options)
         assert theirs.spec is not None
@@ -90,7 +90,7 @@ def test_the_spec_equals_gymnasiums() -> None:
         assert ours.render_fps == theirs.metadata["render_fps"]
 
 
-def test_a_rendered_frame_equals_gymnasiums_without_tracks_of_sliding() -> None:
+def test_a_rendered_frame_equals_that_of_gymnasium_where_no_wheel_has_slid() -> None:
     env = gym.make("CarRacing-v3", render_mode="rgb_array")
     env.reset(seed=SEED)
     with headrace.make("CarRacing-v3", num_envs=1, seed=[SEED], autoreset="disabled") as pool:

@@ -1,4 +1,4 @@
-"""dm_control's own environments, for tests that begin where ours do.
+"""dm_control's own environments, for tests in which they begin in the states of ours.
 
 One synchronisation at the start of an episode, none after: MuJoCo's whole state, and the fields of the
 model that are each environment's own.
@@ -34,11 +34,11 @@ def _forget_fields_that_are_no_more() -> None:
 
 
 _forget_fields_that_are_no_more()
-quadruped.Physics.contexts = None  # else the terrain is drawn on a display at once, which need not be there
+quadruped.Physics.contexts = None  # otherwise the terrain is drawn at once, for which there may be no display
 
 
 def load(task: str, seed: int = 0, flat_observation: bool = False, **task_options: Any) -> Any:
-    """dm_control's environment of one of our names; it says nothing of old words in its models."""
+    """dm_control's environment for a task of ours, without MuJoCo's warnings of deprecated words in the models."""
     domain, name = SUITE[task]
     speak = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
@@ -46,12 +46,12 @@ def load(task: str, seed: int = 0, flat_observation: bool = False, **task_option
         loaded = suite.load(domain, name, {"random": seed, **task_options}, {"flat_observation": flat_observation})
     finally:
         mujoco.set_mju_user_warning(speak)
-    loaded.reset()  # a dog is measured in its first
+    loaded.reset()  # the dog tasks measure their model in the first reset
     return loaded
 
 
 def begin(official: Any, pool: headrace.Pool, env_id: int = 0) -> dict[str, np.ndarray]:
-    """Put one of our environments' states into dm_control's; what dm_control then observes."""
+    """Copies a state of our environments into dm_control's; returns what dm_control then observes."""
     official._reset_next_step, official._step_count = False, 0
     executor, model, data = pool._executor, official.physics.model, official.physics.data
     for name, rows in executor._memory.varying.items():

@@ -1,4 +1,4 @@
-"""The suite's tasks as a family: options, determinism, saved states, views; for what happens in one see alignment."""
+"""The suite's tasks as a family: names, options, interfaces, joints, rewards; the alignment tests play them."""
 
 # pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false
 
@@ -25,13 +25,13 @@ official = pytest.importorskip("official")
 stats = pytest.importorskip("scipy.stats")
 
 
-def test_naming_the_tasks_loads_no_simulator():
+def test_listing_the_tasks_imports_no_simulator():
     code = "import headrace, sys; headrace.list_all_envs(); print({'mujoco', 'dm_control', 'warp'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
-def test_making_a_task_says_nothing():
+def test_making_a_spec_prints_nothing():
     code = "import headrace; headrace.make_spec('CheetahRun-v1')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
@@ -45,7 +45,7 @@ def test_making_a_task_says_nothing():
         ("humanoid_CMU", "run", "HumanoidCMURun-v1"),
     ],
 )
-def test_names(domain, task, name):
+def test_task_names_join_the_domain_and_the_task(domain, task, name):
     assert task_name(domain, task) == name
 
 
@@ -59,19 +59,19 @@ def test_names(domain, task, name):
         ("CartpoleThreePoles-v1", {"num_poles": 0}, "num_poles of CartpoleThreePoles-v1 must be an integer in"),
     ],
 )
-def test_wrong_options_are_named(task, options, told):
+def test_invalid_options_are_refused_by_name(task, options, told):
     with pytest.raises(OptionError, match=told):
         build(task, **options)
 
 
-def test_without_dm_control_one_is_told_what_to_install(monkeypatch):
+def test_the_error_without_dm_control_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dm_control.suite.pendulum", None)
     with pytest.raises(OptionError, match=r"pip install 'headrace\[dm-control\]'"):
         headrace.make("PendulumSwingup-v1")
 
 
 @pytest.mark.parametrize("poles", [1, 5])
-def test_as_many_poles_as_one_likes(poles):
+def test_cartpole_with_any_number_of_poles_equals_dm_control(poles):
     theirs = official.load("CartpoleThreePoles-v1", num_poles=poles, sparse=True)
     options = {"num_poles": poles, "sparse": True, "physics": "mujoco"}
     with headrace.make("CartpoleThreePoles-v1", autoreset="disabled", **options) as pool:
@@ -86,7 +86,7 @@ def test_as_many_poles_as_one_likes(poles):
             assert reward[0] == step.reward
 
 
-def test_frame_skip_is_the_control_timestep():
+def test_a_doubled_frame_skip_equals_two_agent_steps_of_dm_control():
     """Twice as many steps of physics are two of dm_control's agent steps with one action, and the last one's reward."""
     theirs = official.load("WalkerWalk-v1")
     with headrace.make("WalkerWalk-v1", frame_skip=20, autoreset="disabled", physics="mujoco") as pool:
@@ -100,7 +100,7 @@ def test_frame_skip_is_the_control_timestep():
             assert reward[0] == np.float32(step.reward)
 
 
-def test_as_a_dm_env_environment():
+def test_make_dm_gives_the_specs_of_dm_control_and_the_step_types_of_dm_env():
     theirs = official.load("ReacherEasy-v1")
     with headrace.make_dm("ReacherEasy-v1", num_envs=2, seed=1, max_episode_steps=5) as env:
         observed = env.observation_spec()
@@ -114,7 +114,7 @@ def test_as_a_dm_env_environment():
     assert all(step.observation.to_target.shape == (2, 2) for step in steps)
 
 
-def test_as_a_gymnasium_environment():
+def test_make_vec_gives_observations_in_the_gymnasium_space():
     env = headrace.make_vec("HopperHop-v1", num_envs=3, seed=1)
     assert isinstance(env.single_observation_space, gym.spaces.Dict)
     obs, _ = env.reset()
@@ -162,7 +162,7 @@ def observe_joints(physics: Any, state: JointState, env: int, view: JointView):
     common.copy_row(physics.qpos, env, 0, state.nq, view.obs, 0)
 
 
-def test_random_joints_of_all_kinds():
+def test_random_joints_of_all_kinds_are_distributed_as_in_dm_control():
     from dm_control import mujoco
     from dm_control.suite.utils import randomizers
 
@@ -201,7 +201,7 @@ SIGMOIDS = ("gaussian", "hyperbolic", "long_tail", "reciprocal", "cosine", "line
 
 @pytest.mark.parametrize("margin", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("value", [0.1, 0.5])
-def test_tolerance_rewards_equal_dm_controls(margin, value):
+def test_tolerance_rewards_equal_those_of_dm_control(margin, value):
     from dm_control.utils import rewards
 
     x = np.concatenate([np.linspace(-4, 4, 201), [-0.5, 0.7]])

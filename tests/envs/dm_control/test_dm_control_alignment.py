@@ -42,7 +42,7 @@ def assert_same_observation(ours, theirs, row=0):
 
 
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[::6]))
-def test_whole_episodes(task):
+def test_episodes_equal_those_of_dm_control_step_by_step(task):
     theirs, rng = official.load(task), np.random.default_rng(0)
     theirs._step_limit = STEPS
     with headrace.make(task, seed=1, autoreset="disabled", physics="mujoco", max_episode_steps=STEPS) as pool:
@@ -63,7 +63,7 @@ def test_whole_episodes(task):
 
 
 def spread(deviation, *names):
-    """States about the model's own, where many a task's goal is."""
+    """Random states near the zero state, where many tasks have their goal."""
 
     def place(rng, arrays):
         for name in names or ("qpos", "qvel"):
@@ -98,7 +98,7 @@ def upright_and_fast(index, high, deviation=0.05):
 
 
 def own_pose(task, deviation, ranges):
-    """Nearly the model's own pose, but for what is uniform in ranges: (array, index) → (low, high)."""
+    """The model's own pose with noise, but the entries in ``ranges`` uniform: (array, index) → (low, high)."""
 
     def place(rng, arrays):
         pose = official.load(task).physics.model.qpos0
@@ -110,7 +110,7 @@ def own_pose(task, deviation, ranges):
     return place
 
 
-# states in which a task is rewarded, where starts and random actions hardly ever reach one
+# rewarded states of the tasks in which random actions hardly ever reach one from a start
 GOALS = {
     "AcrobotSwingup-v1": spread(0.3),
     "AcrobotSwingupSparse-v1": spread(0.3),
@@ -149,7 +149,7 @@ GOALS = {
 
 
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[1::6]))
-def test_rewards_where_the_task_is_done(task):
+def test_rewards_near_the_goal_equal_those_of_dm_control(task):
     n, theirs, rng = 60, official.load(task), np.random.default_rng(1)
     with headrace.make(task, num_envs=n, seed=2, autoreset="disabled", physics="mujoco") as pool:
         pool.reset()
@@ -174,7 +174,7 @@ def how_many(task):
 
 
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[2::6]))
-def test_starts_are_distributed_as_dm_control_s(task):
+def test_starts_are_distributed_as_in_dm_control(task):
     theirs, (n, m), rows = official.load(task, seed=4), how_many(task), []
     with headrace.make(task, num_envs=n, seed=5, autoreset="disabled", physics="mujoco") as pool:
         obs, _ = pool.reset()
@@ -200,7 +200,7 @@ def test_starts_are_distributed_as_dm_control_s(task):
 
 
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[::3]))
-def test_spaces(task):
+def test_spaces_and_limits_equal_those_of_dm_control(task):
     theirs = official.load(task)
     spec = headrace.make_spec(task)
     wanted = theirs.observation_spec()
@@ -218,8 +218,8 @@ def test_spaces(task):
 
 
 @pytest.mark.parametrize("task", ["FishSwim-v1", "FingerTurnHard-v1", "WalkerWalk-v1"])
-def test_flat_observations_have_dm_controls_order(task):
-    """In dm_control's order."""
+def test_flat_observations_have_the_order_of_dm_control(task):
+    """All of dm_control's observations are in one array, in its own order."""
     theirs = official.load(task, flat_observation=True)
     with headrace.make(task, num_envs=3, seed=1, flat_observation=True) as pool:
         obs, _ = pool.reset()
@@ -232,7 +232,7 @@ def test_flat_observations_have_dm_controls_order(task):
         np.testing.assert_allclose(obs[0], wanted, rtol=0, atol=TOLERANCE)
 
 
-def test_names_are_envpool_s():
+def test_task_names_are_among_those_of_envpool_and_cover_the_suite():
     envpool = pytest.importorskip("envpool")
     assert set(TASKS) <= set(envpool.list_all_envs())
     assert sorted(SUITE.values()) == sorted(official.suite.ALL_TASKS)

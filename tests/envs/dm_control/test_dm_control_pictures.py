@@ -31,7 +31,7 @@ PICTURES = [(*camera, *size) for camera in CAMERAS for size in ((320, 240), (84,
 
 
 @pytest.mark.parametrize(("task", "camera", "width", "height"), rest_nightly(PICTURES, *PICTURES[1::3]))
-def test_pictures(task: str, camera: int, width: int, height: int) -> None:
+def test_rendered_frames_equal_those_of_dm_control(task: str, camera: int, width: int, height: int) -> None:
     options: dict[str, Any] = {"render_width": width, "render_height": height, "render_camera_id": camera}
     with headrace.make(task, num_envs=2, seed=4, **options) as pool:
         pool.reset()
@@ -51,7 +51,7 @@ def test_pictures(task: str, camera: int, width: int, height: int) -> None:
 
 
 def test_each_environment_is_rendered_with_its_own_terrain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenGL has a copy of a height field, which is another environment's by then."""
+    """OpenGL keeps a copy of the height field, by then that of another environment."""
     frames: dict[int, list[np.ndarray]] = {0: [], 1: []}
     with headrace.make("QuadrupedEscape-v1", num_envs=2, seed=4, render_width=320, render_height=240) as pool:
         pool.reset()
@@ -62,7 +62,7 @@ def test_each_environment_is_rendered_with_its_own_terrain(monkeypatch: pytest.M
             pytest.skip(str(error))
         env = load("QuadrupedEscape-v1")
         begin(env, pool, 1)
-        monkeypatch.delattr(type(env.physics), "contexts")  # which says that nothing is drawn
+        monkeypatch.delattr(type(env.physics), "contexts")  # official.py has set it, so that nothing is drawn
         theirs = env.physics.render(240, 320, -1)
         env.physics.free()
     assert np.array_equal(frames[0][0], frames[0][1])

@@ -1,4 +1,4 @@
-"""Starts that need more than a draw, against what dm_control says of them: searches, terrain, springs, hands."""
+"""Starts that need more than one random draw, beside dm_control's: searches, terrain, springs, hands."""
 
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false, reportCallIssue=false
 # pyright: reportOptionalIterable=false, reportIncompatibleMethodOverride=false
@@ -23,7 +23,7 @@ stats = pytest.importorskip("scipy.stats")
 
 
 def contacts(theirs, pool, env_id, lift):
-    """How many there are when dm_control's quadruped is in the place of ours, but for its height."""
+    """The number of contacts of dm_control's quadruped in the pose of ours, raised by ``lift``."""
     official.begin(theirs, pool, env_id)
     model, data = theirs.physics.model.ptr, theirs.physics.data.ptr
     data.qpos[2] += lift
@@ -41,7 +41,7 @@ def test_a_quadruped_begins_at_the_lowest_height_without_contacts(task):
             assert contacts(theirs, pool, i, -0.01) > 0
 
 
-def test_where_there_is_a_ball_it_begins_so_before_the_ball_is_thrown():
+def test_the_start_height_of_a_quadruped_is_found_before_the_ball_is_thrown():
     theirs = official.load("QuadrupedFetch-v1")
     with headrace.make("QuadrupedFetch-v1", num_envs=20, seed=1) as pool:
         pool.reset()
@@ -55,7 +55,7 @@ def test_where_there_is_a_ball_it_begins_so_before_the_ball_is_thrown():
 
 
 @pytest.mark.parametrize(("knots", "points"), [(30, 201), (7, 50), (3, 3)])
-def test_the_spline_is_scipy_s(knots, points):
+def test_the_spline_equals_the_zoom_of_scipy(knots, points):
     values = np.random.default_rng(0).uniform(0, 1, (knots, knots))
     matrix = terrain.spline(knots, points)
     wanted = ndimage.zoom(values, points / knots)
@@ -63,7 +63,7 @@ def test_the_spline_is_scipy_s(knots, points):
 
 
 class Drawn(np.random.RandomState):
-    """Draws these bumps, and whatever else it is asked for."""
+    """Returns these bumps from `uniform`; all its other draws are random."""
 
     bumps: np.ndarray
 
@@ -72,7 +72,7 @@ class Drawn(np.random.RandomState):
         return self.bumps
 
 
-def test_the_bowl_is_dm_control_s():
+def test_the_terrain_equals_that_of_dm_control_for_the_same_bumps():
     theirs = official.load("QuadrupedEscape-v1")
     theirs.task._random = drawn = Drawn(0)
     with headrace.make("QuadrupedEscape-v1", num_envs=2, seed=2) as pool:
@@ -89,7 +89,7 @@ def test_the_bowl_is_dm_control_s():
 
 
 def kinds_of_start(hand, thing, target, velocity):
-    """Whether things [n] begin at the target, in the hand, and so but with a speed that a refused start left."""
+    """Whether things [n] begin at the target or in the hand, and each with a speed left by a refused start."""
     turn = 2 * np.arctan2(hand[:, 3], hand[:, 2])
     grasp = hand[:, :2] + 0.065 * np.stack([np.sin(turn), np.cos(turn)], 1)
     at_target = np.abs(thing[:, :2] - target[:, :2]).max(1) < 1e-9
@@ -100,7 +100,7 @@ def kinds_of_start(hand, thing, target, velocity):
 
 
 @pytest.mark.parametrize("task", ["ManipulatorBringBall-v1", "ManipulatorInsertPeg-v1"])
-def test_objects_begin_at_the_target_in_the_hand_or_anywhere(task):
+def test_objects_start_at_target_in_hand_or_elsewhere_as_often_as_in_dm_control(task):
     keys = ("hand_pos", "object_pos", "target_pos", "object_vel")
     theirs = official.load(task, seed=1)
     with headrace.make(task, num_envs=4000, seed=1) as pool:
@@ -120,7 +120,7 @@ def springs(pool):
     return pool._executor._memory.varying["jnt_stiffness"].copy()
 
 
-def test_springs_belong_to_the_seed():
+def test_spring_stiffness_is_drawn_from_the_seed_and_kept_over_resets():
     with headrace.make("LqrLqr62-v1", num_envs=500, seed=1, max_episode_steps=3) as pool:
         pool.reset()
         first = springs(pool)
@@ -139,7 +139,7 @@ def test_springs_belong_to_the_seed():
 
 @pytest.mark.parametrize(("task", "size"), [("LqrLqr21-v1", 2), ("LqrLqr62-v1", 6)])
 def test_lqr_terminates_when_the_state_is_at_rest(task, size):
-    """With discount 0: no more is to be had."""
+    """With discount 0, as no further reward is possible."""
     theirs = official.load(task)
     with headrace.make(task, num_envs=2, seed=1, autoreset="disabled") as pool:
         obs, _ = pool.reset()

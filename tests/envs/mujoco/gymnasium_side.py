@@ -51,7 +51,7 @@ def official(task: str, **options: Any) -> Any:
 
 
 def put_at_its_start(env: Any, pool: headrace.Pool) -> np.ndarray:
-    """Bring Gymnasium's environment to where the pool's only one starts; what it observes there."""
+    """Puts Gymnasium's environment where the pool's only one starts; returns what it observes there."""
     state = pool.state_arrays()
     mujoco.mj_resetData(env.model, env.data)
     env.set_state(state["qpos"][0].copy(), state["qvel"][0].copy())
@@ -60,7 +60,7 @@ def put_at_its_start(env: Any, pool: headrace.Pool) -> np.ndarray:
 
 @dataclass
 class Played:
-    """What was compared."""
+    """The numbers of steps and ends that were compared."""
 
     steps: int = 0
     terminated: int = 0

@@ -1,4 +1,4 @@
-"""Info of MuJoCo tasks is EnvPool's: from an equal state, with equal actions, every number that EnvPool tells."""
+"""Info of MuJoCo tasks equals EnvPool's: from an equal state, with equal actions, in every number of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = 12
 CLOSE = 5e-4  # relative and absolute: EnvPool has another version of MuJoCo
 PLACES = {"exclude_current_positions_from_observation": False}  # so that observations hold the whole state
 SHOWN_WHOLE = ("Ant", "HalfCheetah", "Hopper", "HumanoidStandup", "Humanoid", "Swimmer", "Walker2d")
-OTHERWISE = {  # where EnvPool differs from Gymnasium, whose numbers ours are
+OTHERWISE = {  # infos in which EnvPool differs from Gymnasium, which ours follow
     "Ant-v5": {"x_position", "y_position", "distance_from_origin"},  # of the torso, not of the root joint
     "Humanoid-v5": {"x_position", "y_position", "distance_from_origin"},  # of the centre of mass
     "HumanoidStandup-v4": {"reward_impact"},  # without contact forces, and so 0
@@ -45,7 +45,7 @@ def state_of(task: str, obs: np.ndarray, nq: int, nv: int, ours: np.ndarray, own
 
 
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[::3]))
-def test_info_tells_what_envpools_tells(task: str) -> None:
+def test_info_equals_the_info_of_envpool(task: str) -> None:
     options: dict[str, Any] = PLACES if task.startswith(SHOWN_WHOLE) else {}
     theirs = envpool.make_gymnasium(task, num_envs=1, seed=1, **options)
     with headrace.make(task, num_envs=1, num_threads=1, seed=2, autoreset="disabled", **options) as pool:
@@ -69,7 +69,7 @@ def test_info_tells_what_envpools_tells(task: str) -> None:
             _, their_reward, their_end, _, expected = theirs.step(action)
             assert terminated == their_end
             if step == 0:
-                continue  # speeds and Pusher-v4's distances are from what was before
+                continue  # speeds and Pusher-v4's distances depend on the state before
             if "reward_impact" not in OTHERWISE.get(task, ()):
                 np.testing.assert_allclose(reward, their_reward, CLOSE, CLOSE)
             for name in named:

@@ -1,4 +1,4 @@
-"""Gymnasium's MuJoCo tasks over MuJoCo Warp: on a device, in float32, they do what they do on threads."""
+"""Gymnasium's MuJoCo tasks over MuJoCo Warp, on a device and in float32, give the results of threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ torch: Any = pytest.importorskip("torch")
 
 @pytest.fixture(autouse=True)
 def _mujoco_warp() -> None:
-    """Imported here, for two seconds, by who runs these tests, not by all who collect them."""
+    """Imports mujoco_warp, which takes two seconds, when these tests run, not when they are collected."""
     pytest.importorskip("mujoco_warp")
 
 
@@ -31,8 +31,8 @@ def newton(name: str, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("task", "tolerance"), rest_nightly([("Reacher-v4", 1e-5), ("Hopper-v5", 1e-4)], ("Reacher-v4", 1e-5))
 )
-def test_equal_seeds_begin_and_go_on_alike(make: Any, task: str, tolerance: float) -> None:
-    """Before contacts, which float32 and another engine see otherwise."""
+def test_equal_seeds_give_equal_steps_on_a_device_and_on_threads(make: Any, task: str, tolerance: float) -> None:
+    """Before the first contacts, in which float32 and MuJoCo Warp give other results."""
     device, threads = headrace.make_torch(task, 3, "cpu", seed=2), make(task, num_envs=3, seed=2)
     actions = np.random.default_rng(1).uniform(-1, 1, (6, 3, *threads.action_space.shape))
     assert_alike(device.reset(), threads.reset(), tolerance)
@@ -41,7 +41,7 @@ def test_equal_seeds_begin_and_go_on_alike(make: Any, task: str, tolerance: floa
 
 
 @pytest.mark.nightly
-def test_no_contact_is_felt_before_the_first_step(make: Any, tmp_path: Path) -> None:
+def test_contact_forces_are_zero_before_the_first_step(make: Any, tmp_path: Path) -> None:
     xml = newton("humanoidstandup.xml", tmp_path)
     device = headrace.make_torch("HumanoidStandup-v5", 2, "cpu", seed=2, xml_file=xml)
     threads = make("HumanoidStandup-v5", num_envs=2, seed=2, xml_file=xml)

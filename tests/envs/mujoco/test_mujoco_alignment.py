@@ -13,19 +13,19 @@ from gymnasium_side import TASKS, official, play_both
 import headrace
 from nightly import rest_nightly
 
-DRAWING = {"self", "kwargs", "default_camera_config"}  # not of the task
+DRAWING = {"self", "kwargs", "default_camera_config"}  # parameters that are no options of the task
 
 
 @pytest.mark.parametrize(
     "task", rest_nightly(TASKS, *(task for task in TASKS if task.endswith("v5") and "Standup" not in task))
 )
-def test_three_episodes_are_gymnasiums(task: str) -> None:
+def test_three_episodes_equal_those_of_gymnasium(task: str) -> None:
     played = play_both(task, episodes=3, seed=TASKS.index(task))
     assert played.terminated + played.truncated == 3
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_spaces_limits_and_defaults_are_gymnasiums(task: str) -> None:
+def test_spaces_limits_and_defaults_equal_those_of_gymnasium(task: str) -> None:
     env, spec, registered = official(task), headrace.make_spec(task), gym.spec(task)
     assert spec.observation == env.observation_space
     assert isinstance(spec.action, gym.spaces.Box)
@@ -80,12 +80,12 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("task", "options"), rest_nightly(OPTIONS, *OPTIONS[::3]))
-def test_options_do_what_they_do_in_gymnasium(task: str, options: dict[str, Any]) -> None:
+def test_episodes_with_options_equal_those_of_gymnasium(task: str, options: dict[str, Any]) -> None:
     play_both(task, 2, 3, **options)
 
 
-def test_every_keyword_of_gymnasium_was_given_once() -> None:
-    """But for xml_file, which has its own tests, and uph_cost_weight: Gymnasium describes it and forgets it."""
+def test_the_option_cases_cover_every_keyword_of_gymnasium() -> None:
+    """Except xml_file, which has its own tests, and uph_cost_weight, which Gymnasium documents but does not use."""
     left = {task: set(inspect.signature(type(official(task)).__init__).parameters) - DRAWING for task in TASKS}
     for task, options in OPTIONS:
         name = task.partition("-")[0]
@@ -94,7 +94,7 @@ def test_every_keyword_of_gymnasium_was_given_once() -> None:
     assert set.union(*left.values()) == {"xml_file", "uph_cost_weight"}
 
 
-def test_what_gets_up_is_rewarded_by_its_weight(make: Any) -> None:
+def test_uph_cost_weight_scales_the_reward_for_standing_up(make: Any) -> None:
     rewards = []
     for weight in (1.0, 3.0):
         pool = make("HumanoidStandup-v5", seed=1, uph_cost_weight=weight)
@@ -107,6 +107,6 @@ def test_what_gets_up_is_rewarded_by_its_weight(make: Any) -> None:
 
 
 @pytest.mark.parametrize("task", ["HalfCheetah-v5", "Humanoid-v5", "Pusher-v4", "Swimmer-v4"])
-def test_actions_beyond_their_range_do_what_they_do_in_gymnasium(task: str) -> None:
+def test_actions_beyond_their_range_give_the_results_of_gymnasium(task: str) -> None:
     """MuJoCo clips the control, and the cost is that of the action as it was given."""
     play_both(task, 1, 2, scale=3.0, max_episode_steps=60)

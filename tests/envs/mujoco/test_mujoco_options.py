@@ -1,4 +1,4 @@
-"""Options of the MuJoCo tasks: Gymnasium's and EnvPool's names, models of one's own, and what cannot be."""
+"""Options of the MuJoCo tasks: Gymnasium's and EnvPool's names, the users' own models, and invalid values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ NAMES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("task", "envpools", "gymnasiums"), NAMES)
-def test_envpools_names_mean_gymnasiums(task: str, envpools: dict[str, Any], gymnasiums: dict[str, Any]) -> None:
+def test_options_in_envpools_names_set_the_options_of_gymnasium(
+    task: str, envpools: dict[str, Any], gymnasiums: dict[str, Any]
+) -> None:
     options = headrace.make_spec(task, **envpools).options
     assert {name: options[name] for name in gymnasiums} == gymnasiums
 
@@ -60,7 +62,7 @@ def test_an_option_given_by_two_names_is_refused(task: str, options: dict[str, A
 
 
 @given(st.floats(-5, 5), st.floats(0, 5), st.permutations(["low", "high"]), st.sets(st.sampled_from(["low", "high"])))
-def test_the_ends_of_a_range_are_found_in_any_order(
+def test_lower_and_upper_bounds_form_a_range_in_any_order(
     low: float, more: float, order: list[str], given_ends: set[str]
 ) -> None:
     known = {"healthy_z_range": number_range(-10.0, 20.0), "healthy_reward": 1.0}
@@ -71,7 +73,7 @@ def test_the_ends_of_a_range_are_found_in_any_order(
     assert found == ({"healthy_z_range": wanted} if given_ends else {}) | {"other": 3}
 
 
-# -- what cannot be ------------------------------------------------------------------------------
+# -- invalid values ------------------------------------------------------------------------------
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("Ant-v5", {"healthy_z_ranges": (0, 1)}, "did you mean healthy_z_range"),
@@ -123,7 +125,7 @@ def test_invalid_option_values_are_errors(task: str, options: dict[str, Any], me
         headrace.make_spec(task, **options)
 
 
-def test_a_model_that_does_not_compile_is_said(tmp_path: Path) -> None:
+def test_the_error_of_a_model_that_does_not_compile_gives_the_reason(tmp_path: Path) -> None:
     for text, message in (("<mujoco><worldbody/>", "XML"), ("<mujoco><boddy/></mujoco>", "boddy"), ("", "")):
         (tmp_path / "model.xml").write_text(text)
         with pytest.raises(OptionError, match=rf"(?s)Ant-v5's model cannot be compiled: .*{message}"):
@@ -143,12 +145,14 @@ def changed(task: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("task", V5)
-def test_a_model_of_ones_own_does_what_it_does_in_gymnasium(task: str, tmp_path: Path) -> None:
+def test_a_users_own_model_gives_the_results_of_gymnasium(task: str, tmp_path: Path) -> None:
     play_both(task, 1, 5, xml_file=changed(task, tmp_path), max_episode_steps=30)
 
 
 @pytest.mark.parametrize("name", ["./mine.xml", "~/mine.xml"])
-def test_a_model_is_found_here_and_at_home(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_found_in_the_working_and_the_home_directory(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changed("Hopper-v5", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -158,7 +162,7 @@ def test_a_model_is_found_here_and_at_home(name: str, tmp_path: Path, monkeypatc
         assert pool.state_arrays()["time"][0, 0] == pytest.approx(0.004)
 
 
-def test_a_path_may_be_a_path(tmp_path: Path) -> None:
+def test_xml_file_takes_a_path_object(tmp_path: Path) -> None:
     path = Path(changed("Hopper-v5", tmp_path))
     assert headrace.make_spec("Hopper-v5", xml_file=path).options["xml_file"] == str(path)
 
@@ -184,6 +188,6 @@ except headrace.errors.OptionError as error:
 """
 
 
-def test_without_mujoco_the_tasks_have_names_and_say_what_is_missing() -> None:
+def test_without_mujoco_tasks_are_listed_and_the_error_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=120)
     assert "pip install 'headrace[mujoco]'" in done.stdout, done.stderr

@@ -21,14 +21,14 @@ EFFECTS = [RENDERING.mjRND_SHADOW, RENDERING.mjRND_REFLECTION]
 
 @pytest.fixture(autouse=True)
 def _egl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Both draw by EGL, else by nothing; Gymnasium's MuJoCo writes its warnings into a file where it stands."""
+    """Both draw with EGL, or tests are skipped; MuJoCo writes its warnings into a file in the working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MUJOCO_GL", "egl")
     pytest.importorskip("mujoco.egl", reason="PyOpenGL, or EGL, is missing")
 
 
 def both(task: str, steps: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The same state as we draw it and as Gymnasium does, after so many random steps; or MuJoCo without effects."""
+    """Our frame and Gymnasium's of one state, after random steps; Gymnasium's without effects if ours has none."""
     with headrace.make(task, num_envs=1, seed=1, **options) as pool:
         pool.reset()
         rng = np.random.default_rng(0)
@@ -54,13 +54,13 @@ def both(task: str, steps: int, **options: Any) -> tuple[np.ndarray, np.ndarray]
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("steps", rest_nightly([0, 7], 7))
-def test_by_a_camera_of_the_model(task: str, steps: int) -> None:
+def test_frames_from_a_named_camera_equal_those_of_gymnasium(task: str, steps: int) -> None:
     ours, theirs = both(task, steps, camera_name="track")
     assert ours.shape == (480, 480, 3)
     assert np.array_equal(ours, theirs)
 
 
-def test_by_number_and_of_another_size() -> None:
+def test_small_frames_from_a_numbered_camera_are_close_to_gymnasium() -> None:
     ours, theirs = both("Hopper-v5", 3, camera_id=0, width=160, height=120)
     assert ours.shape == (120, 160, 3)
     # shadows of small pictures are coarser
@@ -68,14 +68,14 @@ def test_by_number_and_of_another_size() -> None:
 
 
 @pytest.mark.parametrize("config", [None, {"distance": 3.0, "elevation": -20.0, "azimuth": 120.0}])
-def test_by_the_free_camera(config: dict[str, Any] | None) -> None:
-    """Gymnasium's looks at where the geoms were when it drew first, ours at where the model has them."""
+def test_frames_from_the_free_camera_are_close_to_gymnasium(config: dict[str, Any] | None) -> None:
+    """Gymnasium's camera looks at the geoms of its first frame, ours at their places in the model."""
     ours, theirs = both("Reacher-v5", 0, **({} if config is None else {"default_camera_config": config}))
     assert (np.abs(ours.astype(int) - theirs).max(-1) <= 8).mean() > 0.97
 
 
 FLAG = mujoco.mjtVisFlag  # type: ignore[reportAttributeAccessIssue]
-GLASS = {FLAG.mjVIS_TRANSPARENT: True}  # contact points are inside of what touches
+GLASS = {FLAG.mjVIS_TRANSPARENT: True}  # contact points lie inside the bodies that touch
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,9 @@ GLASS = {FLAG.mjVIS_TRANSPARENT: True}  # contact points are inside of what touc
         pytest.param({"max_geom": 5}, {}, marks=pytest.mark.nightly),
     ],
 )
-def test_what_is_drawn(options: dict[str, Any], without: dict[str, Any]) -> None:
+def test_visual_options_and_max_geom_change_frames_as_in_gymnasium(
+    options: dict[str, Any], without: dict[str, Any]
+) -> None:
     ours, theirs = both("HalfCheetah-v5", 17, camera_name="track", **options)
     usual, _ = both("HalfCheetah-v5", 17, camera_name="track", **without)
     assert np.array_equal(ours, theirs)
@@ -96,7 +98,7 @@ def test_what_is_drawn(options: dict[str, Any], without: dict[str, Any]) -> None
 
 
 @pytest.mark.nightly
-def test_without_effects() -> None:
+def test_frames_without_effects_equal_gymnasium_without_shadows_and_reflections() -> None:
     """Small pictures, too: there are no shadows that could be coarser."""
     sizes: tuple[dict[str, Any], ...] = {}, {"width": 100, "height": 60}
     for size in sizes:
@@ -106,7 +108,7 @@ def test_without_effects() -> None:
         assert not np.array_equal(ours, usual)
 
 
-def test_wrong_configs() -> None:
+def test_an_invalid_default_camera_config_is_refused() -> None:
     for wrong in (3, {"speed": 1.0}, {"distance": "far"}, {"lookat": (1.0, 2.0)}):
         with pytest.raises(OptionError, match="default_camera_config of Reacher-v5 must be a dict with some of"):
             headrace.make("Reacher-v5", num_envs=1, default_camera_config=wrong)

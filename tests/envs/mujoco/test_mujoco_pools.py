@@ -1,4 +1,4 @@
-"""Pools of MuJoCo tasks: threads and batches decide nothing, states go on, stacks show the latest, nothing crashes."""
+"""Pools of MuJoCo tasks: threads and batches change no result, stacks hold the latest observations, no crashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ V5 = [task for task in TASKS if task.endswith("v5")]
 
 
 def played(task: str, seed: int, num_envs: int, steps: int, **pool_options: Any) -> dict[int, list[bytes]]:
-    """What each environment shows in its first steps; its actions depend on its number and its step alone."""
+    """Each environment's first results, as bytes; its actions depend on its number and its step alone."""
     results: dict[int, list[bytes]] = {i: [] for i in range(num_envs)}
     with headrace.make(task, num_envs=num_envs, seed=seed, **pool_options) as pool:
         width = pool.action_space.shape[0]  # pyright: ignore[reportOptionalSubscript]
@@ -42,7 +42,9 @@ def played(task: str, seed: int, num_envs: int, steps: int, **pool_options: Any)
     st.integers(1, 6).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))),
     st.integers(1, 4),
 )
-def test_what_happens_depends_on_the_seed_alone(task: str, seed: int, sizes: tuple[int, int], threads: int) -> None:
+def test_episodes_depend_on_the_seed_and_not_on_threads_or_batches(
+    task: str, seed: int, sizes: tuple[int, int], threads: int
+) -> None:
     n, batch = sizes
     expected = played(task, seed, n, 25, num_threads=1)
     assert played(task, seed, n, 25, num_threads=threads, batch_size=batch) == expected
@@ -89,7 +91,7 @@ def test_info_of_a_step_is_zero_after_a_reset(make: Any, task: str) -> None:
 
 
 @pytest.mark.parametrize("task", V5)
-def test_however_large_an_action_its_control_is_within_range(make: Any, task: str) -> None:
+def test_a_large_action_acts_as_the_action_clipped_to_its_range(make: Any, task: str) -> None:
     pool, clipped = make(task, num_envs=2, seed=6), make(task, num_envs=2, seed=6)
     pool.reset()
     clipped.reset()
@@ -104,7 +106,7 @@ def test_however_large_an_action_its_control_is_within_range(make: Any, task: st
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_an_action_that_is_no_number_is_refused(make: Any, bad: float) -> None:
+def test_an_action_that_is_not_finite_is_refused(make: Any, bad: float) -> None:
     pool = make("Reacher-v5", num_envs=2, seed=6)
     pool.reset()
     with pytest.raises(ActionError):

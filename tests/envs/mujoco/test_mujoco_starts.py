@@ -28,7 +28,7 @@ def starts_of(env: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("task", rest_nightly(TASKS, *TASKS[::4]))
-def test_starts_are_distributed_as_gymnasiums(make: Any, task: str) -> None:
+def test_starts_are_distributed_as_in_gymnasium(make: Any, task: str) -> None:
     env, pool = official(task), make(task, num_envs=N, seed=3)
     pool.reset()
     ours = pool.state_arrays()
@@ -53,7 +53,7 @@ NOISY = ["Ant-v5", "HalfCheetah-v4", "Hopper-v5", "Humanoid-v5", "Swimmer-v5"]
 
 @pytest.mark.parametrize("task", rest_nightly(NOISY, "Ant-v5", "Hopper-v5"))
 @pytest.mark.parametrize("scale", [0.0, 0.3])
-def test_starts_are_as_noisy_as_they_should_be(make: Any, task: str, scale: float) -> None:
+def test_reset_noise_scale_sets_the_noise_of_starts(make: Any, task: str, scale: float) -> None:
     env, pool = official(task), make(task, num_envs=N, seed=3, reset_noise_scale=scale)
     pool.reset()
     away = pool.state_arrays()["qpos"] - env.init_qpos
@@ -73,7 +73,7 @@ def test_dimensions_of_the_initial_state_are_uncorrelated(make: Any) -> None:
     assert abs(related).max() < 5.0 / np.sqrt(len(drawn))
 
 
-def test_targets_are_within_reach_and_things_are_not_at_their_goal(make: Any) -> None:
+def test_the_target_of_reacher_is_in_reach_and_the_object_of_pusher_off_its_goal(make: Any) -> None:
     reacher, pusher = make("Reacher-v5", num_envs=2000, seed=3), make("Pusher-v5", num_envs=2000, seed=3)
     reacher.reset()
     pusher.reset()
@@ -84,7 +84,7 @@ def test_targets_are_within_reach_and_things_are_not_at_their_goal(make: Any) ->
     assert 0.17 < np.linalg.norm(thing, axis=1).min() < 0.175
 
 
-def test_every_start_of_an_environment_is_another(make: Any) -> None:
+def test_every_episode_of_an_environment_starts_differently(make: Any) -> None:
     pool = make("InvertedPendulum-v5", num_envs=3, seed=3, autoreset="disabled")
     starts = np.concatenate([pool.reset()[0] for _ in range(50)])
     assert len(np.unique(starts, axis=0)) == 150
@@ -93,7 +93,7 @@ def test_every_start_of_an_environment_is_another(make: Any) -> None:
 @pytest.mark.parametrize(
     ("task", "options"), [("HumanoidStandup-v5", {}), ("Humanoid-v4", {}), ("Ant-v4", {"use_contact_forces": True})]
 )
-def test_initial_observations_equal_gymnasiums(make: Any, task: str, options: dict[str, Any]) -> None:
+def test_initial_observations_equal_those_of_gymnasium(make: Any, task: str, options: dict[str, Any]) -> None:
     """A body that lies on the ground feels no contact before its first step."""
     env, pool = official(task, **options), make(task, seed=11, autoreset="disabled", **options)
     for _ in range(5):

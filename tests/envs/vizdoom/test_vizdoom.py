@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {"img_height": 24, "img_width": 32, "stack_num": 1, "use
 SCENARIOS = Path(vizdoom.scenarios_path)
 
 
-def test_names_spaces_and_options_are_envpools() -> None:
+def test_names_spaces_and_options_equal_those_of_envpool() -> None:
     envpool = pytest.importorskip("envpool")
     gym.logger.min_level = gym.logger.ERROR
     theirs = {
@@ -73,7 +73,7 @@ def test_episodes_are_truncated_and_begin_anew(make: Any) -> None:
             assert not reward.any()
 
 
-def test_infos_of_an_episodes_end(make: Any) -> None:
+def test_final_info_belongs_to_the_ended_episode_and_info_to_the_next(make: Any) -> None:
     pool = make("D1Basic-v1", num_envs=2, num_threads=1, seed=3, max_episode_steps=40, autoreset="same_step", **SMALL)
     pool.reset()
     before = np.zeros(2)
@@ -86,7 +86,7 @@ def test_infos_of_an_episodes_end(make: Any) -> None:
     assert (info["HEALTH"] > info["final_info"]["HEALTH"]).all()
 
 
-def test_pictures_and_states(make: Any) -> None:
+def test_frames_show_the_observation_and_saving_a_state_is_refused(make: Any) -> None:
     pool = make("Basic-v1", num_envs=2, num_threads=1, seed=0, **SMALL | {"img_height": 240, "img_width": 320})
     obs, _ = pool.reset()
     assert np.array_equal(pool.render([0, 1]), np.moveaxis(obs, 1, -1))
@@ -101,7 +101,7 @@ def test_pictures_and_states(make: Any) -> None:
 
 
 @pytest.mark.parametrize("colours", ["CBCGCR", "RGB24", "BGR24", "RGBA32", "ARGB32", "BGRA32", "ABGR32", "GRAY8"])
-def test_every_screen_format_shows_the_same(make: Any, tmp_path: Path, colours: str) -> None:
+def test_every_screen_format_shows_the_same_picture(make: Any, tmp_path: Path, colours: str) -> None:
     text = (SCENARIOS / "basic.cfg").read_text()
     frames = []
     for name in ("CRCGCB", colours):
@@ -116,7 +116,7 @@ def test_every_screen_format_shows_the_same(make: Any, tmp_path: Path, colours: 
         assert np.array_equal(*frames)
 
 
-def test_a_scenario_of_ones_own(make: Any, tmp_path: Path) -> None:
+def test_a_scenario_in_files_of_the_user_plays_the_same_game(make: Any, tmp_path: Path) -> None:
     (tmp_path / "my.wad").write_bytes((SCENARIOS / "basic.wad").read_bytes())
     settings = (SCENARIOS / "basic.cfg").read_text().replace("basic.wad", "my.wad")
     (tmp_path / "mine.cfg").write_text(settings)
@@ -133,7 +133,7 @@ def test_a_scenario_of_ones_own(make: Any, tmp_path: Path) -> None:
     assert all(np.array_equal(seen[0], obs) for obs in seen)
 
 
-def test_recordings(make: Any, tmp_path: Path) -> None:
+def test_lmp_save_dir_gets_a_recording_of_each_episode(make: Any, tmp_path: Path) -> None:
     folder = tmp_path / "recorded" / "here"
     pool = make("Basic-v1", num_envs=2, num_threads=1, seed=0, lmp_save_dir=str(folder), max_episode_steps=3, **SMALL)
     pool.reset()
@@ -143,7 +143,7 @@ def test_recordings(make: Any, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [f"env_{i}_{k}.lmp" for i in range(2) for k in range(2)]
 
 
-def test_the_scenarios_own_rewards(make: Any) -> None:
+def test_scenario_reward_gives_the_rewards_of_the_scenario(make: Any) -> None:
     earned = {}
     for own in (False, True):
         pool = make("HealthGathering-v1", seed=0, scenario_reward=own, **SMALL)
@@ -193,12 +193,12 @@ def test_the_scenarios_own_rewards(make: Any) -> None:
         ("VizdoomCustom-v1", {}, "needs cfg_path"),
     ],
 )
-def test_bad_options_are_named(task: str, options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_refused_by_name(task: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         headrace.make(task, **options)
 
 
-def test_settings_that_vizdoom_does_not_know(tmp_path: Path) -> None:
+def test_invalid_scenario_settings_are_refused_with_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "mine.cfg"
     path.write_text("available_buttons = { ATTACK FLY_AWAY }\n")
     with pytest.raises(OptionError, match=r"does not know all settings in .*mine.cfg"):
@@ -214,7 +214,7 @@ def test_settings_that_vizdoom_does_not_know(tmp_path: Path) -> None:
         headrace.make("Basic-v1", cfg_path=str(path))
 
 
-def test_packages_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenarios, "find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'headrace\[vizdoom\]'"):
         headrace.make("Basic-v1")

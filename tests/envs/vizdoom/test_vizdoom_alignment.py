@@ -42,7 +42,9 @@ def bare_game(scenario: str, seed: int) -> Any:
     ("task", "scenario"),
     [("Basic-v1", "basic"), ("Deathmatch-v1", "deathmatch"), ("HealthGathering-v1", "health_gathering")],
 )
-def test_a_game_is_the_bare_game(task: str, scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_equals_a_bare_game_of_vizdoom(
+    task: str, scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Same seed and actions: same screens, variables and end, whatever was played before."""
     monkeypatch.chdir(tmp_path)
     env = VizdoomEnv(task, complete(task, OPTIONS, FULL))
@@ -101,8 +103,8 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         ("Deathmatch-v1", {"force_speed": True, "delta_button_config": {"TURN_LEFT_RIGHT_DELTA": (3, -10.0, 10.0)}}),
     ],
 )
-def test_combined_actions_press_envpools_buttons(peer: Any, task: str, options: dict[str, Any]) -> None:
-    """EnvPool does with the number of an action what it does with our row of buttons."""
+def test_combined_actions_press_the_buttons_of_envpool(peer: Any, task: str, options: dict[str, Any]) -> None:
+    """In EnvPool the number of an action and our row of its buttons give the same step."""
     given = complete(task, OPTIONS, {"use_combined_action": True, **options})
     table = VizdoomEnv(task, given)._table
     assert table is not None
@@ -118,8 +120,8 @@ def test_combined_actions_press_envpools_buttons(peer: Any, task: str, options: 
 
 
 @pytest.mark.parametrize("task", ["Deathmatch-v1", *rest_nightly(["Basic-v1", "HealthGathering-v1"])])
-def test_rewards_are_envpools(peer: Any, task: str) -> None:
-    """What EnvPool's own infos earn by our formula is what EnvPool rewards, and an episode's end earns nothing."""
+def test_rewards_equal_those_of_envpool(peer: Any, task: str) -> None:
+    """Our formula gives EnvPool's rewards from EnvPool's infos; the last step of an episode earns nothing."""
     theirs = peer(task, use_combined_action=True)
     rewards = Rewards(INFO, REWARDS, WEAPON_REWARDS, 5)
     rng = np.random.default_rng(0)
@@ -143,8 +145,8 @@ def test_rewards_are_envpools(peer: Any, task: str) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("task", ["HealthGathering-v1", "D1Basic-v1"])
-def test_episodes_of_doing_nothing_are_as_long_as_envpools(peer: Any, make: Any, task: str) -> None:
-    """The floor hurts at a pace of its own, so that who stands still dies at the same step; and infos agree."""
+def test_episodes_without_actions_are_as_long_as_in_envpool(peer: Any, make: Any, task: str) -> None:
+    """The floor hurts at a pace of its own, so a player who stands still dies at the same step; healths agree."""
 
     def played(pool: Any) -> list[float]:
         _, info = pool.reset()
@@ -161,11 +163,11 @@ def test_episodes_of_doing_nothing_are_as_long_as_envpools(peer: Any, make: Any,
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("task", ["TakeCover-v1", "DefendTheLine-v1"])
-def test_first_frames_are_envpools(peer: Any, make: Any, task: str) -> None:
+def test_first_frames_equal_those_of_envpool(peer: Any, make: Any, task: str) -> None:
     """With the same textures: those of the Freedoom that came with EnvPool, which is older than ViZDoom's."""
     assets = pytest.importorskip("envpool_assets")
     older = str(Path(assets.__path__[0]) / "vizdoom" / "bin" / "freedoom2.wad")
     theirs, _ = peer(task).reset()
     ours, _ = make(task, seed=0, iwad_path=older).reset()
     apart = np.abs(ours.astype(int) - theirs)
-    assert apart.max() <= 1 and (apart > 0).mean() < 0.001  # means half-way between two levels
+    assert apart.max() <= 1 and (apart > 0).mean() < 0.001  # means half-way between two levels are rounded differently

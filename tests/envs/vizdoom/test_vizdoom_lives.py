@@ -59,7 +59,7 @@ def test_a_death_ends_an_episode_and_the_game_goes_on() -> None:
     assert max(deaths) == 1, "infos are of one episode"
 
 
-def test_without_it_a_death_ends_nothing() -> None:
+def test_without_episodic_life_a_death_ends_no_episode() -> None:
     found, deaths = ends(life=False, steps=80)
     assert found == [] and deaths[0] == 0 and deaths[-1] == 1
 

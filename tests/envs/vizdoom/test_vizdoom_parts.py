@@ -1,4 +1,4 @@
-"""What ViZDoom's tasks are made of: smaller pictures, actions of buttons, rewards."""
+"""Parts of ViZDoom's tasks: smaller pictures, actions of buttons, rewards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_pictures_are_resized_as_opencv_does(
             assert (apart > 0).mean() < 0.002
 
 
-def test_means_are_exact() -> None:
+def test_area_means_are_rounded_exactly() -> None:
     """Half-way between two levels the even one is taken; else the nearest."""
     pictures = np.random.default_rng(1).integers(0, 256, (1, 20, 80), dtype=np.uint8)
     large = pictures.astype(int).repeat(7, 1).repeat(21, 2)  # pixels cut so that each mean is of whole ones
@@ -67,7 +67,7 @@ def test_buttons_that_undo_each_other_are_not_pressed_together() -> None:
     assert action_table(["SELECT_WEAPON2", "SELECT_WEAPON1"], ORDER, {}, False) == [[0, 0], [0, 1], [1, 0]]
 
 
-def test_speed_and_deltas() -> None:
+def test_the_action_table_has_forced_speed_and_delta_buttons() -> None:
     order = (*ORDER, "TURN_LEFT_RIGHT_DELTA")
     buttons = ["SPEED", "TURN_LEFT_RIGHT_DELTA"]
     turns = {"TURN_LEFT_RIGHT_DELTA": (3, -10.0, 10.0)}
@@ -81,7 +81,7 @@ def rewards(duration: int = 100) -> Rewards:
     return Rewards(names, prices, {2: 0.125}, duration)
 
 
-def test_gains_and_losses_have_prices() -> None:
+def test_gains_and_losses_of_game_variables_earn_their_prices() -> None:
     episode = rewards()
     episode.begin(np.array([80.0, 7, 0, 2, 50]))
     assert episode.values.tolist() == [80, 0, 0, 2, 50]  # hits are counted on from episode to episode
@@ -92,7 +92,7 @@ def test_gains_and_losses_have_prices() -> None:
     assert episode.values.tolist() == [90, 101, 2, 2, 50]
 
 
-def test_a_weapon_in_hand_earns_after_a_while() -> None:
+def test_a_selected_weapon_earns_after_its_duration_in_hand() -> None:
     episode = rewards(duration=3)
     episode.begin(np.array([80.0, 0, 0, 2, 50]))
     earned = [episode.step(np.array([80.0, 0, 0, weapon, ammo])) for weapon, ammo in ((2, 50), (2, 50), (2, 0), (2, 5))]

@@ -32,7 +32,7 @@ while True:
 
 
 def status(pid: int) -> dict[str, str]:
-    """What the kernel says of a process; empty where it is gone, or is only a name for its parent to read."""
+    """The kernel's status of a process; empty if it has ended, even if its parent has not read its end yet."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -108,7 +108,7 @@ def test_engines_end_with_a_program_that_is_killed() -> None:
     assert until(lambda: not any(map(status, playing)))
 
 
-def test_an_engine_that_is_killed_begins_anew_where_that_is_asked_for() -> None:
+def test_on_failure_restart_replaces_a_killed_engine() -> None:
     with headrace.make("Basic-v1", num_envs=2, num_threads=1, seed=0, on_failure="restart", **SMALL) as pool:
         pool.reset()
         os.kill(engines(workers(pool)[0])[0], signal.SIGKILL)
@@ -120,7 +120,7 @@ def test_an_engine_that_is_killed_begins_anew_where_that_is_asked_for() -> None:
         assert len(engines(workers(pool)[0])) == 2
 
 
-def test_an_engine_that_is_killed_is_its_environments_failure() -> None:
+def test_a_killed_engine_raises_the_failure_of_its_environment() -> None:
     with headrace.make("Basic-v1", num_envs=2, num_threads=1, seed=0, **SMALL) as pool:
         pool.reset()
         os.kill(engines(workers(pool)[0])[0], signal.SIGKILL)

@@ -12,7 +12,7 @@ import numpy as np
 
 
 class Counter(gym.Env):
-    """Counts its steps; episodes last as long as the first action says. What it shows is everything at once."""
+    """Counts its steps; an episode has ``length`` of them. Its observation has several kinds of space at once."""
 
     observation_space = gym.spaces.Dict(
         {
@@ -69,7 +69,7 @@ class Sleeper(gym.Env):
 
 
 class Odd(Sleeper):
-    """Gives back what it was made with."""
+    """Returns from `step` the values it was made with, all but the observation."""
 
     def __init__(self, given: Any = None):
         self.given = given
@@ -80,7 +80,7 @@ class Odd(Sleeper):
 
 
 def same(ours: Any, theirs: Any) -> None:
-    """That two results are equal; theirs may have wider numbers."""
+    """Asserts that two results are equal; theirs may have wider dtypes and fewer keys."""
     if isinstance(theirs, dict):
         assert isinstance(ours, dict)
         for key, value in theirs.items():

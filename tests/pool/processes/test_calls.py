@@ -1,4 +1,4 @@
-"""Sheets: a question and its answer, whole or not there."""
+"""Call files: a question and its answer, which is read whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_an_answer_belongs_to_its_question_and_is_read_once() -> None:
     assert call_file.answer_to(1) is None
 
 
-def test_an_unfinished_text_is_no_answer() -> None:
+def test_a_half_written_answer_is_not_read() -> None:
     call_file = CallFile()
     call_file.ask(1, b"question")
     call_file.answer(1, b"an answer")
     call_file.ask(2, b"another")
-    os.pwrite(call_file.descriptor, b"half an ans", 16)  # as of a process that was lost while it wrote
+    os.pwrite(call_file.descriptor, b"half an ans", 16)  # as if a process had died while it wrote
     assert call_file.answer_to(2) is None
     call_file.close()
     call_file.close()

@@ -25,7 +25,7 @@ def sleep(start: Any) -> None:
 
 
 class Parent(gym.Env):
-    """Has a process that ends only with it, and shows its number."""
+    """Starts a process that does not end by itself, and observes its process id."""
 
     observation_space = gym.spaces.Box(0, 2**31 - 1, (1,), np.int64)
     action_space = gym.spaces.Discrete(2)
@@ -46,7 +46,7 @@ class Parent(gym.Env):
         return np.array([self.pid]), 1.0, False, False, {}
 
     def close(self) -> None:
-        if not multiprocessing.current_process().name.startswith(OURS):  # there it forgets to end it
+        if not multiprocessing.current_process().name.startswith(OURS):  # in workers it forgets to end its child
             self.child.kill()
 
 
@@ -93,7 +93,7 @@ def is_gone(pid: int) -> bool:
     return not is_there(pid)
 
 
-def test_what_an_environment_has_started_ends_with_the_pool() -> None:
+def test_child_processes_of_environments_end_with_the_pool() -> None:
     with headrace.make(Parent, num_envs=2, num_threads=1) as pool:
         obs, _ = pool.reset()
         children = obs[:, 0].tolist()
@@ -101,7 +101,7 @@ def test_what_an_environment_has_started_ends_with_the_pool() -> None:
     assert all(map(is_gone, children))
 
 
-def test_what_an_environment_has_started_ends_with_the_program() -> None:
+def test_child_processes_of_environments_end_with_the_program() -> None:
     def program(tell: Any) -> None:
         pool = headrace.make(Parent, num_envs=1)
         tell.send(int(pool.reset()[0][0, 0]))
@@ -122,7 +122,7 @@ def test_what_an_environment_has_started_ends_with_the_program() -> None:
 
 
 @pytest.mark.parametrize("kind", [Fleet, Nested])
-def test_environments_of_environments_step(kind: Any) -> None:
+def test_environments_that_run_vector_environments_or_pools_can_be_stepped(kind: Any) -> None:
     with headrace.make(kind, num_envs=1) as pool:
         pool.reset()
         for _ in range(3):

@@ -24,7 +24,7 @@ class Fatal(Sleeper):
             os._exit(3)
 
 
-def test_an_environment_that_raises_is_named_and_the_others_go_on() -> None:
+def test_the_error_names_an_environment_that_raised_and_the_others_continue() -> None:
     with headrace.make(Counter, num_envs=N, num_threads=W, seed=0, length=9) as pool:
         pool.reset()
         for _ in range(2):
@@ -42,7 +42,7 @@ def test_an_environment_that_raises_is_named_and_the_others_go_on() -> None:
         assert obs["inner"][0].tolist() == [5, 5, 5, 1, 5, 5]
 
 
-def test_a_killed_worker_is_an_error_that_names_its_environments() -> None:
+def test_the_error_of_a_killed_worker_names_its_environments() -> None:
     with headrace.make(Sleeper, num_envs=4, num_threads=2, seed=0) as pool:
         pool.reset()
         with pytest.raises(EnvironmentFailure, match=r"SIGKILL.*environments 2 to 3"):
@@ -54,7 +54,7 @@ def test_a_killed_worker_is_an_error_that_names_its_environments() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [4, 2])
-def test_lost_environments_begin_anew_truncated(batch_size: int) -> None:
+def test_environments_lost_with_a_worker_restart_and_are_truncated(batch_size: int) -> None:
     settings: dict[str, Any] = {"num_envs": 4, "batch_size": batch_size, "num_threads": 2, "on_failure": "restart"}
     with headrace.make(Sleeper, seed=0, autoreset="same_step", **settings) as pool:
         pool.async_reset() if batch_size < 4 else pool.reset()
@@ -82,14 +82,14 @@ def test_a_worker_that_hangs_is_ended() -> None:
         pool.step(np.array([0, 0]))
 
 
-def test_a_worker_that_ends_whenever_it_is_started_is_given_up() -> None:
+def test_a_worker_that_ends_at_every_start_raises_an_error_despite_restart() -> None:
     pool = headrace.make(Fatal, num_envs=2, num_threads=1, on_failure="restart")
     with pytest.raises(EnvironmentFailure, match="exit status 3"):
         pool.reset()
     pool.close()
 
 
-def test_a_call_that_finds_its_worker_gone_says_so() -> None:
+def test_a_call_to_a_dead_worker_raises_an_error_and_the_next_step_restarts_it() -> None:
     with headrace.make(Sleeper, num_envs=2, num_threads=1, on_failure="restart") as pool:
         pool.set_attr("name", ["a", "b"])  # before the first reset
         pool.reset()
@@ -108,7 +108,7 @@ def test_a_call_that_finds_its_worker_gone_says_so() -> None:
         ((1.0, False, False, [1]), r"info must be a dict, not \[1\]"),
     ],
 )
-def test_what_no_step_gives_is_an_environments_failure(given: Any, words: str) -> None:
+def test_an_invalid_step_result_raises_the_failure_of_its_environment(given: Any, words: str) -> None:
     with headrace.make(Odd, num_envs=2, given=given) as pool:
         pool.reset()
         with pytest.raises(EnvironmentFailure, match=f"environment 0 raised(.|\n)*{words}"):

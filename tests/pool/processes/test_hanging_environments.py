@@ -1,4 +1,4 @@
-"""Environments that hang in a step or in `close`, and what is said about them."""
+"""Environments that hang in a step or in `close`, and the messages about them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Lingers(Sleeper):
         time.sleep(1000)
 
 
-def test_a_long_step_is_remarked_once_with_its_environments(
+def test_a_long_step_is_reported_once_with_its_environments(
     make: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(dispatch, "STILL", 0.3)
@@ -40,7 +40,7 @@ def test_a_long_step_is_remarked_once_with_its_environments(
     assert capfd.readouterr().err == f"headrace: {heard[0]}\n"
 
 
-def test_time_without_a_request_does_not_count_for_the_timeout(make: Any) -> None:
+def test_idle_time_does_not_count_towards_worker_timeout(make: Any) -> None:
     pool = make(Sleeper, num_envs=2, num_threads=2, seed=1, worker_timeout=0.6)
     pool.reset()
     pool.step(np.array([0, 300]))
@@ -48,19 +48,21 @@ def test_time_without_a_request_does_not_count_for_the_timeout(make: Any) -> Non
     assert pool.step(np.array([300, 0]))[0].shape == (2, 1)
 
 
-def test_an_environment_that_does_not_close_keeps_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_environment_that_never_closes_does_not_block_the_close_of_its_pool(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     began = time.monotonic()
     pool = headrace.make(Lingers, num_envs=1, seed=1)
     pool.reset()
     pool.close()
     assert time.monotonic() - began < 100
-    # where a process starts slowly, that is remarked, too
+    # a process that starts slowly is reported, too
     first, second = (line for line in capfd.readouterr().err.splitlines() if "close" in line)
     assert first == "headrace: close() of Lingers did not end within 2 s; nothing waits for it any more"
     assert second == "headrace: Lingers: environment 0 did not close within 2 s; the process was ended"
 
 
-def test_what_close_raises_is_a_warning() -> None:
+def test_an_error_in_close_becomes_a_warning() -> None:
     class Raises(Sleeper):
         def close(self) -> None:
             raise ValueError("not now")
@@ -89,7 +91,7 @@ print("begun", flush=True)
 
 
 def test_a_program_ends_while_its_environments_hang() -> None:
-    """Without closing its pool."""
+    """The program does not close its pool."""
     with Program([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as program:
         assert program.communicate(timeout=60)[0] == "begun\n"
     assert program.returncode == 0

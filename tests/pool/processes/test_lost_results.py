@@ -1,4 +1,4 @@
-"""Rows that hold no result are marked, pools of any function are pickled, and odd spaces have no surprises."""
+"""Rows without a result are marked, pools of any function can be pickled, and unusual spaces work."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def received(pool: Any, batches: int) -> tuple[dict[int, tuple[float, bool]], li
 
 
 @pytest.mark.parametrize(("what", "hit", "words"), [(RAISE, {2}, "told to"), (DIE, {2, 3}, "SIGKILL")])
-def test_rows_without_a_result_are_marked(what: int, hit: set[int], words: str) -> None:
+def test_rows_without_a_result_are_marked_as_failed(what: int, hit: set[int], words: str) -> None:
     with headrace.make(Fragile, num_envs=4, batch_size=2, num_threads=2) as pool:
         pool.async_reset()
         received(pool, 2)
@@ -76,7 +76,7 @@ def test_rows_without_a_result_are_marked(what: int, hit: set[int], words: str) 
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
-def test_environments_that_began_anew_say_so(autoreset: Any) -> None:
+def test_restarted_environments_are_marked_in_info(autoreset: Any) -> None:
     with headrace.make(Fragile, num_envs=4, num_threads=2, on_failure="restart", autoreset=autoreset) as pool:
         pool.reset()
         for _ in range(3):
@@ -142,7 +142,7 @@ def test_a_new_environment_never_answers_for_one_that_failed(what: int, words: s
         assert pool.get_attr("count") == [0, 1]
 
 
-def test_a_pool_of_any_function_is_pickled() -> None:
+def test_a_pool_of_a_local_function_can_be_pickled() -> None:
     limit = 3
     make = lambda: gym.wrappers.TimeLimit(Fragile(), limit)  # noqa: E731
     with headrace.make(make, num_envs=2) as pool:
@@ -153,7 +153,7 @@ def test_a_pool_of_any_function_is_pickled() -> None:
             assert obs.tolist() == [[2], [2]] and twin.step([1, 1])[3].all()
 
 
-def test_what_holds_a_lock_is_not() -> None:
+def test_a_function_that_holds_a_lock_is_refused() -> None:
     lock = threading.Lock()
     with pytest.raises(headrace.errors.OptionError, match="what pickle can write down"):
         headrace.make(lambda: lock and Fragile(), num_envs=2)
@@ -176,7 +176,9 @@ class Empty(gym.Env):
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
 @pytest.mark.parametrize(("space", "nothing"), [(gym.spaces.Dict({}), {}), (gym.spaces.Tuple(()), ())])
-def test_empty_observations_and_half_precision_actions(space: gym.Space, nothing: Any, autoreset: Any) -> None:
+def test_empty_observations_and_half_precision_actions_are_supported(
+    space: gym.Space, nothing: Any, autoreset: Any
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with headrace.make(Empty, num_envs=2, space=space, autoreset=autoreset) as pool:
@@ -189,7 +191,7 @@ def test_empty_observations_and_half_precision_actions(space: gym.Space, nothing
                     pool.step(np.full((2, 2), wrong))
 
 
-def test_an_unknown_name_in_a_file_lists_the_environments_of_the_file(tmp_path: Path) -> None:
+def test_the_error_of_an_unknown_name_lists_the_environments_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "games_of_mine.py"
     path.write_text("import gymnasium as gym\n\nclass Climb(gym.Env):\n    pass\n\nclass Fall(gym.Env):\n    pass\n")
     with pytest.raises(UnknownTaskError, match=rf"say {path}:Climb$"):
@@ -198,7 +200,7 @@ def test_an_unknown_name_in_a_file_lists_the_environments_of_the_file(tmp_path: 
         headrace.make(str(path))
 
 
-def test_a_state_that_was_lost_is_no_pickle() -> None:
+def test_pickling_a_pool_of_environments_that_cannot_be_pickled_raises_an_error() -> None:
     class Held(Fragile):
         def reset(self, **options: Any) -> Any:
             self.lock = threading.Lock()

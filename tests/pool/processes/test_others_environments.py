@@ -1,4 +1,4 @@
-"""Environments that others wrote: each does in processes what it does in Gymnasium's own vector environment."""
+"""Environments of other packages: in processes each gives the results of Gymnasium's own vector environment."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def same(ours: Any, theirs: Any) -> None:
 
 
 @cases(OTHERS)
-def test_it_does_what_it_does_in_gymnasium(task: str) -> None:
+def test_results_equal_those_of_gymnasiums_vector_environment(task: str) -> None:
     package, options = OTHERS[task]
     pytest.importorskip(package, reason=f"{package} is not installed")
     theirs = SyncVectorEnv([by_gymnasium(task, options)] * N, autoreset_mode=AutoresetMode.SAME_STEP)
@@ -87,13 +87,13 @@ def test_it_does_what_it_does_in_gymnasium(task: str) -> None:
             np.testing.assert_array_equal(reward, expected[1].astype(np.float32))
             same((terminated, truncated), expected[2:4])
             for key, value in expected[4].items():
-                if "final" not in key and key != "action":  # which highway-env draws without a seed
+                if "final" not in key and key != "action":  # highway-env draws it without a seed
                     same(info[key], value)
     theirs.close()
 
 
 @pytest.mark.parametrize("task", rest_nightly(VECTORS, "gymnasium:BipedalWalker-v3", "Acrobot-v1", f"{WRAPPED}:maze"))
-def test_training_in_it(task: str, tmp_path: Path) -> None:
+def test_training_runs_in_environments_of_other_packages(task: str, tmp_path: Path) -> None:
     package, options = OTHERS[task]
     pytest.importorskip(package, reason=f"{package} is not installed")
     steps = 8 if task in SLOW else 16
@@ -103,7 +103,7 @@ def test_training_in_it(task: str, tmp_path: Path) -> None:
     assert result.steps == total
 
 
-def test_a_maze_that_lets_another_environment_render_has_frames() -> None:
+def test_a_maze_whose_inner_environment_renders_has_frames() -> None:
     pytest.importorskip("gymnasium_robotics", reason="gymnasium_robotics is not installed")
     with headrace.make("gymnasium_robotics:PointMaze_UMaze-v3", num_envs=1, seed=1) as pool:
         pool.reset()
@@ -118,14 +118,14 @@ def test_a_maze_that_lets_another_environment_render_has_frames() -> None:
 @pytest.mark.parametrize(
     "command", ["check gymnasium:LunarLander-v3", "train gymnasium:CarRacing-v3", "bench gymnasium:CarRacing-v3"]
 )
-def test_a_package_that_is_missing_is_named_in_one_line(command: str) -> None:
+def test_a_missing_package_is_named_in_one_line(command: str) -> None:
     code = "import sys; sys.modules['Box2D'] = None; from headrace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     ran = subprocess.run([sys.executable, "-c", code, *command.split()], capture_output=True, text=True, check=False)
     assert ran.stderr == f"headrace: {command.split()[1]} needs Box2D: pip install 'gymnasium[box2d]'\n"
     assert ran.returncode == 2
 
 
-def test_what_an_environment_says_of_missing_packages_is_kept() -> None:
+def test_the_error_keeps_the_own_message_of_an_environment_on_missing_packages() -> None:
     code = "import sys; sys.modules['mujoco'] = None; import headrace\n"
     code += "try: headrace.make('gymnasium:Ant-v5')\nexcept headrace.HeadraceError as error: print(error)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout

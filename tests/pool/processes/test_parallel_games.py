@@ -35,7 +35,7 @@ def _quiet() -> Any:
         yield
 
 
-def test_the_games_pass_pettingzoos_own_test() -> None:
+def test_the_games_of_these_tests_pass_pettingzoos_api_test() -> None:
     for game in (Race(), Numbered()):
         parallel_api_test(game, num_cycles=60)
 
@@ -55,7 +55,7 @@ def test_agents_are_grouped_by_their_types() -> None:
 
 
 def by_itself(game: Race, seed: int, actions: list[Any], autoreset: str) -> list[Any]:
-    """What a lone environment gives that is reset when nobody is left: rows of obs, reward, ends, alive, last obs."""
+    """Results of one environment, reset when no agent is left: rows of obs, reward, ends, alive, last obs …"""
     order = ["hare_0", "hare_1", "tortoise_0"]
     obs, _ = game.reset(seed=seed)
     rows, over = [], False
@@ -89,7 +89,7 @@ def equal(dense: Any, seen: dict[str, Any], env: int) -> None:
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
-def test_a_pool_does_what_pettingzoo_does(autoreset: Any) -> None:
+def test_results_of_a_pool_equal_those_of_single_pettingzoo_environments(autoreset: Any) -> None:
     ends = 0
     with headrace.make(Race, num_envs=N, num_threads=2, seed=5, autoreset=autoreset, length=4.0) as pool:
         space = gym.vector.utils.batch_space(pool.action_space, N)
@@ -117,7 +117,7 @@ def test_a_pool_does_what_pettingzoo_does(autoreset: Any) -> None:
     assert ends > 5
 
 
-def test_options_attributes_pictures_and_states_reach_the_game() -> None:
+def test_options_attributes_rendering_and_saved_states_work_for_games() -> None:
     with headrace.make(Race, num_envs=N, num_threads=2, seed=0, length=9.0, max_episode_steps=4) as pool:
         pool.reset(options={"ahead": 50.0})
         assert (np.array(pool.call("state")) >= 50).all()
@@ -139,18 +139,18 @@ def test_options_attributes_pictures_and_states_reach_the_game() -> None:
                 np.testing.assert_array_equal(a, b)
         assert any(result[3].any() for result in first)
         truncated, alive = first[2][3], first[2][4]["alive"]
-        assert truncated[0] and alive[0].all(), "who is cut off by the limit is still there"
+        assert truncated[0] and alive[0].all(), "agents that the limit truncates are still alive"
 
 
-def test_the_flat_layout_of_envpool() -> None:
+def test_max_num_players_gives_the_flat_layout_of_envpool() -> None:
     with headrace.make(Race, num_envs=N, max_num_players=3, seed=0) as pool:
         obs, info = pool.reset()
         assert info["players"]["id"].tolist() == [0, 1, 2] * N
         assert obs["hare"].shape == (2 * N, 1) and obs["tortoise"].shape == (N, 3)
 
 
-def test_a_game_of_ones_own_script_with_caches_around_its_spaces() -> None:
-    """As PettingZoo's tutorials write it; nobody can import a class that was made within a function."""
+def test_a_local_game_class_with_cached_spaces_can_be_played_and_pickled() -> None:
+    """As in PettingZoo's tutorials; no process can import a class that was made within a function."""
 
     class Cached(Race):
         @functools.lru_cache(maxsize=None)  # noqa: B019, UP033
@@ -202,12 +202,12 @@ def in_turns() -> Any:
         (in_turns, "act in turns"),
     ],
 )
-def test_what_does_not_fit_is_named(task: Any, words: str) -> None:
+def test_unsupported_games_are_refused_with_a_reason(task: Any, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         headrace.make(task)
 
 
-def test_an_observation_of_another_shape_is_an_environments_failure() -> None:
+def test_an_observation_of_the_wrong_shape_raises_the_failure_of_its_environment() -> None:
     with headrace.make(Broken, num_envs=2) as pool:
         pool.reset()
         act = {"hare": np.ones((2, 2), np.int64), "tortoise": np.zeros((2, 1, 1), np.float32)}
@@ -217,7 +217,7 @@ def test_an_observation_of_another_shape_is_an_environments_failure() -> None:
 
 
 @pytest.mark.parametrize("task", [WALKERS, f"{Path(__file__).parents[2] / 'parallel_games.py'}:Race"])
-def test_training_in_one(task: str, tmp_path: Path) -> None:
+def test_training_runs_in_parallel_games_with_finite_metrics(task: str, tmp_path: Path) -> None:
     if task == WALKERS:
         pytest.importorskip("Box2D", reason="Box2D is not installed")
     settings: dict[str, Any] = {"num_envs": 4, "num_steps": 32, "log_steps": 1, "video": False}
@@ -228,7 +228,7 @@ def test_training_in_one(task: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("in_infos", [False, True])
-def test_action_masks_of_observations_or_infos_are_the_pools(in_infos: bool) -> None:
+def test_action_masks_in_observations_or_infos_become_the_mask_of_the_pool(in_infos: bool) -> None:
     with headrace.make(Forbidding, num_envs=2, autoreset="same_step", in_infos=in_infos) as pool:
         assert pool.observation_space == gym.spaces.Box(0, 100, (3, 2), np.float32)
         obs, info = pool.reset()
@@ -240,7 +240,7 @@ def test_action_masks_of_observations_or_infos_are_the_pools(in_infos: bool) -> 
         assert info["action_mask"].tolist() == [[[0, 1, 0, 1, 1], [0, 1, 0, 1, 1], [0, 1, 0, 1, 0]]] * 2
 
 
-def test_agents_that_are_truncated_early_say_so() -> None:
+def test_agents_truncated_early_are_marked_in_info() -> None:
     with headrace.make(Forbidding, num_envs=1, autoreset="same_step") as pool:
         _, info = pool.reset()
         seen = []
@@ -259,8 +259,8 @@ def test_agents_that_are_truncated_early_say_so() -> None:
 
 
 @pytest.mark.parametrize("in_infos", [False, True])
-def test_training_keeps_to_pettingzoos_masks(tmp_path: Path, in_infos: bool) -> None:
-    """The game raises where somebody does what is forbidden."""
+def test_training_takes_only_actions_that_pettingzoos_masks_allow(tmp_path: Path, in_infos: bool) -> None:
+    """The game raises when an agent takes a forbidden action."""
     task = f"{Path(__file__).parents[2] / 'masked_parallel_games.py'}:Forbidding"
     options = {"in_infos": in_infos}
     result = train(task, total_steps=600, num_envs=4, env_options=options, run_dir=tmp_path, quiet=True)
@@ -268,7 +268,7 @@ def test_training_keeps_to_pettingzoos_masks(tmp_path: Path, in_infos: bool) -> 
 
 
 class Silent(Race):
-    """Has nothing to say of agents, and nothing to show to those that left."""
+    """Has None for the infos of agents, and for the observations of those that left."""
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         obs, infos = super().reset(seed=seed, options=options)
@@ -280,7 +280,7 @@ class Silent(Race):
         return {**dict.fromkeys(self.possible_agents), **obs}, rewards, ended, cut, dict.fromkeys(infos)
 
 
-def test_what_is_none_is_as_what_is_missing() -> None:
+def test_none_in_place_of_infos_observations_or_agents_counts_as_missing() -> None:
     with headrace.make(Race, num_envs=N, seed=3) as pool, headrace.make(Silent, num_envs=N, seed=3) as silent:
         pool.reset()
         silent.reset()
@@ -292,7 +292,7 @@ def test_what_is_none_is_as_what_is_missing() -> None:
                 np.testing.assert_array_equal(one, other)
 
 
-def test_a_game_that_names_no_agents_is_refused() -> None:
+def test_a_game_without_possible_agents_is_refused() -> None:
     class Nobody(Race):
         def __init__(self) -> None:
             super().__init__()

@@ -20,7 +20,7 @@ from headrace.errors import EnvironmentFailure
 
 
 class Stubborn(gym.Env):
-    """Does not end when it is told to."""
+    """Takes a minute to close in a worker."""
 
     observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
     action_space = gym.spaces.Discrete(3)
@@ -88,7 +88,7 @@ def gone(pids: list[int], seconds: float = 20.0) -> bool:
     return True
 
 
-def test_pools_that_lose_workers_leave_nothing() -> None:
+def test_pools_that_lose_workers_leave_no_process_or_descriptor() -> None:
     chance = random.Random(0)
 
     def once() -> None:
@@ -111,7 +111,7 @@ def test_pools_that_lose_workers_leave_nothing() -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
-def test_answers_to_a_call_that_a_lost_worker_ended_are_forgotten() -> None:
+def test_answers_to_a_call_that_failed_with_a_worker_are_discarded() -> None:
     with headrace.make(Closeable, num_envs=4, num_threads=2) as pool:
         pool.reset()
         pool.set_attr("number", [0, 1, 2, 3])
@@ -122,7 +122,7 @@ def test_answers_to_a_call_that_a_lost_worker_ended_are_forgotten() -> None:
         assert pool.call("perish", env_ids=[3]) == ["farewell"]
 
 
-def test_a_worker_that_does_not_end_is_ended() -> None:
+def test_closing_a_pool_ends_a_worker_whose_environment_never_closes() -> None:
     pool = headrace.make(Stubborn, num_envs=2, num_threads=2)
     pool.reset()
     pids = workers(pool)
@@ -130,7 +130,7 @@ def test_a_worker_that_does_not_end_is_ended() -> None:
     assert gone(pids, 1.0)
 
 
-def test_an_interrupted_close_leaves_nothing() -> None:
+def test_an_interrupted_close_can_be_repeated_and_leaves_no_process_or_descriptor() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -152,7 +152,7 @@ def test_an_interrupted_close_leaves_nothing() -> None:
     assert descriptors() <= before
 
 
-def test_an_interrupted_step_is_finished_by_the_next_call() -> None:
+def test_a_pool_can_be_stepped_after_an_interrupted_step() -> None:
     with headrace.make(Stubborn, num_envs=2, num_threads=2) as pool:
         pool.reset()
 
@@ -167,7 +167,7 @@ def test_an_interrupted_step_is_finished_by_the_next_call() -> None:
         assert obs.tolist() == [[1], [1]] and reward.tolist() == [1, 1]
 
 
-def test_interrupted_calls_leave_no_answers_and_no_questions() -> None:
+def test_interrupted_calls_leave_no_answers_for_later_calls() -> None:
     chance = random.Random(0)
 
     def interrupt(*_: object) -> None:
@@ -234,7 +234,7 @@ def test_workers_end_with_the_program(end: str, tmp_path: Path) -> None:
     assert gone(pids)
 
 
-def test_an_environment_whose_close_raises_is_played_all_the_same() -> None:
+def test_an_environment_whose_close_raises_can_still_be_played() -> None:
     with pytest.warns(UserWarning, match=r"close\(\) of .*Clinging.* raised OSError: the display is gone"):
         pool = headrace.make(Clinging, num_envs=2)
     with pool:

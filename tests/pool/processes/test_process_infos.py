@@ -16,7 +16,7 @@ from masked_gymnasium_games import Dials, Doors, Said
 
 
 class Reporter(gym.Env):
-    """Says in its info which number it has and how many steps it took, and at times something else."""
+    """Has its number and its count of steps in its info, and in every second step another key."""
 
     observation_space = gym.spaces.Discrete(100)
     action_space = gym.spaces.Discrete(2)
@@ -38,7 +38,7 @@ class Reporter(gym.Env):
         return obs, 0.0, self.count == 3, False, info
 
 
-def test_infos_of_several_sends_come_together() -> None:
+def test_infos_of_several_sends_are_joined_in_one_batch() -> None:
     with headrace.make(Counter, num_envs=3, num_threads=2, length=3, autoreset="same_step", seed=0) as pool:
         pool.reset()
         for _ in range(2):
@@ -95,13 +95,13 @@ def test_action_masks_are_plain_arrays(kind: str, dtype: type) -> None:
             *_, info = pool.step(mask.argmax(1) + 1)
 
 
-def test_where_a_mask_is_missing_all_actions_are_allowed() -> None:
+def test_all_actions_are_allowed_without_a_mask() -> None:
     with headrace.make(Doors, num_envs=2, seed=1, gives="even") as pool:
         _, info = pool.reset()
         *_, after = pool.step(info["action_mask"].argmax(1) + 1)
         assert not info["action_mask"].all() and after["action_mask"].all()
         assert info["_action_mask"].all() and not after["_action_mask"].any()
-    with headrace.make(Said, num_envs=2, step=[0, 1]) as pool:  # a mask that is None says as little
+    with headrace.make(Said, num_envs=2, step=[0, 1]) as pool:  # a mask that is None counts as missing
         _, info = pool.reset()
         *_, after = pool.step([0, 0])
         assert info["action_mask"].all() and after["action_mask"].tolist() == [[0, 1]] * 2
@@ -119,7 +119,7 @@ def test_masks_of_several_choices_are_joined() -> None:
 @pytest.mark.parametrize(
     ("mask", "words"), [([1, 0, 1], r"shape \(3,\).* \(2,\)"), ([2, 0], "1 for allowed actions and 0")]
 )
-def test_a_mask_that_changes_its_form_is_a_failure(mask: list[int], words: str) -> None:
+def test_a_mask_of_another_shape_or_of_invalid_values_raises_a_failure(mask: list[int], words: str) -> None:
     with headrace.make(Said, num_envs=2, reset=[1, 1], step=mask) as pool:
         pool.reset()
         with pytest.raises(EnvironmentFailure, match=words):
@@ -129,7 +129,7 @@ def test_a_mask_that_changes_its_form_is_a_failure(mask: list[int], words: str) 
 @pytest.mark.parametrize(
     "options", [{"reset": [1, 1, 1]}, {"reset": [0.5, 1]}, {"reset": "abc"}, {"reset": [1, 1], "continuous": True}]
 )
-def test_what_is_no_mask_of_the_actions_is_plain_info(options: dict[str, Any]) -> None:
+def test_an_action_mask_that_does_not_fit_the_actions_stays_plain_info(options: dict[str, Any]) -> None:
     with headrace.make(Said, num_envs=2, **options) as pool:
         assert not pool.spec.info
         _, info = pool.reset()
@@ -148,7 +148,7 @@ class Rewriter(Reporter):
         return self.count, self.told
 
 
-def test_final_infos_are_not_written_by_the_next_episode() -> None:
+def test_final_infos_are_not_overwritten_by_the_next_episode() -> None:
     with headrace.make(Rewriter, num_envs=2, autoreset="same_step") as pool:
         pool.reset()
         for _ in range(2):
@@ -159,14 +159,14 @@ def test_final_infos_are_not_written_by_the_next_episode() -> None:
 
 
 @pytest.mark.parametrize("key", ["env_id", "elapsed_step", "players", "final_obs", "final_info", "_env_id"])
-def test_a_key_of_the_pools_own_is_refused_by_name(key: str) -> None:
+def test_an_info_key_reserved_by_the_pool_is_refused_by_name(key: str) -> None:
     with headrace.make(Odd, num_envs=2, given=(1.0, False, False, {key: {"mine": 5}, "x": 1})) as pool:
         pool.reset()
         with pytest.raises(EnvironmentFailure, match=rf"environment 0 raised(.|\n)*info\['{key}'\] is a key"):
             pool.step(np.zeros(2, np.int64))
 
 
-def test_keys_that_the_pool_adds_only_at_times_are_refused_only_where_it_adds_them() -> None:
+def test_restarted_and_failed_keys_are_refused_only_in_pools_that_add_them() -> None:
     given = (1.0, False, False, {"restarted": "no", "failed": 0.5})
     with headrace.make(Odd, given=given) as pool:
         pool.reset()
@@ -185,14 +185,14 @@ def test_keys_that_the_pool_adds_only_at_times_are_refused_only_where_it_adds_th
                 pool.step([0], [0])
 
 
-def test_a_task_cannot_declare_a_field_of_the_pools_own() -> None:
+def test_a_task_cannot_declare_an_info_field_reserved_by_the_pool() -> None:
     info = (headrace.Field("players", np.dtype(np.int32)),)
     spec = headrace.TaskSpec("It", gym.spaces.Discrete(2), gym.spaces.Discrete(2), info)
     with pytest.raises(OptionError, match="an info field cannot be called 'players'"):
         process_task(spec, Reporter, {})
 
 
-def test_final_masks_say_which_environments_set_a_key() -> None:
+def test_final_info_has_a_mask_of_the_environments_that_set_each_key() -> None:
     given = [(0.0, True, False, {"x": 1.5}), (0.0, True, False, {"y": 2})]
     envs = headrace.make_vec(Odd, num_envs=2, autoreset="same_step", given=given)
     envs.reset()
@@ -202,7 +202,7 @@ def test_final_masks_say_which_environments_set_a_key() -> None:
     envs.close()
 
 
-def test_a_first_step_of_some_environments_keeps_all_infos() -> None:
+def test_a_step_after_a_partial_reset_keeps_the_infos_of_all_rows() -> None:
     envs = headrace.make_gym(Odd, num_envs=3, given=(1.0, False, False, {"x": 1.5, "word": "on"}))
     envs.reset([1])
     *_, info = envs.step(np.zeros(3, np.int64))
@@ -211,7 +211,7 @@ def test_a_first_step_of_some_environments_keeps_all_infos() -> None:
     envs.close()
 
 
-def test_own_keys_never_stand_for_those_of_a_task() -> None:
+def test_own_info_keys_of_an_environment_do_not_replace_discount_and_reward() -> None:
     own = {"discount": {"rate": 0.5}, "reward": 75.0, "terminated": True, "alive": None}
     env = headrace.make_dm(Odd, num_envs=2, given=(0.75, False, False, own))
     env.reset()

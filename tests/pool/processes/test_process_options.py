@@ -1,4 +1,4 @@
-"""What a pool in processes cannot be made of is refused, in words that say what can."""
+"""Options and environments that a pool in processes cannot have are refused, with the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.errors import OptionError
 
 
 class Blind(Sleeper):
-    """Observes nothing that is a space."""
+    """Has None for an observation space."""
 
     observation_space = None  # type: ignore[assignment]
 
@@ -26,7 +26,7 @@ class Blind(Sleeper):
         ({"executor": "threads"}, "executor must be"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_refused_by_name(options: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         headrace.make(Sleeper, **options)
 
@@ -34,14 +34,14 @@ def test_wrong_options_are_named(options: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("given", "meant"), [("num_thread", "num_threads"), ("batchsize", "batch_size"), ("on_failures", "on_failure")]
 )
-def test_a_misspelt_option_names_the_nearest_and_what_the_environment_says(given: str, meant: str) -> None:
+def test_a_misspelt_option_gets_the_nearest_name_and_the_error_of_the_environment(given: str, meant: str) -> None:
     with pytest.raises(OptionError) as caught:
         headrace.make("gymnasium:CartPole-v1", num_envs=2, **{given: 2})  # type: ignore[call-overload]
     assert f"has no option {given!r}, did you mean {meant!r}?" in str(caught.value)
     assert f"CartPoleEnv.__init__() got an unexpected keyword argument {given!r}" in str(caught.value)
 
 
-def test_what_else_a_constructor_raises_is_its_own() -> None:
+def test_other_errors_of_a_constructor_are_raised_unchanged() -> None:
     def maker() -> gym.Env:
         raise TypeError("broken in itself")
 
@@ -59,7 +59,7 @@ def test_what_else_a_constructor_raises_is_its_own() -> None:
         (Blind, "has None for a gymnasium.Space"),
     ],
 )
-def test_what_is_no_environment_is_refused_before_anything_is_stepped(made_by: Any, words: str) -> None:
+def test_a_function_that_makes_no_environment_is_refused_at_once(made_by: Any, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         headrace.make(made_by)
 
@@ -82,7 +82,7 @@ class Asking(Sleeper):
 
 
 class Inheriting(Asking):
-    """Hands them on."""
+    """Passes arguments of `Asking` on."""
 
     def __init__(self, more: int = 0, **rest: Any):
         super().__init__(**rest)
@@ -101,7 +101,7 @@ ASKED: dict[str, Any] = {
 
 @pytest.mark.parametrize("env_type", [None, "vec", "gym"])
 @pytest.mark.parametrize("task", [Asking, Inheriting, f"{__file__}:Asking", "Asking-v0"])
-def test_an_environments_own_arguments_reach_it(task: Any, env_type: Any) -> None:
+def test_arguments_that_an_environment_names_are_passed_to_it(task: Any, env_type: Any) -> None:
     gym.register("Asking-v0", f"{__name__}:Asking")
     try:
         pool = headrace.make(task, env_type, **ASKED)
@@ -112,13 +112,13 @@ def test_an_environments_own_arguments_reach_it(task: Any, env_type: Any) -> Non
         del gym.registry["Asking-v0"]
 
 
-def test_options_of_an_interface_that_an_environment_does_not_name_are_the_interfaces() -> None:
+def test_options_that_an_environment_does_not_name_go_to_the_interface() -> None:
     with headrace.make(Sleeper, base_path="/data", env_seed=[5]) as pool:
         assert pool.settings.seeds.tolist() == [5]
     assert headrace.make_spec(Asking, base_path="/data", env_seed=7).options == {"base_path": "/data", "env_seed": 7}
 
 
-def test_an_option_of_the_executor_that_is_an_argument_too_is_refused_by_name() -> None:
+def test_an_option_that_executor_and_environment_both_name_is_refused() -> None:
     def maker(flat_observation: bool = False) -> gym.Env:
         return Sleeper()
 

@@ -13,7 +13,7 @@ from headrace.errors import RenderError
 
 
 class Drawn(Sleeper):
-    """Draws its number of steps, if it was told that somebody looks."""
+    """Draws its number of steps, if its render_mode is "rgb_array"."""
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  (Gymnasium's own convention)
     render_mode = None
@@ -28,13 +28,13 @@ class Drawn(Sleeper):
 
 
 class Undrawn(Sleeper):
-    """Could draw, had it been made for it."""
+    """Raises in `render`, as it was made without a render mode."""
 
     def render(self) -> Any:
         raise AttributeError("Unexpected mode: None")
 
 
-def test_pictures_are_drawn_for_who_asks() -> None:
+def test_render_gives_the_frames_of_environments_in_the_order_asked() -> None:
     with headrace.make(Drawn, num_envs=3, num_threads=2) as pool:
         pool.reset()
         pool.step(np.zeros(2, np.int64), [0, 2])
@@ -47,7 +47,7 @@ def test_pictures_are_drawn_for_who_asks() -> None:
             pool.render()
 
 
-def test_what_render_raises_says_why_there_are_no_frames_and_harms_nothing() -> None:
+def test_an_error_in_render_is_reported_and_the_pool_can_still_be_stepped() -> None:
     with headrace.make(Undrawn, num_envs=2, num_threads=1) as pool:
         pool.reset()
         with pytest.raises(RenderError, match="draws no frames: its render raised AttributeError: Unexpected mode"):
@@ -77,7 +77,7 @@ WHITE = np.full((2, 4, 3), 255, np.uint8)
      WHITE.astype(np.int64), WHITE > 0, WHITE.astype(np.float64) + 9.0],
     ids=["rgba", "one channel", "grey", "parts", "floats", "int64", "bool", "over 255"],
 )  # fmt: skip
-def test_frames_of_other_forms_become_rgb(frame: np.ndarray) -> None:
+def test_frames_of_other_shapes_and_dtypes_become_rgb(frame: np.ndarray) -> None:
     with headrace.make(Painted, frame=frame, num_envs=2) as pool:
         pool.reset()
         drawn = pool.render([0, 1])
@@ -85,14 +85,14 @@ def test_frames_of_other_forms_become_rgb(frame: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("frame", [WHITE[:0], WHITE[:, :0], np.zeros((3, 5, 7), np.uint8), WHITE.astype(str), [WHITE]])
-def test_what_is_no_frame_is_said(frame: Any) -> None:
+def test_an_invalid_frame_raises_a_render_error(frame: Any) -> None:
     with headrace.make(Painted, frame=frame, num_envs=1) as pool:
         pool.reset()
         with pytest.raises(RenderError, match=r"Painted draws .*(height, width, 3|but a list)"):
             pool.render()
 
 
-def test_frames_of_several_sizes_are_said() -> None:
+def test_frames_of_different_sizes_raise_a_render_error() -> None:
     with headrace.make(Painted, frame=WHITE, num_envs=2) as pool:
         pool.reset()
         pool.set_attr("frame", [WHITE, WHITE[:1]])

@@ -1,4 +1,4 @@
-"""Pools of Gymnasium environments in processes: what comes back is what Gymnasium's own vector environment gives."""
+"""Pools of Gymnasium environments in processes give the results of Gymnasium's own vector environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODES = {
 
 @pytest.mark.parametrize("autoreset", MODES)
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "Taxi-v4"])
-def test_it_does_what_gymnasium_does(task: str, autoreset: Any) -> None:
+def test_results_equal_those_of_gymnasiums_sync_vector_env(task: str, autoreset: Any) -> None:
     theirs = SyncVectorEnv([lambda: gym.make(task)] * N, autoreset_mode=MODES[autoreset])
     with headrace.make(
         task, executor="processes", num_envs=N, num_threads=W, seed=7, autoreset=autoreset, max_episode_steps=None
@@ -54,7 +54,7 @@ def test_it_does_what_gymnasium_does(task: str, autoreset: Any) -> None:
                 same(reset[0], expected[0][over])
 
 
-def test_nested_observations_actions_and_infos_are_gymnasiums() -> None:
+def test_nested_observations_actions_and_infos_have_the_layout_of_gymnasium() -> None:
     with headrace.make(Counter, num_envs=N, num_threads=W, seed=3, autoreset="same_step", length=3) as pool:
         obs, info = pool.reset()
         assert obs["count"].tolist() == [[0, 3]] * N and obs["inner"][0].tolist() == [0] * N
@@ -76,7 +76,7 @@ def test_nested_observations_actions_and_infos_are_gymnasiums() -> None:
         assert acted[1][0]["b"].tolist() == actions(N)["b"][1].tolist()
 
 
-def test_partial_steps_come_in_the_order_named() -> None:
+def test_results_of_partial_steps_come_in_the_order_of_env_ids() -> None:
     with headrace.make(Counter, num_envs=N, num_threads=W, seed=0, length=50) as pool:
         pool.reset()
         for count in range(1, 5):
@@ -91,7 +91,7 @@ def test_partial_steps_come_in_the_order_named() -> None:
         assert info["env_id"].tolist() == [5, 0, 3] and obs["inner"][0].tolist() == [2, 2, 2]
 
 
-def test_asynchronous_results_come_as_they_are_done() -> None:
+def test_asynchronous_results_come_in_the_order_they_finish() -> None:
     with headrace.make(Sleeper, num_envs=4, batch_size=2, num_threads=4, seed=0) as pool:
         pool.async_reset()
         first = [set(pool.recv()[4]["env_id"].tolist()) for _ in range(2)]
@@ -109,7 +109,7 @@ def test_asynchronous_results_come_as_they_are_done() -> None:
             assert reward.tolist() == [1, 1] and sorted(info["env_id"]) == [0, 1] and obs.tolist() == [[1], [1]]
 
 
-def test_results_that_are_kept_stay_as_they_are() -> None:
+def test_kept_results_are_never_overwritten() -> None:
     with headrace.make(Counter, num_envs=N, num_threads=W, seed=0, length=1000) as pool:
         pool.reset()
         kept = [pool.step(actions(N)) for _ in range(60)]
@@ -134,7 +134,7 @@ def test_states_are_saved_and_loaded() -> None:
             same(a[:4], b[:4])
 
 
-def test_an_environment_that_cannot_be_pickled_says_so() -> None:
+def test_saving_an_environment_that_cannot_be_pickled_raises_an_error() -> None:
     class Held(Sleeper):
         def __init__(self) -> None:
             self.lock = __import__("threading").Lock()
@@ -171,7 +171,7 @@ class Mine(gym.Env):
 with headrace.make(Mine, num_envs=2, settings=Settings(4)) as pool:
     assert pool.reset()[0].shape == (2, 4)
     pool.load_state(None, pool.save_state())
-    if os.fork() == 0:  # which needs a server of its own
+    if os.fork() == 0:  # the child needs a fork server of its own
         with headrace.make(Mine, num_envs=2, settings=Settings(5)) as another:
             assert another.reset()[0].shape == (2, 5)
         os._exit(7)
@@ -182,7 +182,7 @@ print("fine")
 """
 
 
-def test_what_a_script_makes_itself_and_files_elsewhere(tmp_path: Path) -> None:
+def test_classes_of_a_script_and_environments_in_other_files_work(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, "script.py", os.path.relpath(WALK, tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path, check=False)

@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "process_soak.py"
 
 
 @pytest.mark.nightly
-def test_pools_survive_the_loss_of_workers_and_leave_nothing(tmp_path: Path) -> None:
+def test_pools_survive_the_loss_of_workers_and_leave_no_resources(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), "--rounds", "20", "--seed", "3", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

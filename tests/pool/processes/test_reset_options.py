@@ -1,4 +1,4 @@
-"""Options of a reset reach the environments, each its own way to begin; calls between sends lose no results."""
+"""Options of a reset reach the environments; calls between sends lose no results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Placed(gym.Env):
         return np.array([self.place]), 1.0, self.place > 50, False, {}
 
 
-def test_every_environment_is_told() -> None:
+def test_reset_options_reach_every_chosen_environment() -> None:
     with headrace.make(Placed, num_envs=4, num_threads=2, seed=3) as pool:
         obs, info = pool.reset(options={"place": 7.0})
         assert obs.tolist() == [[7]] * 4 and info["told"]["place"].tolist() == [7] * 4
@@ -43,13 +43,13 @@ def test_every_environment_is_told() -> None:
         assert pool.reset([1], seed=[11])[0].tolist() == [alone.tolist()], "options are for one reset"
 
 
-def test_a_mask_is_no_environments_option() -> None:
+def test_reset_mask_is_not_passed_to_environments() -> None:
     with headrace.make(Placed, num_envs=2) as pool:
         for options in ({"reset_mask": np.ones(2, bool)}, {}):
             assert pool.reset(options=options)[1]["told"].tolist() == [None] * 2
 
 
-def test_episodes_that_begin_by_themselves_have_no_options() -> None:
+def test_episodes_begun_by_autoreset_get_no_options() -> None:
     with headrace.make(Placed, num_envs=2, autoreset="same_step") as pool:
         pool.reset(options={"place": 49.0})
         obs, _, terminated, *_ = pool.step([2, 1])
@@ -57,7 +57,7 @@ def test_episodes_that_begin_by_themselves_have_no_options() -> None:
         assert 0 <= obs[0, 0] < 1 and obs[1, 0] == 50
 
 
-def test_the_vector_view_hands_them_on() -> None:
+def test_the_vector_view_passes_reset_options_on() -> None:
     view = headrace.make(Placed, "vec", num_envs=3, num_threads=2)
     view.reset(options={"place": 1.0})
     obs, _ = view.reset(options={"place": 5.0, "reset_mask": np.array([True, False, True])})
@@ -65,13 +65,13 @@ def test_the_vector_view_hands_them_on() -> None:
     view.close()
 
 
-def test_an_asynchronous_pool_hands_them_on() -> None:
+def test_an_asynchronous_pool_passes_reset_options_on() -> None:
     with headrace.make(Placed, num_envs=4, batch_size=2, num_threads=2) as pool:
         seen = pool.reset(options={"place": 6.0})[0].tolist() + pool.recv()[0].tolist()
         assert seen == [[6]] * 4
 
 
-def test_what_cannot_be_handed_on_is_named() -> None:
+def test_options_that_cannot_be_passed_on_are_refused_with_a_reason() -> None:
     with headrace.make(Placed, num_envs=2) as pool:
         with pytest.raises(OptionError, match="cannot pickle"):
             pool.reset(options={"place": threading.Lock()})
@@ -83,7 +83,7 @@ def test_what_cannot_be_handed_on_is_named() -> None:
 
 
 def test_calls_between_sends_lose_no_results() -> None:
-    """Requests lie in a ring that calls write over."""
+    """Calls overwrite the ring in which requests lie."""
     with headrace.make(Placed, num_envs=4, batch_size=2, num_threads=1) as pool:
         pool.reset(options={"place": 0.0})
         pool.recv()

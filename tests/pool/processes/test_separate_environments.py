@@ -31,7 +31,7 @@ class Draws(gym.Env):
 
 
 class Remade(Draws, EzPickle):
-    """Pickled as what it is made with."""
+    """Is pickled as the arguments it was made with."""
 
 
 def drawn(make: Any, num_threads: int, seed: int = 1) -> np.ndarray:
@@ -48,26 +48,26 @@ def test_global_generators_differ_between_environments_and_repeat_with_the_seed(
     assert not np.isin(drawn(make, num_threads, seed=100), seen).any()
 
 
-def test_what_a_seeded_reset_draws_does_not_depend_on_the_processes(make: Any) -> None:
+def test_draws_of_a_seeded_reset_do_not_depend_on_the_number_of_processes(make: Any) -> None:
     np.testing.assert_array_equal(drawn(make, 4)[0], drawn(make, 1)[0])
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
 @pytest.mark.parametrize("made", [Draws, Remade, lambda: gym.wrappers.TimeLimit(Draws(), 5)])
-def test_a_function_that_returns_one_object_is_refused(made: Callable[[], Any], num_envs: int) -> None:
+def test_a_function_that_returns_the_same_environment_twice_is_refused(made: Callable[[], Any], num_envs: int) -> None:
     env = made()
     for function in (lambda: env, lambda: gym.wrappers.TimeLimit(env, 9)):
         with pytest.raises(OptionError, match=r"returns the same \w+ again.* let each call make a new one"):
             headrace.make(function, num_envs=num_envs, num_threads=num_envs)
 
 
-def test_an_object_that_each_process_imports_is_refused_where_it_is_shared(make: Any) -> None:
+def test_an_imported_environment_shared_within_a_process_is_refused(make: Any) -> None:
     pool = make(the_only_one, num_envs=2, num_threads=1, seed=1)
     with pytest.raises(EnvironmentFailure, match="returns the same Sleeper again"):
         pool.reset()
 
 
-def test_a_function_may_keep_what_it_makes(make: Any) -> None:
+def test_a_function_may_keep_references_to_its_environments(make: Any) -> None:
     kept: list[Any] = []
 
     def made() -> Draws:

@@ -1,4 +1,4 @@
-"""States of Python environments: what is saved is what is loaded, with large contents apart."""
+"""States of Python environments are loaded as they were saved; large contents have blocks of their own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTENTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_contents_come_back(name: str) -> None:
+def test_loaded_contents_equal_the_dumped_ones(name: str) -> None:
     value = CONTENTS[name]
     (found,) = states.loaded(states.dumped([value]))
     assert type(found) is type(value) and np.array_equal(found, value)
@@ -37,7 +37,7 @@ def test_contents_come_back(name: str) -> None:
         assert found.flags.f_contiguous == np.ascontiguousarray(value).flags.f_contiguous or name == "columns"
 
 
-def test_what_is_one_object_stays_one() -> None:
+def test_an_object_that_occurs_twice_is_stored_and_loaded_once() -> None:
     array, again, *texts = states.loaded(states.dumped([TABLE, TABLE, *[TEXT] * 1000]))
     assert array is again and all(text is texts[0] for text in texts)
     assert len(states.dumped([TEXT] * 1000)) < 2 * len(TEXT) + BLOCK
@@ -47,6 +47,6 @@ def test_a_state_of_an_earlier_version_is_loaded() -> None:
     assert np.array_equal(states.loaded(pickle.dumps(TABLE)), TABLE)
 
 
-def test_equal_arrays_are_equal_blocks_whatever_else_a_state_holds() -> None:
+def test_an_array_has_the_same_bytes_in_states_that_differ_elsewhere() -> None:
     one, two = (states.dumped(["x" * n, TABLE, n]) for n in (1, 5000))
     assert len(one) != len(two) and one[-len(TABLE.tobytes()) :] == two[-len(TABLE.tobytes()) :]

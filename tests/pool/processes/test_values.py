@@ -1,4 +1,4 @@
-"""What an environment returns is in a pool's result as it is, or an error that names it."""
+"""Values that an environment returns are unchanged in a pool's results, or an error names them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Shows(gym.Env):
         (gym.spaces.Dict({"a": gym.spaces.Tuple((BYTES,))}), {"a": ([0, 0.5],)}, r"observation\['a'\]\[0\] holds 0.5"),
     ],
 )
-def test_an_observation_that_its_dtype_does_not_hold_is_an_error_that_names_it(
+def test_an_observation_that_does_not_fit_its_dtype_is_refused_with_its_value(
     space: gym.Space, seen: Any, words: str
 ) -> None:
     with (
@@ -71,7 +71,7 @@ def test_an_observation_that_its_dtype_does_not_hold_is_an_error_that_names_it(
         (Discrete(5), np.float32(4)),
     ],
 )
-def test_other_dtypes_with_the_same_numbers_pass(space: gym.Space, seen: Any) -> None:
+def test_values_of_another_dtype_pass_if_their_numbers_fit(space: gym.Space, seen: Any) -> None:
     with headrace.make(lambda: Shows(space, seen)) as pool:
         obs, _ = pool.reset()
         assert obs.dtype == space.dtype
@@ -92,7 +92,7 @@ def test_other_dtypes_with_the_same_numbers_pass(space: gym.Space, seen: Any) ->
         ((10**400, False, False), "too large"),
     ],
 )
-def test_a_reward_or_an_end_that_is_none_is_an_error_that_names_it(given: Any, words: str) -> None:
+def test_an_invalid_reward_or_end_is_refused_with_its_value(given: Any, words: str) -> None:
     with headrace.make(Odd, given=(*given, {})) as pool:
         pool.reset()
         with pytest.raises(EnvironmentFailure, match=words):
@@ -100,7 +100,7 @@ def test_a_reward_or_an_end_that_is_none_is_an_error_that_names_it(given: Any, w
 
 
 @pytest.mark.parametrize("one", [1, np.bool_(True), np.int64(1), np.array([True]), 1.0])
-def test_ends_may_be_numbers_and_rewards_arrays_of_one(one: Any) -> None:
+def test_ends_may_be_numbers_and_rewards_arrays_of_one_element(one: Any) -> None:
     with headrace.make(Odd, given=(np.array([2.5]), 0, one, {})) as pool:
         pool.reset()
         _, reward, terminated, truncated, _ = pool.step([0])
@@ -110,7 +110,7 @@ def test_ends_may_be_numbers_and_rewards_arrays_of_one(one: Any) -> None:
 @pytest.mark.parametrize(
     ("said", "words"), [({"lives": 2.5}, r"info\['lives'\] holds 2.5"), ({"lives": [1, 2]}, "has shape"), ({}, "lives")]
 )
-def test_a_declared_info_that_does_not_fit_is_an_error_that_names_it(said: Any, words: str) -> None:
+def test_a_declared_info_that_does_not_fit_its_field_is_refused_by_name(said: Any, words: str) -> None:
     spec = headrace.TaskSpec("Said-v0", BYTES, Discrete(2), (headrace.Field("lives", np.dtype(np.int32)),))
     made = lambda _: Shows(BYTES, np.zeros(2, np.uint8), said)  # noqa: E731
     headrace.register("Said-v0", lambda task, **options: process_task(spec, made, options), replace=True)
