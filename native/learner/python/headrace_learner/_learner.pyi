@@ -34,6 +34,48 @@ class Linear:
         output_first: bool = True,
         begin: int = 0,
     ) -> None: ...
+    @property
+    def outputs(self) -> int:
+        """The number of these outputs."""
+
+class Convolution:
+    """
+    Filters with a ReLU. weight: float32[outputs, side, side, channels], which is multiplied by factor; bias: float32[outputs].
+    Gradients have the same shapes; a target has none.
+    """
+
+    def __init__(
+        self,
+        *,
+        weight: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None, None), order="C", device="cpu")],
+        bias: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        weight_gradient: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None, None, None), order="C", device="cpu")
+        ]
+        | None,
+        bias_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None,
+        stride: int,
+        factor: float = 1.0,
+    ) -> None: ...
+
+class Trunk:
+    """
+    Convolutions over pictures uint8[B, *shape], shape being channels, height and width, whose results are a network's inputs.
+    mean, scale: of pixels, float32[*shape]: what convolutions see is (picture - mean) scale.
+    """
+
+    def __init__(
+        self,
+        *,
+        shape: tuple[int, int, int],
+        convolutions: Sequence[Convolution],
+        mean: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order="C", device="cpu", writable=False)]
+        | None = None,
+        scale: Annotated[
+            NDArray[numpy.float32], dict(shape=(None, None, None), order="C", device="cpu", writable=False)
+        ]
+        | None = None,
+    ) -> None: ...
 
 class Adam:
     """
@@ -68,29 +110,44 @@ class Learner:
         stacks: Sequence[Sequence[Sequence[Linear]]],
         log_std: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None = None,
         log_std_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None = None,
+        trunk: Trunk | None = None,
         width: int = 0,
+        bfloat16: bool = False,
     ) -> None: ...
     def refresh(self) -> None:
         """Parameters have changed by other hands."""
 
     def forward(
         self,
-        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         outputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu")],
+        keeps: bool = False,
     ) -> None:
-        """Writes the outputs float32[B, all stacks'] of inputs float32[B, D]."""
+        """
+        Writes the outputs float32[B, all stacks'] of inputs float32[B, D], or of pictures uint8[B, C, H, W].
+
+        keeps: whether backward of the same inputs may follow as the next call.
+        """
 
     def backward(
         self,
-        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         gradients: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+        kept: bool = False,
     ) -> None:
-        """Writes the gradients of all parameters, given those of the outputs."""
+        """
+        Writes the gradients of all parameters, given those of the outputs.
+
+        kept: whether the last call was forward of these inputs, with keeps.
+        """
 
     def epoch(
         self,
         *,
-        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         choices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)] | None,
         actions: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)]
         | None,
@@ -146,11 +203,13 @@ class ActorCriticLearner:
     def update(
         self,
         *,
-        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
+        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         actions: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
         rewards: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)],
         discounts: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)],
-        next_inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
+        next_inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)] | None,
         next_noise: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)]
         | None,
@@ -189,17 +248,21 @@ class QLearner:
         q: Sequence[Sequence[Sequence[Linear]]],
         target: Sequence[Sequence[Sequence[Linear]]],
         adam: Adam,
+        trunk: Trunk | None = None,
+        target_trunk: Trunk | None = None,
         width: int = 0,
         bfloat16: bool = False,
     ) -> None: ...
     def update(
         self,
         *,
-        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
+        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         actions: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
         rewards: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)],
         discounts: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)],
-        next_inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)],
+        next_inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         weights: Annotated[NDArray[numpy.float32], dict(shape=(None,), device="cpu", writable=False)] | None,
         learning_rate: float,
         max_grad_norm: float,
