@@ -1,4 +1,4 @@
-"""MuJoCo tasks of a user's own: physics is MuJoCo's to the bit, whatever goes wrong has a name."""
+"""A user's MuJoCo tasks: physics equals MuJoCo's bit for bit, and every mistake is reported with its cause."""
 
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -114,7 +114,7 @@ def fresh(env: MujocoEnv) -> MujocoTask:
 
 
 def reference(start: np.ndarray, mass: float, actions: np.ndarray, up_to_date: bool) -> np.ndarray:
-    """What one mjData of MuJoCo's own package does from a start: [steps, WIDTH]."""
+    """Returns what one mjData of MuJoCo's own package computes from a start, [steps, WIDTH]."""
     model = mujoco.MjModel.from_xml_string(XML)
     model.body_mass[1] = mass
     data = mujoco.MjData(model)
@@ -127,14 +127,16 @@ def reference(start: np.ndarray, mass: float, actions: np.ndarray, up_to_date: b
         if up_to_date:
             touch = data.sensordata[6]
             mujoco.mj_step1(model, data)
-            assert data.sensordata[6] == touch  # of the stage that only mj_step2 computes
+            assert data.sensordata[6] == touch  # a sensor of the stage that only mj_step2 computes
         rows.append(np.concatenate([data.qpos, data.qvel, data.sensordata]))
     return np.stack(rows)
 
 
 @pytest.mark.parametrize("up_to_date", [False, True])
 @pytest.mark.parametrize(("num_threads", "batch_size"), [(1, 6), (3, 6), (2, 4)])
-def test_bits_are_those_of_mujoco(tumble: Any, up_to_date: bool, num_threads: int, batch_size: int) -> None:
+def test_steps_equal_those_of_mujoco_bit_for_bit(
+    tumble: Any, up_to_date: bool, num_threads: int, batch_size: int
+) -> None:
     task = fresh(ENV) if up_to_date else TASK
     actions = np.random.default_rng(0).uniform(-1, 1, (6, 40, 1))
     seen: list[list[np.ndarray]] = [[] for _ in range(6)]
@@ -145,7 +147,7 @@ def test_bits_are_those_of_mujoco(tumble: Any, up_to_date: bool, num_threads: in
             obs, *_, info = pool.recv()
             ids = info["env_id"]
             for row, i in enumerate(ids):
-                if not seen[i]:  # the first of this environment's episodes, which the others may outrun
+                if not seen[i]:  # of its first episode: others may be in a later one
                     masses[i] = info["mass"][row]
                 seen[i].append(obs[row].copy())
             turn = np.array([min(len(seen[i]) - 1, 39) for i in ids])
@@ -155,7 +157,7 @@ def test_bits_are_those_of_mujoco(tumble: Any, up_to_date: bool, num_threads: in
         assert np.array_equal(np.stack(seen[i][1:41]), wanted)
 
 
-def test_starts_differ_and_repeat(tumble: Any) -> None:
+def test_random_starts_differ_and_repeat_with_the_same_seed(tumble: Any) -> None:
     with tumble(num_envs=200, seed=1) as pool, tumble(num_envs=200, seed=1, num_threads=2) as twin:
         obs, info = pool.reset()
         again, _ = twin.reset()
@@ -170,12 +172,12 @@ def test_starts_differ_and_repeat(tumble: Any) -> None:
         assert not np.array_equal(info["mass"], masses)
 
 
-def test_refused_starts(tumble: Any) -> None:
+def test_a_start_is_drawn_again_until_accept_returns_true(tumble: Any) -> None:
     with tumble(num_envs=3, refusals=4) as pool:
         assert pool.reset()[1]["tries"].tolist() == [5, 5, 5]
 
 
-def test_episodes(tumble: Any) -> None:
+def test_terminated_episodes_are_reset_in_the_next_step(tumble: Any) -> None:
     with tumble(num_envs=2, max_episode_steps=80) as pool:
         pool.reset()
         for n in range(1, 60):
@@ -191,7 +193,7 @@ def test_episodes(tumble: Any) -> None:
         assert info["elapsed_step"].tolist() == [0, 0]
 
 
-def test_frame_stack(tumble: Any) -> None:
+def test_a_frame_stack_holds_the_latest_observations(tumble: Any) -> None:
     with tumble(num_envs=3, seed=5) as single, tumble(num_envs=3, seed=5, frame_stack=4) as stack:
         assert stack.observation_space.shape == (4, WIDTH)
         one, many = single.reset()[0], stack.reset()[0]
@@ -203,7 +205,7 @@ def test_frame_stack(tumble: Any) -> None:
             assert np.array_equal(stack.step(action)[0], np.stack(last, 1))
 
 
-def test_saved_states_continue(tumble: Any) -> None:
+def test_a_pool_with_loaded_states_continues_like_the_saved_pool(tumble: Any) -> None:
     actions = np.random.default_rng(1).uniform(-1, 1, (30, 4, 1))
     with tumble(num_envs=4, seed=7, frame_stack=2) as pool, tumble(num_envs=4, seed=8, frame_stack=2) as other:
         pool.reset()
@@ -218,7 +220,7 @@ def test_saved_states_continue(tumble: Any) -> None:
             assert np.array_equal(one[4]["mass"], two[4]["mass"])
 
 
-def test_impossible_states_end_the_episode(tumble: Any) -> None:
+def test_diverged_physics_terminates_the_episode_with_a_warning(tumble: Any) -> None:
     with tumble(num_envs=4) as pool:
         before = pool.reset()[0].copy()
         state = pool._executor.state_arrays()  # the live ones
@@ -235,29 +237,29 @@ def test_impossible_states_end_the_episode(tumble: Any) -> None:
         assert not info["physics_warning"].any()
 
 
-def test_sensors_may_be_missing(tumble: Any) -> None:
+def test_an_unknown_physics_array_in_reads_is_refused(tumble: Any) -> None:
     with pytest.raises(KernelError, match="no array 'sensors'"):
         tumble(replace(TASK, env=replace(ENV, reads=(*ENV.reads, "sensors"))), num_envs=1)
 
 
-def test_fields_that_are_not_named(tumble: Any) -> None:
+def test_an_access_to_a_field_missing_in_reads_is_refused(tumble: Any) -> None:
     with pytest.raises(KernelError, match=r"physics has no field 'sensordata': .*reads"):
         tumble(replace(TASK, env=replace(ENV, reads=("qpos", "qvel", "body_mass", "ncon"))), num_envs=1)
 
 
-def test_fields_that_cannot_vary(tumble: Any) -> None:
+def test_fields_that_cannot_vary_are_refused(tumble: Any) -> None:
     with pytest.raises(KernelError, match="'qpos'"):
         tumble(replace(TASK, env=replace(ENV, varies=("qpos",))), num_envs=1)
     with pytest.raises(KernelError, match="'geom_pos'"):
         tumble(replace(TASK, env=replace(ENV, varies=("geom_pos",))), num_envs=1)
 
 
-def test_wrong_functions_are_named(tumble: Any) -> None:
+def test_a_function_with_wrong_arguments_is_refused(tumble: Any) -> None:
     with pytest.raises(KernelError, match=r"step takes 5 arguments, but is called with \(physics"):
         tumble(replace(TASK, env=replace(ENV, observe=step)), num_envs=1)
 
 
-def test_wrong_models(tumble: Any, tmp_path: Any) -> None:
+def test_invalid_models_and_frame_skips_are_refused(tumble: Any, tmp_path: Any) -> None:
     with pytest.raises(OptionError, match="cannot be compiled"):
         tumble(replace(TASK, model="<mujoco><worldbody><geom/></worldbody></mujoco>"), num_envs=1)
     with pytest.raises(OptionError, match="cannot be compiled"):

@@ -1,4 +1,4 @@
-"""Where a robot is seen from: all that it reaches is in the picture."""
+"""The camera of rendered robots: with `on_reach`, everything that a fixed robot can reach is in the picture."""
 
 # pyright: reportAttributeAccessIssue=false, reportMissingImports=false
 
@@ -41,7 +41,7 @@ def mujocos_own(model: Any) -> tuple[float, ...]:
 
 
 def seen_at_any_time(model: Any, camera: Any) -> bool:
-    """Whether the hand is in the picture, wherever it is."""
+    """Returns whether the hand is in the picture in all of 200 random poses."""
     data, widest = mujoco.MjData(model), np.sin(np.radians(model.vis.global_.fovy / 2))
     for pose in np.random.default_rng(1).uniform(-2.7, 2.7, (200, 2)):
         data.qpos[:] = pose
@@ -51,10 +51,10 @@ def seen_at_any_time(model: Any, camera: Any) -> bool:
     return True
 
 
-def test_all_that_a_fixed_robot_reaches_is_in_the_picture():
+def test_the_on_reach_camera_shows_the_whole_reach_of_a_fixed_robot():
     model = links()
     by_default, chosen = (camera_of("Links", model, OPTIONS, each) for each in (Camera(), Camera(on_reach=True)))
-    assert place(by_default) == mujocos_own(model)  # as dm_control's tasks are seen
+    assert place(by_default) == mujocos_own(model)  # which dm_control's tasks are rendered with
     assert not seen_at_any_time(model, by_default)
     assert seen_at_any_time(model, chosen)
     assert np.abs(chosen.lookat).max() < 0.1 and chosen.distance < 1.5
@@ -68,6 +68,6 @@ def test_all_that_a_fixed_robot_reaches_is_in_the_picture():
     [("<freejoint/>", ""), ('<joint type="slide" limited="false"/>', ""), ("<joint/>", '<statistic extent="2"/>')],
     ids=["flies", "runs", "its author knows"],
 )
-def test_others_are_seen_as_mujoco_has_it(joint, statistic):
+def test_the_on_reach_camera_of_other_robots_is_mujocos_default(joint, statistic):
     model = links(joint, statistic)
     assert place(camera_of("Links", model, OPTIONS, Camera(on_reach=True))) == mujocos_own(model)

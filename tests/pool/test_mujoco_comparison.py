@@ -1,4 +1,4 @@
-"""A model that is new is compared with MuJoCo's step before it is stepped in lanes, once, and what differs is named."""
+"""Before its first use in lanes, a new model is compared once with MuJoCo's step; a field that differs is named."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TASK = MujocoTask(GENERIC, XML, SPACE)
 
 @pytest.fixture(autouse=True)
 def _new(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is known of any model."""
+    """Starts each test without a verdict on any model, in memory or in files."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(comparison, "_VERDICTS", {})
     headrace.register("Compared-v0", TASK, replace=True)
@@ -52,7 +52,7 @@ def _new(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MuJoCo's bodies are heavier by a thousandth than those in lanes."""
+    """Makes gravity 0.3 % stronger in MuJoCo's step than in lanes."""
 
     def heavier(model: Any, exact: Callable[[Any], Any] = comparison._to_the_end) -> Any:
         model = exact(model)
@@ -63,25 +63,27 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in another process: what is known is in files."""
+    """Forgets the verdicts in memory, as in a new process, which finds them in files."""
     monkeypatch.setattr(comparison, "_VERDICTS", {})
 
 
-def test_what_agrees_is_compared_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_model_that_agrees_is_compared_only_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert headrace.make_spec("Compared-v0").options["physics"] == "lanes"
     (kept,) = (tmp_path / "headrace" / "lanes").iterdir()
     forget(monkeypatch)
     monkeypatch.setattr(comparison, "Comparison", None)
     assert headrace.make_spec("Compared-v0").options["physics"] == "lanes"
     forget(monkeypatch)
-    kept.write_text("{")  # a disk was full
+    kept.write_text("{")  # a damaged file, as a full disk leaves it
     with pytest.raises(TypeError):
         headrace.make_spec("Compared-v0")
 
 
 @pytest.mark.usefixtures("faulty")
-def test_what_differs_is_libmujocos(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for line in (1, 0):  # said when it is found
+def test_a_model_that_differs_is_stepped_by_libmujoco(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for line in (1, 0):  # the remark is printed once, when the difference is found
         assert headrace.make_spec("Compared-v0").options["physics"] == "mujoco"
         said = capsys.readouterr().err
         assert len(re.findall(r"Compared-v0 .*not .*lanes.* qvel differs .* by 0\.\d+ of", said)) == line, said
@@ -97,7 +99,7 @@ def test_what_differs_is_libmujocos(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 @pytest.mark.parametrize("reads", [("qpos", "qvel", "qacc"), ("qpos", "qvel", "cfrc_ext"), ("qpos", "qvel", "xpos")])
-def test_what_is_read_is_compared(reads: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_field_that_a_task_reads_is_compared(reads: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     model, name = library().MjModel.from_xml_string(XML), reads[-1]
     both = comparison.Comparison(replace(GENERIC, reads=reads), model)
     assert both.run() == comparison.Verdict()
@@ -110,21 +112,23 @@ def test_what_is_read_is_compared(reads: tuple[str, ...], monkeypatch: pytest.Mo
     assert both.run().differs == f"{name} differs from MuJoCo's step by 0.001 of its largest value"
 
 
-def test_a_solver_that_stops_early_is_told_of() -> None:
+def test_a_solver_that_stops_early_is_reported() -> None:
     model, rough = library().MjModel.from_xml_string(XML), library().MjModel.from_xml_string(XML)
     rough.opt.iterations = 1
     found = comparison.Comparison(GENERIC, model)
-    found._model = rough  # whose solver MuJoCo's step has; lanes compute the minimum
+    found._model = rough  # MuJoCo's step uses this model's solver, while lanes compute the minimum
     assert re.fullmatch(r"the model's own 1 iterations end up to [\d.e-]+ of the velocities .*", found.run().stops)
 
 
-def test_verdicts_are_the_same_every_time() -> None:
+def test_a_comparison_starts_from_the_same_states_every_time() -> None:
     model = library().MjModel.from_xml_string(XML)
     one, other = (list(comparison._states(model, library().mjtState.mjSTATE_INTEGRATION)) for _ in range(2))
     assert np.array_equal(one, other) and len(one) == comparison.TRAJECTORIES * len(comparison.SEEN_AT)
 
 
-def test_robots_of_headraces_own_are_not_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_headraces_own_robots_are_compared_only_with_a_changed_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(comparison, "Comparison", None)
     assert headrace.make_spec("Hopper-v5").options["physics"] == "lanes"
     gymnasiums = Path(gym.__file__).parent / "envs" / "mujoco" / "assets" / "hopper.xml"
@@ -147,7 +151,7 @@ headrace.register("Still-v0", MujocoTask(replace(GENERIC, reads=("qpos", "qvel",
 '''
 
 
-def test_envs_says_it_of_a_file(
+def test_headrace_envs_lists_the_physics_of_the_tasks_of_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
@@ -177,11 +181,11 @@ MANY = (
     "qfrc_constraint",
 )
 DEGENERATE = {"gymnasium/envs/mujoco/assets/point.xml", "dm_control/third_party/ant/ant.xml"}
-"""models whose geoms touch at a distance of exactly 0, or with one's end at the other's centre: rounding decides"""
+"""models in which rounding decides: geoms are at a distance of exactly 0, or one ends at the centre of another"""
 
 
 @pytest.mark.nightly
-def test_shipped_models_agree() -> None:
+def test_shipped_and_exotic_models_agree_with_mujoco() -> None:
     compared = 0
     for name in {**shipped(), **exotic()}:
         model = model_of(name)
@@ -197,7 +201,7 @@ def test_shipped_models_agree() -> None:
 
 
 @pytest.mark.nightly
-def test_many_processes_at_once(tmp_path: Path) -> None:
+def test_several_processes_compare_the_same_model_at_once(tmp_path: Path) -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import test_mujoco_comparison as t, headrace"
     code += "; headrace.register('C-v0', t.TASK); print(headrace.make_spec('C-v0').options['physics'])"
     command = [sys.executable, "-c", code, str(Path(__file__).parent)]

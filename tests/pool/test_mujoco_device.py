@@ -112,7 +112,7 @@ def host(result: Any) -> Any:
 
 
 @pytest.mark.parametrize("fresh", [True, pytest.param(False, marks=pytest.mark.nightly)])
-def test_it_agrees_with_threads(throw: Any, fresh: bool) -> None:
+def test_a_device_pool_agrees_with_a_pool_on_threads(throw: Any, fresh: bool) -> None:
     device, threads = throw(replace(TASK, env=replace(ENV, fresh=fresh)), num_envs=5, seed=2)
     one, two = host(device.reset()), threads.reset()
     np.testing.assert_allclose(one[0], two[0], atol=1e-6)
@@ -133,7 +133,7 @@ def test_it_agrees_with_threads(throw: Any, fresh: bool) -> None:
 
 @pytest.mark.parametrize("mode", rest_nightly(["next_step", "same_step", "disabled"], "same_step", "disabled"))
 @pytest.mark.parametrize(("length", "limit"), [(4, 0), pytest.param(1000, 5, marks=pytest.mark.nightly)])
-def test_episodes(throw: Any, mode: str, length: int, limit: int) -> None:
+def test_episodes_on_a_device_end_and_reset_as_on_threads(throw: Any, mode: str, length: int, limit: int) -> None:
     options = {"length": length, "max_episode_steps": limit}
     device, threads = throw(num_envs=3, seed=4, autoreset=mode, **options)
     device.reset()
@@ -157,7 +157,7 @@ def test_episodes(throw: Any, mode: str, length: int, limit: int) -> None:
             threads.reset(np.flatnonzero(over))
 
 
-def test_environments_that_are_not_stepped_do_not_change(throw: Any) -> None:
+def test_partial_steps_and_resets_leave_other_environments_unchanged(throw: Any) -> None:
     device, threads = throw(num_envs=4, seed=3)
     device.reset()
     threads.reset()
@@ -174,7 +174,7 @@ def test_environments_that_are_not_stepped_do_not_change(throw: Any) -> None:
     assert not np.array_equal(before["qpos"][1], after["qpos"][1])
 
 
-def test_saved_states_continue(throw: Any) -> None:
+def test_a_pool_with_loaded_states_continues_like_the_saved_pool(throw: Any) -> None:
     device, _ = throw(num_envs=3, seed=3, frame_stack=2)
     other, _ = throw(num_envs=3, seed=30, frame_stack=2)
     device.reset()
@@ -189,14 +189,14 @@ def test_saved_states_continue(throw: Any) -> None:
             assert np.array_equal(a, b)
 
 
-def test_frame_stack(throw: Any) -> None:
+def test_a_frame_stack_on_a_device_agrees_with_one_on_threads(throw: Any) -> None:
     device, threads = throw(num_envs=2, seed=3, frame_stack=3, max_episode_steps=4)
     np.testing.assert_allclose(host(device.reset()[0]), threads.reset()[0], atol=1e-5)
     for action in actions_of(8, 2):
         np.testing.assert_allclose(host(device.step(action)[0]), threads.step(action.numpy())[0], atol=1e-3)
 
 
-def test_impossible_states_end_the_episode(throw: Any) -> None:
+def test_diverged_physics_terminates_the_episode_with_a_warning(throw: Any) -> None:
     device, _ = throw(num_envs=3)
     before = host(device.reset()[0])
     device._executor.state_arrays()["qvel"][1, 0] = float("nan")
@@ -218,6 +218,6 @@ def test_settling_steps_run_before_the_first_observation(throw: Any) -> None:
     assert (one[:, 9] == 0).all()
 
 
-def test_what_mujoco_warp_has_not(throw: Any) -> None:
+def test_a_field_that_mujoco_warp_does_not_have_is_refused(throw: Any) -> None:
     with pytest.raises(OptionError, match="reads ncon, which MuJoCo Warp does not have"):
         throw(replace(TASK, env=replace(ENV, reads=(*READS, "ncon"))), num_envs=1)

@@ -132,14 +132,14 @@ def step_to_no_number(physics: Any, state: State, env: int, actions: wp.array2d[
         ({"tables": {"table": np.zeros(0)}}, 2, r"axis 0 of state\.table has 0 elements"),
     ],
 )
-def test_what_compiled_code_would_do_in_silence_is_an_error_when_the_pool_is_made(changes, width, told):
+def test_make_refuses_mistakes_that_compiled_code_would_not_report(changes, width, told):
     headrace.register("Lift-v0", task(replace(LIFT, **changes), width), replace=True)
     with pytest.raises(KernelError, match=told) as found:
         headrace.make("Lift-v0", num_envs=2)
     assert f"{Path(__file__).name}:" in str(found.value)
 
 
-def test_a_sound_task_is_played_once(tmp_path, monkeypatch):
+def test_the_first_steps_of_a_correct_task_run_once_per_option_value(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     headrace.register("Lift-v0", task(LIFT), replace=True)
     for weight in (0.5, 0.5, 0.6):
@@ -148,7 +148,7 @@ def test_a_sound_task_is_played_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["Lift-v0", "HalfCheetah-v5", "Humanoid-v5", "CartpoleSwingup-v1", "ReacherEasy-v1"])
-def test_sound_tasks_are_played_to_the_end(name):
+def test_correct_tasks_pass_their_first_steps(name):
     headrace.register("Lift-v0", task(LIFT), replace=True)
     built: Any = build_task(name)
     env, model, observation, _ = built.make_on_device.args

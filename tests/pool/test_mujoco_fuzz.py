@@ -1,4 +1,4 @@
-"""Whatever the model and the numbers: a clear error or an episode's end, and nobody else notices."""
+"""Any model with any numbers gives a clear error or the end of an episode, and affects no other environment."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from headrace.errors import EnvironmentFailure, OptionError
 from nightly import rest_nightly
 
 mujoco: Any = pytest.importorskip("mujoco")
-CHUNKS = 3  # of all models, each in a process of its own
+CHUNKS = 3  # parts of the list of models, each run in a process of its own
 ENDED = "episodes ended"
-# what we refuse, and a word of why
+# models that are refused, and a word of the reason
 REFUSED = {"sleep": "sleep", "own contact memory": "ipc"}
 
 
 def fuzzed(names: list[str], seed: int) -> dict[str, str]:
-    """What became of each model; a crash, a hang or a failed check names the model."""
+    """Returns the outcome of each model; the message about a crash, a hang or a failed check names the model."""
     done = subprocess.run(
         [
             sys.executable,
@@ -51,14 +51,14 @@ def fuzzed(names: list[str], seed: int) -> dict[str, str]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_shipped_models(chunk: int) -> None:
+def test_shipped_models_survive_invalid_states(chunk: int) -> None:
     results = fuzzed(list(shipped())[chunk::CHUNKS], seed=1)
     models = [result for result in results.values() if result != "no model"]
     assert len(models) > 10
     assert all(ENDED in result for result in models), results
 
 
-def test_models_with_unusual_parts() -> None:
+def test_models_with_unusual_parts_run_or_are_refused() -> None:
     results = fuzzed(list(exotic()), seed=1)
     for name, result in results.items():
         if name in REFUSED:
@@ -74,8 +74,8 @@ SHARED = [name for name in exotic() if name not in REFUSED and name != "little m
 
 
 @pytest.mark.parametrize("name", rest_nightly(SHARED, *SHARED[::4]))
-def test_environments_that_share_a_thread_are_as_if_alone(name: str) -> None:
-    """Bit by bit, also where the model has plugins, delays or memories of its own."""
+def test_environments_sharing_a_thread_step_like_separate_simulations(name: str) -> None:
+    """They are equal bit for bit, also if the model has plugins, delays or memory of its own."""
     model: Any = model_of(name)
     headrace.register("Fuzzed-v0", task_over(model), replace=True)
     rng = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def test_environments_that_share_a_thread_are_as_if_alone(name: str) -> None:
                 assert np.array_equal(seen, np.concatenate([data.qpos, data.qvel]))
 
 
-def test_too_little_memory_is_said() -> None:
+def test_a_model_with_too_little_memory_is_an_environment_failure() -> None:
     headrace.register("Fuzzed-v0", task_over(model_of("little memory")), replace=True)
     with headrace.make("Fuzzed-v0", num_envs=2) as pool:
         actions = np.zeros((2, *(pool.action_space.shape or ())))
@@ -105,7 +105,7 @@ def test_too_little_memory_is_said() -> None:
             pool.step(actions)
 
 
-def test_sleep_is_refused_with_what_to_do() -> None:
+def test_a_model_with_sleep_is_refused_with_the_flag_to_remove() -> None:
     headrace.register("Fuzzed-v0", task_over(model_of("sleep")), replace=True)
     with pytest.raises(OptionError, match='remove <flag sleep="enable"/>'):
         headrace.make("Fuzzed-v0", num_envs=1)

@@ -1,4 +1,4 @@
-"""The physics of a robot's task: which it is, what stands against lanes, and that both agree."""
+"""The physics of MuJoCo tasks: which one is chosen, the reasons against lanes, and how well both agree."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ ENV = MujocoEnv("Unused", ("qpos", "body_mass"), None, None, print, print, print
 
 @pytest.fixture
 def preferred(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lanes by default, wherever they can step a task, and they can where a test does not say otherwise."""
+    """Makes lanes the default; where they are not built, they are taken to step every task without `varies`."""
     monkeypatch.setattr(lanes, "PREFERRED", lanes.LANES)
     if not native_module().lane_widths():
         monkeypatch.setattr(lanes, "_unsupported", lambda env, model: "it differs" if env.varies else "")
 
 
-# -- which it is ---------------------------------------------------------------------------------
+# -- the choice of physics -----------------------------------------------------------------------
 
 
-def test_it_is_part_of_a_spec() -> None:
+def test_the_physics_is_an_option_of_a_spec() -> None:
     spec = headrace.make_spec(TASK, physics="mujoco")
     assert spec.options["physics"] == spec.config.physics == "mujoco"
     assert headrace.make_spec(TASK).options["physics"] in ("lanes", "mujoco")
@@ -58,13 +58,13 @@ def test_it_is_part_of_a_spec() -> None:
 
 
 @pytest.mark.parametrize("value", ["lanes64", "warp", 1, None, True])
-def test_others_are_refused(value: Any) -> None:
+def test_unknown_physics_are_refused(value: Any) -> None:
     with pytest.raises(OptionError, match="physics of HalfCheetah-v5 must be one of lanes, lanes32, mujoco"):
         headrace.make_spec(TASK, physics=value)
 
 
 @pytest.mark.usefixtures("preferred")
-def test_the_default_is_lanes_where_they_can() -> None:
+def test_the_default_physics_is_lanes_if_they_support_the_task() -> None:
     solver = library().mjtSolver
     assert lanes.physics_of("x", "", ENV, model_of()) == "lanes"
     assert lanes.physics_of("x", "", ENV, model_of(solver=solver.mjSOL_CG)) == "lanes"
@@ -76,7 +76,7 @@ def test_the_default_is_lanes_where_they_can() -> None:
         assert lanes.physics_of("x", "", env, model) == "mujoco"
 
 
-def test_what_lanes_cannot_step_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_part_that_lanes_cannot_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lanes.why_not_lanes(ENV, model_of(solver=library().mjtSolver.mjSOL_PGS)) == "the solver is PGS"
     monkeypatch.setattr(lanes, "_unsupported", lambda env, model: "geom 7 'table': mesh collisions")
     for physics in ("lanes", "lanes32"):
@@ -86,7 +86,7 @@ def test_what_lanes_cannot_step_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.usefixtures("preferred")
-def test_without_the_compiled_module_it_is_mujoco(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_physics_is_mujoco_without_the_compiled_module(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Any:
         raise OptionError("headrace-mujoco is not installed")
 
@@ -99,7 +99,7 @@ def test_without_the_compiled_module_it_is_mujoco(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_lanes
-def test_what_stands_against_lanes() -> None:
+def test_why_not_lanes_names_varied_fields_noslip_and_callbacks() -> None:
     mujoco, model = library(), model_of()
     assert "body_mass" in lanes.why_not_lanes(replace(ENV, varies=("body_mass",)), model)
     assert "noslip" in lanes.why_not_lanes(ENV, model_of(noslip_iterations=3))
@@ -111,7 +111,7 @@ def test_what_stands_against_lanes() -> None:
     assert lanes.why_not_lanes(ENV, model) == ""
 
 
-def test_envs_and_doctor_tell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_headrace_envs_and_doctor_report_the_physics(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["envs", PGS]) == 0
     assert "Humanoid-v5: physics mujoco, not lanes: the solver is PGS" in " ".join(capsys.readouterr().out.split())
     main(["doctor"])
@@ -119,20 +119,20 @@ def test_envs_and_doctor_tell(capsys: pytest.CaptureFixture[str]) -> None:
     assert "robots at once" in said or "libmujoco steps robots" in said
 
 
-def test_a_state_is_of_no_physics() -> None:
+def test_the_key_of_saved_states_does_not_depend_on_the_physics() -> None:
     spec = build_task(TASK, physics="mujoco").spec
     others = {**spec.options, "physics": "lanes"}, {n: v for n, v in spec.options.items() if n != "physics"}
     key = task_key(spec, "next_step")
-    for options in others:  # the last, as before there was the option
+    for options in others:  # the last as in versions without this option
         assert task_key(replace(spec, options=options), "next_step") == key
     assert task_key(replace(spec, options={**spec.options, "frame_skip": 2}), "next_step") != key
 
 
 NEAR = {"lanes": 1e-7, "lanes32": 1e-3}
-"""how near results of a few agent steps are to libmujoco's, by the physics"""
+"""tolerance of results of a few agent steps against libmujoco's, by physics"""
 
 
-# -- that both agree -----------------------------------------------------------------------------
+# -- agreement with MuJoCo -----------------------------------------------------------------------
 
 
 def actions_of(pool: Any, steps: int) -> np.ndarray:
@@ -167,7 +167,7 @@ def test_lanes_agree_with_mujoco(task: str, physics: str, num_threads: int, batc
                 obs, *_, info = pool.recv()
                 ids, steps = info["env_id"], info["elapsed_step"]
                 new = {(i, s): row.copy() for i, s, row in zip(ids.tolist(), steps.tolist(), obs, strict=True)}
-                seen = new | seen  # of first episodes: some environments outrun others
+                seen = new | seen  # keeps rows of first episodes: some environments are faster than others
                 pool.send(actions[np.minimum(steps, 5), ids], ids)
         rows.append({key: row for key, row in seen.items() if key[1] <= 5})
     assert rows[0].keys() == rows[1].keys()
@@ -177,7 +177,7 @@ def test_lanes_agree_with_mujoco(task: str, physics: str, num_threads: int, batc
 
 @needs_lanes
 @pytest.mark.parametrize("physics", ["lanes", "lanes32"])
-def test_numbers_depend_on_no_company(physics: str) -> None:
+def test_results_in_lanes_do_not_depend_on_the_other_environments(physics: str) -> None:
     with (
         headrace.make(TASK, num_envs=11, seed=4, physics=physics, num_threads=1) as together,
         headrace.make(TASK, num_envs=11, seed=4, physics=physics, num_threads=2) as alone,
@@ -192,7 +192,7 @@ def test_numbers_depend_on_no_company(physics: str) -> None:
 
 @needs_lanes
 @pytest.mark.parametrize("ours", ["lanes", "lanes32"])
-def test_states_pass_between_both(ours: str) -> None:
+def test_saved_states_can_be_exchanged_between_lanes_and_mujoco(ours: str) -> None:
     pools = [headrace.make(TASK, num_envs=6, seed=5, physics=physics) for physics in (ours, "mujoco")]
     with pools[0] as one, pools[1] as other:
         one.reset()
@@ -208,7 +208,7 @@ def test_states_pass_between_both(ours: str) -> None:
 
 @needs_lanes
 @pytest.mark.parametrize("physics", ["lanes", "lanes32"])
-def test_divergence_ends_an_episode(physics: str) -> None:
+def test_diverged_physics_in_lanes_terminates_the_episode(physics: str) -> None:
     with headrace.make(TASK, num_envs=5, seed=1, physics=physics) as pool:
         pool.reset()
         pool._executor.state_arrays()["qvel"][3] = 1e200  # beyond what floats hold
@@ -218,7 +218,7 @@ def test_divergence_ends_an_episode(physics: str) -> None:
 
 
 @needs_lanes
-def test_physics_alone_is_measured() -> None:
+def test_bare_seconds_measures_the_physics_of_each_lane_width() -> None:
     with headrace.make(TASK, num_envs=9, seed=1, physics="lanes") as pool:
         pool.reset()
         actions = actions_of(pool, 3)
@@ -257,10 +257,10 @@ def has_physics(task: str) -> bool:
 
 @needs_lanes
 @pytest.mark.nightly
-def test_every_robots_steps_are_mujocos_but_for_rounding() -> None:
-    """From equal states, one agent step: MuJoCo's solver stops a little before the optimum.
+def test_steps_of_every_robot_in_lanes_agree_with_mujoco() -> None:
+    """Compares one agent step from equal states; they differ as MuJoCo's solver stops a little before the optimum.
 
-    In floats, positions alone: forces of stiff contacts, which some robots observe, amplify what floats round.
+    In floats only positions are compared: forces of stiff contacts, which some robots observe, amplify rounding.
     """
     tasks = in_lanes()
     assert len(tasks) >= 30

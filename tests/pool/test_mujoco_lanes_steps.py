@@ -1,4 +1,4 @@
-"""One step of small models in lanes beside `mj_step`, each with what once was computed otherwise, or not at all."""
+"""Compares a step in lanes with `mj_step`, for small models that lanes once stepped wrongly or not at all."""
 
 # pyright: reportAttributeAccessIssue=false
 
@@ -33,7 +33,7 @@ TO_THE_END = {"tolerance": 0, "iterations": 1000, "ls_iterations": 300, "ls_tole
 
 @dataclass
 class Steps:
-    """Velocities [N, nv] after one step from equal states, warnings [N], and how many steps have libmujoco's bits."""
+    """Velocities [N, nv] after one step from equal states, warnings [N], and how many steps are exactly libmujoco's."""
 
     ours: np.ndarray
     theirs: np.ndarray
@@ -108,8 +108,8 @@ TENDON = """<tendon><fixed name="t"><joint joint="a" coef="1"/><joint joint="b" 
 @pytest.mark.parametrize("integrator", ["implicitfast", "Euler"])
 @pytest.mark.parametrize("limit", rest_nightly(["-.8 .8", "0 2", "-50 50"], "-.8 .8"))
 @pytest.mark.parametrize("servo", SERVOS)
-def test_servos_at_limited_joints(servo: str, limit: str, integrator: str) -> None:
-    """Where a joint's limit clips its actuators' force, their damping is none; a tendon's stays."""
+def test_lanes_step_servos_at_force_limited_joints_as_mujoco(servo: str, limit: str, integrator: str) -> None:
+    """Actuators whose force is clipped by their joint's limit add no damping; actuators of a tendon still do."""
     more = f"{TENDON}<actuator>{SERVOS[servo]}</actuator>"
     steps = stepped(model_of(ARM.format(range=limit), option=f'integrator="{integrator}"', more=more))
     assert steps.apart < NEAR
@@ -134,15 +134,15 @@ FREE = {
 
 
 @pytest.mark.parametrize("body", FREE)
-def test_free_bodies(body: str) -> None:
-    """Those that carry none that moves against them have the derivative of gyroscopic forces."""
+def test_lanes_step_free_bodies_as_mujoco(body: str) -> None:
+    """Free bodies without moving children have the derivative of gyroscopic forces."""
     string = '<tendon><spatial damping="3"><site site="w"/><site site="s"/></spatial></tendon>'
     world = f'<site name="w"/><body pos="0 0 1">{FREE[body]}</body><body pos="2 0 1">{FREE["a ball"]}</body>'
     model = model_of(world, option='integrator="implicitfast"', more=string if "string" in body else "")
     assert stepped(model, spread=3).apart < NEAR
 
 
-def test_a_free_body_in_contact() -> None:
+def test_lanes_step_a_free_body_in_contact_as_mujoco() -> None:
     world = f"""<geom type="plane" size="2 2 1"/>
       <body pos="0 0 .09"><freejoint/><geom type="box" size=".1 .1 .1"/><body pos="0 0 .2">{BALL}</body></body>"""
     steps = stepped(model_of(world, option='integrator="implicitfast"'), options=TO_THE_END)
@@ -158,7 +158,7 @@ ENDS = ['iterations="1" ls_iterations="1"', 'iterations="3"', 'tolerance="1" ite
 @pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
 @pytest.mark.parametrize("solver", ["Newton", "CG", "PGS"])
 @pytest.mark.parametrize("ends", rest_nightly(ENDS, ENDS[0]))
-def test_the_minimum_is_reached_whatever_the_models_iterations(ends: str, solver: str, cone: str) -> None:
+def test_lanes_reach_the_minimum_for_any_solver_and_iterations_of_a_model(ends: str, solver: str, cone: str) -> None:
     world = """<geom type="plane" size="2 2 1"/>
       <body pos="0 0 .28"><freejoint/><geom type="box" size=".2 .1 .05"/>
         <body pos=".2 0 0"><joint name="a" axis="0 1 0" range="-.1 .1" limited="true" frictionloss=".3"/>
@@ -166,10 +166,10 @@ def test_the_minimum_is_reached_whatever_the_models_iterations(ends: str, solver
     model = model_of(world, option=f'cone="{cone}" solver="{solver}" {ends}')
     steps = stepped(model, options=TO_THE_END | {"solver": mujoco.mjtSolver.mjSOL_NEWTON})
     assert steps.apart < 1e-8
-    assert steps.equal <= N // 2  # they are not libmujoco's own
+    assert steps.equal <= N // 2  # at least half of the steps were computed by lanes, not by libmujoco
 
 
-# -- what only MuJoCo's own rounding can tell ----------------------------------------------------
+# -- contacts that depend on MuJoCo's rounding ---------------------------------------------------
 
 TOUCHING = {
     "a sphere above the floor": '<geom {} size=".5"/>',
@@ -183,15 +183,15 @@ TOUCHING = {
 @pytest.mark.parametrize("margin", rest_nightly([0, 0.1, 0.3], 0.1))
 @pytest.mark.parametrize("height", [0, 0.7])
 @pytest.mark.parametrize("what", TOUCHING)
-def test_contacts_exactly_at_their_margin(what: str, height: float, margin: float) -> None:
+def test_lanes_detect_contacts_exactly_at_their_margin_as_mujoco(what: str, height: float, margin: float) -> None:
     geom = TOUCHING[what].format(f'margin="{margin}"')
     world = f"""<geom type="plane" size="5 5 1" pos="0 0 {height}"/>
         <body pos="0 0 {height + 0.5 + margin}"><freejoint/>{geom}</body>"""
     assert stepped(model_of(world), spread=0).apart < NEAR
 
 
-def test_a_body_that_slides_along_the_floor() -> None:
-    """As Gymnasium's point does: whether it touches, its quaternion's rounding decides."""
+def test_lanes_step_a_body_sliding_on_the_floor_as_mujoco() -> None:
+    """As in Gymnasium's point, rounding of the quaternion decides whether the body touches the floor."""
     world = """<geom type="plane" size="5 5 1"/><body><joint type="slide" axis="1 0 0"/>
         <joint type="slide" axis="0 1 0"/><joint type="hinge"/><geom pos="0 0 .5" size=".5" density="100"/>
         <geom pos=".6 0 .5" type="box" size=".5 .1 .1"/></body>"""
@@ -199,15 +199,15 @@ def test_a_body_that_slides_along_the_floor() -> None:
 
 
 @pytest.mark.parametrize("tilt", [1e-15, 1e-13, 1e-11])
-def test_a_cylinder_that_stands_upright(tilt: float) -> None:
-    """Where its rim is lowest is rounding."""
+def test_lanes_step_an_upright_cylinder_as_mujoco(tilt: float) -> None:
+    """Rounding decides which point of its rim is the lowest."""
     world = """<geom type="plane" size="5 5 1"/>
         <body pos="0 0 .499"><freejoint/><geom type="cylinder" size=".3 .5" euler="0 0 .7"/></body>"""
     assert stepped(model_of(world), spread=tilt, options=TO_THE_END).apart < 1e-10
 
 
 @pytest.mark.parametrize("angle", [1e-8, 1e-6, 9.9e-5, 1.01e-4, 1e-3])
-def test_capsules_that_are_nearly_parallel(angle: float) -> None:
+def test_lanes_step_nearly_parallel_capsules_as_mujoco(angle: float) -> None:
     """MuJoCo takes them for parallel below 1e-4, and makes two contacts."""
     capsule = '<geom type="capsule" size=".1 .3" euler="{}"/>'
     world = f"""<body pos="0 0 1" euler=".3 .2 .1"><freejoint/>{capsule.format(".1 .2 .3")}
@@ -216,8 +216,8 @@ def test_capsules_that_are_nearly_parallel(angle: float) -> None:
     assert stepped(model_of(world), spread=angle / 1000, options=TO_THE_END).apart < 1e-8
 
 
-def test_a_sphere_in_the_middle_of_another() -> None:
-    """Then MuJoCo has a normal of its own, and not the direction that rounding gives."""
+def test_lanes_step_concentric_spheres_as_mujoco() -> None:
+    """MuJoCo then uses a fixed normal instead of the direction that rounding would give."""
     slides = '<joint type="slide" axis="1 2 3"/><joint type="slide" axis="3 2 -1"/>'
     body = f"""<body pos="-13.2 -6.6 9.4" euler="1 -.6 1.8">
         <body name="b" pos=".5 20 1.9">{slides}<geom size=".2"/></body></body>"""
@@ -232,8 +232,8 @@ def test_a_sphere_in_the_middle_of_another() -> None:
 @pytest.mark.parametrize("physics", ["lanes", "lanes32"])
 @pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
 @pytest.mark.parametrize("armature", [0, 0.1])
-def test_a_singular_inertia_is_warned_of(armature: float, integrator: str, physics: str) -> None:
-    """Two slides along one axis: nothing says which of them moves. With armature each has its own inertia."""
+def test_a_singular_inertia_gives_the_same_warning_as_mujoco(armature: float, integrator: str, physics: str) -> None:
+    """Two slides along one axis make the inertia singular, unless an armature gives each an inertia of its own."""
     slide = f'<joint type="slide" axis="1 .3 .2" armature="{armature}"/>'
     world = f'<body><joint axis="1 2 3"/>{BOX}<body pos=".3 .2 .1">{slide}{slide}{BOX}</body></body>'
     steps = stepped(model_of(world, option=f'integrator="{integrator}"'), physics=physics)
@@ -245,7 +245,7 @@ def test_a_singular_inertia_is_warned_of(armature: float, integrator: str, physi
 
 
 @pytest.mark.parametrize("integrator", ["implicit", "discrete"])
-def test_other_integrators_are_refused(integrator: str) -> None:
+def test_lanes_refuse_the_integrators_implicit_and_discrete(integrator: str) -> None:
     model = model_of(f"<body><joint damping='1'/>{BOX}</body>", option=f'integrator="{integrator}"')
     with pytest.raises(OptionError, match=f"the integrator is {integrator}"):
         stepped(model)

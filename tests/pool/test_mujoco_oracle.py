@@ -1,4 +1,4 @@
-"""What lanes accept they step as MuJoCo does, over models and tasks made at random: see `mujoco_oracle`."""
+"""Lanes step every random model and task that they accept as MuJoCo does; see `mujoco_oracle`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mujoco_sensors import FRAMES
 from headrace.pool.executors.mujoco.fields import native_module
 
 pytestmark = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
-FEW, MANY, CHUNKS = range(12), 5000, 40  # seeds; those of every night, and in how many cases they come
+FEW, MANY, CHUNKS = range(12), 5000, 40  # seeds of every run; the number of nightly seeds, and of cases that share them
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +30,13 @@ def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(seed: int, found: Outcome, xml: str) -> str:
-    """What differs, and how one sees it again."""
+    """Returns what differs, and the command that shows it again."""
     lines = [f"seed {seed}: python tests/pool/mujoco_oracle.py {seed} --shrink", *map(str, found.differences)]
     return "\n".join([*lines, xml])
 
 
 @pytest.mark.parametrize("seed", FEW)
-def test_lanes_are_mujocos_step(seed: int) -> None:
+def test_lanes_step_a_random_model_as_mujoco(seed: int) -> None:
     xml = model_xml(seed)
     found = outcome(xml, seed)
     assert not found.differences, told(seed, found, xml)
@@ -44,7 +44,7 @@ def test_lanes_are_mujocos_step(seed: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_lanes_are_mujocos_step_in_thousands_of_models(chunk: int) -> None:
+def test_lanes_step_thousands_of_random_models_as_mujoco(chunk: int) -> None:
     seeds, stepped, wrong = range(chunk, MANY, CHUNKS), 0, list[str]()
     for seed in seeds:
         xml = model_xml(seed)
@@ -56,7 +56,7 @@ def test_lanes_are_mujocos_step_in_thousands_of_models(chunk: int) -> None:
     assert stepped > len(seeds) / 2
 
 
-def test_a_small_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oracle_detects_a_small_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Lighter(mujoco_oracle.Reference):
         def __init__(self, *args: Any):
             super().__init__(*args)
@@ -70,7 +70,7 @@ def test_a_small_error_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"qvel", "qacc_warmstart"} <= {each.field for each in found.differences}
 
 
-def test_models_have_all_that_lanes_step() -> None:
+def test_random_models_cover_every_element_that_lanes_step() -> None:
     tags, values = Counter[str](), Counter[tuple[str, str]]()
     for seed in range(250):
         for element in ET.fromstring(model_xml(seed)).iter():

@@ -1,4 +1,4 @@
-"""Pictures of MuJoCo tasks: what is drawn is the state, whoever draws it and however often."""
+"""Pictures of MuJoCo tasks show the current state, whichever thread draws them and however often."""
 
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -77,7 +77,7 @@ SMALL = {"render_width": 48, "render_height": 36, "render_camera_name": "above"}
 
 @pytest.fixture(scope="module")
 def _drawing() -> None:
-    """Skip where there is no OpenGL; what else goes wrong is a failure."""
+    """Skips the test where there is no OpenGL; any other error is a failure."""
     headrace.register("Ball-v0", TASK, replace=True)
     try:
         headrace.make("Ball-v0", num_envs=1, from_pixels=True, **SMALL).close()
@@ -109,7 +109,7 @@ def place(frame: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def play(pool: Any, steps: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
-    """What a pool shows over so many random steps, and the info of final observations."""
+    """Returns the observations of a pool over so many random steps, with the final observations in its info."""
     rng = np.random.default_rng(seed)
     shown = [{"obs": pool.reset()[0].copy()}]
     for _ in range(steps):
@@ -137,7 +137,7 @@ def test_pictures_show_the_state_and_the_environments_own_model(ball: Any) -> No
         assert np.array_equal(pool.render(), frames[:1])
 
 
-def test_drawing_changes_nothing(ball: Any) -> None:
+def test_drawing_does_not_change_the_following_steps(ball: Any) -> None:
     with ball(num_envs=3, seed=1) as seen, ball(num_envs=3, seed=1) as unseen:
         rng = np.random.default_rng(2)
         assert np.array_equal(seen.reset()[0], unseen.reset()[0])
@@ -147,7 +147,7 @@ def test_drawing_changes_nothing(ball: Any) -> None:
             assert np.array_equal(seen.step(action)[0], unseen.step(action)[0])
 
 
-def test_cameras(ball: Any) -> None:
+def test_cameras_are_chosen_by_name_or_by_number(ball: Any) -> None:
     frames = {}
     for camera in ({}, {"render_camera_name": "near"}, {"render_camera_id": 1}, {"render_camera_id": 0}, {"free": 1}):
         options = {"render_width": 64, "render_height": 64} | {k: v for k, v in camera.items() if k != "free"}
@@ -162,7 +162,7 @@ def test_cameras(ball: Any) -> None:
     assert not np.array_equal(above, free)
 
 
-def test_wrong_options(ball: Any) -> None:
+def test_wrong_render_options_are_refused(ball: Any) -> None:
     with pytest.raises(OptionError, match=r"no camera 'below'; it has 0 \('above'\), 1 \('near'\)"):
         ball(num_envs=1, render_camera_name="below")
     with pytest.raises(OptionError, match="no camera 2; it has"):
@@ -174,7 +174,7 @@ def test_wrong_options(ball: Any) -> None:
             ball(num_envs=1, **wrong)
 
 
-def test_observed_pictures_are_those_that_render_draws(ball: Any) -> None:
+def test_pictures_in_observations_equal_those_of_render(ball: Any) -> None:
     with ball(num_envs=4, seed=2, from_pixels=True) as pool:
         assert pool.observation_space == gym.spaces.Box(0, 255, (3, 36, 48), np.uint8)
         obs, _ = pool.reset()
@@ -183,7 +183,7 @@ def test_observed_pictures_are_those_that_render_draws(ball: Any) -> None:
             obs, *_ = pool.step(np.ones((4, 1)))
 
 
-def test_sizes_of_observed_pictures_by_default(ball: Any) -> None:
+def test_pictures_have_default_sizes_unless_options_set_them(ball: Any) -> None:
     with ball(num_envs=1, from_pixels=True, frame_stack=4) as pool:
         assert pool.observation_space.shape == (12, 36, 48)
     with headrace.make("Ball-v0", num_envs=1, from_pixels=True) as pool:
@@ -206,7 +206,7 @@ def test_stacks_hold_the_latest_pictures(ball: Any) -> None:
         assert np.array_equal(stacked[turn]["obs"], np.concatenate(latest, 1))
 
 
-def test_final_pictures_are_of_the_episode_that_ended(ball: Any) -> None:
+def test_final_observations_show_the_episode_that_ended(ball: Any) -> None:
     with ball(num_envs=3, seed=6, from_pixels=True, autoreset="same_step", frame_stack=2) as pool:
         same = play(pool, 5)
     with ball(num_envs=3, seed=6, from_pixels=True, frame_stack=2) as pool:
@@ -219,7 +219,7 @@ def test_final_pictures_are_of_the_episode_that_ended(ball: Any) -> None:
 
 
 @pytest.mark.parametrize(("num_threads", "batch_size"), [(1, 6), (3, 6), (2, 3)])
-def test_threads_and_batches_draw_alike(ball: Any, num_threads: int, batch_size: int) -> None:
+def test_pictures_do_not_depend_on_threads_and_batch_sizes(ball: Any, num_threads: int, batch_size: int) -> None:
     with ball(num_envs=6, num_threads=1, seed=8, from_pixels=True) as pool:
         rng = np.random.default_rng(0)
         actions = rng.uniform(-1, 1, (8, 6, 1))
@@ -236,7 +236,7 @@ def test_threads_and_batches_draw_alike(ball: Any, num_threads: int, batch_size:
             pool.send(actions[np.minimum(turns[ids] - 1, 7), ids], ids)
 
 
-def test_saved_states_bring_their_pictures(ball: Any) -> None:
+def test_saved_states_contain_the_stacked_pictures(ball: Any) -> None:
     options = {"num_envs": 2, "from_pixels": True, "frame_stack": 2}
     with ball(seed=1, **options) as pool, ball(seed=2, **options) as other:
         pool.reset()
@@ -246,7 +246,7 @@ def test_saved_states_bring_their_pictures(ball: Any) -> None:
         assert np.array_equal(pool.step(np.ones((2, 1)))[0], other.step(np.ones((2, 1)))[0])
 
 
-def test_what_was_last_seen_stays_when_physics_fails(ball: Any) -> None:
+def test_the_last_picture_is_observed_again_when_physics_fails(ball: Any) -> None:
     with ball(num_envs=2, seed=3, from_pixels=True) as pool:
         before = pool.reset()[0].copy()
         pool._executor.state_arrays()["qpos"][1] = np.nan
@@ -257,7 +257,7 @@ def test_what_was_last_seen_stays_when_physics_fails(ball: Any) -> None:
         assert not np.array_equal(obs[0], before[0])
 
 
-def test_pools_of_several_threads(ball: Any) -> None:
+def test_several_threads_draw_pools_of_their_own_at_the_same_time(ball: Any) -> None:
     frames: dict[int, np.ndarray] = {}
 
     def draw(number: int) -> None:
@@ -273,7 +273,7 @@ def test_pools_of_several_threads(ball: Any) -> None:
     assert {i: frame.shape[2] for i, frame in frames.items()} == {i: 40 + i for i in range(4)}
 
 
-def test_one_pool_from_another_thread(ball: Any) -> None:
+def test_another_thread_draws_the_same_picture_of_a_pool(ball: Any) -> None:
     with ball(num_envs=1, seed=1) as pool:
         pool.reset()
         here, there = pool.render(), []
@@ -312,7 +312,7 @@ for options in {}, {"from_pixels": True}:
     ]
 
 
-def test_no_opengl_to_be_found() -> None:
+def test_a_missing_opengl_is_an_error_with_the_package_to_install() -> None:
     code = """
 import headrace
 from headrace.errors import RenderError
@@ -343,7 +343,7 @@ with headrace.make("InvertedPendulum-v5", num_envs=1) as pool:
 
 
 @pytest.mark.usefixtures("_drawing")
-def test_forked_processes() -> None:
+def test_rendering_in_a_forked_process_is_a_render_error() -> None:
     code = """
 import os, headrace
 from headrace.errors import RenderError

@@ -1,4 +1,4 @@
-"""What a task may read is in lanes what libmujoco leaves of it: every field of mjData, every kind of sensor."""
+"""Every field of mjData and every kind of sensor that a task may read has the same values in lanes as in libmujoco."""
 
 # ruff: noqa: E501
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -21,7 +21,7 @@ from headrace.pool.executors.mujoco.fields import library, native_module
 needs_lanes = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
 
 # a base that stands still and carries an arm, a body that falls on another, one that a mocap body leads, and all kinds of
-# sensors that a model of theirs may have
+# sensors that a user's model may have
 BODIES = """
 <worldbody>
   <light name="lamp" pos="0 0 3"/> <camera name="eye" pos="1 -2 1" xyaxes="1 0 0 0 0 1"/>
@@ -84,7 +84,7 @@ SENSORS = {
         <tendonactuatorfrc tendon="both"/> <framelinacc objtype="site" objname="hand"/> <frameangacc objtype="site" objname="hand"/>
         <contact geom1="cube" data="force" num="2"/>""",
 }  # fmt: skip
-N = 4  # simulations, of which each but the first has a lane that never was reset
+N = 4  # simulations; all but the first are in lanes that were never reset
 KINDS = ("new", "all", "force")
 
 
@@ -101,7 +101,7 @@ def data_fields() -> list[str]:
 
 
 def starts(model: Any, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """States of simulations, [n, …], some of which touch something, are at limits and move; and their controls."""
+    """Returns random states of simulations [n, …], some with contacts, at limits and in motion, and their controls."""
     mujoco, rng = library(), np.random.default_rng(seed)
     data, rows = mujoco.MjData(model), []
     for _ in range(n):
@@ -123,7 +123,7 @@ def state_of(model: Any, data: Any) -> np.ndarray:
 
 
 def to_the_end(model: Any) -> Any:
-    """The same model, whose constraint solver is let run to its end."""
+    """Returns a copy of the model whose constraint solver runs until it converges."""
     model = copy.copy(model)
     model.opt.solver, model.opt.tolerance, model.opt.iterations = library().mjtSolver.mjSOL_NEWTON, 0, 100
     model.opt.ls_iterations, model.opt.ls_tolerance = 50, 1e-10
@@ -178,7 +178,7 @@ def why_not(model: Any, reads: tuple[str, ...], fresh: bool) -> str:
 @needs_lanes
 @pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "RK4"])
 @pytest.mark.parametrize("fresh", [False, True])
-def test_every_field_of_mjdata(fresh: bool, integrator: str) -> None:
+def test_every_field_of_mjdata_agrees_with_mujoco_or_is_refused(fresh: bool, integrator: str) -> None:
     bodies = STEADY if integrator == "implicitfast" else BODIES
     model = model_of("new", option=f'<option integrator="{integrator}"/>', bodies=bodies)
     accepted = [name for name in data_fields() if not why_not(model, (name,), fresh)]
@@ -195,12 +195,12 @@ def test_every_field_of_mjdata(fresh: bool, integrator: str) -> None:
 @needs_lanes
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("more", ["", "xpos ncon ten_velocity cfrc_ext"])
-def test_every_kind_of_sensor(kind: str, more: str) -> None:
+def test_every_kind_of_sensor_agrees_with_mujoco(kind: str, more: str) -> None:
     check(model_of(kind), ("sensordata", *more.split()), True)
 
 
 @needs_lanes
-def test_sensors_of_all_kinds_together() -> None:
+def test_sensors_of_all_kinds_together_agree_with_mujoco() -> None:
     check(model_of(*KINDS), ("sensordata", "cfrc_ext", "ten_velocity", "ncon", "qfrc_passive"), True)
     check(model_of("force"), ("sensordata",), False)
     disabled = '<option><flag sensor="disable"/></option>'
@@ -217,8 +217,8 @@ SHELF = """
 
 
 @needs_lanes
-def test_forces_on_bodies_that_stand_still() -> None:
-    """They are about the centre of mass of all that is welded together."""
+def test_forces_on_fixed_bodies_agree_with_mujoco() -> None:
+    """They refer to the centre of mass of all bodies that are welded together."""
     check(library().MjModel.from_xml_string(SHELF), ("cfrc_ext",), False)
     bodies = '<site name="here" pos="0 0 1"/><body pos=".2 0 .3"><joint axis="0 1 0"/><geom size=".1" mass="1"/></body>'
     sensors = '<force site="here"/><torque site="here"/><accelerometer site="here"/>'
@@ -227,7 +227,7 @@ def test_forces_on_bodies_that_stand_still() -> None:
 
 
 @needs_lanes
-def test_contacts_that_nothing_can_part_are_counted() -> None:
+def test_ncon_is_refused_for_a_contact_pair_within_one_body() -> None:
     body = '<body><joint/><geom name="a" size=".1" mass="1"/><geom name="b" size=".1" pos=".1 0 0"/></body>'
     pair = '<contact><pair name="ab" geom1="a" geom2="b"/></contact>'
     model = library().MjModel.from_xml_string(f"<mujoco><worldbody>{body}</worldbody>{pair}</mujoco>")
@@ -237,8 +237,8 @@ def test_contacts_that_nothing_can_part_are_counted() -> None:
 
 @needs_lanes
 @pytest.mark.parametrize("fresh", [False, True])
-def test_what_differs_between_models(fresh: bool) -> None:
-    """Sites that are where their bodies are stay there, as MuJoCo has it; bodies that stand elsewhere carry all of theirs."""
+def test_fields_varied_between_environments_agree_with_mujoco(fresh: bool) -> None:
+    """As in MuJoCo, sites at the origin of their body stay there, and a moved body takes all its children with it."""
     model, rng = model_of("new"), np.random.default_rng(3)
     reads = ("xpos", "xipos", "xquat", "ximat", "subtree_com", "cinert", "site_xpos", "geom_xpos", "cvel")
     moved = {
@@ -309,7 +309,9 @@ def observe(physics: Any, state: State, env: int, view: View):
 
 @needs_lanes
 @pytest.mark.parametrize("fresh", [False, True])
-def test_every_environment_of_a_pool(fresh: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_fields_of_every_environment_of_a_pool_agree_with_mujoco(
+    fresh: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = XML if fresh else XML.replace("<sensor>", "<!--").replace("</sensor>", "-->")
     env = MujocoEnv("Rows", ("qvel", "sensordata", *ROWS), State, View, reset, step, observe, fresh=fresh)

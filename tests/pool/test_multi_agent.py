@@ -1,4 +1,4 @@
-"""Environments of many agents in the pool: everybody at once, whoever is computed first, and whoever has left."""
+"""Multi-agent environments: all agents act at once, in whatever order they are computed, also after some have left."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -28,12 +28,12 @@ from headrace.errors import SequenceError
 from headrace.pool.executors.kernels import launch_splitter
 from nightly import rest_nightly
 
-# -- what happens ------------------------------------------------------------------------------------------
+# -- steps and spaces --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("players", [1, 2, 5, 40])
-def test_everybody_acts_at_once(players):
-    """Against plain NumPy, in which nobody is first."""
+def test_all_agents_act_at_the_same_time_as_in_the_reference(players):
+    """Compares with a reference in NumPy that computes all agents at the same time."""
     n, rng, deaths, ends = 6, np.random.default_rng(0), 0, 0
     with headrace.make(RING, num_envs=n, players=players, seed=0, autoreset="disabled") as pool:
         obs, info = pool.reset()
@@ -62,7 +62,7 @@ def test_everybody_acts_at_once(players):
     assert deaths > 0 or players == 1
 
 
-def test_shapes_and_spaces_of_equal_agents():
+def test_equal_agents_share_one_array_with_an_axis_of_agents():
     with headrace.make(RING, num_envs=3, players=4, seed=0) as pool:
         obs, info = pool.reset()
         assert pool.observation_space.shape == (4, 2)
@@ -78,7 +78,7 @@ def test_shapes_and_spaces_of_equal_agents():
         assert headrace.make_spec(RING, players=9).num_agents == 9
 
 
-def test_types_of_their_own_spaces():
+def test_agent_types_with_different_spaces_are_keys_of_a_dict():
     with headrace.make(HUNT, num_envs=2, seed=0) as pool:
         assert set(pool.observation_space) == set(pool.action_space) == {"archer", "dog"}
         assert pool.observation_space["dog"] == gym.spaces.MultiDiscrete([100, 100])
@@ -95,7 +95,7 @@ def test_types_of_their_own_spaces():
         assert info["alive"].shape == (2, 5)
 
 
-def test_truncation_and_both_ends_at_once():
+def test_an_episode_can_be_truncated_and_terminated_in_the_same_step():
     with headrace.make(HUNT, num_envs=2, seed=0, limit=9, max_episode_steps=3, autoreset="disabled") as pool:
         pool.reset()
         rng = np.random.default_rng(0)
@@ -112,12 +112,12 @@ def test_truncation_and_both_ends_at_once():
         assert truncated[0]
 
 
-# -- what it depends on ------------------------------------------------------------------------------------
+# -- what results depend on --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("task", [RING, HUNT])
-def test_results_do_not_depend_on_how_calls_are_cut(task, mode):
+def test_results_do_not_depend_on_partial_and_asynchronous_calls(task, mode):
     whole = play(task, n=6, autoreset=mode)
     assert_equal(whole, play(task, n=6, autoreset=mode))
     assert_equal(whole, play(task, n=6, autoreset=mode, order=in_parts))
@@ -127,7 +127,7 @@ def test_results_do_not_depend_on_how_calls_are_cut(task, mode):
     assert ends.any()
 
 
-def test_results_do_not_depend_on_threads(monkeypatch):
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
     monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 8)
     monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
     monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
@@ -137,7 +137,7 @@ def test_results_do_not_depend_on_threads(monkeypatch):
         assert_equal(alone, play(RING, n=51, num_threads=threads, order=in_parts))
 
 
-def test_every_agent_has_a_stream_of_its_own():
+def test_every_agent_has_its_own_random_stream():
     with headrace.make(RING, num_envs=40, players=40, seed=3, start=100) as pool:
         pool.reset()
         luck = np.stack([pool.step(np.zeros((40, 40), int))[4]["luck"] for _ in range(20)], -1)
@@ -147,15 +147,15 @@ def test_every_agent_has_a_stream_of_its_own():
     few = headrace.make(RING, num_envs=2, players=40, seed=3, start=100)
     few.reset()
     again = np.stack([few.step(np.zeros((2, 40), int))[4]["luck"] for _ in range(20)], -1)
-    np.testing.assert_array_equal(again, luck[:2])  # not on how many environments there are
+    np.testing.assert_array_equal(again, luck[:2])  # streams do not depend on the number of environments
     few.close()
     with headrace.make(RING, num_envs=1, players=7, seed=3, start=100) as pool:
         pool.reset()
         own = np.stack([pool.step(np.zeros((1, 7), int))[4]["luck"] for _ in range(20)], -1)
-    np.testing.assert_array_equal(own, luck[:1, :7])  # nor on how many agents
+    np.testing.assert_array_equal(own, luck[:1, :7])  # nor on the number of agents
 
 
-def test_a_reset_restarts_the_streams_or_continues_them():
+def test_only_a_seeded_reset_restarts_the_random_streams():
     with headrace.make(RING, num_envs=3, seed=9, players=20) as pool:
         first = pool.reset()[0].copy()
         second = pool.reset()[0].copy()
@@ -170,7 +170,7 @@ def flat_reward(state: games.RingState, env: int, agent: int) -> float:
     return -1.0
 
 
-def test_environments_of_one_name_keep_their_own_functions():
+def test_environments_with_the_same_name_keep_their_own_functions():
     before = play(RING, steps=10)
     twin = replace(games.RING, reward=flat_reward)
     headrace.register("TestTwin-v0", replace(games.RING_TASK, env=twin), replace=True)
@@ -185,7 +185,7 @@ def test_environments_of_one_name_keep_their_own_functions():
 
 
 @pytest.mark.parametrize("task", [RING, HUNT])
-def test_debug_mode_plays_the_same(task):
+def test_debug_mode_gives_the_same_results(task):
     assert_equal(play(task, n=2, steps=15), play(task, n=2, steps=15, debug=True))
 
 
@@ -198,7 +198,7 @@ def test_the_conformance_suite_passes(task):
 # -- how episodes end --------------------------------------------------------------------------------------
 
 
-def test_next_step_resets_in_the_step_after():
+def test_next_step_autoreset_resets_in_the_step_after_an_end():
     with headrace.make(HUNT, num_envs=3, seed=0, limit=4) as pool:
         pool.reset()
         rng = np.random.default_rng(0)
@@ -246,7 +246,7 @@ def test_same_step_keeps_the_exact_last_observation(task):
     assert gone > 10
 
 
-def test_disabled_autoreset_waits_for_a_reset():
+def test_finished_environments_need_a_reset_if_autoreset_is_disabled():
     with headrace.make(HUNT, num_envs=2, seed=0, limit=1, autoreset="disabled") as pool:
         pool.reset()
         action = draw(HUNT, np.random.default_rng(0), 2)
@@ -278,7 +278,7 @@ def test_saved_states_continue_bit_by_bit(task, mode):
             assert_equal(flat(one.step(action)), flat(other.step(action, where)))
 
 
-def test_results_are_written_where_the_caller_says():
+def test_results_are_written_to_the_arrays_of_the_caller():
     rng = np.random.default_rng(0)
     pool, twin = (headrace.make(HUNT, num_envs=3, seed=0) for _ in range(2))
     with pool, twin:
@@ -294,7 +294,7 @@ def test_results_are_written_where_the_caller_says():
             assert_equal([archer[t], dog[t], reward[t], alive[t]], [obs["archer"], obs["dog"], want, info["alive"]])
 
 
-def test_as_a_gymnasium_vector_env():
+def test_a_multi_agent_pool_works_as_a_gymnasium_vector_env():
     for mode in MODES:
         envs = headrace.make_vec(HUNT, num_envs=3, seed=0, autoreset=mode, limit=3)
         rng = np.random.default_rng(0)
@@ -314,7 +314,7 @@ def test_as_a_gymnasium_vector_env():
     ring.close()
 
 
-def test_as_a_dm_env():
+def test_a_multi_agent_pool_works_as_a_dm_env():
     env = headrace.make_dm(HUNT, num_envs=2, seed=0, limit=2)
     start = env.reset()
     assert start.reward.shape == (2, 5)
@@ -328,7 +328,7 @@ def test_as_a_dm_env():
     env.close()
 
 
-def test_pictures():
+def test_a_multi_agent_environment_is_rendered():
     with headrace.make(RING, num_envs=2, seed=0) as pool:
         pool.reset()
         assert pool.render([1]).shape == (1, 8, 40, 3)

@@ -1,4 +1,4 @@
-"""However many threads serve an environment of many agents, what happens is the same; and it compiles for CUDA."""
+"""Multi-agent results do not depend on the number of threads for each environment; programs compile for CUDA."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -20,7 +20,7 @@ from nightly import rest_nightly
 COUNTS = {1: (1, 256), 2: (2, 256), 5: (8, 256), 32: (32, 256), 33: (64, 64), 500: (256, 256), 5000: (256, 256)}
 
 
-def test_how_many_threads_serve_an_environment():
+def test_the_number_of_agents_determines_the_lanes_and_the_block_size():
     for agents, (lanes, block) in COUNTS.items():
         assert lanes_for(agents, "cuda:0") == lanes
         assert block_for(lanes, "cuda:0") == block
@@ -34,15 +34,15 @@ def test_how_many_threads_serve_an_environment():
 
 @pytest.fixture
 def not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """First steps are interpreted, where there is one lane: they are not for programs that were given others."""
+    """Skips the interpreted first steps, which have one lane, for programs that are given more."""
     monkeypatch.setattr(executor, "load_and_try", lambda env, spec, p, device: load(p.kernel, device, p.block_dim, ""))
 
 
 @pytest.mark.usefixtures("not_tried")
 @pytest.mark.parametrize("players", [1, 5, 33, 70])
 @pytest.mark.parametrize("lanes", rest_nightly([1, 2, 8, 32, 64], 8))
-def test_results_do_not_depend_on_how_many_lanes_serve_an_environment(lanes, players, monkeypatch):
-    """Lanes are fibers here, which change places at the barriers alone."""
+def test_results_do_not_depend_on_the_number_of_lanes(lanes, players, monkeypatch):
+    """Lanes are fibers here, which take turns only at barriers."""
     alone = [play(RING, steps=25, players=players, n=3, autoreset=mode) for mode in MODES]
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
     monkeypatch.setattr(build, "lanes_for", lambda agents, device: lanes)
@@ -52,7 +52,7 @@ def test_results_do_not_depend_on_how_many_lanes_serve_an_environment(lanes, pla
 
 @pytest.mark.usefixtures("not_tried")
 @pytest.mark.parametrize("lanes", [4, 64])
-def test_lanes_of_several_types(lanes, monkeypatch):
+def test_results_of_several_agent_types_do_not_depend_on_the_number_of_lanes(lanes, monkeypatch):
     alone = play(HUNT, steps=25, n=3, order=in_parts)
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
     monkeypatch.setattr(build, "lanes_for", lambda agents, device: lanes)
@@ -60,7 +60,7 @@ def test_lanes_of_several_types(lanes, monkeypatch):
 
 
 @pytest.mark.parametrize("agents", rest_nightly([1, 5, 32, 33, 1000, "two types"], 5, 33, "two types"))
-def test_compiles_for_cuda(agents, tmp_path):
+def test_multi_agent_programs_compile_for_cuda(agents, tmp_path):
     if agents == "two types":
         program = program_of(games.HUNT, headrace.make_spec(HUNT), "cuda:0")
     else:

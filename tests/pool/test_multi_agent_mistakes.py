@@ -1,4 +1,4 @@
-"""What is wrong with an environment of many agents, or with actions for it, is named before anything is done."""
+"""Mistakes in a multi-agent environment, or in actions for it, are reported before anything is stepped."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -87,7 +87,7 @@ WRONG_ENVIRONMENTS = [
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG_ENVIRONMENTS)
-def test_wrong_environments_are_named_when_made(change, message):
+def test_make_refuses_an_environment_with_a_wrong_definition(change, message):
     task = KernelTask(replace(games.HUNT, **change), agents=(games.ARCHER, games.DOG), options={"limit": 3})
     headrace.register("TestWrongHunt-v0", task, replace=True)
     with pytest.raises(TypeError, match=message):
@@ -97,12 +97,12 @@ def test_wrong_environments_are_named_when_made(change, message):
 @pytest.mark.parametrize(
     "change", [{"reset": ()}, {"step": ()}, {"step": games.hunt_act}, {"reset": [games.hunt_begin]}]
 )
-def test_an_environment_needs_phases(change):
+def test_reset_and_step_must_be_tuples_of_phases(change):
     with pytest.raises(TypeError, match=r"Hunt: (reset|step) must be a tuple of phases"):
         replace(games.HUNT, **change)
 
 
-def test_one_agent_or_many():
+def test_tasks_and_environments_must_agree_on_one_or_many_agents():
     from headrace.envs.classic_control import cartpole
 
     for task, message in (
@@ -144,7 +144,7 @@ def test_wrong_agent_types_are_refused(agents, info, message):
         multi_agent_spec("TestTypes-v0", agents, info)
 
 
-def test_spaces_of_all_agents():
+def test_spaces_of_all_agents_are_stacked():
     spaces = gym.spaces.Dict(where=gym.spaces.Box(0, 1, (2,)), what=gym.spaces.Discrete(3, start=1))
     spec = multi_agent_spec("TestTypes-v0", (some("a", 2, spaces), some("b", 1, spaces)))
     what = spec.observation["what"]

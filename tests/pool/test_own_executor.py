@@ -1,4 +1,4 @@
-"""An executor in a user's file passes what executors of the package pass, and trains."""
+"""An executor in a user's file passes the conformance checks of Headrace's own executors, and its task is trained."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_page_about_it_shows_this_file() -> None:
+def test_the_documentation_page_shows_my_executor() -> None:
     page = Path(__file__).parents[2] / "docs" / "write-an-executor.md"
     assert f"```python\n{FILE.read_text()}```" in page.read_text()
 
 
-def test_it_keeps_the_contract() -> None:
+def test_my_executor_passes_the_conformance_checks() -> None:
     assert "saved_states" in str(headrace.testing.check("my_executor.py:Walk-v0"))
 
 
-def test_it_trains(tmp_path: Path) -> None:
+def test_ppo_solves_a_task_of_my_executor(tmp_path: Path) -> None:
     """A walker that goes back to the middle stays on its feet; one that walks at random falls after some 60 steps."""
     how = {"total_steps": 40_000, "num_envs": 16, "num_steps": 64, "samplers": 0, "video": False, "quiet": True}
     result = train("my_executor.py:Walk-v0", "ppo", run_dir=tmp_path / "run", stop_at_return=150, **how)

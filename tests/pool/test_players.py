@@ -1,4 +1,4 @@
-"""EnvPool's players layout: the dense form's rows, without those of agents that are gone."""
+"""EnvPool's players layout has the rows of the dense arrays, without those of agents that have left."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CASES = [(RING, ring_actions), (HUNT, hunt_actions)]
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 @pytest.mark.parametrize(("task", "draw"), CASES)
-def test_rows_are_those_of_the_dense_pool(task: str, draw: Any, mode: Any) -> None:
+def test_rows_of_players_equal_those_of_the_dense_pool(task: str, draw: Any, mode: Any) -> None:
     rng = np.random.default_rng(0)
     dense: Any = headrace.make(task, num_envs=N, seed=3, autoreset=mode)
     pool: Any = headrace.make(task, num_envs=N, seed=3, autoreset=mode, max_num_players=9)
@@ -99,7 +99,7 @@ def test_rows_are_those_of_the_dense_pool(task: str, draw: Any, mode: Any) -> No
 
 
 @pytest.mark.parametrize("task", [RING, HUNT])
-def test_nothing_is_copied_while_everybody_lives(task: str) -> None:
+def test_observations_are_not_copied_while_all_players_are_alive(task: str) -> None:
     with headrace.make(task, num_envs=3, seed=0, max_num_players=AGENTS) as pool:
         obs, _ = pool.reset()
         for array in obs.values() if isinstance(obs, dict) else [obs]:
@@ -122,7 +122,7 @@ def forms(action: Any, players: dict[str, np.ndarray], rng: np.random.Generator)
     ]
 
 
-def test_actions_come_in_many_forms() -> None:
+def test_actions_in_all_forms_of_envpool_give_the_same_results() -> None:
     rng = np.random.default_rng(1)
     pools: list[Any] = [headrace.make(RING, num_envs=N, seed=8, max_num_players=AGENTS) for _ in range(8)]
     starts = [pool.reset()[1] for pool in pools]
@@ -130,7 +130,7 @@ def test_actions_come_in_many_forms() -> None:
     for t in range(40):
         action = rng.integers(0, 4, int(keep.sum()))
         given = forms(action, {k: players[k][keep] for k in ("env_id", "id")}, rng)
-        everyone = np.full(len(keep), 3)  # rows of those who have left may be there, and do not matter
+        everyone = np.full(len(keep), 3)  # rows of players that have left are allowed, and ignored
         everyone[keep] = action
         given.append({"players": {"action": everyone, "env_id": players["env_id"]}} if t % 2 else everyone)
         results = [pool.step(form) for pool, form in zip(pools, given, strict=True)]
@@ -142,7 +142,7 @@ def test_actions_come_in_many_forms() -> None:
         pool.close()
 
 
-def test_some_environments_and_asynchronous_pools() -> None:
+def test_partial_and_asynchronous_steps_have_the_rows_of_whole_steps() -> None:
     rng = np.random.default_rng(2)
     whole: Any = headrace.make(RING, num_envs=N, seed=4, max_num_players=AGENTS)
     parts: Any = headrace.make(RING, num_envs=N, seed=4, max_num_players=AGENTS)
@@ -180,7 +180,7 @@ def test_some_environments_and_asynchronous_pools() -> None:
             alive[players["env_id"][players["alive"]], players["id"][players["alive"]]] = True
 
 
-def test_disabled_autoreset() -> None:
+def test_finished_environments_need_a_reset_if_autoreset_is_disabled() -> None:
     with headrace.make(HUNT, num_envs=2, seed=0, limit=2, autoreset="disabled", max_num_players=5) as pool:
         _, info = pool.reset()
         rng = np.random.default_rng(0)
@@ -198,7 +198,7 @@ def test_disabled_autoreset() -> None:
         assert info["players"]["id"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_states_are_saved_with_who_is_there() -> None:
+def test_saved_states_contain_the_players_that_are_alive() -> None:
     rng = np.random.default_rng(5)
     pool: Any = headrace.make(RING, num_envs=3, seed=2, max_num_players=AGENTS)
     pool.reset()
@@ -256,7 +256,7 @@ def test_wrong_actions_are_refused_and_change_nothing(action: Any, message: str)
         pool.step(np.zeros(30, int))
 
 
-def test_a_wrong_moment_is_named() -> None:
+def test_calls_in_the_wrong_order_are_refused() -> None:
     pool: Any = headrace.make(RING, num_envs=2, seed=1, max_num_players=AGENTS)
     with pytest.raises(SequenceError, match="environment 0 was never reset"):
         pool.step(np.zeros(10, int))
@@ -270,7 +270,7 @@ def test_a_wrong_moment_is_named() -> None:
         pool.step(np.zeros(10, int))
 
 
-def test_wrong_environments_are_refused() -> None:
+def test_repeated_env_ids_and_arrays_instead_of_dicts_are_refused() -> None:
     with headrace.make(RING, num_envs=N, seed=1, max_num_players=AGENTS) as pool:
         pool.reset()
         with pytest.raises(EnvIdError, match="more than once"):
@@ -280,12 +280,12 @@ def test_wrong_environments_are_refused() -> None:
 
 
 @pytest.mark.parametrize("players", [0, 2, 4, -5, 5.0, "5", None])
-def test_too_few_players_are_refused(players: Any) -> None:
+def test_wrong_values_of_max_num_players_are_refused(players: Any) -> None:
     with pytest.raises(OptionError, match=r"has 5 players: max_num_players must be 1 .* or at least 5"):
         headrace.make(RING, max_num_players=players)
 
 
-def test_what_the_layout_is_not_for() -> None:
+def test_single_agent_tasks_and_other_views_refuse_max_num_players() -> None:
     with pytest.raises(OptionError, match="for one player"):
         headrace.make("CartPole-v1", max_num_players=2)
     for env_type in ("dm", "vec"):
@@ -293,7 +293,7 @@ def test_what_the_layout_is_not_for() -> None:
             headrace.make(RING, env_type, max_num_players=5)  # type: ignore[call-overload]
 
 
-def test_spaces_and_settings_are_those_of_one_player() -> None:
+def test_the_spaces_of_a_players_pool_are_those_of_one_player() -> None:
     with headrace.make_gym(RING, num_envs=4, seed=0, max_num_players=8) as pool:
         assert pool.action_space.n == 4  # type: ignore[attr-defined]
         assert pool.observation_space.shape == (2,)
@@ -321,10 +321,10 @@ def drive(env: Any, steps: int) -> None:
     assert len(env.step(np.zeros(len(info["players"]["env_id"]), np.int32))) == 5
 
 
-def test_programs_written_for_envpool() -> None:
+def test_a_program_written_for_envpool_runs() -> None:
     drive(headrace.make("TagGridWorld-v0", num_envs=3, num_taggers=4, max_num_players=5), 20)
 
 
-def test_envpool_takes_the_same_program() -> None:
+def test_envpool_itself_runs_the_same_program() -> None:
     envpool = pytest.importorskip("envpool", reason="EnvPool is not installed")
     drive(envpool.make_gymnasium("IntersectionMultiAgent-v0", num_envs=3), 20)

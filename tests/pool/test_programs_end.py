@@ -18,7 +18,7 @@ task, how = sys.argv[1:]
 pool = headrace.make(task, num_envs=6, num_threads=2, seed=0, batch_size=3 if how == "async" else 0)
 actions = np.zeros((6, *pool.action_space.shape), pool.action_space.dtype)
 busy = threading.Event()
-threading.excepthook = lambda raised: None  # that the pool was closed
+threading.excepthook = lambda raised: None  # ignores the error that the pool was closed
 
 def play():
     pool.reset() if how == "step" else pool.async_reset()
@@ -42,7 +42,7 @@ ENDINGS = [(task, how) for task in NEEDED for how in ("async", "sync", "step")]
 
 @pytest.mark.parametrize(("task", "how"), rest_nightly(ENDINGS, *ENDINGS[::4], ("Pong-v5", "step")))
 @pytest.mark.parametrize("time", rest_nightly([1, 2], 1))
-def test_a_daemon_thread_in_a_pool(task: str, how: str, time: int) -> None:
+def test_a_program_exits_cleanly_while_a_daemon_thread_uses_a_pool(task: str, how: str, time: int) -> None:
     pytest.importorskip(NEEDED[task])
     done = subprocess.run([sys.executable, "-c", ENDING, task, how], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")

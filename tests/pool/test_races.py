@@ -1,4 +1,4 @@
-"""Debug mode names agents that race, by both lines, and no others."""
+"""Debug mode reports agents that race, with both lines of code, and reports no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.pool.executors.kernels.diagnostics.races import shuffled
 
 LINES = inspect.getsource(racy_games).splitlines()
 HEIST = f"{Path(__file__).parents[2]}/examples/guard_and_thieves.py:Heist-v0"
-PLANE = {"num_taggers": 3, "num_runners": 6}  # as examples/tag_plane.py plays it, but for its size
+PLANE = {"num_taggers": 3, "num_runners": 6}  # the game of examples/tag_plane.py, in a smaller size
 SOUND: list[tuple[str, dict[str, Any]]] = [
     ("SoundGame", {}),
     ("TestRing-v0", {}),
@@ -33,7 +33,7 @@ SOUND: list[tuple[str, dict[str, Any]]] = [
 
 
 def played(task: str, steps: int, **options: Any) -> list[np.ndarray]:
-    """What is observed and earned in debug mode with random actions."""
+    """Returns the observations and rewards of random actions in debug mode."""
     seen = []
     with headrace.make(task, num_envs=2, seed=4, debug=True, autoreset="same_step", **options) as pool:
         obs, _ = pool.reset()
@@ -69,7 +69,7 @@ def test_agents_separated_by_barriers_do_not_race_and_their_order_changes_nothin
 
 
 @pytest.mark.parametrize("task", racy_games.ORDER)
-def test_atomics_whose_results_depend_on_the_order_show_in_another_order(task):
+def test_shuffling_agents_changes_the_results_of_order_dependent_atomics(task):
     def differ(seed: int) -> bool:
         with shuffled(seed):
             other = played(task, 10)
@@ -94,7 +94,7 @@ def test_an_environment_whose_agents_race_can_be_reset():
             pool.reset()
 
 
-def test_augmented_assignments_mean_in_debug_mode_what_they_mean_compiled():
+def test_augmented_assignments_give_the_same_results_in_debug_mode():
     with (
         headrace.make("SoundGame", num_envs=2, seed=4) as compiled,
         headrace.make("SoundGame", num_envs=2, seed=4, debug=True) as debugged,

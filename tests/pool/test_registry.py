@@ -1,4 +1,4 @@
-"""Names of tasks: which are alike, and where those with a file or module in front come from."""
+"""Names of tasks: which ones are suggested for a misspelt name, and what a file or module in front of a name means."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUILD = "from headrace.envs.classic_control import build\nimport headrace\n"
      ("SpaceInvadersDeterministic-v0", "SpaceInvaders-v5"),
      ("HalfCheeta-v5", "HalfCheetah-v5"), ("montezuma", "MontezumaRevenge-v5"), ("Tag-v0", "TagGridWorld-v0")],
 )  # fmt: skip
-def test_names_that_are_alike_are_found(name, meant):
+def test_similar_names_are_suggested_for_a_misspelt_task(name, meant):
     close = nearest(name, NAMES)
     assert meant in close
     if name != "Tag-v0":
@@ -47,20 +47,20 @@ def somebody_elses() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("somebody_elses")
-def test_a_prefix_may_be_gymnasiums():
+def test_the_prefix_gymnasium_selects_the_task_of_gymnasium():
     assert build_task("CartPole-v1").kernel is not None
     assert build_task("gymnasium:CartPole-v1").kernel is None
 
 
 @pytest.mark.usefixtures("somebody_elses")
 @pytest.mark.parametrize("task", ["json:Catch-v0", "headrace.errors:Pong-v5"])
-def test_a_prefix_is_where_a_task_comes_from(task):
+def test_a_task_that_its_prefix_does_not_register_is_refused(task):
     source, _, name = task.partition(":")
     with pytest.raises(UnknownTaskError, match=f"{source} registers none.*; {name} alone is Headrace's own"):
         headrace.make_spec(task)
 
 
-def test_what_a_file_lacks_is_answered_with_what_it_has(tmp_path: Path):
+def test_the_error_for_an_unknown_name_lists_the_tasks_of_the_file(tmp_path: Path):
     file = tmp_path / "some_games.py"
     file.write_text(
         "import gymnasium as gym\nclass Maze(gym.Env): ...\ngym.register('Labyrinth-v0', entry_point=Maze)\n"
@@ -92,8 +92,8 @@ def test_a_module_may_be_imported_before_its_task_is_named(tmp_path: Path):
         assert "say early_tasks:Early-v0, early_tasks:Early-v1" in shown[1]
 
 
-def test_who_compiles_names_the_task(tmp_path: Path):
-    """Not a function of ours, of which a user knows nothing."""
+def test_the_note_about_compiling_names_the_task(tmp_path: Path):
+    """It does not name an internal function, which a user does not know."""
     pytest.importorskip("torch")
     code = (
         "import headrace.pool.executors.kernels.launch as launch, warp; launch.PATIENCE = 0.0\n"

@@ -17,7 +17,7 @@ def task(request: pytest.FixtureRequest) -> str:
     return tasks.get(request.param) or request.getfixturevalue("counter")
 
 
-def test_a_bound_array_and_what_it_is_a_view_of_are_not_resized(make: Any, task: str) -> None:
+def test_arrays_bound_to_a_batch_and_their_bases_cannot_be_resized(make: Any, task: str) -> None:
     pool = make(task, num_envs=4, seed=0)
     pool.reset()
     reward, whole = np.zeros(4, np.float32), np.zeros((3, 4, 4), pool.observation_space.dtype)
@@ -33,7 +33,7 @@ def test_a_bound_array_and_what_it_is_a_view_of_are_not_resized(make: Any, task:
     reward.resize(0, refcheck=False)  # it is the caller's again
 
 
-def test_results_are_not_resized(make: Any, task: str) -> None:
+def test_result_arrays_cannot_be_resized(make: Any, task: str) -> None:
     pool = make(task, num_envs=4, seed=0)
     obs, info = pool.reset()
     for array in (obs, info["env_id"]):
@@ -41,7 +41,7 @@ def test_results_are_not_resized(make: Any, task: str) -> None:
             array.resize(10**6, refcheck=False)
 
 
-def test_bound_tensors_are_not_resized() -> None:
+def test_tensors_bound_to_a_batch_cannot_be_resized() -> None:
     torch = pytest.importorskip("torch")
     with headrace.make_torch("CartPole-v1", 4, seed=0) as pool:
         first, _ = pool.reset()
@@ -52,7 +52,7 @@ def test_bound_tensors_are_not_resized() -> None:
                 tensor.resize_(10**6)
             with pytest.raises(RuntimeError, match="not resizable"):
                 tensor.untyped_storage().resize_(10**6)
-        reward.set_()  # without memory now; what it had is written to none the less
+        reward.set_()  # it has no memory now; the memory that it had is still written to
         obs, *_ = pool.step(torch.ones(4, dtype=torch.int64), out=out)
         assert obs.any() and not storage[:2].any()
         assert reward.numel() == 0

@@ -1,4 +1,4 @@
-"""Random sequences of calls, right and wrong, against a model that cannot be confused.
+"""Random sequences of valid and invalid calls, compared with a simple model.
 
 The model of a pool of N environments is N pools of one: whatever the order in which the big
 pool is stepped, sent to, received from, reset, saved and loaded, each environment must go
@@ -33,7 +33,7 @@ subsets = st.lists(st.integers(0, N - 1), min_size=1, max_size=N, unique=True)
 
 
 class HostPool:
-    """A `TorchPool` as far as it has a pool's calls, its results as arrays of their own."""
+    """Those calls of a pool that a `TorchPool` has, with results copied to NumPy arrays."""
 
     is_async, can_send = False, False
 
@@ -279,7 +279,9 @@ MACHINES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("times", rest_nightly([1, 10], 1))
 @pytest.mark.parametrize("kind", rest_nightly(MACHINES, "threads, asynchronous", "kernels", "processes"))
-def test_any_sequence_of_calls(kind: str, times: int, request: pytest.FixtureRequest) -> None:
+def test_random_sequences_of_calls_agree_with_pools_of_one_environment(
+    kind: str, times: int, request: pytest.FixtureRequest
+) -> None:
     if kind.startswith("threads"):
         request.getfixturevalue("counter")
     machine = type("Machine", (PoolMachine,), MACHINES[kind])

@@ -1,4 +1,4 @@
-"""Memory that processes share: it is handed on without a name, and nothing of it is left behind."""
+"""Memory shared between processes: it is passed on without a name, and nothing of it is left behind."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_arrays_in_use_outlive_close():
     assert floats.sum() == 45
 
 
-def test_memory_is_taken_when_it_is_used():
+def test_pages_of_memory_are_allocated_when_first_written():
     def shared_pages() -> int:
         return int(Path("/proc/self/statm").read_text().split()[2])
 
@@ -61,7 +61,7 @@ def test_memory_is_taken_when_it_is_used():
     assert shared_pages() - before >= (64 << 20) // 4096
 
 
-def test_too_much_is_said_at_once(monkeypatch):
+def test_too_large_shared_memory_is_refused_when_it_is_made(monkeypatch):
     with pytest.raises(SharedMemoryError, match=r"GiB of shared memory were wanted, but .* free"):
         SharedArrays({"all": ((1 << 50,), np.dtype(np.uint8))})
     monkeypatch.setattr(shared, "free_memory", lambda: 1 << 80)
@@ -70,7 +70,7 @@ def test_too_much_is_said_at_once(monkeypatch):
     assert issubclass(SharedMemoryError, HeadraceError) and issubclass(SharedMemoryError, MemoryError)
 
 
-def test_a_fence_can_be_passed_any_time_and_handed_on():
+def test_a_fence_can_be_called_repeatedly_and_pickled():
     fence = Fence()
     for _ in range(3):
         fence()

@@ -62,13 +62,15 @@ def register(module: ModuleType, simulator: str, **changed: Any) -> str:
         ("negative_shape", "info:more has a negative extent: -1"),
     ],
 )
-def test_a_mistake_is_named_when_the_pool_is_made(mistaken: ModuleType, simulator: str, message: str) -> None:
+def test_make_names_the_field_in_which_a_simulator_and_its_task_differ(
+    mistaken: ModuleType, simulator: str, message: str
+) -> None:
     with pytest.raises(SimulatorError) as caught:
         headrace.make(register(mistaken, simulator), num_envs=2)
     assert message in str(caught.value)
 
 
-def test_what_fits_runs(mistaken: ModuleType, make: Callable[..., Any]) -> None:
+def test_a_simulator_that_matches_its_task_runs(mistaken: ModuleType, make: Callable[..., Any]) -> None:
     pool = make(register(mistaken, "right"), num_envs=3)
     obs, _ = pool.reset()
     assert obs.dtype == np.float64
@@ -100,19 +102,19 @@ def test_a_simulator_that_writes_another_size_than_declared_fails(
         pool.reset()
 
 
-def test_the_order_of_a_dict_is_the_space_s(mistaken: ModuleType) -> None:
+def test_arrays_of_a_dict_observation_follow_the_order_of_its_space(mistaken: ModuleType) -> None:
     both: dict[str, gym.Space] = {name: gym.spaces.Box(-1, 1, (4,), np.float64) for name in ("b", "a")}
     with pytest.raises(SimulatorError, match=r"the task's 'obs:a', float64 \[4\]"):
         headrace.make(register(mistaken, "right", observation=gym.spaces.Dict(both)), num_envs=1)
 
 
-def test_several_action_arrays_are_too_many(mistaken: ModuleType) -> None:
+def test_a_dict_action_space_is_refused(mistaken: ModuleType) -> None:
     action = gym.spaces.Dict({"left": gym.spaces.Discrete(2), "right": gym.spaces.Discrete(2)})
     with pytest.raises(SimulatorError, match="one array of actions, not Dict"):
         headrace.make(register(mistaken, "right", action=action), num_envs=1)
 
 
-def test_several_agents_are_too_many(mistaken: ModuleType) -> None:
+def test_a_task_with_several_agents_is_refused(mistaken: ModuleType) -> None:
     one = gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
     agents = (AgentType("runner", 2, one, gym.spaces.Discrete(2)),)
     with pytest.raises(SimulatorError, match="has 2 agents"):

@@ -1,4 +1,4 @@
-"""Files of tasks: what they say is what runs."""
+"""Files of tasks: what runs is the file's current source, and the environment of it that is named."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_file_with_one_environment_needs_no_name(tmp_path: Path, monkeypatch: 
         assert build_task(name).spec.action == gymnasium.spaces.Discrete(3)
 
 
-def test_a_wrong_name_is_answered_by_the_environments_of_the_file(
+def test_the_error_for_a_wrong_name_lists_the_environments_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def test_a_wrong_name_is_answered_by_the_environments_of_the_file(
             build_task(name)
 
 
-def test_a_file_without_environments_suggests_no_class_of_another_kind(tmp_path: Path) -> None:
+def test_the_error_for_a_file_without_environments_suggests_no_other_class(tmp_path: Path) -> None:
     (tmp_path / "reinforce.py").write_text("class Reinforce:\n    pass\n")
     with pytest.raises(UnknownTaskError, match=r"reinforce\.py': it registers none, nor has it a class of env"):
         build_task(str(tmp_path / "reinforce.py"))

@@ -53,7 +53,7 @@ def played(pool: headrace.Pool, steps: int, rng: np.random.Generator) -> Any:
 
 
 def changed(payload: bytes, rng: np.random.Generator) -> bytes:
-    """The bytes with one value, or three, of another meaning."""
+    """Returns the bytes with one or three values overwritten."""
     spoilt = bytearray(payload)
     for _ in range(rng.choice([1, 3])):
         value = SPOILT[rng.integers(len(SPOILT))]
@@ -72,7 +72,7 @@ def refusal(pool: Any, env_ids: list[int], blobs: list[bytes]) -> str:
 
 
 @pytest.mark.parametrize("task", KERNELS)
-def test_changed_states_of_kernels_are_refused_or_played(task: str) -> None:
+def test_modified_kernel_states_are_refused_or_can_be_stepped(task: str) -> None:
     rng = np.random.default_rng(0)
     options: Any = {"num_runners": 9, "num_taggers": 2} if task == "TagContinuous-v0" else {}
     with headrace.make(task, num_envs=2, seed=4, num_threads=1, **options) as pool:
@@ -118,7 +118,7 @@ def sealed_natively(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("task", rest_nightly(NATIVE, "Hopper-v5", "FingerTurnEasy-v1"))
-def test_changed_states_of_simulations_are_refused_or_played(task: str) -> None:
+def test_modified_simulation_states_are_refused_or_can_be_stepped(task: str) -> None:
     pytest.importorskip("mujoco")  # its library must be there first
     pytest.importorskip("headrace_mujoco._mujoco")
     if task != "Hopper-v5":
@@ -137,7 +137,7 @@ def test_changed_states_of_simulations_are_refused_or_played(task: str) -> None:
         played(pool, 2, rng)
 
 
-def test_numbers_of_a_model_are_finite() -> None:
+def test_a_state_with_a_model_field_that_is_not_finite_is_refused() -> None:
     pytest.importorskip("mujoco")  # its library must be there first
     pytest.importorskip("headrace_mujoco._mujoco")
     pytest.importorskip("dm_control")
@@ -152,7 +152,7 @@ def test_numbers_of_a_model_are_finite() -> None:
             pool.load_state([0], [seal(changed, pool._key, False)])
 
 
-def test_a_field_that_is_out_of_bounds_is_named() -> None:
+def test_the_error_for_a_state_names_the_field_that_is_out_of_bounds() -> None:
     with headrace.make("FrozenLake-v1", num_envs=2, seed=0) as pool:
         pool.reset()
         payload = bytearray(pool.save_state([0])[0][HEADER.size :])
@@ -163,7 +163,7 @@ def test_a_field_that_is_out_of_bounds_is_named() -> None:
 
 
 @pytest.mark.parametrize("task", ["Taxi-v3", "Acrobot-v1", "TagGridWorld-v0"])
-def test_a_pool_of_tensors_refuses_the_same_states(task: str) -> None:
+def test_a_torch_pool_refuses_the_same_states_as_a_pool(task: str) -> None:
     pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     with headrace.make(task, num_envs=1, seed=4) as host, headrace.make_torch(task, num_envs=1, device="cpu") as other:
@@ -177,7 +177,7 @@ def test_a_pool_of_tensors_refuses_the_same_states(task: str) -> None:
                 assert host.save_state() == other.save_state()
 
 
-def test_bounds_are_of_state_arrays() -> None:
+def test_bounds_of_an_unknown_state_field_are_refused() -> None:
     with headrace.make("KernelTestCounter-v0", num_envs=1) as pool:
         like = pool.spec
     wrong = replace(COUNTER, bounds={"total": (0, 1)})
@@ -201,7 +201,7 @@ def pool(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield made
 
 
-def test_every_changed_bit_is_noticed(pool: Any) -> None:
+def test_a_changed_bit_in_any_byte_of_a_state_is_detected(pool: Any) -> None:
     blob = pool.save_state([0])[0]
     for at in range(len(blob)):
         with pytest.raises(StateError):
@@ -211,7 +211,7 @@ def test_every_changed_bit_is_noticed(pool: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "text", b"", bytes(40), [b"x"], {}, np.zeros(3), np.zeros(())])
-def test_what_is_no_state_is_refused_by_name(pool: Any, wrong: Any) -> None:
+def test_values_that_are_no_saved_state_are_refused(pool: Any, wrong: Any) -> None:
     before = pool.save_state()
     with pytest.raises(HeadraceError, match=r"environment 1|states must be a list"):
         pool.load_state([0, 1], [before[0], wrong])
@@ -244,7 +244,7 @@ def test_states_of_players_and_of_a_plain_pool_are_not_exchanged() -> None:
                 one.load_state([0], other.save_state())
 
 
-def test_python_environments_stay_as_they_are_if_one_state_is_wrong() -> None:
+def test_a_wrong_state_leaves_all_python_environments_unchanged() -> None:
     with headrace.make(COUNT, num_envs=2, seed=1) as pool:
         pool.reset()
         old = pool.save_state()

@@ -1,4 +1,4 @@
-"""As many threads as nobody has: refused by name, whoever refuses them, with nothing left behind."""
+"""Too many threads are refused by Headrace or by the system; the error names `num_threads`; none is left behind."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ print("refused")
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("task", "needs"), [("Pong-v5", "ale_py"), ("Ant-v5", "mujoco")])
-def test_threads_that_the_system_refuses(task: str, needs: str) -> None:
+def test_threads_that_the_system_cannot_start_are_an_option_error(task: str, needs: str) -> None:
     pytest.importorskip(needs)
     done = subprocess.run([sys.executable, "-c", CRAMPED, task], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
 
 
 @pytest.mark.parametrize("task", ["Pong-v5", "Ant-v5", "CartPole-v1"])
-def test_more_threads_than_any_machine_has_cores(task: str) -> None:
+def test_a_num_threads_above_the_maximum_is_refused(task: str) -> None:
     with pytest.raises(OptionError, match=r"num_threads must be an integer in \[0, 1024\], not 100000"):
         headrace.make(task, num_envs=4, num_threads=100_000)
 
 
-def test_the_same_for_torch() -> None:
+def test_torch_pools_refuse_a_num_threads_above_the_maximum() -> None:
     pytest.importorskip("torch")
     with pytest.raises(OptionError, match="num_threads"):
         headrace.make_torch("CartPole-v1", num_envs=4, num_threads=100_000)

@@ -44,7 +44,7 @@ def test_sync_send_overlaps_and_recv_joins_in_order(make: Any, counter: str) -> 
     assert info["elapsed_step"].tolist() == [1] * 5
 
 
-def test_first_come_first_served(make: Any, counter: str) -> None:
+def test_recv_returns_the_environments_that_finish_first(make: Any, counter: str) -> None:
     """Environment i works i × 2 ms, so the quick half is served many times before the slow ones."""
     pool = make(counter, num_envs=8, batch_size=2, num_threads=8, delay_us=2000, length=10**6)
     pool.async_reset()
@@ -59,7 +59,7 @@ def test_first_come_first_served(make: Any, counter: str) -> None:
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
 @pytest.mark.parametrize("batch_size", [1, 3, 8])
-def test_what_an_environment_does_depends_on_its_actions_only(
+def test_results_of_an_environment_depend_only_on_its_actions(
     make: Any, counter: str, autoreset: str, batch_size: int
 ) -> None:
     """Every environment gets its own action sequence, under any batching; its history is always the same."""
@@ -99,7 +99,7 @@ def history_of(pool: Any, steps: int) -> list[list[Any]]:
     return [history[:steps] for history in histories]
 
 
-def test_same_step_reports_the_exact_end(make: Any, counter: str) -> None:
+def test_same_step_autoreset_returns_the_final_observation_and_info(make: Any, counter: str) -> None:
     pool = make(counter, num_envs=2, seed=3, autoreset="same_step", length=4, max_episode_steps=4)
     pool.reset()
     for _ in range(3):
@@ -125,7 +125,7 @@ def test_a_failing_environment_is_named_and_can_be_reset(make: Any, counter: str
     assert info["elapsed_step"].tolist() == [3, 3, 1, 3]
 
 
-def test_a_failure_in_flight_loses_nothing(make: Any, counter: str) -> None:
+def test_a_failure_in_flight_loses_no_results(make: Any, counter: str) -> None:
     pool = make(counter, num_envs=4, batch_size=2, num_threads=2, fail_on=99)
     pool.async_reset()
     pool.recv()
@@ -141,7 +141,7 @@ def test_a_failure_in_flight_loses_nothing(make: Any, counter: str) -> None:
     pool.recv()
 
 
-def test_sync_send_that_fails(make: Any, counter: str) -> None:
+def test_recv_after_a_failed_sync_send_returns_the_other_results(make: Any, counter: str) -> None:
     pool = make(counter, num_envs=3, fail_on=99)
     pool.reset()
     pool.send([99], [0])
@@ -152,13 +152,13 @@ def test_sync_send_that_fails(make: Any, counter: str) -> None:
     assert info["env_id"].tolist() == [1]
 
 
-def test_an_environment_that_cannot_be_made(make: Any, counter: str) -> None:
+def test_make_names_an_environment_that_cannot_be_made(make: Any, counter: str) -> None:
     with pytest.raises(EnvironmentFailure, match="environment 3: asked not to be made"):
         make(counter, num_envs=8, cannot_make=3)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-def test_a_timeout_leaves_everything_in_flight(make: Any, counter: str, batch_size: int) -> None:
+def test_results_in_flight_can_be_received_after_a_timeout(make: Any, counter: str, batch_size: int) -> None:
     pool = make(counter, num_envs=2, batch_size=batch_size, num_threads=2, delay_us=3_000_000)
     pool.async_reset()
     for _ in range(2 // batch_size):
@@ -172,7 +172,7 @@ def test_a_timeout_leaves_everything_in_flight(make: Any, counter: str, batch_si
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
-def test_a_sync_send_is_worked_on_whoever_is_asleep(make: Any, counter: str, num_threads: int) -> None:
+def test_a_sync_send_is_processed_while_helper_threads_are_asleep(make: Any, counter: str, num_threads: int) -> None:
     pool = make(counter, num_envs=2, num_threads=num_threads)
     pool.reset()
     for timeout in (None, 30):
@@ -182,7 +182,7 @@ def test_a_sync_send_is_worked_on_whoever_is_asleep(make: Any, counter: str, num
         assert reward.tolist() == [7]
 
 
-def test_reset_discards_what_is_in_flight(make: Any, counter: str) -> None:
+def test_a_reset_discards_results_in_flight(make: Any, counter: str) -> None:
     for batch_size in (2, 6):
         pool = make(counter, num_envs=6, batch_size=batch_size, num_threads=3, seed=0, delay_us=1000)
         pool.reset()
@@ -192,7 +192,7 @@ def test_reset_discards_what_is_in_flight(make: Any, counter: str) -> None:
         assert (obs[:, 1:] == [1, 0, 0]).all()
 
 
-def test_closing_while_another_thread_waits(make: Any, counter: str) -> None:
+def test_close_ends_a_recv_that_waits_in_another_thread(make: Any, counter: str) -> None:
     pool = make(counter, num_envs=2, batch_size=1, num_threads=2, delay_us=500_000)
     pool.async_reset()
     pool.recv()
@@ -234,7 +234,7 @@ def test_states_move_between_environments_and_pools(make: Any, counter: str) -> 
         other.load_state(None, blobs[:1])
 
 
-def test_thread_affinity(make: Any, counter: str) -> None:
+def test_threads_are_pinned_to_one_core_each_from_the_offset_on(make: Any, counter: str) -> None:
     """Threads are pinned one core each, from the offset on; the caller's own stays free."""
 
     def cores_of_threads() -> dict[str, str]:
@@ -251,7 +251,7 @@ def test_thread_affinity(make: Any, counter: str) -> None:
     assert sorted(new) == sorted(str(usable[(1 + i) % len(usable)]) for i in range(2))
 
 
-def test_render(make: Any, counter: str) -> None:
+def test_render_draws_the_current_state_of_the_named_environments(make: Any, counter: str) -> None:
     pool = make(counter, num_envs=3)
     pool.reset()
     pool.step([1, 1], [2, 1])
@@ -261,7 +261,7 @@ def test_render(make: Any, counter: str) -> None:
     assert frames[1].min() == 1
 
 
-def test_no_named_state_arrays(make: Any, counter: str) -> None:
+def test_state_arrays_of_a_compiled_simulator_are_refused(make: Any, counter: str) -> None:
     pool = make(counter, num_envs=2)
     pool.reset()
     with pytest.raises(OptionError, match="only kernel environments"):

@@ -1,4 +1,4 @@
-"""Steps whose tensors were checked once: the same as any other step, and as careful about what the tensors hold."""
+"""Bound steps, whose tensors are checked once, give the results of other steps and check values just as often."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N = 20  # more than the handful that Python checks number by number
 @pytest.mark.parametrize("check", ["now", "later"])
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
-def test_bound_steps_are_steps(task: str, autoreset: Any, check: str) -> None:
+def test_bound_steps_give_the_results_of_plain_steps(task: str, autoreset: Any, check: str) -> None:
     pools: list[Any] = [headrace.make_torch(task, N, seed=1, autoreset=autoreset, max_episode_steps=7) for _ in "ab"]
     plain, bound = pools
     bound._executor.guards.now = check == "now"  # later: as on a GPU
@@ -46,7 +46,7 @@ def test_bound_steps_are_steps(task: str, autoreset: Any, check: str) -> None:
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
 @pytest.mark.parametrize("n", [3, N])
-def test_values_are_looked_at_in_every_step(task: str, n: int) -> None:
+def test_a_bound_step_checks_the_values_of_its_actions_every_time(task: str, n: int) -> None:
     pool: Any = headrace.make_torch(task, n, seed=1)
     with pool:
         pool.reset()
@@ -76,12 +76,12 @@ def test_values_are_looked_at_in_every_step(task: str, n: int) -> None:
         (OptionError, lambda p: p.bind(torch.ones(N, dtype=torch.int64), p.make_batch(reward=torch.zeros(1)))),
     ],
 )
-def test_mistakes_are_named(error: type[Exception], bind: Callable[[Any], Any]) -> None:
+def test_bind_refuses_wrong_actions_and_batches(error: type[Exception], bind: Callable[[Any], Any]) -> None:
     with headrace.make_torch("CartPole-v1", N, seed=1) as pool, pytest.raises(error):
         bind(pool)
 
 
-def test_wrong_moments() -> None:
+def test_bound_steps_before_a_reset_or_after_an_end_are_refused() -> None:
     pool = headrace.make_torch("CartPole-v1", N, seed=1, autoreset="disabled", max_episode_steps=1)
     action = torch.ones(N, dtype=torch.int64)
     step = pool.bind(action, pool.make_batch())

@@ -1,4 +1,4 @@
-"""Devices of torch pools: those that are not there, and kernels compiled for a GPU without one."""
+"""Devices of torch pools: those that do not exist are refused; kernels compile for a GPU on a machine without one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from headrace.pool.executors.kernels.build import program_of
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "cpu:3x", "tpu", "mps", 1.5])
-def test_devices_that_are_not_there(device: Any) -> None:
+def test_devices_that_do_not_exist_are_refused(device: Any) -> None:
     with pytest.raises(OptionError, match="cpu"):
         headrace.make_torch("CartPole-v1", 2, device=device)
     with pytest.raises(OptionError):
         headrace.make("CartPole-v1", num_envs=2, device=device)
 
 
-def test_only_kernels_live_on_a_device() -> None:
+def test_only_kernel_environments_can_run_on_a_device() -> None:
     with pytest.raises(OptionError, match=r"debug=True.*Take headrace\.make, without a device"):
         headrace.make_torch("CartPole-v1", 2, debug=True)
     with pytest.raises(OptionError, match="gymnasium"):

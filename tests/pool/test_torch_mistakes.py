@@ -1,6 +1,6 @@
 """Mistakes in calls of a torch pool are named, at once or, as on a GPU, later.
 
-What only a GPU can show is in tests/gpu; here the checks that it makes by itself run on the CPU.
+Tests that need a GPU are in tests/gpu; here the checks that a GPU makes in its kernels run on the CPU.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ones = torch.ones
         (OptionError, lambda p: p.load_state([0], [])),
     ],
 )
-def test_mistakes_are_named_and_step_nothing(make_torch: Any, error: type[Exception], call: Any) -> None:
+def test_wrong_calls_raise_their_error_and_change_no_state(make_torch: Any, error: type[Exception], call: Any) -> None:
     pool = make_torch("CartPole-v1", N, seed=1)
     pool.reset()
     before = pool.save_state()
@@ -49,7 +49,7 @@ def test_mistakes_are_named_and_step_nothing(make_torch: Any, error: type[Except
     assert pool.save_state() == before
 
 
-def test_wrong_moments(make_torch: Any) -> None:
+def test_calls_before_a_reset_or_after_close_are_refused(make_torch: Any) -> None:
     pool = make_torch("CartPole-v1", N, seed=1)
     action = torch.ones(N, dtype=torch.int64)
     with pytest.raises(SequenceError, match="environment 0 was never reset"):
@@ -74,7 +74,7 @@ def test_wrong_moments(make_torch: Any) -> None:
             call()
 
 
-def test_wrong_actions_are_clipped_and_told_later(make_torch: Any) -> None:
+def test_wrong_actions_are_clipped_and_reported_later(make_torch: Any) -> None:
     wrong, right = deferred(make_torch("CartPole-v1", 3, seed=1)), make_torch("CartPole-v1", 3, seed=1)
     for pool in (wrong, right):
         pool.reset()
@@ -84,7 +84,7 @@ def test_wrong_actions_are_clipped_and_told_later(make_torch: Any) -> None:
     for call in (wrong.check_errors, wrong.reset, wrong.save_state):
         with pytest.raises(ActionError, match="row 1"):
             call()
-        wrong.check_errors()  # told once
+        wrong.check_errors()  # it is reported only once
         wrong.step(given)
     with pytest.raises(ActionError):
         wrong.close()
@@ -102,7 +102,7 @@ def test_actions_that_are_not_finite_are_replaced_by_zero(make_torch: Any) -> No
 
 @pytest.mark.parametrize(("ids", "match"), [([0, 99], "row 1"), ([-1, 2], "row 0"), ([2, 2], "another row")])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_wrong_env_ids_are_told_later(make_torch: Any, ids: list[int], match: str, dtype: Any) -> None:
+def test_wrong_env_ids_are_reported_later(make_torch: Any, ids: list[int], match: str, dtype: Any) -> None:
     pool = deferred(make_torch("CartPole-v1", N, seed=1))
     pool.reset()
     pool.step(torch.ones(2, dtype=torch.int64), torch.tensor(ids, dtype=dtype))
@@ -122,7 +122,7 @@ def test_wrong_env_ids_are_told_later(make_torch: Any, ids: list[int], match: st
         ("CartPole-v1", torch.bool, torch.int64),
     ],
 )
-def test_numbers_of_another_dtype_are_converted(make_torch: Any, task: str, given: Any, wanted: Any) -> None:
+def test_actions_of_another_dtype_are_converted(make_torch: Any, task: str, given: Any, wanted: Any) -> None:
     """As `Pool.step` converts arrays; what would round, such as a float to a choice, is still an error."""
     pools = [make_torch(task, N, seed=1) for _ in range(3)]
     bound = torch.zeros(N, *pools[0].action_space.shape, dtype=given)

@@ -29,7 +29,7 @@ SOME = KERNEL_TASKS[::12]
 
 @pytest.mark.parametrize("check", ["now", "later"])
 @pytest.mark.parametrize("task", rest_nightly(KERNEL_TASKS, *SOME))
-def test_the_same_results_as_a_pool(make: Any, make_torch: Any, task: str, check: str) -> None:
+def test_a_torch_pool_gives_the_same_results_as_a_pool(make: Any, make_torch: Any, task: str, check: str) -> None:
     theirs, ours = make(task, num_envs=N, seed=3), make_torch(task, N, seed=3)
     if check == "later":
         deferred(ours)
@@ -46,7 +46,7 @@ def test_the_same_results_as_a_pool(make: Any, make_torch: Any, task: str, check
     assert ours.save_state() == theirs.save_state()
 
 
-def test_same_step_autoreset(make: Any, make_torch: Any) -> None:
+def test_same_step_autoreset_gives_the_same_results_as_a_pool(make: Any, make_torch: Any) -> None:
     options = {"seed": 1, "autoreset": "same_step"}
     theirs, ours = make("CartPole-v1", num_envs=N, **options), make_torch("CartPole-v1", N, **options)
     theirs.reset()
@@ -66,7 +66,7 @@ def test_same_step_autoreset(make: Any, make_torch: Any) -> None:
     assert ends > N
 
 
-def test_a_step_writes_where_it_did_before_or_where_it_is_told(make_torch: Any) -> None:
+def test_a_step_writes_to_the_same_tensors_unless_out_is_given(make_torch: Any) -> None:
     pool = make_torch("CartPole-v1", N, seed=1)
     first, _ = pool.reset()
     action = torch.ones(N, dtype=torch.int64)
@@ -96,7 +96,7 @@ def test_states_move_between_pools(make: Any, make_torch: Any) -> None:
 
 
 @pytest.mark.parametrize("check", ["now", "later"])
-def test_disabled_autoreset(make_torch: Any, check: str) -> None:
+def test_finished_environments_need_a_reset_if_autoreset_is_disabled(make_torch: Any, check: str) -> None:
     pool = make_torch("CartPole-v1", 2, seed=1, autoreset="disabled", max_episode_steps=2)
     if check == "later":
         deferred(pool)
@@ -116,7 +116,7 @@ def test_disabled_autoreset(make_torch: Any, check: str) -> None:
 
 
 @pytest.mark.parametrize("task", rest_nightly(KERNEL_TASKS, *SOME))
-def test_state_arrays(make: Any, make_torch: Any, task: str) -> None:
+def test_state_arrays_equal_those_of_a_pool(make: Any, make_torch: Any, task: str) -> None:
     theirs, ours = make(task, num_envs=N, seed=3), make_torch(task, N, seed=3)
     theirs.reset()
     ours.reset()
@@ -130,7 +130,7 @@ def test_state_arrays(make: Any, make_torch: Any, task: str) -> None:
         ours.state_arrays(["nothing"])
 
 
-def test_a_pickle_is_the_pool_in_its_present_state(make_torch: Any) -> None:
+def test_a_pickled_pool_continues_from_its_current_state(make_torch: Any) -> None:
     pool = make_torch("CartPole-v1", N, seed=3, autoreset="same_step", max_episode_steps=7)
     pool.reset()
     action = torch.ones(N, dtype=torch.int64)
@@ -144,7 +144,7 @@ def test_a_pickle_is_the_pool_in_its_present_state(make_torch: Any) -> None:
 
 
 class Interrupted(KernelDeviceExecutor):
-    """An executor of one's own, in whose resets somebody presses Ctrl-C from the second one on."""
+    """An executor whose second reset is interrupted by Ctrl-C."""
 
     resets_done = 0
 
@@ -172,7 +172,7 @@ def test_environments_whose_reset_was_interrupted_must_be_reset_again() -> None:
         step()
 
 
-def test_more_environments_than_memory_is_an_option_error():
+def test_too_many_environments_for_the_memory_are_an_option_error():
     code = (
         "import resource, headrace\n"
         "headrace.make_torch('TagGridWorld-v0').close()  # all is imported\n"

@@ -33,7 +33,7 @@ def share_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("share_at_once")
 @pytest.mark.parametrize("task", ["CartPole-v1", "TagContinuous-v0"])
-def test_results_do_not_depend_on_threads(make_torch: Any, task: str) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(make_torch: Any, task: str) -> None:
     n, ids = 101, torch.randperm(101)[:40]
     alone, shared = (make_torch(task, n, seed=3, num_threads=threads) for threads in (1, 3))
     rng = np.random.default_rng(0)
@@ -67,7 +67,7 @@ def test_helper_threads_end_with_a_pool_that_is_dropped() -> None:
         pool.step(action)
     assert helpers() == 2
     child = os.fork()
-    if child == 0:  # its helpers did not come along: it hires its own
+    if child == 0:  # fork does not copy the helper threads: the child starts its own
         signal.alarm(60)
         pool.step(action)
         os._exit(0 if helpers() == 2 else 1)
@@ -79,7 +79,7 @@ def test_helper_threads_end_with_a_pool_that_is_dropped() -> None:
     assert helpers() == 0
 
 
-def test_as_many_threads_as_a_pool_has(make: Any, make_torch: Any) -> None:
+def test_a_torch_pool_has_as_many_threads_as_a_pool(make: Any, make_torch: Any) -> None:
     for options in ({}, {"num_threads": 3}):
         theirs = make("CartPole-v1", num_envs=N, **options).settings
         assert make_torch("CartPole-v1", N, **options).settings.num_threads == theirs.num_threads

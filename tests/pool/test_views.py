@@ -18,7 +18,7 @@ from headrace.envs import FAMILIES
 from headrace.errors import OptionError, SequenceError
 
 
-def test_make_vec_by_name() -> None:
+def test_gym_make_vec_makes_a_headrace_vector_env_by_name() -> None:
     envs = gym.make_vec("headrace:headrace/CartPole-v1", num_envs=3)
     assert isinstance(envs, gym.vector.VectorEnv)
     assert envs.num_envs == 3
@@ -47,14 +47,14 @@ def test_games_of_two_families_are_not_versions_of_one() -> None:
 
 
 @pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0", "Acrobot-v1"])
-def test_gymnasiums_own_check_of_one_environment(task: str) -> None:
+def test_one_environment_passes_gymnasiums_check_env(task: str) -> None:
     env = gym.make(f"headrace/{task}", render_mode="rgb_array")
     check_env(env.unwrapped)
     env.close()
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_metadata_belongs_to_the_instance(mode: AutoresetMode) -> None:
+def test_every_vector_env_has_metadata_of_its_own(mode: AutoresetMode) -> None:
     with_mode = headrace.make_vec("CartPole-v1", num_envs=2, autoreset=mode)
     other = headrace.make_vec("CartPole-v1", num_envs=2)
     assert with_mode.metadata["autoreset_mode"] is mode
@@ -65,7 +65,7 @@ def test_metadata_belongs_to_the_instance(mode: AutoresetMode) -> None:
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
-def test_episodes_are_those_of_gymnasiums_vector_env(mode: str) -> None:
+def test_episodes_equal_those_of_gymnasiums_vector_env(mode: str) -> None:
     """Equal starts and equal actions: the same rewards, ends, resets and final observations."""
     ours = headrace.make_vec("CartPole-v1", num_envs=4, seed=3, autoreset=mode)
     theirs = gym.make_vec(
@@ -119,7 +119,7 @@ def test_reset_mask_returns_all_rows() -> None:
     envs.close()
 
 
-def test_reset_mask_after_steps_of_some_and_in_any_order() -> None:
+def test_a_masked_reset_returns_the_latest_rows_after_partial_steps() -> None:
     envs = headrace.make_vec("CartPole-v1", num_envs=3, seed=0, autoreset="disabled")
     first, _ = envs.reset(options={"reset_mask": np.array([True, False, True])})
     assert first[[0, 2]].any(axis=1).all()
@@ -141,7 +141,7 @@ def test_reset_mask_after_steps_of_some_and_in_any_order() -> None:
     envs.close()
 
 
-def test_reset_mask_after_states_were_loaded_or_pickled() -> None:
+def test_a_masked_reset_must_include_environments_with_loaded_states() -> None:
     envs = headrace.make_vec("CartPole-v1", num_envs=3, seed=0, autoreset="disabled")
     first, _ = envs.reset()
     saved = envs.save_state([1])
@@ -163,7 +163,7 @@ def test_reset_mask_after_states_were_loaded_or_pickled() -> None:
     envs.close()
 
 
-def test_gymnasiums_vector_wrappers() -> None:
+def test_a_vector_env_works_with_gymnasiums_vector_wrappers() -> None:
     for mode in ("next_step", "same_step"):
         envs: Any = headrace.make_vec("CartPole-v1", num_envs=4, seed=0, autoreset=mode)
         envs = gym.wrappers.vector.RecordEpisodeStatistics(envs)
@@ -180,7 +180,7 @@ def test_gymnasiums_vector_wrappers() -> None:
         envs.close()
 
 
-def test_render_gives_one_frame_each() -> None:
+def test_render_returns_one_frame_for_each_environment() -> None:
     envs = headrace.make_vec("CartPole-v1", num_envs=2, render_mode="rgb_array")
     envs.reset(seed=0)
     frames = envs.render()
@@ -192,7 +192,7 @@ def test_render_gives_one_frame_each() -> None:
     envs.close()
 
 
-def test_views_pickle_and_close() -> None:
+def test_a_pickled_vector_env_continues_like_the_original() -> None:
     envs = headrace.make_vec("CartPole-v1", num_envs=2, seed=0)
     envs.reset()
     twin = pickle.loads(pickle.dumps(envs))
@@ -202,7 +202,7 @@ def test_views_pickle_and_close() -> None:
 
 
 @pytest.mark.parametrize("make", [headrace.make_vec, headrace.make_gym])
-def test_attributes_are_those_of_gymnasiums_vector(make: Any) -> None:
+def test_attributes_can_be_read_and_set_as_in_gymnasiums_vector_env(make: Any) -> None:
     def use(envs: Any) -> list[Any]:
         envs.reset(seed=1)
         envs.set_attr("gravity", 9.0)
@@ -222,7 +222,7 @@ def test_attributes_are_those_of_gymnasiums_vector(make: Any) -> None:
     kernels.close()
 
 
-def test_a_vector_that_gymnasium_made_knows_its_options() -> None:
+def test_a_vector_env_made_by_gymnasium_has_its_options_in_config() -> None:
     envs: Any = gym.make_vec("headrace:headrace/CartPole-v1", num_envs=3, seed=4).unwrapped
     assert (envs.config["num_envs"], envs.config["seed"]) == (3, 4)
     assert envs.spec.id == "headrace/CartPole-v1"
@@ -230,14 +230,14 @@ def test_a_vector_that_gymnasium_made_knows_its_options() -> None:
     envs.close()
 
 
-def test_gym_make_is_for_one_environment() -> None:
+def test_gym_make_refuses_options_of_a_vector_env() -> None:
     with pytest.raises(OptionError, match="make_vec"):
         gym.make("headrace/CartPole-v1", num_envs=4)
     with pytest.raises(OptionError, match="autoreset is for make_vec"):
         gym.make("headrace/CartPole-v1", autoreset="next_step")
 
 
-def test_dm_env() -> None:
+def test_make_dm_returns_an_environment_of_dm_env() -> None:
     env = headrace.make_dm("CartPole-v1", num_envs=3, seed=0)
     assert isinstance(env, dm_env.Environment)
     start = env.reset()
@@ -259,12 +259,12 @@ def test_dm_env() -> None:
     env.close()
 
 
-def test_dm_env_has_no_reset_within_a_step() -> None:
+def test_make_dm_refuses_same_step_autoreset() -> None:
     with pytest.raises(OptionError, match="autoreset must be 'next_step' or 'disabled'"):
         headrace.make_dm("CartPole-v1", autoreset="same_step")
 
 
-def test_dm_env_asynchronous() -> None:
+def test_a_dm_env_can_be_stepped_asynchronously() -> None:
     with headrace.make("CartPole-v1", num_envs=6, batch_size=2, seed=0) as pool:
         env = headrace.pool.views.dm.DmPool(pool)  # type: ignore[attr-defined]
         env.async_reset()

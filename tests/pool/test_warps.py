@@ -1,4 +1,4 @@
-"""Memory accesses of whole warps: their CUDA code with fibers for threads, and what it is compiled to."""
+"""Memory accesses of whole warps: their CUDA code runs with fibers as threads, and compiles to warp instructions."""
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
@@ -104,7 +104,7 @@ def active(masks: tuple[int, int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("masks", MASKS)
-def test_the_lowest_of_a_warp_is_found_at_once(masks, monkeypatch):
+def test_an_atomic_minimum_is_called_once_per_warp_and_address(masks, monkeypatch):
     monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
     values = np.random.default_rng(0).integers(-1000, 1000, BLOCK).astype(np.int32)
     out, called = wp.full(2, 5000, wp.int32, "cpu"), wp.zeros(1, wp.int32, "cpu")
@@ -131,7 +131,7 @@ def test_a_warp_stores_the_numbers_of_its_active_threads_and_no_others(masks, mo
 
 
 @pytest.mark.parametrize("task", rest_nightly(["TagGridWorld-v0", "TagContinuous-v0"], "TagGridWorld-v0"))
-def test_tag_compiled_for_cuda(task, tmp_path):
+def test_tag_environments_compile_to_warp_instructions_for_cuda(task, tmp_path):
     built = build_task(task)
     program = program_of(built.kernel, built.spec, "cuda:0")
     program.kernel.module.options["block_dim"] = program.block_dim

@@ -1,4 +1,4 @@
-"""What a signal's handler raises while a step runs: the step is whole, and the pool goes on."""
+"""An exception raised by a signal handler during a step leaves the step complete and the pool usable."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ while interrupts < 3:
         inside = False
         assert str(error) == "enough"
         interrupts += 1
-    if pool.save_state() != twin.save_state():  # it was not interrupted before it had begun
+    if pool.save_state() != twin.save_state():  # the step had begun before it was interrupted
         twin.step(action)
         assert pool.save_state() == twin.save_state()
 signal.setitimer(signal.ITIMER_REAL, 0)
@@ -54,7 +54,7 @@ print("whole")
 @pytest.mark.parametrize(
     ("task", "needs", "frame_skip"), [("HalfCheetah-v5", "mujoco", 1000), ("Pong-v5", "ale_py", 1000)]
 )
-def test_a_step_is_whole(task: str, needs: str, frame_skip: int, raises: str) -> None:
+def test_a_step_interrupted_by_a_signal_is_completed(task: str, needs: str, frame_skip: int, raises: str) -> None:
     pytest.importorskip(needs)
     command = [sys.executable, "-c", INTERRUPTED, task, raises, str(frame_skip)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
@@ -62,7 +62,9 @@ def test_a_step_is_whole(task: str, needs: str, frame_skip: int, raises: str) ->
 
 
 @pytest.mark.parametrize("raises", [KeyboardInterrupt, ZeroDivisionError])
-def test_a_step_waits_for_its_slowest_environment(make: Any, counter: str, raises: type[BaseException]) -> None:
+def test_an_interrupted_step_waits_for_its_slowest_environment(
+    make: Any, counter: str, raises: type[BaseException]
+) -> None:
     """Environment i sleeps i × 0.2 s, and the caller has the first: signals come while it waits for a helper."""
     pool = make(counter, num_envs=3, num_threads=3, delay_us=200_000, length=100)
     pool.reset()

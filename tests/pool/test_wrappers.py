@@ -1,4 +1,4 @@
-"""Wrapped pools: the functions' results of the pool's own, sync and async, at ends of episodes, in callers' arrays."""
+"""Wrapped pools return the functions' results: sync and async, at ends of episodes, and in the caller's arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODES: Any = ["next_step", "same_step"]
 
 
 def shaped(step: Step) -> Any:
-    """Something of every part of a step."""
+    """A reward that depends on several parts of a step."""
     return 2 * step.reward + step.obs[:, 0] + 1.0 * step.terminated
 
 
@@ -29,7 +29,7 @@ def pools(**options: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("autoreset", MODES)
-def test_rewards_are_the_functions(autoreset: str):
+def test_rewards_are_the_results_of_the_function(autoreset: str):
     plain, inner = pools(autoreset=autoreset)
     with plain, TransformReward(inner, shaped) as pool:
         rng = np.random.default_rng(0)
@@ -77,11 +77,11 @@ def test_the_first_step_after_a_lost_life_has_no_transformed_reward(batch_size: 
             while not over.any():
                 _, _, terminated, truncated, info = pool.step(np.full(4, 2))
                 over = terminated | truncated
-            pool.reset()  # which begins the next life already
+            pool.reset()  # this begins the next life already
             assert pool.step(np.full(4, 2))[1].tolist() == [1.0] * 4
 
 
-def test_kept_results_stay_as_they_are():
+def test_kept_results_are_not_overwritten():
     _, inner = pools(autoreset="same_step")
     with TransformReward(inner, lambda step: step.reward * 0 + float(step.info["elapsed_step"].sum())) as pool:
         pool.reset()
@@ -94,7 +94,7 @@ def test_kept_results_stay_as_they_are():
 
 
 @pytest.mark.parametrize("autoreset", MODES)
-def test_asynchronous_rows_are_named_by_env_id(autoreset: str):
+def test_asynchronous_steps_pass_their_env_ids_to_the_function(autoreset: str):
     _, inner = pools(batch_size=2, autoreset=autoreset)
     with TransformReward(inner, lambda step: step.reward + 10 * step.info["env_id"]) as pool:
         pool.async_reset()
@@ -107,7 +107,7 @@ def test_asynchronous_rows_are_named_by_env_id(autoreset: str):
             pool.send(np.ones(5, np.int64))
 
 
-def test_a_callers_arrays_hold_what_the_function_makes():
+def test_transformed_rewards_are_written_to_the_arrays_of_the_caller():
     plain, inner = pools(autoreset="same_step")
     with plain, TransformReward(inner, shaped) as pool:
         arrays = {"reward": np.zeros(5, np.float32), "obs": np.zeros((5, 4), np.float32)}
@@ -126,7 +126,7 @@ def test_a_callers_arrays_hold_what_the_function_makes():
 
 
 @pytest.mark.parametrize("autoreset", MODES)
-def test_observations_are_the_functions(autoreset: str):
+def test_observations_are_the_results_of_the_function(autoreset: str):
     plain, inner = pools(autoreset=autoreset)
     with plain, TransformObservation(inner, lambda obs: obs[:, 2:] * 2, HALF) as pool:
         assert pool.observation_space == HALF == pool.spec.observation
@@ -143,7 +143,7 @@ def test_observations_are_the_functions(autoreset: str):
                 assert np.array_equal(told["final_obs"][done], info["final_obs"][done][:, 2:] * 2)
 
 
-def test_wrappers_of_wrappers_and_nested_spaces():
+def test_wrappers_can_be_nested_and_have_nested_spaces():
     parts = gym.spaces.Dict({"place": HALF, "speed": gym.spaces.Tuple([HALF])})
     _, inner = pools(autoreset="same_step")
     nested = TransformObservation(
@@ -177,7 +177,7 @@ def test_tensors_stay_tensors(autoreset: Any):
             assert torch.allclose(got, wanted) and torch.equal(raw, reward)
 
 
-def test_normalised_rewards_have_the_returns_spread():
+def test_rewards_are_normalised_by_the_variance_of_the_returns():
     with NormalizeReward(headrace.make("Pendulum-v1", num_envs=16, seed=1), gamma=0.9) as pool:
         pool.reset()
         rng = np.random.default_rng(1)
@@ -192,7 +192,7 @@ def test_normalised_rewards_have_the_returns_spread():
         assert np.allclose(reward, np.clip(info["reward"] / np.sqrt(pool.variance + 1e-8), -10, 10), atol=1e-6)
 
 
-def test_a_function_that_answers_something_else_is_named():
+def test_a_function_that_returns_a_wrong_shape_or_dtype_is_refused():
     _, inner = pools()
     with TransformReward(inner, lambda step: 1.0) as pool:
         pool.reset()
@@ -206,8 +206,8 @@ def test_a_function_that_answers_something_else_is_named():
         TransformReward(inner, 3)  # type: ignore[arg-type]
 
 
-def test_the_functions_cost_a_few_operations():
-    """Not one for each environment: a thousand of them take about as many calls as one."""
+def test_a_function_is_called_once_per_step_of_all_environments():
+    """The number of calls does not depend on the number of environments."""
     calls = 0
 
     def count(step: Step) -> Any:
