@@ -214,7 +214,7 @@ end = sys.argv[1]
 if end == "exit":
     sys.exit(0)
 if end == "raise":
-    raise SystemExit(3)
+    raise RuntimeError("over")
 while True:
     pool.step(np.zeros(4, np.int64))
 """
