@@ -130,6 +130,7 @@ class Convolution {
   // finish(output's number in [samples, places, outputs], sum) of samples; of the next ones as well, up to a whole tile
   template <class Finish>
   void forward(const Word* x, int samples, Finish finish) const {
+    [[maybe_unused]] const typename N::Shape shape(samples, step_of(words(filters.side * depth)));
     product(windows_, samples, input_size, high * wide * outputs, outputs, x, forward_runs_, weight_.get(), bias_.get(),
             finish);
   }
@@ -151,6 +152,7 @@ class Convolution {
   template <class Finish>
   void input_gradients(const Word* d, int samples, Finish finish) const {
     const int columns = padded(depth);
+    [[maybe_unused]] const typename N::Shape shape(samples, step_of(words(outputs)));
     for (const Class& each : classes_)
       product(each.pixels, samples, output_size, filters.height * filters.width * depth, columns, d, each.taps,
               turned_.get(), none_.get(), finish);
@@ -296,11 +298,17 @@ class Convolution {
     zipped_outputs = static_cast<std::ptrdiff_t>(rows_at_once_) * pairs * outputs * kPad;
   }
 
-  // a run over rows of a matrix; matrix units have one for each step, all of the same length
-  static void add_run(std::vector<Run>& runs, Run run, std::ptrdiff_t ldb) {
-    int length = run.length;
+  // what a run of so many words is divided into: for matrix units steps, all of the same length
+  static int step_of(std::ptrdiff_t length) {
+    int step = static_cast<int>(length);
     if constexpr (N::kInTiles)
-      for (length = std::min(length, kPad); run.length % length != 0;) --length;
+      for (step = std::min(step, kPad); length % step != 0;) --step;
+    return step;
+  }
+
+  // a run over rows of a matrix
+  static void add_run(std::vector<Run>& runs, Run run, std::ptrdiff_t ldb) {
+    const int length = step_of(run.length);
     for (int i = 0; i < run.length; i += length) runs.push_back({run.left + i, run.right + i * ldb, length});
   }
 

@@ -23,6 +23,7 @@ struct Halves : Bf16Words {
   using Factor = Pairs;
   static constexpr int kSamples = 2, kGroup = 8;
   static constexpr bool kInTiles = false;
+  using Shape = Singles<Wide>::Shape;
 };
 
 // finish(m, n, Σₖ A[m, k] B[k, n]) for all of [rows, columns], rounded up to whole tiles; inner: numbers that are summed

@@ -28,6 +28,7 @@ class TileShape {
     }
     __asm__ volatile("" : : "r"(&shape) : "memory");
     _tile_loadconfig(&shape);
+    fence();
   }
   TileShape(const TileShape&) = delete;
   ~TileShape() { _tile_release(); }
@@ -73,14 +74,14 @@ inline void multiply(const Sums& sums, int steps, Step step, const std::uint32_t
 struct Grids : Bf16Words {
   static constexpr int kGroup = kTile, kSamples = kTile;
   static constexpr bool kInTiles = true;
+  using Shape = TileShape;
 
   // finish(place.to + s · to + n, start[n] + Σ A[place.from + s · from + left + i] B[right + i · columns + n]) of samples
-  // s at places, over runs of one length and their i
+  // s at places, over runs and their i; the shape is that of samples and of a run's length
   template <class Finish>
   static void product(const Place* places, std::size_t count, int samples, std::ptrdiff_t from, std::ptrdiff_t to,
                       int columns, const Word* A, const std::vector<Run>& runs, const Word* B, const float* start,
                       Finish finish) {
-    const TileShape shape(samples, runs.empty() ? kTile : runs.front().length);
     int n = 0;
     const auto all = [&]<int across>() {
       for (std::size_t m = 0; m < count; m += 2) {
