@@ -1,5 +1,5 @@
 // A convolution as products of matrices whose left rows are windows of pictures where they lie: nothing is copied into
-// columns. A picture is [height, width, depth] in memory, with channels up to a depth of whole registers, or of four.
+// columns. A picture is [height, width, depth] in memory, with channels up to a depth of whole words, or registers.
 //
 // - Forward, a row of a window is one run of numbers, of all its columns and channels.
 // - Back to the inputs, pixels that the same taps of a filter see are the rows of one product, and each tap is a run

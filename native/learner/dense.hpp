@@ -343,6 +343,7 @@ class Layers {
 // the same parameters, whose gradients are laid out as before in other memory
 inline Network with_gradients(Network network, const float* before, float* now) {
   const auto move = [&](float*& gradient) { gradient = now + (gradient - before); };
+  for (Filters& each : network.trunk.convolutions) move(each.weight_gradient), move(each.bias_gradient);
   for (Stack& stack : network.stacks)
     for (Layer& layer : stack)
       for (Part& part : layer.parts) move(part.weight_gradient), move(part.bias_gradient);

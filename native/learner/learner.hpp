@@ -109,11 +109,12 @@ class Learner {
   // Parameters have changed by other hands.
   virtual void refresh() = 0;
 
-  // outputs [rows, all] of inputs
-  virtual void forward(const Observations& inputs, int rows, float* outputs) = 0;
+  // Outputs [rows, all] of inputs; keeps: whether `backward` of these may follow at once.
+  virtual void forward(const Observations& inputs, int rows, float* outputs, bool keeps = false) = 0;
 
-  // Writes the gradients of parameters, given those of the outputs.
-  virtual void backward(const Observations& inputs, int rows, const float* output_gradients) = 0;
+  // Writes the gradients of parameters, given those of the outputs; kept: whether the last call was `forward` of these
+  // inputs, which kept what it made.
+  virtual void backward(const Observations& inputs, int rows, const float* output_gradients, bool kept = false) = 0;
 
   // Makes one update for each of the minibatches: `order` has their rows, one minibatch after the other. Halves of large
   // minibatches may have a thread each, which changes no result.

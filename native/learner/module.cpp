@@ -434,21 +434,24 @@ NB_MODULE(_learner, m) {
           "refresh", [](Bound& self) { self.learner->refresh(); }, "Parameters have changed by other hands.")
       .def(
           "forward",
-          [](Bound& self, const Seen& inputs, const Out<2>& outputs) {
+          [](Bound& self, const Seen& inputs, const Out<2>& outputs, bool keeps) {
             const Observations seen = self.observations(inputs, outputs);
             nb::gil_scoped_release unlocked;
-            self.learner->forward(seen, static_cast<int>(outputs.shape(0)), outputs.data());
+            self.learner->forward(seen, static_cast<int>(outputs.shape(0)), outputs.data(), keeps);
           },
-          array("inputs"), array("outputs"),
-          "Writes the outputs float32[B, all stacks'] of inputs float32[B, D], or of pictures uint8[B, C, H, W].")
+          array("inputs"), array("outputs"), "keeps"_a = false,
+          "Writes the outputs float32[B, all stacks'] of inputs float32[B, D], or of pictures uint8[B, C, H, W].\n\n"
+          "keeps: whether backward of the same inputs may follow as the next call.")
       .def(
           "backward",
-          [](Bound& self, const Seen& inputs, const In<2>& gradients) {
+          [](Bound& self, const Seen& inputs, const In<2>& gradients, bool kept) {
             const Observations seen = self.observations(inputs, gradients);
             nb::gil_scoped_release unlocked;
-            self.learner->backward(seen, static_cast<int>(gradients.shape(0)), gradients.data());
+            self.learner->backward(seen, static_cast<int>(gradients.shape(0)), gradients.data(), kept);
           },
-          array("inputs"), array("gradients"), "Writes the gradients of all parameters, given those of the outputs.")
+          array("inputs"), array("gradients"), "kept"_a = false,
+          "Writes the gradients of all parameters, given those of the outputs.\n\n"
+          "kept: whether the last call was forward of these inputs, with keeps.")
       .def(
           "epoch",
           [](Bound& self, const Seen& inputs, const std::optional<Numbers>& choices,

@@ -42,10 +42,8 @@ class Pictures {
       : mean_(trunk.mean), scale_(trunk.scale), channels_(trunk.convolutions.front().channels),
         pixels_(trunk.convolutions.front().height * trunk.convolutions.front().width) {}
 
-  // multiples of four; fewer of one or two channels
-  static int depth_of(int channels) {
-    return channels > 2 ? (channels + kQuad - 1) / kQuad * kQuad : std::max(channels, N::kInWord);
-  }
+  // whole words
+  static constexpr int depth_of(int channels) { return (channels + N::kInWord - 1) / N::kInWord * N::kInWord; }
 
   void read(const std::uint8_t* picture, Word* to) const {
     const int depth = depth_of(channels_);
@@ -73,11 +71,16 @@ class Pictures {
       for (int q = 0; q < kQuad; ++q) N::put(to, p * kQuad + q * V::width, quads[q]);
       return;
     }
-    alignas(64) float numbers[kQuad * V::width];
-    for (int q = 0; q < kQuad; ++q) store(numbers + q * V::width, quads[q]);
-    for (int i = 0; i < V::width; ++i)
-      for (int c = 0; c < std::min(kQuad, depth - first); ++c)
-        N::set(to, static_cast<std::ptrdiff_t>(p + i) * depth + first + c, numbers[i * kQuad + c]);
+    alignas(64) Word quad[kQuad * V::width / N::kInWord];
+    for (int q = 0; q < kQuad; ++q) N::put(quad, q * V::width, quads[q]);
+    constexpr int kWords = kQuad / N::kInWord;
+    Word* words = to + (static_cast<std::ptrdiff_t>(p) * depth + first) / N::kInWord;
+    const int step = depth / N::kInWord, count = std::min(kWords, step - first / N::kInWord);
+    for (int i = 0; i < V::width; ++i, words += step) {
+      if (count == kWords) std::memcpy(words, quad + i * kWords, sizeof(Word) * kWords);
+      else
+        for (int w = 0; w < count; ++w) words[w] = quad[i * kWords + w];
+    }
   }
 
   V standardised(const std::uint8_t* picture, int place) const {

@@ -50,19 +50,19 @@ class ProximalCore final : public Learner {
 
   void refresh() override { halves_[0].pack(); }
 
-  void forward(const Observations& inputs, int rows, float* outputs) override {
+  void forward(const Observations& inputs, int rows, float* outputs, bool keeps) override {
     for (int first = 0; first < rows; first += kRows)
-      run(halves_[0], inputs, std::min(kRows, rows - first), [&](int r) { return first + r; }, false,
+      run(halves_[0], inputs, std::min(kRows, rows - first), [&](int r) { return first + r; }, keeps && rows <= kRows,
           outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
   }
 
-  void backward(const Observations& inputs, int rows, const float* output_gradients) override {
+  void backward(const Observations& inputs, int rows, const float* output_gradients, bool kept) override {
     Half& all = halves_[0];
     all.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
     for (int first = 0; first < rows; first += kRows) {
       const int n = std::min(kRows, rows - first);
       const auto row = [&](int r) { return first + r; };
-      run(all, inputs, n, row, true, all.outputs.data());
+      if (!kept || rows > kRows) run(all, inputs, n, row, true, all.outputs.data());
       run_back(all, inputs, n, row, output_gradients + static_cast<std::ptrdiff_t>(first) * outputs_, first == 0);
     }
     all.write_gradients();

@@ -148,7 +148,7 @@ def test_a_policy_names_the_form_of_its_updates_and_the_reason() -> None:
             "torch (actions)",
         ),
         (SAC, make_config("x", defaults=False, algo="sac"), spaces, f"compiled ({best})"),
-        (SAC, make_config("x", defaults=False, algo="sac"), images, "torch (network)"),
+        (SAC, make_config("x", defaults=False, algo="sac"), images, "torch (network) with compiled convolutions"),
         (SAC, make_config("x", defaults=False, algo="sac", frozen=True), spaces, ""),
         (Own, make_config("x", defaults=False, algo="sac"), spaces, "torch (algorithm)"),
         (Named, make_config("x", defaults=False, algo="sac"), spaces, f"compiled ({best})"),

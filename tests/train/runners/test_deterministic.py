@@ -39,6 +39,21 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("algo", rest_nightly(["ppo", "a2c"], "ppo"))
+def test_a_run_on_pictures_that_was_stopped_repeats_bit_for_bit(tmp_path: Path, algo: str):
+    """Its convolutions are compiled, where they can be; those of DQN are in test_turn_learners.py."""
+    options = OPTIONS | {"num_envs": 4, "num_steps": 8, "total_steps": 320, "log_steps": 32}
+    options |= {"env_options": {"max_episode_steps": 9}}
+    options |= {"epochs": 2, "minibatch_size": 16} if algo == "ppo" else {}
+    run = tmp_path / "one"
+    train("MinAtar-Breakout-v1", algo, run_dir=run, **options)
+    assert note_of(run).startswith("torch" if compiled.compiled_module() is None else "compiled (")
+    stopped_half_way(run, tmp_path / "stopped")
+    resume(tmp_path / "stopped", quiet=True)
+    assert len(facts(run)) > 4 and facts(run)[-1]["loss"] and facts(run)[-1]["step"] >= 320
+    assert_same_run(run, tmp_path / "stopped")
+
+
 @pytest.mark.parametrize("algo", rest_nightly(ALGORITHMS, "ppo", "sac"))
 def test_runs_repeat_bit_for_bit(tmp_path: Path, algo: str):
     task, settings = ALGORITHMS[algo]

@@ -24,11 +24,12 @@ train: Any = headrace.train  # the module itself, called; a type checker sees a 
 TASKS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {},
     "Pendulum-v1": {"normalise_observations": True, "normalise_rewards": True},
+    "MinAtar-Breakout-v1": {"algo": "ppo", "env_options": {"max_episode_steps": 20}},
 }
 STOPPED = [(task, how) for task in TASKS for how in (signal.SIGKILL, signal.SIGINT)]
 
 
-@pytest.mark.parametrize(("task", "how"), rest_nightly(STOPPED, STOPPED[0], STOPPED[-1]))
+@pytest.mark.parametrize(("task", "how"), rest_nightly(STOPPED, STOPPED[0], STOPPED[3]))
 def test_a_stopped_run_continues_as_if_left_alone(tmp_path, task, how):
     options = SMALL | TASKS[task] | {"epochs": 2, "log_steps": 1, "anneal_learning_rate": False}
     process = start(task, tmp_path / "stopped", options | {"total_steps": 100_000_000})

@@ -5,10 +5,11 @@ from headrace.pool.family import Presets, Settings
 
 # fmt: off
 CLIPPED: Settings = {"env_options": {"episodic_life": True, "reward_clip": True}}
-# Settings of CleanRL's ppo_atari_envpool.py, for 8 environments.
+# Settings of CleanRL's ppo_atari_envpool.py, for 8 environments, but for products of bfloat16.
 _PPO: Settings = CLIPPED | {
     "total_steps": 10_000_000, "num_envs": 8, "num_steps": 128, "epochs": 4, "minibatch_size": 256,
     "learning_rate": 2.5e-4, "clip_range": 0.1, "value_clip_range": 0.1, "value_coef": 0.5, "entropy_coef": 0.01,
+    "bf16": True,
 }
 # Fewer, larger steps than CleanRL's: more learning a second where the network's arithmetic is the limit.
 PPO_LARGE: Settings = _PPO | {

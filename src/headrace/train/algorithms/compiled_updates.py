@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headrace.train.algorithms.optimiser import FlatAdam
 from headrace.train.algorithms.rates import Rates, UpdateRates
@@ -22,6 +22,7 @@ from headrace.train.modules.compiled import (
     CompiledNetwork,
     adam_of,
     call,
+    compile_trunks,
     compiled_module,
     described,
     has_form,
@@ -36,6 +37,8 @@ from headrace.train.storage.transitions import Transitions
 
 THREADS = 4
 """number of torch's threads beyond which its own operations are faster than compiled code, which has one or two"""
+THREADS_OF_PICTURES = 2
+"""the same for a CNN's updates from a replay, which have one"""
 COLUMNS = "advantages", "returns", "values"
 Noise = Callable[[int], Tensor]
 """returns noise for the actions of so many rows, float32[B, A]"""
@@ -62,6 +65,16 @@ def updated_by(policy: Any, device: torch.device | None = None) -> str:
     """Returns in words what makes a policy's updates: ``"compiled (AVX-512)"``, or ``"torch (target_kl)"``."""
     reason = why_torch(policy, device)
     return f"torch ({reason})" if reason else policy.form.words(policy)
+
+
+def compiled_parts(policy: Any) -> int:
+    """Lets compiled code evaluate what it can of networks that torch differentiates, and returns how many parts."""
+    acts = policy.config.frozen and getattr(policy.network, "compiled", None) is not None
+    if acts or policy.config.compile or policy.device.type != "cpu" or why_torch_here() is not None:
+        return 0
+    if torch.get_num_threads() > THREADS:
+        return 0
+    return sum(map(compile_trunks, (policy.network, getattr(policy, "targets", None) or nn.Module())))
 
 
 class CompiledForm:
@@ -225,7 +238,10 @@ class CompiledQ(CompiledReplay):
     def why_not(policy: Any) -> str | None:
         if policy.heads:
             return "action_masks"
-        return None if has_form(policy.network.q) else "network"
+        if not has_form(policy.network.q):
+            return "network"
+        pictures = policy.encoder.image
+        return "threads" if pictures and torch.get_num_threads() > THREADS_OF_PICTURES else None
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         q, target, adam = self.policy.network.q, self.policy.targets.q, self.policy.adam["q"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from headrace.errors import StateError
-from headrace.train.algorithms.compiled_updates import CompiledForm, updated_by, why_torch
+from headrace.train.algorithms.compiled_updates import CompiledForm, compiled_parts, updated_by, why_torch
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
@@ -90,11 +90,11 @@ class Policy:
         raise NotImplementedError
 
     def _choose_updates(self) -> None:
-        """Decides what makes the updates."""
-        if self.config.frozen:
-            return
-        self.compiled = None if self.form is None or why_torch(self) else self.form(self)
-        self.updated_by = updated_by(self)
+        """Decides what makes the updates, and what evaluates the networks."""
+        reason = "" if self.config.frozen else why_torch(self)
+        self.compiled = self.form(self) if reason is None and self.form is not None else None
+        parts = compiled_parts(self) if reason is not None else 0
+        self.updated_by = "" if self.config.frozen else updated_by(self) + " with compiled convolutions" * bool(parts)
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """Returns the expected discounted return, float32[B], in units of the environments' rewards.

@@ -22,7 +22,38 @@ BLOCK = 4  # stride of the Nature-CNN's first filters, in pixels
 STRIDES = 1, 2, 1  # of its layers, the first over blocks
 
 
-class NatureTrunk(nn.Module):
+class PlainTrunk(nn.Module):
+    """The base of trunks of convolutions and a dense layer, each followed by a ReLU, of which there is compiled code.
+
+    Attributes:
+        shape: channels, height and width of the images.
+        factor: what the first layer's weights are multiplied by.
+        convolutions: the convolutions; another layer, `dense`, sees what comes out of them.
+        dtype: of the factors of products.
+        features: outputs of the last layer.
+        compiled: a `CompiledTrunk` of this one, which then computes the last layer's sums; None where torch does.
+    """
+
+    shape: tuple[int, int, int]
+    factor: float
+    convolutions: Any
+    dense: nn.Linear
+    dtype: torch.dtype = torch.float32
+    features: int
+    compiled: Any = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps images uint8[B, C, H, W] to features float32[B, features], none of them negative."""
+        if self.compiled is None or is_exporting():
+            return self.layered(x)
+        return F.relu(self.compiled(x))
+
+    def layered(self, x: Tensor) -> Tensor:
+        """Returns the results of `forward`, computed by torch layer by layer."""
+        raise NotImplementedError
+
+
+class NatureTrunk(PlainTrunk):
     """The layers of Mnih et al. 2015 over stacked frames uint8[B, C, H, W], up to its 512 units.
 
     The first layer's filters of 8 x 8 pixels with stride 4 are computed as filters over 2 x 2 blocks of 4 x 4 pixels:
@@ -48,8 +79,7 @@ class NatureTrunk(nn.Module):
         self.dense = initialised(nn.Linear(pixels, outputs))
         self.features = outputs
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+    def layered(self, x: Tensor) -> Tensor:
         if is_exporting():
             return self._exported(x)
         dtype = self.dtype if x.is_cuda or cpu_has_bf16() else torch.float32
@@ -73,7 +103,7 @@ class NatureTrunk(nn.Module):
         return self.conv1, self.conv2, self.conv3
 
 
-class SmallTrunk(nn.Module):
+class SmallTrunk(PlainTrunk):
     """A convolution and a dense layer over small images uint8[B, C, H, W], which are divided by ``high``.
 
     The layers of Young and Tian 2019 (arXiv:1903.03176) for MinAtar's 10 x 10 screens: 16 filters of 3 x 3,
@@ -92,13 +122,12 @@ class SmallTrunk(nn.Module):
     def convolutions(self) -> tuple[Any, ...]:
         return (self.conv,)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+    def layered(self, x: Tensor) -> Tensor:
         x = F.conv2d(x.float(), self.conv.weight * self.factor, self.conv.bias).relu_()
         return F.linear(x.flatten(1), self.dense.weight, self.dense.bias).relu_()
 
 
-class StridedTrunk(nn.Module):
+class StridedTrunk(PlainTrunk):
     """A few convolutions with large strides over images uint8[B, C, H, W], and a dense layer.
 
     Filters of 6 x 6 pixels with stride 3 are followed by filters of 3 x 3 with stride 2, until no side is longer than
@@ -138,8 +167,7 @@ class StridedTrunk(nn.Module):
         self.mean.copy_(mean)
         self.scale.copy_(1 / deviation.clamp_(min=self.FLOOR))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps images uint8[B, C, H, W] to features float32[B, outputs], none of them negative."""
+    def layered(self, x: Tensor) -> Tensor:
         dtype = self.dtype if (x.is_cuda or cpu_has_bf16()) and not is_exporting() else torch.float32
         x = ((x.float() - self.mean) * self.scale).to(dtype, memory_format=torch.channels_last)
         layers: Any = self.convolutions

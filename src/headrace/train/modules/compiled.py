@@ -7,6 +7,7 @@ an update of critics and actor, in one call, in blocks of samples that stay in t
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import os
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from headrace.errors import OptionError
 from headrace.native_modules import LEARNER
@@ -63,7 +65,7 @@ def makes_bfloat16(network: nn.Module) -> bool:
 
     Of a CNN it is the setting ``bf16``, of others ``matmul_precision``.
     """
-    module, trunk = compiled_module(), getattr(network, "trunk", None)
+    module, trunk = compiled_module(), _trunk_in(network)
     if trunk is None:
         wanted = torch.get_float32_matmul_precision() == "medium"
     else:
@@ -146,15 +148,16 @@ class CompiledForward:
         """A copy of a network has memory of its own, and so none of these."""
         return type(None), ()
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor, keeps: bool = False) -> Tensor:
         """Returns the outputs of the last layers, float32[B, outputs].
 
         Args:
             inputs: float32[B, D], or images uint8[B, C, H, W].
+            keeps: whether the learner's ``backward`` of the same inputs may follow at once.
         """
         outputs = torch.empty(len(inputs), self._outputs)
         self._refresh()
-        self._learner.forward(memory(inputs), memory(outputs))
+        self._learner.forward(memory(_in_rows(inputs)), memory(outputs), keeps=keeps)
         return outputs
 
     def changed(self) -> None:
@@ -242,18 +245,88 @@ class CompiledNetwork(CompiledForward):
         return torch.tensor(measured)  # its caller changes the counters; the learner has the new parameters
 
 
+class CompiledTrunk(CompiledForward):
+    """The convolutions and the dense layer of a trunk, within a network that torch evaluates and differentiates."""
+
+    def __init__(self, trunk: Any):
+        twin = copy.deepcopy(trunk)  # with the same memory, and gradients of its own, which autograd adds to the others
+        with torch.no_grad():
+            for mine, parameter in zip(twin.parameters(), trunk.parameters(), strict=True):
+                mine.data = parameter.data
+                mine.grad = torch.zeros_like(parameter.data) if parameter.requires_grad else None
+        super().__init__(twin, bfloat16=makes_bfloat16(twin))
+        self._parameters = [each for each in trunk.parameters() if each.requires_grad]
+        self._gradients = [each.grad for each in twin.parameters() if each.grad is not None]
+        self._calls = 0
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Returns the sums of the dense layer, float32[B, outputs], of images uint8[B, C, H, W]; differentiable."""
+        if torch.is_grad_enabled():
+            return _Differentiable.apply(images, self, *self._parameters)
+        return self.forward(images)
+
+    def forward(self, inputs: Tensor, keeps: bool = False) -> Tensor:
+        self._calls += 1
+        return super().forward(inputs, keeps)
+
+    def backward(self, images: Tensor, gradients: Tensor, call: int) -> list[Tensor]:
+        """Returns the gradients of the parameters that learn, given those of the result for some images.
+
+        Args:
+            call: number of the call of `forward` for them.
+        """
+        kept = call == self._calls
+        self._calls += 1
+        self._learner.backward(memory(_in_rows(images)), memory(gradients.contiguous()), kept=kept)
+        return [each.clone() for each in self._gradients]
+
+    def _refresh(self) -> None:
+        self._learner.refresh()  # packing takes less than following all who may change the parameters
+
+
+class _Differentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, trunk: CompiledTrunk, *parameters: Tensor) -> Tensor:
+        found = trunk.forward(images, keeps=True)
+        ctx.images, ctx.trunk, ctx.call = images, trunk, trunk._calls
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> Any:  # type: ignore[override]
+        return None, None, *ctx.trunk.backward(ctx.images, *gradients, ctx.call)
+
+
+def compile_trunks(network: nn.Module) -> int:
+    """Lets compiled code evaluate and differentiate the trunks within a network on a CPU; returns their number."""
+    found: list[Any] = [part for part in network.modules() if type(part) in TRUNKS]
+    for trunk in found:
+        trunk.compiled = CompiledTrunk(trunk)
+    return len(found)
+
+
 def has_form(network: nn.Module) -> bool:
-    """Returns whether there is compiled code for a network: perceptrons, and heads after a trunk of `TRUNKS`."""
+    """Returns whether there is compiled code for a network: perceptrons, trunks of `TRUNKS`, and heads after these."""
     if type(network) in (ImageQ, ImageActorCritic):
         return type(network.trunk) in TRUNKS
-    return type(network) in (MLP, Perceptron, Critic, TwinCritic, PerceptronQ)
+    return type(network) in (MLP, Perceptron, Critic, TwinCritic, PerceptronQ, *TRUNKS)
 
 
 def input_columns(network: Any) -> int:
     """Returns the columns of a network's inputs, or the pixels of its pictures."""
-    if type(network) in (ImageQ, ImageActorCritic):
-        return math.prod(network.trunk.shape)
+    trunk: Any = _trunk_in(network)
+    if trunk is not None:
+        return math.prod(trunk.shape)
     return (network.first_weight if type(network) is MLP else network.weights[0]).shape[1]
+
+
+def _in_rows(inputs: Tensor) -> Tensor:
+    """Returns inputs of which each, at least, lies in memory without gaps."""
+    return inputs if not len(inputs) or inputs[0].is_contiguous() else inputs.contiguous()
+
+
+def _trunk_in(network: nn.Module) -> nn.Module | None:
+    return network if type(network) in TRUNKS else getattr(network, "trunk", None)
 
 
 def stacks_of(network: nn.Module) -> list[Stack]:
@@ -269,15 +342,18 @@ def stacks_of(network: nn.Module) -> list[Stack]:
         return [_stack_of_layers(network)]
     if type(network) is PerceptronQ:
         return [[*_stack_of_layers(network), _parts_of_head(network.head)]]
+    trunk: Any = _trunk_in(network)
+    dense = _parts(trunk.dense)
+    if network is trunk:
+        return [[dense]]
     assert isinstance(network, ImageQ | ImageActorCritic)
-    dense: Any = network.trunk.dense
     heads = _parts_of_head(network.head) if isinstance(network, ImageQ) else _parts(network.policy, network.value)
-    return [[_parts(dense), heads]]
+    return [[dense, heads]]
 
 
 def trunk_of(network: nn.Module) -> Any:
     """Returns a CNN's convolutions, over the memory of their parameters and gradients; None for other networks."""
-    trunk: Any = getattr(network, "trunk", None)
+    trunk: Any = _trunk_in(network)
     if type(trunk) not in TRUNKS:
         return None
     module, made = compiled_module(), []

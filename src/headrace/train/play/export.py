@@ -248,11 +248,14 @@ def _compare(exported: Any, deployed: _Deployed, examples: tuple[Tensor, ...]) -
 
 @contextmanager
 def _exporting(module: nn.Module) -> Iterator[None]:
-    """Computes products in float32, which files need also for runs with ``bf16``, and hides the exporters' warnings."""
+    """Computes products in torch's float32, as files do also for runs with ``bf16``; hides the exporters' warnings."""
     trunks = [part for part in module.modules() if isinstance(part, NatureTrunk | StridedTrunk | NormedTrunk)]
     dtypes, logger = [trunk.dtype for trunk in trunks], logging.getLogger("torch.onnx")
     level = logger.level
+    compiled = {part: part.compiled for part in module.modules() if getattr(part, "compiled", None) is not None}
     try:
+        for part in compiled:
+            part.compiled = None  # type: ignore[assignment]
         for trunk in trunks:
             trunk.dtype = torch.float32
         logger.setLevel(logging.ERROR)
@@ -263,3 +266,5 @@ def _exporting(module: nn.Module) -> Iterator[None]:
         logger.setLevel(level)
         for trunk, dtype in zip(trunks, dtypes, strict=True):
             trunk.dtype = dtype
+        for part, form in compiled.items():
+            part.compiled = form
