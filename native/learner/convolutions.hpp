@@ -13,10 +13,12 @@ class Convolutions {
   using V = typename N::Sum;
   using Word = typename N::Word;
   using Words = AlignedBuffer<Word>;
+  static constexpr int kGroup = N::kGroup;
 
  public:
   Convolutions(const Trunk& trunk, int rows) : pictures_(trunk), groups_((rows + kGroup - 1) / kGroup) {
     int depth = Pictures<N>::depth_of(trunk.convolutions.front().channels);
+    std::ptrdiff_t zipped_inputs = 0, zipped_outputs = 0;
     for (const Filters& filters : trunk.convolutions) {
       layers_.emplace_back(filters, depth);
       depth = layers_.back().outputs;
@@ -25,9 +27,10 @@ class Convolutions {
       const bool first = &layer == &layers_.front();
       inputs_.push_back(words(layer.input_size * kGroup * (first ? 1 : groups_)));
       gradients_.push_back(words(layer.output_size * kGroup));
-      zipped_size_ = std::max({zipped_size_, layer.input_size, layer.output_size});
+      zipped_inputs = std::max(zipped_inputs, layer.zipped_inputs);
+      zipped_outputs = std::max(zipped_outputs, layer.zipped_outputs);
     }
-    zipped_inputs_ = words(zipped_size_ * N::kSamples), zipped_gradients_ = words(zipped_size_ * N::kSamples);
+    zipped_inputs_ = words(zipped_inputs), zipped_gradients_ = words(zipped_outputs);
     const auto& last = layers_.back();
     places_ = last.high * last.wide;
     results_ = floats(kGroup * places_, last.outputs);
@@ -75,7 +78,8 @@ class Convolutions {
       for (std::size_t l = layers_.size(); l-- > 0;) {
         if (l == 0)
           for (int s = 0; s < n; ++s) pictures_.read(picture(first + s), inputs_[0].get() + s * layers_[0].input_size);
-        add_gradients(l, inputs_of(l, first), n);
+        layers_[l].add_gradients(inputs_of(l, first), gradients_[l].get(), n, zipped_inputs_.get(),
+                                 zipped_gradients_.get());
         if (l > 0) through(l, inputs_of(l, first), n);
       }
     }
@@ -104,20 +108,6 @@ class Convolutions {
     }
   }
 
-  // A sample without another of its operand has one whose gradients are 0.
-  void add_gradients(std::size_t l, const Word* x, int samples) {
-    auto& layer = layers_[l];
-    Word* d = gradients_[l].get();
-    for (int s = 0; s < samples; s += N::kSamples) {
-      const Word *mine = d + s * layer.output_size, *input = x + s * layer.input_size;
-      const bool pair = s + N::kSamples <= samples;
-      if (!pair) std::fill_n(d + (s + 1) * layer.output_size, layer.output_size, Word(0));
-      const Word* other = pair ? input + layer.input_size : input;
-      layer.add_gradients(N::zip(input, other, layer.input_size, zipped_inputs_.get()),
-                          N::zip(mine, mine + layer.output_size, layer.output_size, zipped_gradients_.get()));
-    }
-  }
-
   // the gradients of a layer's inputs, through their ReLU, as those of the outputs of the layer below
   void through(std::size_t l, const Word* x, int samples) {
     Word* to = gradients_[l - 1].get();
@@ -131,7 +121,6 @@ class Convolutions {
   std::vector<Convolution<N>> layers_;
   std::vector<Words> inputs_, gradients_;  // of each layer: what it gets; and of what it makes
   Words zipped_inputs_, zipped_gradients_;
-  std::ptrdiff_t zipped_size_ = 0;
   Floats results_, turned_;  // [samples of a group, places, outputs] of the last layer; of one sample
 };
 

@@ -14,6 +14,11 @@ struct Singles {
   using Word = float;
   static constexpr int kInWord = 1;  // numbers that one step of a product sums
   static constexpr int kSamples = 1;  // as many samples are one operand of gradients of weights
+  static constexpr int kGroup = 8;  // samples that go through all convolutions together, while they are in the cache
+  static constexpr bool kInTiles = false;  // whether matrix units make the products
+  struct Shape {  // of matrix units, for rows of so many words
+    Shape(int, int) {}
+  };
 
   static void put(Word* words, std::ptrdiff_t n, V numbers) { store(words + n, numbers); }
   static V get(const Word* words, std::ptrdiff_t n) { return load<V>(words + n); }

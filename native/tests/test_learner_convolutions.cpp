@@ -239,6 +239,9 @@ std::vector<Registers> kinds() {
   return all;
 }
 
+// those of the same results: of float32 any; of bfloat16 only themselves, as matrix units have another order of sums
+Registers alike(Registers registers) { return registers.bfloat16 ? registers : Registers{}; }
+
 void same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   CHECK(a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
@@ -367,17 +370,20 @@ int main() {
       {12, 9, 20, {{33, 3, 2}, {7, 2, 2}, {16, 1, 1}}, {80, 4}},
       {1, 36, 37, {{32, 6, 3}, {32, 3, 2}}, {70, 4}, true},
       {4, 36, 36, {{32, 8, 4}, {64, 4, 2}, {64, 3, 1}}, {65, 7}},
+      {1, 16, 1, {{2, 1, 17}}, {2}},
       {5, 17, 23, {{10, 5, 3}, {11, 2, 3}, {18, 1, 1}}, {4}, true},
   };
   for (const Shape& shape : shapes) {
     for (const int rows : {1, 7, 8, 9}) short_numbers_are_exact(shape, rows), all_numbers_are_close(shape, rows);
+    short_numbers_are_exact(shape, 17);
     if (shape.pixels() < 1000) short_numbers_are_exact(shape, 65), all_numbers_are_close(shape, 65);
   }
   short_numbers_are_exact(shapes[4], 257);  // two blocks of the largest size
   for (const Registers registers : kinds())
     for (const std::size_t i : {6, 10})
-      same_bits(learnt_values(shapes[i], registers), learnt_values(shapes[i], {0, registers.bfloat16}));
-  const auto one = learnt({}, false), rounded = widths(true).empty() ? one : learnt({0, true}, false);
-  for (const Registers registers : kinds()) same_bits(registers.bfloat16 ? rounded : one, learnt(registers, true));
+      same_bits(learnt_values(shapes[i], registers), learnt_values(shapes[i], alike(registers)));
+  const auto one = learnt({}, false);
+  for (const Registers registers : kinds())
+    same_bits(registers.bfloat16 ? learnt(registers, false) : one, learnt(registers, true));
   std::puts("convolutions: passed");
 }
