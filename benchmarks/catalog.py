@@ -177,6 +177,7 @@ SECTIONS = {
             together=r"^\S+",
         ),
         Benchmark("compiled_ppo", "--repeats 1 --seconds 0.5"),
+        Benchmark("pictures_update", "--repeats 1 --seconds 0.2"),
         Benchmark("learner_peers", "--algos ppo --repeats 1 --rollouts 12"),
         Benchmark(
             "tag_training",
