@@ -256,6 +256,18 @@ def test_a_trunk_within_a_network_of_torch_has_torchs_gradients(trunk: str, shap
             assert near.float().mean() > 0.99 and distance(ours, theirs) < 5e-3, number
 
 
+@EACH
+def test_no_pictures_have_no_results_and_no_gradients(trunk: str, shape: Shape) -> None:
+    network, gradient = network_of(trunk, shape)
+    none = pictures(shape, 1, 1)[:0]
+    assert CompiledNetwork(network).forward(none).shape == (0, 4)
+    compile_trunks(network)
+    gradient.zero_()
+    params, values = network(none)
+    (params.sum() + values.sum()).backward()
+    assert params.shape == (0, 3) and not gradient.any()
+
+
 OWN = """
 import torch
 class Mine(torch.nn.Module):

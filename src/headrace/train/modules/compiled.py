@@ -156,6 +156,8 @@ class CompiledForward:
             keeps: whether the learner's ``backward`` of the same inputs may follow at once.
         """
         outputs = torch.empty(len(inputs), self._outputs)
+        if not len(inputs):
+            return outputs
         self._refresh()
         self._learner.forward(memory(_in_rows(inputs)), memory(outputs), keeps=keeps)
         return outputs
@@ -275,6 +277,8 @@ class CompiledTrunk(CompiledForward):
         Args:
             call: number of the call of `forward` for them.
         """
+        if not len(images):
+            return [torch.zeros_like(each) for each in self._gradients]
         kept = call == self._calls
         self._calls += 1
         self._learner.backward(memory(_in_rows(images)), memory(gradients.contiguous()), kept=kept)
@@ -322,7 +326,7 @@ def input_columns(network: Any) -> int:
 
 def _in_rows(inputs: Tensor) -> Tensor:
     """Returns inputs of which each, at least, lies in memory without gaps."""
-    return inputs if not len(inputs) or inputs[0].is_contiguous() else inputs.contiguous()
+    return inputs if inputs[0].is_contiguous() else inputs.contiguous()
 
 
 def _trunk_in(network: nn.Module) -> nn.Module | None:
