@@ -181,8 +181,8 @@ SECTIONS = {
             "pictures_update",
             "--repeats 1 --seconds 0.2",
             short=(
-                "Torch's bfloat16 takes 12 ms of this core and the bare products 3: 2.5 times as fast needs five sixths of "
-                "their rate. Convolutions have that; the dense layer, Adam and packing have half of it."
+                "2.5 times torch's rate is two thirds of that of bare products. Convolutions have three quarters of it "
+                "and more; the dense layer, Adam and the packing of weights have half."
             ),
         ),
         Benchmark("learner_peers", "--algos ppo --repeats 1 --rollouts 12"),
