@@ -1,6 +1,8 @@
 // The extension module headrace_learner._learner.
 #include <nanobind/stl/unique_ptr.h>
 
+#include <mutex>
+
 #include "arrays.hpp"
 
 namespace headrace::learner {
@@ -13,6 +15,7 @@ struct Bound {
   Sight sight;
   std::unique_ptr<Learner> learner;
   std::size_t outputs = 0;
+  std::mutex alone;  // of threads that act with one network, one at a time: they share a block's memory
 
   Bound(Sight seen, bool relu, Stacks given, std::optional<Out<1>> deviations, std::optional<Out<1>> gradient,
         Registers registers)
@@ -229,12 +232,19 @@ NB_MODULE(_learner, m) {
           nb::kw_only(), "inputs"_a, "relu"_a, "stacks"_a, perhaps("log_std") = nb::none(),
           perhaps("log_std_gradient") = nb::none(), "trunk"_a = nb::none(), "width"_a = 0, "bfloat16"_a = false)
       .def(
-          "refresh", [](Bound& self) { self.learner->refresh(); }, "Parameters have changed by other hands.")
+          "refresh",
+          [](Bound& self) {
+            nb::gil_scoped_release unlocked;
+            const std::lock_guard lock(self.alone);
+            self.learner->refresh();
+          },
+          "Parameters have changed by other hands.")
       .def(
           "forward",
           [](Bound& self, const Seen& inputs, const Out<2>& outputs, bool keeps) {
             const Observations seen = self.observations(inputs, outputs);
             nb::gil_scoped_release unlocked;
+            const std::lock_guard lock(self.alone);
             self.learner->forward(seen, static_cast<int>(outputs.shape(0)), outputs.data(), keeps);
           },
           array("inputs"), array("outputs"), "keeps"_a = false,
@@ -245,6 +255,7 @@ NB_MODULE(_learner, m) {
           [](Bound& self, const Seen& inputs, const In<2>& gradients, bool kept) {
             const Observations seen = self.observations(inputs, gradients);
             nb::gil_scoped_release unlocked;
+            const std::lock_guard lock(self.alone);
             self.learner->backward(seen, static_cast<int>(gradients.shape(0)), gradients.data(), kept);
           },
           array("inputs"), array("gradients"), "kept"_a = false,
@@ -267,6 +278,7 @@ NB_MODULE(_learner, m) {
             Statistics s;
             {
               nb::gil_scoped_release unlocked;
+              const std::lock_guard lock(self.alone);
               s = self.learner->epoch(heads, rollout, order.data(), static_cast<int>(order.shape(0)),
                                       static_cast<int>(order.shape(1)), rates, adam.adam(), threads);
             }

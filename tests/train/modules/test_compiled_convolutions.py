@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,17 @@ def test_a_trunk_within_a_network_of_torch_has_torchs_gradients(trunk: str, shap
         for ours, theirs in zip(results, found[0], strict=True):
             near = torch.isclose(ours, theirs, rtol=1e-5, atol=2e-5 * float(theirs.abs().max()))
             assert near.float().mean() > 0.99 and distance(ours, theirs) < 5e-3, number
+
+
+def test_threads_that_act_with_one_network_get_their_own_results() -> None:
+    network, _ = network_of(*NATURE)
+    compiled = CompiledNetwork(network)
+    batches = [pictures(NATURE[1], 9, seed) for seed in range(4)]
+    wanted = [compiled.forward(each) for each in batches]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(20):
+            for found, expected in zip(threads.map(compiled.forward, batches), wanted, strict=True):
+                assert torch.equal(found, expected)
 
 
 @EACH
