@@ -135,6 +135,8 @@ def test_other_shapes_and_types_are_errors() -> None:
             compiled.forward(each)
         with pytest.raises((TypeError, ValueError)):
             compiled.backward(each, torch.ones(4, 4))
+    with pytest.raises(ValueError, match=r"images must be uint8\[B, .*\], not torch.float32\[4, "):
+        compiled.forward(x.float())
     for each in (torch.ones(4, 5), torch.ones(3, 4), torch.ones(4, 4).double(), torch.ones(16)):
         with pytest.raises((TypeError, ValueError)):
             compiled.backward(x, each)

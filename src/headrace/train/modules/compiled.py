@@ -132,7 +132,8 @@ class CompiledForward:
         self._network = network  # which owns the memory
         self._watched = (*network.parameters(), *counters)
         self._versions: list[int] | None = None
-        stacks = stacks_of(network)
+        stacks, trunk = stacks_of(network), _trunk_in(network)
+        self._shape: Any = None if trunk is None else trunk.shape  # of images
         self._learner = call(
             module.Learner,
             inputs=input_columns(network),
@@ -154,7 +155,13 @@ class CompiledForward:
         Args:
             inputs: float32[B, D], or images uint8[B, C, H, W].
             keeps: whether the learner's ``backward`` of the same inputs may follow at once.
+
+        Raises:
+            ValueError: images have another shape or dtype than those that the network was made for.
         """
+        if self._shape is not None and (inputs.shape[1:] != self._shape or inputs.dtype != torch.uint8):
+            wanted = ", ".join(map(str, self._shape))
+            raise ValueError(f"images must be uint8[B, {wanted}], not {inputs.dtype}{list(inputs.shape)}")
         outputs = torch.empty(len(inputs), self._outputs)
         if not len(inputs):
             return outputs
