@@ -116,8 +116,8 @@ def test_steps_are_given_as_people_write_them(written: str, steps: int) -> None:
 
 
 def test_the_recipe_chooses_algorithm_and_preset_of_a_task() -> None:
-    assert (settings("Pong-v5").algo, settings("Pong-v5").preset) == ("dqn", "fast")
-    assert settings("Pong-v5", "--algo", "ppo").preset == "default"
+    assert (settings("Pong-v5").algo, settings("Pong-v5").preset) == ("ppo", "fast")
+    assert settings("Pong-v5", "--algo", "dqn").preset == "default"
 
 
 def test_train_uses_the_algorithm_of_its_option(tmp_path: Path) -> None:

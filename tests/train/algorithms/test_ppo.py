@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from collecting import collecting
+from headrace.train import resume, train
 from headrace.train.algorithms.a2c.a2c import A2C
 from headrace.train.algorithms.gae import gae, gae_of_decisions
 from headrace.train.algorithms.optimiser import FlatAdam
@@ -25,6 +26,7 @@ from headrace.train.modules.mlp import MLP
 from headrace.train.modules.network import make_network
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
+from headrace.train.runs.checkpoint import load, newest
 from headrace.train.settings.config import Config
 from headrace.train.storage.samples import Samples, draw_order, minibatches, normalised
 
@@ -447,3 +449,26 @@ def test_no_epoch_begins_after_an_interrupt():
     policy.learn(samples, 0, torch.Generator().manual_seed(0))
     assert int(policy.optimiser.steps) == 2 * 2
     assert policy.losses is None
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+def test_pixels_are_standardised_by_the_first_rollout_alone(tmp_path, algo):
+    """Later rollouts, and those after a resumption, see the pixels as the first one left them."""
+    options: dict[str, Any] = {"num_envs": 4, "num_steps": 16, "trunk": "strided", "standardise_pixels": True}
+    options |= {"video": False, "evaluate_episodes": 0, "tensorboard": False, "quiet": True, "samplers": 0}
+    options |= {"env_options": {"img_height": 42, "img_width": 42}}
+    seen = []
+    for steps in (64, 192, 320):
+        if seen:
+            resume(tmp_path / "run", total_steps=steps, quiet=True)
+        else:
+            train("Pong-v5", algo, run_dir=tmp_path / "run", total_steps=steps, **options)
+        path = newest(tmp_path / "run" / "checkpoints")
+        assert path is not None
+        model = load(path).model
+        seen.append((model["network.trunk.mean"], model["network.trunk.scale"], model["network.trunk.dense.weight"]))
+    mean, scale, weight = seen[0]
+    assert 50 < float(mean.mean()) < 150 and float(scale.min()) > 1 / 128  # the field is neither black nor white
+    for later in seen[1:]:
+        assert torch.equal(later[0], mean) and torch.equal(later[1], scale)
+        assert not torch.equal(later[2], weight)

@@ -29,8 +29,10 @@ SETTINGS = [(algo, name) for algo in ALGORITHMS for name in ALGORITHMS[algo].set
 def test_a_setting_is_used_by_the_algorithms_that_have_it(algo, name):
     chosen: dict[str, Any] = {"copies": "another", "normalise_observations": True}
     if algo == "dqn":
-        chosen |= {"target_update": 0, "prioritised": True, "trunk": "strided"}
+        chosen |= {"target_update": 0, "prioritised": True}
     algorithm = ALGORITHMS[algo]
+    if "standardise_pixels" in algorithm.settings:
+        chosen["trunk"] = "strided"
     if "decisions_only" in algorithm.settings:
         chosen["decisions_only"] = True
     policies = [

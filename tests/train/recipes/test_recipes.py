@@ -111,12 +111,12 @@ def test_rollouts_of_slow_steps_are_short(own: str) -> None:
 @pytest.mark.parametrize(
     ("task", "given", "algo", "preset", "key"),
     [
-        ("Pong-v5", {}, "dqn", "fast", "Pong-v5"),
-        ("Pong-v5", {"algo": "dqn"}, "dqn", "fast", "Pong-v5"),  # to name the recipe's own changes nothing
-        ("Pong-v5", {"algo": "ppo"}, "ppo", "default", "Pong-v5"),
-        ("Pong-v5", {"algo": "dqn", "preset": "default"}, "dqn", "default", "Pong-v5"),
-        ("Pong-v5", {"network": "gru"}, "ppo", "default", "Pong-v5"),  # DQN has none
-        ("Asteroids-v5", {}, "dqn", "fast", "atari"),
+        ("Pong-v5", {}, "ppo", "fast", "Pong-v5"),
+        ("Pong-v5", {"algo": "ppo"}, "ppo", "fast", "Pong-v5"),  # to name the recipe's own changes nothing
+        ("Pong-v5", {"algo": "dqn"}, "dqn", "default", "Pong-v5"),
+        ("Pong-v5", {"algo": "ppo", "preset": "default"}, "ppo", "default", "Pong-v5"),
+        ("MinAtar-Asterix-v1", {"network": "gru"}, "ppo", "default", "minatar"),  # PQN has none
+        ("Asteroids-v5", {}, "ppo", "fast", "atari"),
         ("Ant-v3", {}, "ppo", "fast", "Ant-v4"),  # another name of it
         ("Swimmer-v5", {}, "ppo", "fast", "mujoco"),
         ("Swimmer-v5", {"algo": "sac"}, "sac", "default", ""),
@@ -151,6 +151,6 @@ def test_a_recipe_names_the_return_that_it_reached(monkeypatch: pytest.MonkeyPat
     assert reached("Ant-v3") == "a return of 10 in about 30 s on 4 cores"
     assert reached("Nothing-v0") is None
     told = recipe_of("Pong-v5", {}).describe("Pong-v5")
-    assert told == "dqn, recipe Pong-v5: a return of 1,000 in about 2 min on 4 cores"
-    assert recipe_of("Pong-v5", {"algo": "ppo"}).describe("Pong-v5") == "ppo, recipe Pong-v5"
-    assert recipe_of("Freeway-v5", {}).describe("Freeway-v5") == "dqn, recipe atari"
+    assert told == "ppo, recipe Pong-v5: a return of 1,000 in about 2 min on 4 cores"
+    assert recipe_of("Pong-v5", {"algo": "dqn"}).describe("Pong-v5") == "dqn, recipe Pong-v5"
+    assert recipe_of("Freeway-v5", {}).describe("Freeway-v5") == "ppo, recipe atari"

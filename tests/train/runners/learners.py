@@ -45,6 +45,17 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
         "Pong-v5",
         REPLAY | {"algo": "dqn", "preset": "fast", "num_envs": 2, "num_steps": 8, "minibatch_size": 16},
     ),
+    "ppo on standardised images": (
+        "Pong-v5",
+        {
+            "algo": "ppo",
+            "trunk": "strided",
+            "standardise_pixels": True,
+            "num_envs": 2,
+            "num_steps": 8,
+            "minibatch_size": 8,
+        },
+    ),
     "pqn": ("CartPole-v1", {}),
     "my_algo.py:Reinforce": ("CartPole-v1", {"num_steps": 4}),
 }

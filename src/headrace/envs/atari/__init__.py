@@ -106,7 +106,7 @@ FAMILY = Family(
     runs_on="C++ on threads",
     extra="headrace[atari]",
     presets="headrace.envs.atari.presets:PRESETS",
-    recipe=("dqn", "fast"),
+    recipe=("ppo", "fast"),
     meanings=lambda task, options: [
         JOYSTICK[number] for number in joystick_actions(task, bool(options.get("full_action_space")))
     ],

@@ -16,6 +16,7 @@ from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import Rates
 from headrace.train.algorithms.update_threads import threads_for, torch_threads
 from headrace.train.modules.action_masks import masked
+from headrace.train.modules.cnn import SEEN, ImageActorCritic
 from headrace.train.modules.compiled import CompiledNetwork
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.graphs import Graph
@@ -23,6 +24,7 @@ from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import ValueNormaliser
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.networks import Pixels
 from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
 from headrace.train.storage.transitions import to_device
 
@@ -87,6 +89,7 @@ class OnPolicy(Policy):
         config = self.config
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
             return
+        self._fit_pixels(samples)
         rates, orders = Rates.of(config, step), self.draw_orders(samples, generator)
         graphs = config.graphs and Graph.possible(self.device)
         if graphs and not self.stops_early and samples.rows is None:
@@ -101,6 +104,22 @@ class OnPolicy(Policy):
         if self.curiosity is not None and not self.interrupted():
             seen = samples.inputs if samples.rows is None else samples.inputs[samples.rows]
             self.curiosity.learn(seen, rates.learning_rate, generator)
+
+    def _fit_pixels(self, samples: Samples) -> None:
+        """Sets the standardisation of pixels from the first rollout, if the settings ask for it.
+
+        The actions of that rollout are still learnt from: a policy's first outputs are nearly 0 for all pixels. Of
+        several processes, all take the first one's.
+        """
+        pixels = self.config.get(Pixels)
+        if pixels is None or not pixels.standardise_pixels or self._updates:
+            return
+        if not isinstance(self.network, ImageActorCritic):  # a recurrent network's inputs are numbers
+            return
+        seen = samples.inputs if samples.rows is None else samples.inputs[samples.rows]
+        self.network.trunk.fit(seen[:: -(-len(seen) // SEEN)])
+        if self.process_group is not None:
+            self.process_group.broadcast(self.optimiser.parameters)
 
     def _update_at(self, samples: Samples, rates: Tensor, orders: list[Tensor | None]) -> Tensor | None:
         return self.update(samples, Rates(*rates.unbind()), orders)

@@ -22,6 +22,7 @@ from headrace.train.settings.kinds import TRUNKS
 NATURE_SIDE = 36  # minimum height and width for which the Nature-CNN's three layers have an output
 BLOCK = 4  # stride of the Nature-CNN's first filters, in pixels
 STRIDES = 1, 2, 1  # of its layers, the first over blocks
+SEEN = 2048  # number of images whose statistics standardise pixels
 
 
 class PlainTrunk(nn.Module):

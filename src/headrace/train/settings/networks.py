@@ -8,7 +8,7 @@ from headrace.pool.spec import MOST_THREADS
 from headrace.train.settings.fields import record, setting
 from headrace.train.settings.kinds import NETWORKS, TRUNKS
 from headrace.train.settings.values import require
-from headrace.train.settings.when import CNN, CONTINUOUS, LAYERS, MLP
+from headrace.train.settings.when import CNN, CONTINUOUS, LAYERS, MLP, given
 
 NAMES = ("auto", *NETWORKS)
 
@@ -103,6 +103,17 @@ class Convolutions:
         "The CNN for images of at least 36 x 36; others have a small one. "
         + "; ".join(f"{name}: {trunk.words}" for name, trunk in TRUNKS.items())
         + ".",
+        speed=True,
+    )
+
+
+@record("network", CNN, given("trunk", "strided"))
+class Pixels:
+    """The standardisation of pixels."""
+
+    standardise_pixels: bool = setting(
+        False,
+        "Give every pixel mean 0 and standard deviation 1, by statistics that are taken once, before the first update.",
         speed=True,
     )
 

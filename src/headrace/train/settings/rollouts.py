@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.train.settings.common import COMMON
 from headrace.train.settings.config import Config
 from headrace.train.settings.fields import record, setting
-from headrace.train.settings.networks import Convolutions, Gaussian, SharedLayers
+from headrace.train.settings.networks import Convolutions, Gaussian, Pixels, SharedLayers
 from headrace.train.settings.when import IN_TURN, given
 
 
@@ -94,5 +94,7 @@ def decides_only(config: Config) -> bool:
     return turns is not None and turns.decisions_only
 
 
-ROLLOUTS = COMMON.extended(Clipping, Convolutions, SharedLayers, Gaussian, Rollouts, Turns, RandomMoves, Curiosity)
+ROLLOUTS = COMMON.extended(
+    Clipping, Convolutions, Pixels, SharedLayers, Gaussian, Rollouts, Turns, RandomMoves, Curiosity
+)
 """what an algorithm has that learns from rollouts"""

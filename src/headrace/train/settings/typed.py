@@ -67,6 +67,7 @@ class Settings(TypedDict, total=False):
     max_grad_norm: float
     bf16: bool
     trunk: Literal["nature", "strided"]
+    standardise_pixels: bool
     shared: bool
     log_std_init: float
     gae_lambda: float
@@ -111,7 +112,6 @@ class Settings(TypedDict, total=False):
     dueling: bool
     loss: Literal["huber", "squared"]
     target_update: int
-    standardise_pixels: bool
     prioritised: bool
     priority_exponent: float
     importance_exponent: float

@@ -21,12 +21,10 @@ from headrace.train.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.action_masks import forbidden, masked
+from headrace.train.modules.cnn import SEEN
 from headrace.train.modules.compiled import CompiledValues, has_form, why_torch_here
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.transitions import Transitions
-
-SEEN = 2048
-"""number of images whose statistics standardise pixels"""
 
 
 class DQN(EpsilonGreedyPolicy, OffPolicy):

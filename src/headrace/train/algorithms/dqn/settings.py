@@ -7,10 +7,10 @@ from typing import Literal
 from headrace.train.algorithms.presets import with_families
 from headrace.train.settings.algorithm import DEFAULT_PRESET, Settings
 from headrace.train.settings.fields import record, setting
-from headrace.train.settings.networks import Convolutions
+from headrace.train.settings.networks import Convolutions, Pixels
 from headrace.train.settings.replays import REPLAYS, TargetRate
 from headrace.train.settings.rollouts import Clipping, Exploration
-from headrace.train.settings.when import CNN, ONE_AGENT, given
+from headrace.train.settings.when import ONE_AGENT, given
 
 
 @record("DQN")
@@ -34,17 +34,6 @@ class DQNSettings:
         "Updates after which the network is copied into the target network; 0 moves that by target_rate after each "
         "update.",
         low=0,
-    )
-
-
-@record("DQN", CNN, given("trunk", "strided"))
-class Pixels:
-    """The first statistics of pixels."""
-
-    standardise_pixels: bool = setting(
-        False,
-        "Give every pixel mean 0 and standard deviation 1, by statistics that are taken once, before the first update.",
-        speed=True,
     )
 
 
