@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.runs import lock
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import write_live
+from hosts import act_as
 from programs import Program
 
 QUICK: dict[str, Any] = {"tensorboard": False, "video": False, "stop_at_return": None}
@@ -196,3 +198,21 @@ def test_a_player_runs_no_code_without_agreement(tmp_path, run):
     player = Shown(run)
     assert "may do whatever you may do" in player.next()[0]["error"]
     assert player.process.wait(30) == 1
+
+
+@pytest.mark.parametrize(
+    ("quota", "idle", "expected"), [(2, 62.5, 0.5), (2, 64.0, 2.0), (2, 40.0, 0.0), (None, 40.0, 40.0)]
+)
+def test_idle_cores_outside_of_a_containers_quota_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quota: float | None, idle: float, expected: float
+) -> None:
+    from headrace.watch import player
+
+    now = [100.0]
+    act_as(monkeypatch, tmp_path, 64, quota)
+    monkeypatch.setattr(player, "_Machine", type("Machine", (player._Machine,), {}))
+    monkeypatch.setattr(player.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(player.psutil, "cpu_times", lambda: SimpleNamespace(idle=idle * now[0]))
+    assert player.idle_cores() == 0.0
+    now[0] += 2.0
+    assert player.idle_cores() == expected

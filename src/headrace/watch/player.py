@@ -30,7 +30,7 @@ import psutil
 import torch
 
 from headrace.errors import HeadraceError, RenderError, StateError
-from headrace.machine import give_way, usable_cores
+from headrace.machine import cores, give_way, usable_cores
 from headrace.pool.meanings import action_meanings
 from headrace.pool.pool import Pool
 from headrace.train.collect.game_values import game_over
@@ -345,12 +345,16 @@ class _Machine:
 
 
 def idle_cores() -> float:
-    """Returns the number of the machine's cores that were idle during the last second or more; 0.0 at first."""
+    """Returns the number of cores that were idle during the last second or more; 0.0 at first.
+
+    Those that this process may not use do not count, as far as they were idle.
+    """
     now = time.monotonic()
     if now - _Machine.at >= BUSY:
         idle = psutil.cpu_times().idle
         if _Machine.at:
-            _Machine.known = (idle - _Machine.idle) / (now - _Machine.at)
+            found = cores()
+            _Machine.known = max(0.0, (idle - _Machine.idle) / (now - _Machine.at) - (found.present - found.usable))
         _Machine.at, _Machine.idle = now, idle
     return _Machine.known
 
