@@ -17,7 +17,7 @@ MODULES = {name.removesuffix(".__init__"): path for name, path in MODULES.items(
 # what each part may import beside itself and what is for all: each may import what stands below it
 FACE = "headrace itself"
 ORDER = ["cli", FACE, "watch", "studies", "train", "testing", "adapters", "", "envs", "pool"]
-FOR_ALL = {"errors", "limits", "machine", "native_modules", "version"}
+FOR_ALL = {"control_groups", "errors", "limits", "machine", "native_modules", "version"}
 # the folders of train/ and of studies/: each may import those before it
 FOLDERS = {
     "train": (

@@ -2,23 +2,71 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from headrace.errors import HeadraceError
+from headrace.control_groups import least, memory_left, own_groups, quota
+from headrace.errors import HeadraceError, OptionError
 
 KIB = 1024
 UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512, bfloat16", "avx512f": "AVX-512", "avx2": "AVX2"}
 """processor flag in Linux's /proc/cpuinfo → the vector units that it denotes, the most capable first"""
+MOST_CORES = "HEADRACE_CORES"
+"""an environment variable: the largest number of cores that this process and those that it starts use"""
+
+
+class Cores(NamedTuple):
+    """The cores of this machine.
+
+    Attributes:
+        usable: number of cores that this process may use.
+        present: number of cores of the machine.
+        limit: in words, what leaves this process fewer than are present; empty if it may use all.
+    """
+
+    usable: int
+    present: int
+    limit: str
+
+    def __str__(self) -> str:
+        return f"{self.usable} of {self.present} cores" + (f": {self.limit}" if self.limit else "")
+
+
+def cores() -> Cores:
+    """Returns how many cores this process may use, and what limits them.
+
+    Raises:
+        OptionError: the environment variable `MOST_CORES` is not a number of cores.
+    """
+    present = os.cpu_count() or 1
+    limits = {"": present}
+    if hasattr(os, "sched_getaffinity"):
+        limits["the affinity of this process"] = len(os.sched_getaffinity(0))
+    if (most := _quota()) is not None:
+        limits[f"the container's quota of {most:.4g}"] = max(1, math.ceil(most))
+    if told := os.environ.get(MOST_CORES):
+        if not told.isdecimal() or int(told) < 1:
+            raise OptionError(f"the environment variable {MOST_CORES}={told!r} must be a whole number, at least 1")
+        limits[f"{MOST_CORES}={told}"] = int(told)
+    limit = min(limits, key=limits.__getitem__)
+    return Cores(limits[limit], present, limit)
 
 
 def usable_cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Returns the number of cores that this process may use; raises as `cores`."""
+    return cores().usable
+
+
+@cache  # unlike the affinity it stays the same
+def _quota() -> float | None:
+    return least(quota, own_groups("cpu"))
 
 
 def give_way() -> None:
@@ -45,7 +93,8 @@ def free_memory() -> int:
     Raises:
         OSError: the system does not report it.
     """
-    found = [size for size in (sizes_in(Path("/proc/meminfo")).get("MemAvailable"), _group()) if size is not None]
+    of_group = least(memory_left, own_groups("memory"))
+    found = [size for size in (sizes_in(Path("/proc/meminfo")).get("MemAvailable"), of_group) if size is not None]
     if not found:
         raise OSError("this system does not say how much memory is free")
     return min(found)
@@ -69,18 +118,6 @@ def sizes_in(file: Path) -> Mapping[str, int]:
         return {}
     words = [line.replace(":", " ").split() for line in lines if line.endswith(" kB")]
     return {name: int(size) * KIB for name, size, _ in words}
-
-
-def _group() -> int | None:
-    """Returns the bytes left to this process's control group (such as a container); None without a limit."""
-    folder = Path("/sys/fs/cgroup")
-    try:
-        most, used = (folder / "memory.max").read_text().strip(), (folder / "memory.current").read_text()
-        held = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    except OSError:
-        return None
-    # the page cache is freed on demand
-    return None if most == "max" else max(0, int(most) - int(used) + int(held.get("inactive_file", 0)))
 
 
 def is_lack(error: BaseException) -> bool:

@@ -16,6 +16,7 @@ from headrace.cli import doctor
 from headrace.cli.main import main
 from headrace.machine import usable_cores
 from headrace.native_modules import ATARI
+from hosts import act_as
 
 
 def report(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict]]:
@@ -31,6 +32,13 @@ def test_the_report_matches_the_machine(capsys: pytest.CaptureFixture[str]) -> N
     assert status == int(any(line["state"] == "broken" for line in lines.values()))
     for line in lines.values():
         assert line["state"] == "ok" or line["remedy"] or line["name"] in ("GPU", ATARI.distribution), line
+
+
+def test_what_limits_the_cores_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    act_as(monkeypatch, tmp_path, 64, 1.5)
+    assert report(capsys)[1]["cores"]["found"] == "2 of 64 cores: the container's quota of 1.5"
 
 
 def test_a_terminal_gets_groups_and_names_no_home(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from rich.table import Table
 import headrace
 from headrace.cli.options import parse_args
 from headrace.errors import HeadraceError
-from headrace.machine import cpu_model, free_memory, readable, sizes_in, usable_cores
+from headrace.machine import cores, cpu_model, free_memory, readable, sizes_in
 from headrace.native_modules import ATARI, BOX2D, LEARNER, MUJOCO, NativeModule
 from headrace.pool.cache import cache_folder
 
@@ -122,10 +122,7 @@ def system() -> Iterator[Finding]:
 
 
 def machine() -> Iterator[Finding]:
-    cores, present, quota = usable_cores(), os.cpu_count() or 1, _quota()
-    limited = f"; this container may use {quota:.1f} of them" if quota is not None and quota < cores else ""
-    remedy = "give the container more CPUs, or pass num_threads" if limited else ""
-    yield Finding("machine", "cores", "ok", f"{cores} of {present}{limited}", remedy)
+    yield Finding("machine", "cores", "ok", str(cores()))
     yield Finding("machine", "processor", "ok", cpu_model())
     total = sizes_in(Path("/proc/meminfo")).get("MemTotal")
     try:
@@ -151,15 +148,6 @@ def _files() -> Iterator[Finding]:
     few = soft < LEAST_FILES and soft != resource.RLIM_INFINITY
     remedy = f"ulimit -n {hard}" if few and hard > soft else ""
     yield Finding("machine", "open files", "missing" if remedy else "ok", f"{soft:,} at most", remedy)
-
-
-def _quota() -> float | None:
-    """Returns the CPU limit of this process's control group, in cores; None if there is no limit."""
-    try:
-        most, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except (OSError, ValueError):
-        return None
-    return None if most == "max" else int(most) / int(period)
 
 
 def compiled() -> Iterator[Finding]:
@@ -205,12 +193,12 @@ def learning() -> Iterator[Finding]:
     if importlib.util.find_spec("torch") is None:
         yield Finding("learning", "torch", "missing", "not installed", "pip install 'headrace[train]'")
         return
-    import torch
-
     from headrace.train.modules.compiled import described, why_torch_here
 
-    yield Finding("learning", "torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads")
     reason = why_torch_here()
+    import torch  # after `headrace.train`, which limits its threads to the cores
+
+    yield Finding("learning", "torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads")
     yield Finding("learning", "updates", "ok", f"torch ({reason})" if reason else described())
     cards = _cards()
     if torch.cuda.is_available():

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from headrace.limits import limits_named
+from headrace.machine import cores
 from headrace.pool.executors.processes.task import spaces_read_once
 from headrace.train.launch.run import RunOptions, begin, launch, resume_or_begin, resume_run
 from headrace.train.processes.start import guard_main
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 # operation of an update. The variables must be set before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+if (_cores := cores()).limit:  # which torch does not know, unless it is the affinity
+    os.environ.setdefault("OMP_NUM_THREADS", str(_cores.usable))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(min(32, _cores.usable)))
 
 __all__ = ["Callback", "Config", "Result", "Training", "load", "log_episode", "make_config", "resume", "train"]
 

@@ -15,6 +15,7 @@ from headrace.pool.executors.mujoco import lanes
 from headrace.pool.executors.mujoco.fields import native_module
 from headrace.train import make_config, resume, train
 from headrace.train.launch.checks import check_request, resolved
+from hosts import act_as
 from updates import CROSSQ
 
 REACH = f"{Path(__file__).parents[2] / 'goal_games.py'}:Reach"
@@ -106,6 +107,17 @@ def test_a_run_without_an_algorithm_prints_its_recipe() -> None:
         "epochs are the recipe's"
     )
     assert check_request("CartPole-v1", {"algo": "ppo"}).remarks == ()
+
+
+@pytest.mark.parametrize("quota", [2, None])
+def test_a_run_that_may_not_use_all_cores_says_what_limits_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], quota: float | None
+) -> None:
+    act_as(monkeypatch, tmp_path, 64, quota)
+    brief: dict[str, Any] = BRIEF | {"quiet": False, "num_threads": 1, "torch_threads": 1, "viewer": False}
+    train("CartPole-v1", "ppo", run_dir=tmp_path / "run", total_steps=32, **brief)
+    said = "uses 2 of 64 cores: the container's quota of 2" in capfd.readouterr().out.splitlines()
+    assert said == (quota is not None)
 
 
 def test_a_run_of_another_recipe_goes_on_without_naming_its_algorithm(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import OptionError, RenderError, StateError, StorageError
+from headrace.machine import cores
 from headrace.pool.registry import family
 from headrace.train.launch.checks import (
     FLAT,
@@ -154,7 +155,9 @@ def _run(
     config: Config, run: RunFolder, saved: Path | None, options: RunOptions, remarks: Sequence[str] = ()
 ) -> Result:
     with page_of(run, config.viewer) as address:
-        for words in () if options.quiet else (*([f"watch {address}"] if address else []), *remarks):
+        found = cores()
+        limited = [f"uses {found}"] if found.limit else []
+        for words in () if options.quiet else (*([f"watch {address}"] if address else []), *remarks, *limited):
             print(words, flush=True)
         return _train(config, run, saved, options)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from headrace.errors import HeadraceError, ScriptError, WorkerError
 from headrace.limits import need_files
+from headrace.machine import MOST_CORES, usable_cores
 from headrace.pool.by_value import UNPICKLABLE
 from headrace.pool.executors.processes.worker_processes import FILES_TO_START
 from headrace.pool.fork_server import server_context
@@ -107,7 +108,11 @@ class Report:
 
 
 def take_cores(rank: int, size: int) -> None:
-    """Restricts this process to its share, one of ``size``, of the cores, so that it uses no more threads."""
+    """Restricts this process, and those that it starts, to its share, one of ``size``, of the usable cores.
+
+    Where a quota limits them, the share of the affinity is larger: the system chooses which of its cores it uses.
+    """
+    os.environ[MOST_CORES] = str(max(1, usable_cores() // size))
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         each = len(cores) // size
