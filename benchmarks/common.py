@@ -11,7 +11,6 @@ Of both, `table.py` makes tables and plots.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import statistics
 import subprocess
@@ -28,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hardware import versions
-from headrace.machine import cpu_model
+from headrace.machine import cpu_model, usable_cores
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "headrace"
@@ -246,7 +245,7 @@ def machine() -> dict[str, Any]:
     """CPU, cores, operating system and versions; no names, no paths."""
     return {
         "cpu": cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": usable_cores(),
         "os": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": versions(PACKAGES),

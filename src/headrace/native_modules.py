@@ -28,7 +28,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from headrace.errors import OptionError
-from headrace.machine import is_own
+from headrace.machine import is_own, usable_cores
 from headrace.version import __version__
 
 NEVER = "HEADRACE_NO_BUILD"
@@ -170,7 +170,8 @@ class NativeModule:
             digest = self._digest()
             command = [sys.executable, "-m", "pip", "install", "-v", "--disable-pip-version-check", "--no-deps"]
             constraints = str(root / "constraints.txt")
-            environment = os.environ | {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
+            environment = {"CMAKE_BUILD_PARALLEL_LEVEL": str(usable_cores()), **os.environ}
+            environment |= {"PIP_CONSTRAINT": constraints, "PIP_BUILD_CONSTRAINT": constraints}
             lines, succeeded = _shown(f"building {self.what}", [*command, str(self._sources.parent)], environment)
             importlib.invalidate_caches()
             if not succeeded or not self.installed():

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from headrace.machine import usable_cores
 from headrace.pool.pool import Pool
 from headrace.train.collect.game_values import game_over
 from headrace.train.modules.action_masks import MASK
@@ -123,6 +124,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float = 30) -> No
                 # 4:2:0 needs even sides
                 stream.height, stream.width = (side // 2 * 2 for side in frame.shape[:2])
                 stream.pix_fmt = "yuv420p"
+                stream.thread_count = usable_cores()
             even = np.ascontiguousarray(frame[: stream.height, : stream.width])
             for packet in stream.encode(av.VideoFrame.from_ndarray(even, format="rgb24")):
                 container.mux(packet)
