@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import settings as conditions
 from hypothesis import strategies as st
@@ -28,7 +29,9 @@ from headrace.studies.tuning.measure import Probe, Size, measure
 from headrace.studies.tuning.search import GAIN, Search, best_of, usable
 from headrace.studies.tuning.tune import CACHE, Tuning, forget, tune
 from headrace.train.recipes.make import make_config
+from headrace.train.runs.cache import machine
 from headrace.train.settings.config import Config
+from hosts import act_as
 
 CROWDED = Path(__file__).parent / "crowded_env.py"
 QUICK: dict[str, Any] = {"seconds": 0.05}
@@ -64,16 +67,17 @@ class Machine:
     Args:
         threads, samplers: where growth ends.
         shared: samplers beyond so many take updates away.
+        pools: exponent of the growth with the threads of pools.
     """
 
-    def __init__(self, threads: int, samplers: int, shared: int):
-        self.threads, self.samplers, self.shared = threads, samplers, shared
+    def __init__(self, threads: int, samplers: int, shared: int, pools: float = 0.05):
+        self.threads, self.samplers, self.shared, self.pools = threads, samplers, shared, pools
         self.asked: list[Size] = []
 
     def __call__(self, size: Size) -> Probe:
         self.asked.append(size)
         updates = 100.0 * min(size.torch_threads, self.threads) * min(1.0, self.shared / size.samplers)
-        sampling = 1000.0 * min(size.samplers, self.samplers) * max(1, size.num_threads) ** 0.05
+        sampling = 1000.0 * min(size.samplers, self.samplers) * max(1, size.num_threads) ** self.pools
         return Probe(size, sampling, updates)
 
 
@@ -97,6 +101,20 @@ def test_the_search_finds_the_best_size_for_a_known_machine(threads: int, sample
     assert 1 <= len(how.reasons()) <= 3 and all(how.reasons())
     # what is learnt stays as it is
     assert {size.samplers * size.num_envs for size in machine.asked} == {48}
+
+
+def test_a_container_on_a_larger_machine_gets_what_fits_its_quota(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act_as(monkeypatch, tmp_path, 16, quota=2)
+    generous = Machine(threads=16, samplers=16, shared=16, pools=1.0)  # as it seems for a moment after a pause
+    how = Search(free(), generous)
+    found = how.run()
+    assert all(size.torch_threads <= 2 and size.samplers * size.num_threads <= 2 for size in generous.asked)
+    assert found.size == Size(samplers=2, num_envs=24, num_threads=1, torch_threads=2)
+    tried = ("4 threads of the learner", "4 samplers", "2 threads of each pool")
+    assert how.reasons() == tuple(f"{more}: there are 2 cores" for more in tried)
+    assert machine(torch.device("cpu"))["cores"] == 2, "it is remembered for so many"
 
 
 @conditions(deadline=None)

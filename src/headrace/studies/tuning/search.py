@@ -149,13 +149,15 @@ class Search:
         cores = usable_cores()
         if name != "torch_threads" and best.sampling >= GAIN * usable(self.config, best):
             return ENOUGH
-        elsewhere = name == "samplers" and self.config.ray  # a cluster checks the number of samplers itself
-        if name in ("torch_threads", "samplers") and value > cores and not elsewhere:
+        larger = self._with(best.size, name, value)
+        # a cluster checks the number of samplers itself
+        samplers = int(name != "samplers") if self.config.ray else larger.samplers
+        if (value if name == "torch_threads" else samplers * max(1, larger.num_threads)) > cores:
             return f"there are {cores} cores"
         if name == "samplers" and self._envs % value:
             return f"they could not share {self._envs} environments evenly"
-        if name == "num_threads" and value > min(cores, best.size.num_envs):
-            return f"there are {cores} cores and {best.size.num_envs} environments"
+        if name == "num_threads" and value > best.size.num_envs:
+            return f"there are {best.size.num_envs} environments"
         return ""
 
     def _with(self, size: Size, name: str, value: int) -> Size:
