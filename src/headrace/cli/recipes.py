@@ -16,6 +16,9 @@ from headrace.train.recipes.table import KINDS
 from headrace.train.settings.algorithm import find_settings
 from headrace.train.settings.command import train_command
 
+SPEED = ("num_threads", "torch_threads")
+"""settings that depend on the number of cores, and on which only speed and rounding depend"""
+
 
 @dataclass(frozen=True)
 class RecipesArgs:
@@ -54,7 +57,10 @@ def _show(console: Console, task: str) -> None:
     recipe = recipe_of(task, {})
     record = find_settings(recipe.algo)
     console.print(recipe.describe(task), soft_wrap=True)
-    for name, value in sorted(preset_of(record.presets, task, "auto", recipe.preset).items()):
+    preset = preset_of(record.presets, task, "auto", recipe.preset)
+    for name, value in sorted(preset.items()):
         console.print(f"  {name:<24} {value}", soft_wrap=True, markup=False)
+    free = [name for name in (*SPEED, *["samplers"] * record.replays) if name not in preset]
+    console.print(f"the cores decide {' and '.join(free)}, and nothing that changes what is learnt", soft_wrap=True)
     same = train_command(task, {"algo": recipe.algo, "preset": recipe.preset})
     console.print(f"the same command in full:  {same}", soft_wrap=True)

@@ -13,9 +13,12 @@ from headrace import machine
 from headrace.errors import OptionError
 from headrace.pool.executors.mujoco import lanes
 from headrace.pool.executors.mujoco.fields import native_module
+from headrace.pool.registry import is_registered
 from headrace.train import make_config, resume, train
 from headrace.train.launch.checks import check_request, resolved
+from headrace.train.recipes.recipes import keys
 from hosts import act_as
+from nightly import rest_nightly
 from updates import CROSSQ
 
 REACH = f"{Path(__file__).parents[2] / 'goal_games.py'}:Reach"
@@ -107,6 +110,18 @@ def test_a_run_without_an_algorithm_prints_its_recipe() -> None:
         "epochs are the recipe's"
     )
     assert check_request("CartPole-v1", {"algo": "ppo"}).remarks == ()
+
+
+@pytest.mark.parametrize("task", rest_nightly(filter(is_registered, keys()), "CartPole-v1", "Humanoid-v5", "Pong-v5"))
+def test_a_recipe_learns_the_same_on_any_number_of_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    settings = []
+    for count in (1, 2, 64):
+        with monkeypatch.context() as patch:
+            act_as(patch, tmp_path, count)
+            settings.append(resolved(make_config(task)))
+    assert settings[0] == settings[1] == settings[2]
 
 
 @pytest.mark.parametrize("quota", [2, None])
