@@ -12,6 +12,7 @@
 #include "headrace/envs/craftax/mobs.h"
 #include "headrace/envs/craftax/world.h"
 #include "headrace/envs/minatar/common.h"
+#include "headrace/envs/minigrid/pixels.h"
 #include "headrace/envs/minigrid/sight.h"
 #include "headrace/pool/executors/kernels/agents.h"
 #include "headrace/pool/executors/kernels/warps.h"
@@ -146,6 +147,23 @@ void walls_hide_what_is_behind_them() {
   CHECK(headrace::minigrid::on_cpu());
 }
 
+void tiles_fill_a_picture() {
+  for (int side : {8, 5}) {
+    Bytes picture(static_cast<std::size_t>(4 + 3 * 6 * side * 5 * side), 9);
+    Bytes tiles(static_cast<std::size_t>(30 * 3 * side * side));
+    for (std::size_t i = 0; i < tiles.size(); ++i)
+      tiles[i] = static_cast<unsigned char>(i / static_cast<std::size_t>(3 * side * side));
+    for (int cell = 0; cell < 30; ++cell)
+      headrace::minigrid::put_tile(array(picture, static_cast<int>(picture.size())), 4, cell % 5, cell / 5, 5, 6,
+                                   array(tiles, 30, 3, side, side), cell);
+    for (int i = 0; i < 4; ++i) CHECK(picture[static_cast<std::size_t>(i)] == 9);
+    for (int i = 0; i < 3 * 30 * side * side; ++i) {
+      const int column = i % (5 * side) / side, row = i / (5 * side) % (6 * side) / side;
+      CHECK(picture[static_cast<std::size_t>(4 + i)] == 5 * row + column);
+    }
+  }
+}
+
 void threads_of_a_cpu_write_for_themselves() {
   std::vector<float> numbers(2 * 3 * 8);
   headrace::kernels::coalesced_store(array(numbers, 2, 3, 8), 1, 2, 1, wp::vec_t<7, float>(3.0f));
@@ -168,5 +186,6 @@ int main() {
   views_show_one_block_in_each_place();
   mobs_of_the_next_environment_are_fetched();
   walls_hide_what_is_behind_them();
+  tiles_fill_a_picture();
   threads_of_a_cpu_write_for_themselves();
 }

@@ -36,6 +36,8 @@ PLAYED: dict[str, dict[str, dict[str, Any]]] = {
         "MiniGrid-KeyCorridorS3R3-v0": {},
         "MiniGrid-ObstructedMaze-Full-v1": {},
         "MiniGrid-PutNear-8x8-N3-v0": {},
+        "MiniGrid-LavaGapS7-v0": {"from_pixels": True, "tile_size": 2},
+        "BabyAI-GoToRedBallGrey-v0": {"from_pixels": True, "tile_size": 2, "flat_observation": "pictures"},
     },
     "boards": {"ConnectFour-v0": SHORT, "Chess-v1": SHORT, "Go9x9-v0": SHORT, "LeducPoker-v0": {}, "Game2048-v0": {}},
     "mpe": {"SimpleTag-v3": SHORT, "SimpleSpeakerListener-v4": SHORT, "SimpleAdversary-v3": SHORT},

@@ -17,7 +17,7 @@ import headrace
 from headrace.envs.boards import chess
 from headrace.envs.craftax import classic, mobs, world
 from headrace.envs.minatar import common
-from headrace.envs.minigrid import sight
+from headrace.envs.minigrid import pixels, sight
 from headrace.envs.minigrid.world import VALID, WALL, State, looks, spread
 from headrace.pool.executors.kernels.build import program_of
 from headrace.pool.executors.kernels.cpp import cpp
@@ -164,6 +164,30 @@ def viewed(show_view: Any) -> np.ndarray:
     return np.stack(images)
 
 
+def tiled(put_tile: Any) -> np.ndarray:
+    """A picture of five by six cells, alone or in a row after four numbers, with tiles of eight or of five pixels."""
+    in_row = "row" in str(put_tile.key)
+    kind = wp.array2d[wp.uint8] if in_row else wp.array4d[wp.uint8]
+    pictures = []
+    for side in (8, 5):
+
+        @wp.kernel(enable_backward=False, module="unique")
+        def kernel(picture: kind, tiles: wp.array4d[wp.uint8]):  # type: ignore[valid-type]
+            cell = wp.tid()
+            put_tile(picture[1], 4 if in_row else 0, cell % 5, cell / 5, 5, 6, tiles, cell)
+
+        size = 3 * 30 * side * side
+        shape = (3, 4 + size) if in_row else (3, 3, 6 * side, 5 * side)
+        picture = wp.full(shape, 9, wp.uint8, "cpu")
+        drawn = np.random.default_rng(1).integers(0, 256, (30, 3, side, side))
+        wp.launch(kernel, 30, [picture, on_host(drawn, wp.uint8)], device="cpu")
+        whole = picture.numpy().reshape(3, -1)
+        assert (whole[[0, 2]] == 9).all() and (whole[1, : whole.shape[1] - size] == 9).all()
+        assert (np.bincount(whole[1, -size:], minlength=256) == np.bincount(drawn.ravel(), minlength=256)).all()
+        pictures.append(whole[1, -size:])
+    return np.concatenate(pictures)
+
+
 TWINS = {
     "stamp": (stamped, world.stamp),
     "lay_blocks": (laid, world.lay_blocks),
@@ -173,6 +197,8 @@ TWINS = {
     "fill": (filled, chess.fill),
     "clear": (cleared, chess.clear),
     "show_view": (viewed, sight.show_view),
+    "put_tile": (tiled, pixels.put_tile),
+    "put_tile_in_row": (tiled, pixels.put_tile_in_row),
 }
 
 
@@ -184,10 +210,17 @@ def test_a_cpp_function_and_its_python_body_have_the_same_results(name):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "task", ["MinAtar-Breakout-v1", "MiniGrid-DoorKey-8x8-v0", "Craftax-Classic-Symbolic-v1", "Chess-v1"]
+    ("task", "options"),
+    [
+        ("MinAtar-Breakout-v1", {}),
+        ("MiniGrid-DoorKey-8x8-v0", {}),
+        ("MiniGrid-DoorKey-8x8-v0", {"from_pixels": True}),
+        ("Craftax-Classic-Symbolic-v1", {}),
+        ("Chess-v1", {}),
+    ],
 )
-def test_tasks_with_cpp_compile_for_cuda(task, tmp_path):
-    built = build_task(task)
+def test_tasks_with_cpp_compile_for_cuda(task, options, tmp_path):
+    built = build_task(task, **options)
     env = built.kernel({}) if callable(built.kernel) else built.kernel
     program = program_of(env, built.spec, "cuda:0")
     program.kernel.module.options["block_dim"] = program.block_dim

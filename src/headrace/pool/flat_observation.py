@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.options import Checked, Option
 from headrace.pool.structure import Path, at, leaves
 
 WORDS = 64
@@ -33,6 +34,7 @@ class Joined(gym.spaces.Box):
         source: the space of the environment's observations.
         keep: whether pictures are kept.
         texts: the parts that are texts, as bytes, beside those of spaces of texts.
+        dtype: the dtype of the array, where it is not to be that.
 
     Attributes:
         pictures: the spaces of the pictures that are kept, uint8[C, H, W], in the order of the array.
@@ -42,7 +44,7 @@ class Joined(gym.spaces.Box):
         OptionError: a part of the space is neither an array nor a text.
     """
 
-    def __init__(self, source: gym.Space, keep: bool = False, texts: Collection[Path] = ()):
+    def __init__(self, source: gym.Space, keep: bool = False, texts: Collection[Path] = (), dtype: Any = None):
         parts = leaves(source) if isinstance(source, gym.Space) else {}
         if not parts or not all(_is_text(leaf) or _is_flattenable(leaf) for leaf in parts.values()):
             raise OptionError(f"{source} cannot be flattened into one array")
@@ -59,7 +61,8 @@ class Joined(gym.spaces.Box):
             for (path, leaf), box in zip(self._parts.items(), boxes, strict=True)
             if isinstance(leaf, gym.spaces.Box) and path not in shown and path not in self._texts
         ]
-        dtype: Any = np.result_type(np.float32, *numbers) if mixed else np.result_type(*(box.dtype for box in boxes))
+        if dtype is None:
+            dtype = np.result_type(np.float32, *numbers) if mixed else np.result_type(*(box.dtype for box in boxes))
         shape = shown.get((), low.shape)
         super().__init__(low.astype(dtype).reshape(shape), high.astype(dtype).reshape(shape), dtype=dtype)
         self.pictures = tuple(boxes[len(boxes) - len(shown) :])
@@ -107,6 +110,18 @@ class Joined(gym.spaces.Box):
             if isinstance(leaf, gym.spaces.Discrete):
                 return np.reshape(values, (-1, 1)) == np.arange(leaf.start, leaf.start + leaf.n)
         return np.stack([self._row(path, leaf, value) for value in values])
+
+
+def flat_option() -> Option:
+    """Returns the option ``flat_observation`` of tasks that may keep pictures: True, False or `PICTURES`."""
+    return Checked(False, check=_how_flat, wanted=f"True or False or {PICTURES!r}")
+
+
+def _how_flat(value: Any) -> bool | str:
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, bool) and value != PICTURES:
+        raise TypeError
+    return value
 
 
 def flattened(env: Any, keep: bool = False) -> gym.Env:

@@ -1,6 +1,6 @@
 """The tasks of MiniGrid and BabyAI as kernel environments: grids with walls, doors and things, seen from inside.
 
-`headrace.envs.minigrid.world` has the rules, `sight` what is observed, `layouts` and `room_grid` what makers of levels
+`headrace.envs.minigrid.world` has the rules, `sight` and `pixels` what is observed, `layouts` and `room_grid` what makers of levels
 share; the levels are in `goals`, `objects`, `rooms` and, those of BabyAI, `babyai`.
 """
 
@@ -68,8 +68,10 @@ def build(task: str, **options: Any) -> Task:
     Args:
         task: one of `TASKS`.
         options: ``full_observation`` (False by default; whether the whole grid is observed, not only what the agent
-            sees), ``flat_observation`` (False by default; whether observations are one array of zeros and ones) and
-            ``max_episode_steps``, which rewards depend on.
+            sees), ``flat_observation`` (False by default; whether observations are one array of zeros and ones),
+            ``from_pixels`` (False by default; whether the image is a picture, which ``flat_observation="pictures"``
+            keeps) with ``tile_size`` pixels for the side of a cell (8 by default), and ``max_episode_steps``, which
+            rewards depend on.
 
     Raises:
         OptionError: an option is unknown, or its value is of the wrong type or out of range.

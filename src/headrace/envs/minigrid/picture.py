@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.envs.minigrid.sight import SIDE
-from headrace.envs.minigrid.world import BALL, BOX, GOAL_KIND, KEY, LAVA, OPEN, WALL, looks
+from headrace.envs.minigrid.world import BALL, BOX, FLOOR, GOAL_KIND, KEY, LAVA, OPEN, WALL, looks
 
 TILE, FINER = 32, 3  # pixels of a cell, and how much finer shapes are drawn
 COLORS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (112, 39, 195), (255, 255, 0), (100, 100, 100))
@@ -17,30 +17,39 @@ LINE, BLACK, ORANGE = (100, 100, 100), (0, 0, 0), (255, 128, 0)
 LIGHT = 0.3  # how much of white there is in cells that the agent sees
 LOOKS = looks()
 
-Y, X = (np.mgrid[: TILE * FINER, : TILE * FINER] + 0.5) / (TILE * FINER)
-Shape = tuple[np.ndarray, Any]
-"""the pixels of a shape, and its colour"""
+Area = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""where a shape is: the columns and rows of points, 0 to 1 within the cell → whether they are in it"""
+Shape = tuple[Area, Any]
+"""a shape, and its colour"""
 
 
-def rectangle(left: float, right: float, top: float, bottom: float) -> np.ndarray:
-    return (left <= X) & (right >= X) & (top <= Y) & (bottom >= Y)
+def rectangle(left: float, right: float, top: float, bottom: float) -> Area:
+    return lambda x, y: (left <= x) & (right >= x) & (top <= y) & (bottom >= y)
 
 
-def circle(x: float, y: float, radius: float) -> np.ndarray:
-    return (X - x) ** 2 + (Y - y) ** 2 <= radius**2
+def circle(x0: float, y0: float, radius: float) -> Area:
+    return lambda x, y: (x - x0) ** 2 + (y - y0) ** 2 <= radius**2
 
 
-def segment(x0: float, y0: float, x1: float, y1: float, radius: float) -> np.ndarray:
-    """Returns the pixels that are no further than ``radius`` from a line."""
+def segment(x0: float, y0: float, x1: float, y1: float, radius: float) -> Area:
+    """Returns the area that is no further than ``radius`` from a line."""
     length = (x1 - x0) ** 2 + (y1 - y0) ** 2
-    along = np.clip(((X - x0) * (x1 - x0) + (Y - y0) * (y1 - y0)) / length, 0, 1)
-    return circle(x0 + along * (x1 - x0), y0 + along * (y1 - y0), radius)  # type: ignore[arg-type]
+
+    def area(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        along = np.clip(((x - x0) * (x1 - x0) + (y - y0) * (y1 - y0)) / length, 0, 1)
+        return (x - x0 - along * (x1 - x0)) ** 2 + (y - y0 - along * (y1 - y0)) ** 2 <= radius**2
+
+    return area
 
 
-def arrow(direction: int) -> np.ndarray:
+def arrow(direction: int) -> Area:
     """Returns the agent's triangle, which points to the right in direction 0."""
-    inside = (np.abs(Y - 0.5) * 0.75 <= 0.31 * (0.87 - X)) & (X >= 0.12)
-    return np.rot90(inside, -direction)
+
+    def area(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        inside = (np.abs(y - 0.5) * 0.75 <= 0.31 * (0.87 - x)) & (x >= 0.12)
+        return np.rot90(inside, -direction)
+
+    return area
 
 
 def _door(state: int, color: Any) -> list[Shape]:
@@ -83,6 +92,7 @@ def _lava(state: int, color: Any) -> list[Shape]:
 
 SHAPES: Mapping[int, Callable[[int, Any], list[Shape]]] = {
     2: lambda state, color: [(rectangle(0, 1, 0, 1), color)],  # a wall
+    int(FLOOR): lambda state, color: [(rectangle(0.031, 1, 0.031, 1), tuple(part / 2 for part in color))],
     int(GOAL_KIND): lambda state, color: [(rectangle(0, 1, 0, 1), color)],
     int(BALL): lambda state, color: [(circle(0.5, 0.5, 0.31), color)],
     int(OPEN): _door,
@@ -94,20 +104,24 @@ SHAPES: Mapping[int, Callable[[int, Any], list[Shape]]] = {
 
 
 @cache
-def tile(look: int, agent: int, lit: bool) -> np.ndarray:
-    """Returns the picture of a cell, uint8[32, 32, 3]; ``agent`` is the direction of the agent there, -1 for none."""
-    fine = np.zeros((TILE * FINER, TILE * FINER, 3), np.uint8)
+def tile(look: int, agent: int, lit: bool, size: int = TILE) -> np.ndarray:
+    """Returns the picture of a cell, uint8[size, size, 3]; ``agent`` is the direction of the agent there, -1 for none.
+
+    ``lit`` says whether the agent sees the cell.
+    """
+    y, x = (np.mgrid[: size * FINER, : size * FINER] + 0.5) / (size * FINER)
+    fine = np.zeros((*x.shape, 3), np.uint8)
     kind, color, state = (look >> shift & 255 for shift in (0, 8, 16))
     shapes = [(rectangle(0, 0.031, 0, 1), LINE), (rectangle(0, 1, 0, 0.031), LINE)]
     if kind in SHAPES:
         shapes += SHAPES[kind](state, COLORS[color])
     if agent >= 0:
         shapes.append((arrow(agent), COLORS[0]))
-    for pixels, shade in shapes:
-        fine[pixels] = shade
+    for area, shade in shapes:
+        fine[area(x, y)] = shade
     if lit:
         fine = (fine + LIGHT * (255 - fine.astype(float))).astype(np.uint8)
-    return fine.reshape(TILE, FINER, TILE, FINER, 3).mean((1, 3)).astype(np.uint8)
+    return fine.reshape(size, FINER, size, FINER, 3).mean(3).mean(1).astype(np.uint8)
 
 
 def visible(cells: np.ndarray, x: int, y: int, direction: int, see_through: bool) -> np.ndarray:

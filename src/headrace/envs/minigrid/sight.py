@@ -50,7 +50,10 @@ Rows = wp.types.vector(SIDE, wp.uint64)
 
 @wp.struct
 class View:
-    """The dictionary: image uint8[rows, x, y, 3], direction int64[rows] and mission uint8[rows, words]."""
+    """The dictionary: image uint8[rows, …], direction int64[rows] and mission uint8[rows, words].
+
+    An image is [x, y, 3], or a picture [3, height, width].
+    """
 
     obs_image: wp.array4d[wp.uint8]
     obs_direction: wp.array[wp.int64]
@@ -226,9 +229,13 @@ def looking(full: bool, put: Callable[..., Any], partial: Callable[..., Any]) ->
     return whole if full else partial
 
 
-def observing(full: bool, words: int) -> Any:
-    """Returns the environment function ``observe`` of the dictionary, whose mission has so many words."""
-    look = looking(full, put_image, seen_as_image)
+def observing(look: Callable[..., Any], words: int) -> Any:
+    """Returns the environment function ``observe`` of the dictionary.
+
+    Args:
+        look: ``(state, env, image)``: writes the image.
+        words: number of words of the mission.
+    """
 
     @wp.func
     def observe(state: State, env: int, view: View, row: int):
@@ -241,15 +248,11 @@ def observing(full: bool, words: int) -> Any:
     return observe
 
 
-def observing_flat(full: bool, words: int) -> Any:
-    """Returns the function ``observe`` of one array, in which each word of the mission is one of ``words``, or 0."""
-    look = looking(full, put_bits, seen_as_bits)
+def telling(words: int) -> Any:
+    """Returns a function that writes the direction, and each word of the mission as one of ``words``, or 0."""
 
     @wp.func
-    def observe(state: State, env: int, view: FlatView, row: int):
-        bits = view.obs[row]
-        look(state, env, bits)
-        first = bits.shape[0] - DIRECTIONS - words * state.mission.shape[1]
+    def tell(state: State, env: int, bits: wp.array[wp.uint8], first: int):
         for i in range(DIRECTIONS):
             bits[first + i] = wp.uint8(wp.where(i == state.direction[env], 1, 0))
         if words > 0:
@@ -257,5 +260,18 @@ def observing_flat(full: bool, words: int) -> Any:
                 for word in range(words):
                     at = first + DIRECTIONS + i * words + word
                     bits[at] = wp.uint8(wp.where(int(state.mission[env, i]) == word, 1, 0))
+
+    return tell
+
+
+def observing_flat(full: bool, words: int) -> Any:
+    """Returns the function ``observe`` of one array, in which each word of the mission is one of ``words``, or 0."""
+    look, tell = looking(full, put_bits, seen_as_bits), telling(words)
+
+    @wp.func
+    def observe(state: State, env: int, view: FlatView, row: int):
+        bits = view.obs[row]
+        look(state, env, bits)
+        tell(state, env, bits, bits.shape[0] - DIRECTIONS - words * state.mission.shape[1])
 
     return observe

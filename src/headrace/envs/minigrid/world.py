@@ -107,6 +107,7 @@ class State:
     looks: wp.array[wp.int32]
     spread: wp.array[wp.uint8]
     words: wp.array[wp.uint8]
+    tiles: wp.array4d[wp.uint8]
     width: wp.int32
     height: wp.int32
     count: wp.int32

@@ -89,18 +89,8 @@ def options_of(name: str) -> dict[str, Option]:
     keys = (key.replace(".", "_") for key in spec._config_keys)
     config = {**dict(zip(keys, spec._default_config_values, strict=True)), **given, **PICTURES}
     absent = NOT_OPTIONS | ({LIMIT} if {place, kind} & ENDLESS else set())
-    return {key: _option(key, value) for key, value in config.items() if key not in absent} | {FLAT: _flat()}
-
-
-def _flat() -> Option:
-    """Returns the option whether observations are one array, and whether pictures stay pictures."""
-
-    def check(value: Any) -> bool | str:
-        if not isinstance(value, bool) and value != flat_observation.PICTURES:
-            raise TypeError
-        return value
-
-    return Checked(False, check=check, wanted=f"True or False or {flat_observation.PICTURES!r}")
+    known = {key: _option(key, value) for key, value in config.items() if key not in absent}
+    return known | {FLAT: flat_observation.flat_option()}
 
 
 def _option(key: str, default: Any) -> Option:
