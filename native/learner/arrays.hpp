@@ -43,6 +43,27 @@ auto data(const std::optional<A>& array) {
 auto array(const char* name) { return nb::arg(name).noconvert(); }
 auto perhaps(const char* name) { return nb::arg(name).noconvert().none(); }
 
+// a normalisation of a layer's outputs
+struct NormArrays {
+  Out<1> gain, shift;
+  std::optional<Out<1>> gain_gradient, shift_gradient;
+  float epsilon;
+
+  Norm norm() const { return {gain.data(), shift.data(), data(gain_gradient), data(shift_gradient), epsilon}; }
+
+  void check_shapes() const {
+    check(gain.size() == shift.size(), "a shift for each gain");
+    check(gain_gradient.has_value() == shift_gradient.has_value(), "gradients of gain and shift, or of neither");
+    check(!gain_gradient || (gain_gradient->size() == gain.size() && shift_gradient->size() == gain.size()),
+          "a gradient of each gain and shift");
+  }
+  // of so many channels, whose other parameters have gradients or not
+  void check_fits(int channels, bool gradients) const {
+    check(static_cast<int>(gain.size()) == channels, "a gain for each output");
+    check(gain_gradient.has_value() == gradients, "gradients of all parameters, or of none");
+  }
+};
+
 // some of a layer's outputs
 struct Linear {
   Out<2> weight;
@@ -51,6 +72,7 @@ struct Linear {
   std::optional<Out<1>> bias_gradient;
   bool output_first;
   int begin;
+  std::optional<NormArrays> norm;
 
   int outputs() const { return static_cast<int>(weight.shape(output_first ? 0 : 1)); }
   int inputs() const { return static_cast<int>(weight.shape(output_first ? 1 : 0)); }
@@ -65,6 +87,7 @@ struct Linear {
     check(!bias_gradient || bias_gradient->size() == bias.size(), "a gradient of each bias");
     for (int i = 0; weight_gradient && i < 2; ++i)
       check(weight_gradient->shape(i) == weight.shape(i), "a gradient of each weight");
+    if (norm) norm->check_fits(outputs(), weight_gradient.has_value());
   }
 };
 
@@ -76,6 +99,7 @@ struct Convolution {
   std::optional<Out<1>> bias_gradient;
   int stride;
   float factor;
+  std::optional<NormArrays> norm;
 
   Filters filters(int channels, int height, int width) const {
     const auto side = static_cast<int>(weight.shape(1)), outputs = static_cast<int>(weight.shape(0));
@@ -91,7 +115,8 @@ struct Convolution {
             bias.data(),
             data(weight_gradient),
             data(bias_gradient),
-            factor};
+            factor,
+            norm ? norm->norm() : Norm{}};
   }
 
   void check_shapes() const {
@@ -101,6 +126,7 @@ struct Convolution {
     check(!bias_gradient || bias_gradient->size() == bias.size(), "a gradient of each bias");
     for (std::size_t i = 0; weight_gradient && i < 4; ++i)
       check(weight_gradient->shape(i) == weight.shape(i), "a gradient of each weight");
+    if (norm) norm->check_fits(static_cast<int>(weight.shape(0)), weight_gradient.has_value());
   }
 };
 
@@ -190,6 +216,9 @@ Network network_of(const Sight& sight, bool relu, const Stacks& stacks) {
       int outputs = 0;
       for (const Linear& each : parts) {
         layer.parts.push_back(each.part());
+        check(!each.norm || (parts.size() == 1 && &parts != &layers.back()),
+              "a normalisation of all outputs of a layer, which is not the last one");
+        if (each.norm) layer.norm = each.norm->norm();
         layer.inputs = std::max(layer.inputs, each.begin + each.inputs()), outputs += each.outputs();
       }
       check(layer.inputs == before && outputs > 0, "as many inputs as the layer below has outputs");

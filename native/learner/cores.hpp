@@ -5,6 +5,7 @@
 #include "proximal.hpp"
 #include "makers.hpp"
 #include "dqn/dqn.hpp"
+#include "pqn/pqn.hpp"
 
 namespace headrace::learner {
 namespace {
@@ -15,7 +16,8 @@ Makers makers() {
           [](ActorCriticNetworks networks) -> ActorCriticLearner* {
             return new ActorCriticCore<V, D>(std::move(networks));
           },
-          [](QNetworks networks) -> QLearner* { return new QCore<V, D>(std::move(networks)); }};
+          [](QNetworks networks) -> QLearner* { return new QCore<V, D>(std::move(networks)); },
+          [](Network network, Adam radam) -> ValueLearner* { return new ValueCore<V, D>(std::move(network), radam); }};
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "learner.hpp"
+#include "normaliser.hpp"
 #include "numbers.hpp"
 #include "product.hpp"
 #include "sparse.hpp"
@@ -245,6 +247,8 @@ class Layers {
       dense_.emplace_back(layer, scratch);
       const int stride = distance(dense_.back().outputs);
       activations_.push_back(floats(rows, stride));
+      norms_.emplace_back();
+      if (layer.norm.gain != nullptr) norms_.back().emplace(layer.norm, dense_.back().outputs, rows, stride);
       widest = std::max(widest, stride);
     }
     for (Floats& d : gradients_) d = floats(rows, widest);
@@ -258,9 +262,13 @@ class Layers {
   // Takes the weights as they are now; for the way back only if it is asked for.
   void pack(bool back = true) {
     for (auto& layer : dense_) layer.pack(back);
+    for (auto& norm : norms_)
+      if (norm) norm->normaliser.pack();
   }
   void write_gradients() const {
     for (const auto& layer : dense_) layer.write_gradients();
+    for (const auto& norm : norms_)
+      if (norm) norm->normaliser.write_gradients();
   }
 
   // whether inputs of which few are not zero may be given as such, which changes no result
@@ -275,9 +283,13 @@ class Layers {
           if (l == 0 && sparse) return dense_[l].forward(sparse, y, activate);
         dense_[l].forward(x, rows, y, activate);
       };
-      if (l + 1 == dense_.size()) make([](V v) { return v; });
-      else if (relu_) make([](V v) { return max(v, V(0)); });
-      else make([](V v) { return tanh(v); });
+      const auto relu = [](V v) { return max(v, V(0)); };
+      const auto curved = [](V v) { return tanh(v); };
+      if (l + 1 == dense_.size() || norms_[l]) make([](V v) { return v; });
+      else if (relu_) make(relu);
+      else make(curved);
+      if (norms_[l] && relu_) norms_[l]->forward(y, rows, relu);
+      else if (norms_[l]) norms_[l]->forward(y, rows, curved);
       x = y;
     }
     return x;
@@ -287,10 +299,13 @@ class Layers {
   void keep(const std::vector<int>& rows) {
     for (std::size_t l = 0; l + 1 < dense_.size(); ++l) {
       const int stride = distance(dense_[l].outputs);
-      float* all = activations_[l].get();
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        if (rows[i] != static_cast<int>(i))
-          std::copy_n(all + rows[i] * stride, stride, all + static_cast<int>(i) * stride);
+      float *all = activations_[l].get(), *normalised = norms_[l] ? norms_[l]->normalised.get() : nullptr;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i] == static_cast<int>(i)) continue;
+        for (float* each : {all, normalised})
+          if (each != nullptr) std::copy_n(each + rows[i] * stride, stride, each + static_cast<int>(i) * stride);
+        if (norms_[l]) norms_[l]->scales[i] = norms_[l]->scales[static_cast<std::size_t>(rows[i])];
+      }
     }
   }
 
@@ -321,6 +336,7 @@ class Layers {
     float *d = gradients_[0].get(), *next = gradients_[1].get();
     for (std::size_t l = dense_.size(); l-- > 0; std::swap(d, next)) {
       const float* below = l == 0 ? x : activations_[l - 1].get();
+      if (norms_[l]) norms_[l]->backward(d, rows, first);
       if constexpr (std::is_same_v<D, Dense<V>>)
         if (l == 0 && sparse != nullptr && *sparse) {
           dense_[0].add_gradients(*sparse, rows, d, first);
@@ -334,8 +350,41 @@ class Layers {
     return d;
   }
 
+  // of a layer's outputs, with what the way back needs of a block of rows
+  struct RowNormaliser {
+    RowNormaliser(const Norm& norm, int outputs, int rows, int distance)
+        : normaliser(norm, outputs),
+          stride(distance),
+          normalised(floats(rows, stride)),
+          scales(static_cast<std::size_t>(rows)) {}
+
+    template <class Activate>
+    void forward(float* y, int rows, Activate activate) {
+      for (int r = 0; r < rows; ++r)
+        scales[static_cast<std::size_t>(r)] = normaliser.forward(y + r * stride, 1, [&](int i, V n, V made) {
+          store(normalised.get() + r * stride + i, n), store(y + r * stride + i, activate(made));
+        });
+    }
+
+    // turns gradients of what is made into those of what it is made of
+    void backward(float* d, int rows, bool first) {
+      if (first) normaliser.begin_gradients();
+      for (int r = 0; r < rows; ++r)
+        normaliser.backward(
+            d + r * stride, 1, scales[static_cast<std::size_t>(r)],
+            [&](int i) { return load<V>(normalised.get() + r * stride + i); },
+            [&](int i, V slope) { store(d + r * stride + i, slope); });
+    }
+
+    Normaliser<V> normaliser;
+    int stride;
+    Floats normalised;          // [rows, stride]
+    std::vector<float> scales;  // [rows]
+  };
+
   bool relu_;
   std::vector<D> dense_;
+  std::vector<std::optional<RowNormaliser>> norms_;  // for each layer
   std::vector<Floats> activations_;
   Floats gradients_[2];
 };
@@ -343,10 +392,16 @@ class Layers {
 // the same parameters, whose gradients are laid out as before in other memory
 inline Network with_gradients(Network network, const float* before, float* now) {
   const auto move = [&](float*& gradient) { gradient = now + (gradient - before); };
-  for (Filters& each : network.trunk.convolutions) move(each.weight_gradient), move(each.bias_gradient);
+  const auto move_both = [&](Norm& norm) {
+    if (norm.gain != nullptr) move(norm.gain_gradient), move(norm.shift_gradient);
+  };
+  for (Filters& each : network.trunk.convolutions)
+    move(each.weight_gradient), move(each.bias_gradient), move_both(each.norm);
   for (Stack& stack : network.stacks)
-    for (Layer& layer : stack)
+    for (Layer& layer : stack) {
       for (Part& part : layer.parts) move(part.weight_gradient), move(part.bias_gradient);
+      move_both(layer.norm);
+    }
   return network;
 }
 

@@ -76,6 +76,7 @@ Makers makers_of(Registers registers) {
 Learner::~Learner() = default;
 ActorCriticLearner::~ActorCriticLearner() = default;
 QLearner::~QLearner() = default;
+ValueLearner::~ValueLearner() = default;
 
 void polyak_update(float* target, const float* source, std::int64_t size, float rate) {
   for (std::int64_t i = 0; i < size; ++i) target[i] += rate * (source[i] - target[i]);
@@ -98,6 +99,10 @@ std::unique_ptr<ActorCriticLearner> make_actor_critic_learner(ActorCriticNetwork
 
 std::unique_ptr<QLearner> make_q_learner(QNetworks networks, Registers registers) {
   return std::unique_ptr<QLearner>(makers_of(registers).q(std::move(networks)));
+}
+
+std::unique_ptr<ValueLearner> make_value_learner(Network network, Adam radam, Registers registers) {
+  return std::unique_ptr<ValueLearner>(makers_of(registers).values(std::move(network), radam));
 }
 
 }  // namespace headrace::learner

@@ -22,9 +22,16 @@ struct Part {
   int begin = 0, inputs = 0;  // the layer's inputs that they depend on; 0: all of them
 };
 
+// gains and shifts of a normalisation, one for each channel; none without a gain
+struct Norm {
+  float *gain = nullptr, *shift = nullptr, *gain_gradient = nullptr, *shift_gradient = nullptr;
+  float epsilon = 0;  // added to variances
+};
+
 struct Layer {
   int inputs;
   std::vector<Part> parts;  // whose outputs follow each other
+  Norm norm = {};           // of the outputs, before the activation
 };
 
 // layers of which all but the last have activations
@@ -37,6 +44,7 @@ struct Filters {
   int channels, height, width, outputs, side, stride;
   float *weight, *bias, *weight_gradient, *bias_gradient;
   float factor = 1;
+  Norm norm = {};  // of all outputs at all places together, before the ReLU
 };
 
 // Convolutions over pictures of bytes [channels, height, width], of which a mean is subtracted, and which are then
@@ -203,6 +211,22 @@ class QLearner {
                                    float* errors) = 0;
 };
 
+// samples of a rollout, by rows: the value of a choice shall be what is returned
+struct ValueRollout {
+  Observations inputs;
+  const std::int64_t* choices;
+  const float* returns;
+};
+
+class ValueLearner {
+ public:
+  virtual ~ValueLearner();
+
+  // Makes one update for each of the minibatches: `order` has their rows, one minibatch after the other. Returns averages.
+  virtual CriticStatistics epoch(const ValueRollout& rollout, const std::int64_t* order, int minibatches, int size,
+                                 double learning_rate, double max_grad_norm) = 0;
+};
+
 // target += rate · (source - target)
 void polyak_update(float* target, const float* source, std::int64_t size, float rate);
 
@@ -221,5 +245,6 @@ struct Registers {
 std::unique_ptr<Learner> make_learner(Network network, Registers registers = {});
 std::unique_ptr<ActorCriticLearner> make_actor_critic_learner(ActorCriticNetworks networks, Registers registers = {});
 std::unique_ptr<QLearner> make_q_learner(QNetworks networks, Registers registers = {});
+std::unique_ptr<ValueLearner> make_value_learner(Network network, Adam radam, Registers registers = {});
 
 }  // namespace headrace::learner

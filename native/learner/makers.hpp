@@ -9,6 +9,7 @@ struct Makers {
   Learner* (*learner)(Network);
   ActorCriticLearner* (*actor_critic)(ActorCriticNetworks);
   QLearner* (*q)(QNetworks);
+  ValueLearner* (*values)(Network, Adam);
 };
 
 // each is compiled for the processors that have such registers

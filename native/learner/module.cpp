@@ -8,6 +8,18 @@
 namespace headrace::learner {
 namespace {
 
+// of minibatches of a rollout's rows
+void check_order(const Order& order, std::size_t rows) {
+  check(order.size() > 0, "no samples");
+  for (std::size_t i = 0; i < order.size(); ++i)
+    check(order.data()[i] >= 0 && static_cast<std::size_t>(order.data()[i]) < rows, "a row that the rollout has not");
+}
+
+void check_choices(const Numbers& choices, std::size_t count) {
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    check(choices.data()[i] >= 0 && static_cast<std::size_t>(choices.data()[i]) < count, "a choice that there is not");
+}
+
 // a learner, the sizes of its network, and the memory that it has
 struct Bound {
   Stacks stacks;
@@ -51,12 +63,8 @@ struct Bound {
       check(column->shape(0) == rows, "as many numbers as inputs");
     check(!forbidden || (choices && forbidden->shape(0) == rows && forbidden->shape(1) == size),
           "a mask of each choice");
-    check(order.size() > 0, "no samples");
-    for (std::size_t i = 0; i < order.size(); ++i)
-      check(order.data()[i] >= 0 && static_cast<std::size_t>(order.data()[i]) < rows, "a row that the rollout has not");
-    for (std::size_t i = 0; choices && i < rows; ++i)
-      check(choices->data()[i] >= 0 && static_cast<std::size_t>(choices->data()[i]) < size,
-            "a choice that there is not");
+    check_order(order, rows);
+    if (choices) check_choices(*choices, size);
     return {sight.observations(given, rows),
             data(choices),
             data(actions),
@@ -129,6 +137,14 @@ struct BoundActorCritic {
   }
 };
 
+struct BoundValues {
+  Sight sight;
+  std::size_t actions;
+  Stacks stacks;
+  AdamArrays radam;
+  std::unique_ptr<ValueLearner> learner;
+};
+
 struct BoundQ {
   Sight sight;
   int actions;
@@ -157,36 +173,52 @@ NB_MODULE(_learner, m) {
       },
       array("target"), array("source"), "rate"_a, "target += rate (source - target), of float32[P]; on one thread.");
 
+  nb::class_<NormArrays>(
+      m, "Norm",
+      "A normalisation of a sample's outputs of a layer, before their activation. gain, shift: float32[outputs], or of filters one\n"
+      "for each channel; epsilon is added to variances. Gradients have the same shapes; a target has none.")
+      .def(
+          "__init__",
+          [](NormArrays* self, Out<1> gain, Out<1> shift, std::optional<Out<1>> gain_gradient,
+             std::optional<Out<1>> shift_gradient, float epsilon) {
+            const NormArrays made{gain, shift, gain_gradient, shift_gradient, epsilon};
+            made.check_shapes();
+            new (self) NormArrays(made);
+          },
+          nb::kw_only(), array("gain"), array("shift"), perhaps("gain_gradient"), perhaps("shift_gradient"),
+          "epsilon"_a);
+
   nb::class_<Linear>(
       m, "Linear",
       "Some of a layer's outputs. weight: float32[outputs, inputs] if output_first, else [inputs, outputs]; bias: float32[outputs];\n"
-      "begin: the first of the layer's inputs that they depend on. Gradients have the same shapes; a target has none.")
+      "begin: the first of the layer's inputs that they depend on; norm: of a layer's only part. Gradients have the same shapes; a\n"
+      "target has none.")
       .def(
           "__init__",
           [](Linear* self, Out<2> weight, Out<1> bias, std::optional<Out<2>> weight_gradient,
-             std::optional<Out<1>> bias_gradient, bool output_first, int begin) {
-            const Linear made{weight, bias, weight_gradient, bias_gradient, output_first, begin};
+             std::optional<Out<1>> bias_gradient, bool output_first, int begin, std::optional<NormArrays> norm) {
+            const Linear made{weight, bias, weight_gradient, bias_gradient, output_first, begin, std::move(norm)};
             made.check_shapes();
             new (self) Linear(made);
           },
           nb::kw_only(), array("weight"), array("bias"), perhaps("weight_gradient"), perhaps("bias_gradient"),
-          "output_first"_a = true, "begin"_a = 0)
+          "output_first"_a = true, "begin"_a = 0, "norm"_a = nb::none())
       .def_prop_ro("outputs", &Linear::outputs, "The number of these outputs.");
 
   nb::class_<Convolution>(
       m, "Convolution",
-      "Filters with a ReLU. weight: float32[outputs, side, side, channels], which is multiplied by factor; bias: float32[outputs].\n"
-      "Gradients have the same shapes; a target has none.")
+      "Filters with a ReLU. weight: float32[outputs, side, side, channels], which is multiplied by factor; bias: float32[outputs];\n"
+      "norm: of all outputs at all places together. Gradients have the same shapes; a target has none.")
       .def(
           "__init__",
           [](Convolution* self, Out<4> weight, Out<1> bias, std::optional<Out<4>> weight_gradient,
-             std::optional<Out<1>> bias_gradient, int stride, float factor) {
-            const Convolution made{weight, bias, weight_gradient, bias_gradient, stride, factor};
+             std::optional<Out<1>> bias_gradient, int stride, float factor, std::optional<NormArrays> norm) {
+            const Convolution made{weight, bias, weight_gradient, bias_gradient, stride, factor, std::move(norm)};
             made.check_shapes();
             new (self) Convolution(made);
           },
           nb::kw_only(), array("weight"), array("bias"), perhaps("weight_gradient"), perhaps("bias_gradient"),
-          "stride"_a, "factor"_a = 1.0f);
+          "stride"_a, "factor"_a = 1.0f, "norm"_a = nb::none());
 
   nb::class_<TrunkArrays>(
       m, "Trunk",
@@ -391,4 +423,40 @@ NB_MODULE(_learner, m) {
           "Makes a gradient step; writes the absolute errors of values, float32[B].\n\n"
           "chooses: whether the network, not its target, chooses the next action. Returns the loss, the mean value and the\n"
           "gradient's norm.");
+
+  nb::class_<BoundValues>(
+      m, "ValueLearner",
+      "Action values that are learnt from rollouts, by RAdam, whose memory is as that of Adam; networks as for Learner.")
+      .def(
+          "__init__",
+          [](BoundValues* self, int inputs, bool relu, const Stacks& stacks, const AdamArrays& radam,
+             const std::optional<TrunkArrays>& trunk, int width, bool bfloat16) {
+            check(stacks.size() == 1, "one stack of layers");
+            const Sight sight{inputs, trunk};
+            Network network = network_of(sight, relu, stacks);
+            std::size_t actions = 0;
+            for (const Linear& part : stacks[0].back()) actions += static_cast<std::size_t>(part.outputs());
+            new (self) BoundValues{sight, actions, stacks, radam,
+                                   make_value_learner(std::move(network), radam.adam(), {width, bfloat16})};
+          },
+          nb::kw_only(), "inputs"_a, "relu"_a, "stacks"_a, "radam"_a, "trunk"_a = nb::none(), "width"_a = 0,
+          "bfloat16"_a = false)
+      .def(
+          "epoch",
+          [](BoundValues& self, const Seen& inputs, const Numbers& choices, const In<1>& returns, const Order& order,
+             double learning_rate, double max_grad_norm) {
+            const std::size_t rows = rows_of(inputs);
+            check(choices.size() == rows && returns.size() == rows, "as many choices and returns as inputs");
+            check_order(order, rows), check_choices(choices, self.actions);
+            const ValueRollout rollout{self.sight.observations(inputs, rows), choices.data(), returns.data()};
+            nb::gil_scoped_release unlocked;
+            const CriticStatistics s =
+                self.learner->epoch(rollout, order.data(), static_cast<int>(order.shape(0)),
+                                    static_cast<int>(order.shape(1)), learning_rate, max_grad_norm);
+            return std::vector<double>{s.loss, s.mean, s.gradient_norm};
+          },
+          nb::kw_only(), array("inputs"), array("choices"), array("returns"), array("order"), "learning_rate"_a,
+          "max_grad_norm"_a,
+          "Makes one update for each row of order, int64[minibatches, size]: values of choices int64[rows] come closer to returns\n"
+          "float32[rows]. Returns averages: half the squared error, values, gradient's norm.");
 }

@@ -18,10 +18,27 @@ def polyak_update(
 ) -> None:
     """target += rate (source - target), of float32[P]; on one thread."""
 
+class Norm:
+    """
+    A normalisation of a sample's outputs of a layer, before their activation. gain, shift: float32[outputs], or of filters one
+    for each channel; epsilon is added to variances. Gradients have the same shapes; a target has none.
+    """
+
+    def __init__(
+        self,
+        *,
+        gain: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        shift: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        gain_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None,
+        shift_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None,
+        epsilon: float,
+    ) -> None: ...
+
 class Linear:
     """
     Some of a layer's outputs. weight: float32[outputs, inputs] if output_first, else [inputs, outputs]; bias: float32[outputs];
-    begin: the first of the layer's inputs that they depend on. Gradients have the same shapes; a target has none.
+    begin: the first of the layer's inputs that they depend on; norm: of a layer's only part. Gradients have the same shapes; a
+    target has none.
     """
 
     def __init__(
@@ -33,6 +50,7 @@ class Linear:
         bias_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None,
         output_first: bool = True,
         begin: int = 0,
+        norm: Norm | None = None,
     ) -> None: ...
     @property
     def outputs(self) -> int:
@@ -40,8 +58,8 @@ class Linear:
 
 class Convolution:
     """
-    Filters with a ReLU. weight: float32[outputs, side, side, channels], which is multiplied by factor; bias: float32[outputs].
-    Gradients have the same shapes; a target has none.
+    Filters with a ReLU. weight: float32[outputs, side, side, channels], which is multiplied by factor; bias: float32[outputs];
+    norm: of all outputs at all places together. Gradients have the same shapes; a target has none.
     """
 
     def __init__(
@@ -56,6 +74,7 @@ class Convolution:
         bias_gradient: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")] | None,
         stride: int,
         factor: float = 1.0,
+        norm: Norm | None = None,
     ) -> None: ...
 
 class Trunk:
@@ -275,4 +294,36 @@ class QLearner:
 
         chooses: whether the network, not its target, chooses the next action. Returns the loss, the mean value and the
         gradient's norm.
+        """
+
+class ValueLearner:
+    """
+    Action values that are learnt from rollouts, by RAdam, whose memory is as that of Adam; networks as for Learner.
+    """
+
+    def __init__(
+        self,
+        *,
+        inputs: int,
+        relu: bool,
+        stacks: Sequence[Sequence[Sequence[Linear]]],
+        radam: Adam,
+        trunk: Trunk | None = None,
+        width: int = 0,
+        bfloat16: bool = False,
+    ) -> None: ...
+    def epoch(
+        self,
+        *,
+        inputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device="cpu", writable=False)]
+        | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
+        choices: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        returns: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        order: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
+        learning_rate: float,
+        max_grad_norm: float,
+    ) -> list[float]:
+        """
+        Makes one update for each row of order, int64[minibatches, size]: values of choices int64[rows] come closer to returns
+        float32[rows]. Returns averages: half the squared error, values, gradient's norm.
         """
