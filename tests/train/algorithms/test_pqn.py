@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -14,15 +16,19 @@ from torch import nn
 
 import headrace
 from collecting import CPU, collecting
+from compiled_pictures import distance
 from headrace.errors import OptionError
+from headrace.pool.flat_observation import Joined
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.pqn.pqn import PQN
 from headrace.train.algorithms.rates import Rates
+from headrace.train.modules.compiled import compiled_module
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.play.evaluate import evaluate
 from headrace.train.recipes.make import make_config
 from headrace.train.settings.rollouts import Exploration
-from headrace.train.storage.samples import Samples
+from headrace.train.storage.samples import Samples, draw_order
+from nightly import rest_nightly
 
 train: Any = headrace.train
 VECTORS = gym.spaces.Box(-1, 1, (3,), np.float32)
@@ -141,6 +147,89 @@ def test_the_value_of_a_state_is_that_of_its_best_action():
     q, values = policy.network(inputs)
     assert torch.equal(values, q.amax(1))
     assert torch.equal(policy.worth(inputs, q, values), values)
+
+
+needs_compiled_code = pytest.mark.skipif(compiled_module() is None, reason="left out, or no registers for it")
+SPACES = pytest.mark.parametrize(
+    ("space", "settings"),
+    [(VECTORS, {"activation": "tanh"}), (SMALL_IMAGES, {}), (IMAGES, {}), (IMAGES, {"trunk": "strided"})],
+)
+
+
+def learnt(policy: PQN, space: gym.spaces.Box, updates: int) -> list[torch.Tensor]:
+    """All that updates of 10 samples leave."""
+    samples, measured = some_samples(space, 200), None
+    for seed in range(updates // 20):
+        order = draw_order(samples, 10, torch.Generator().manual_seed(seed))
+        measured = policy.update(samples, Rates.of(policy.config, 0), [order])
+    assert measured is not None and policy.updates == int(policy.optimiser.steps) == updates
+    optimiser = policy.optimiser
+    return [each.clone() for each in (measured, optimiser.parameters, optimiser.mean, optimiser.square)]
+
+
+@needs_compiled_code
+@pytest.mark.parametrize("updates", rest_nightly([20, 100], 20))
+@SPACES
+def test_many_compiled_updates_stay_by_those_of_torch(space: Any, settings: dict[str, Any], updates: int) -> None:
+    """As near as torch stays to itself where it begins with other roundings: units pass 0 earlier or later."""
+    found = []
+    for compiled, nudge in ((True, 0.0), (True, 0.0), (False, 0.0), (False, 1e-7)):
+        policy = policy_for(space, learning_rate=1e-3, **settings)
+        assert policy.updated_by.startswith("compiled (")
+        before = policy.optimiser.parameters.clone()
+        with torch.no_grad():
+            policy.optimiser.parameters.mul_(1 + nudge * torch.randn_like(before))
+        if not compiled:
+            policy.compiled = policy.network.compiled = None
+        results = learnt(policy, space, updates)
+        found.append((results[1] - before, results))
+    assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))
+    ours, theirs, nudged = (found[number][0] for number in (0, 2, 3))
+    assert theirs.norm() > 1e-3 and distance(ours, theirs) < 0.01 + 3 * distance(nudged, theirs)
+    for mine, other in zip(found[0][1][0], found[2][1][0], strict=True):
+        assert float(mine) == pytest.approx(float(other), rel=0.02, abs=1e-3)
+
+
+@needs_compiled_code
+def test_wrong_choices_and_orders_are_refused() -> None:
+    policy, samples = policy_for(), some_samples(VECTORS, 8)
+    rates, before = Rates.of(policy.config, 0), policy.optimiser.parameters.clone()
+    for wrong, order in (
+        (replace(samples, actions=samples.actions + 4), torch.arange(8).view(2, 4)),
+        (replace(samples, returns=torch.zeros(7)), torch.arange(8).view(2, 4)),
+        (replace(samples, inputs=torch.zeros(8, 4)), torch.arange(8).view(2, 4)),
+        (samples, torch.arange(8).view(2, 4) + 1),
+    ):
+        with pytest.raises(ValueError, match=r"a choice|as many|a row"):
+            policy.update(wrong, rates, [order])
+    assert torch.equal(policy.optimiser.parameters, before)
+
+
+@needs_compiled_code
+def test_a_policy_says_what_updates_it(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("import torch\ndef make(space, outputs):\n    return Own(outputs)\n" + OWN)
+    joined = Joined(gym.spaces.Dict(speed=VECTORS, eye=gym.spaces.Box(0, 255, (9, 9, 3), np.uint8)), keep=True)
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (VECTORS, {}, "compiled ("),
+        (IMAGES, {"torch_threads": 1}, "compiled ("),
+        (joined, {"torch_threads": 1}, "torch (network) with compiled convolutions"),
+        (VECTORS, {"network": f"{file}:make"}, "torch (network)"),
+    ]
+    for space, settings, told in cases:
+        policy = policy_for(space, **settings)
+        assert policy.updated_by.startswith(told) and (policy.compiled is not None) == told.startswith("compiled")
+
+
+OWN = """
+class Own(torch.nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, outputs + 1)
+    def forward(self, x):
+        out = self.layer(x)
+        return out[:, :-1], out[:, -1]
+"""
 
 
 # -- whole runs -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headrace.train.algorithms.optimiser import FlatAdam
+from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.modules.compiled import (
     CompiledNetwork,
@@ -38,7 +38,7 @@ from headrace.train.storage.transitions import Transitions
 THREADS = 4
 """number of torch's threads beyond which its own operations are faster than compiled code, which has one or two"""
 THREADS_OF_PICTURES = 2
-"""the same for a CNN's updates from a replay, which have one"""
+"""the same for a CNN's updates of action values, which have one"""
 COLUMNS = "advantages", "returns", "values"
 Noise = Callable[[int], Tensor]
 """returns noise for the actions of so many rows, float32[B, A]"""
@@ -146,6 +146,48 @@ class CompiledRollouts(CompiledForm):
             threads=torch.get_num_threads() > 1,
             forbidden=None if samples.forbidden is None else samples.forbidden.contiguous(),
         )
+
+
+class CompiledRolloutQ(CompiledForm):
+    """PQN's updates of action values over a rollout, on one thread."""
+
+    def __init__(self, policy: Any):
+        super().__init__(policy)
+        q, module = policy.network.q, compiled_module()
+        assert module is not None
+        self.learner = call(
+            module.ValueLearner,
+            inputs=input_columns(q),
+            relu=getattr(q, "relu", True),
+            stacks=stacks_of(q),
+            radam=adam_of(policy.optimiser),
+            trunk=trunk_of(q),
+            bfloat16=_rounds(policy),
+        )
+
+    @staticmethod
+    def why_not(policy: Any) -> str | None:
+        if not has_form(policy.network.q):
+            return "network"
+        if type(policy.optimiser) is not FlatRAdam:
+            return "optimiser"
+        most = THREADS_OF_PICTURES if policy.encoder.image else THREADS
+        return "threads" if policy.update_threads > most else None
+
+    def epoch(self, samples: Samples, rates: Rates, order: Tensor) -> Tensor:
+        """Makes an epoch of updates, as `OnPolicy.update_at_once`; returns PQN's statistics, float32[3]."""
+        with torch.inference_mode():
+            found = call(
+                self.learner.epoch,
+                inputs=samples.inputs.contiguous(),
+                choices=samples.actions.view(-1).to(torch.int64).contiguous(),
+                returns=samples.returns.contiguous(),
+                order=order.contiguous(),
+                learning_rate=rates.learning_rate,
+                max_grad_norm=rates.max_grad_norm,
+            )
+        self.policy.network.compiled.changed()
+        return torch.tensor(found)
 
 
 class CompiledReplay(CompiledForm):

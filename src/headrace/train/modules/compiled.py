@@ -25,6 +25,7 @@ from headrace.native_modules import LEARNER
 from headrace.train.modules.cnn import ImageActorCritic, NatureTrunk, SmallTrunk, StridedTrunk
 from headrace.train.modules.distributions import Categorical, DiagonalGaussian, Distribution
 from headrace.train.modules.mlp import MLP
+from headrace.train.modules.normed import NormedConvolutions, NormedPerceptron, NormedTrunk
 from headrace.train.modules.perceptron import Critic, Layers, Perceptron
 from headrace.train.modules.q_network import ImageQ, PerceptronQ
 from headrace.train.modules.twin_critic import TwinCritic
@@ -33,7 +34,7 @@ LEFT_OUT = "HEADRACE_NO_LEARNER"
 """an environment variable; if it is set, torch makes all updates"""
 SCALES = {256: "AMX", 16: "AVX-512", 8: "AVX2", 1: "scalar"}
 """floats in a register → the name of such instructions"""
-TRUNKS = NatureTrunk, SmallTrunk, StridedTrunk
+TRUNKS = NatureTrunk, SmallTrunk, StridedTrunk, NormedTrunk
 """the trunks that have compiled convolutions"""
 Stack = list[list[Any]]
 """a perceptron's layers, each a list of the compiled module's ``Linear``"""
@@ -182,11 +183,11 @@ class CompiledForward:
 
 
 class CompiledValues(CompiledForward):
-    """The forward pass of a `PerceptronQ` or an `ImageQ`."""
+    """The forward pass of action values: a `PerceptronQ` or an `ImageQ`, or one with normalised layers."""
 
     def __init__(self, q: Any, counters: Sequence[Tensor]):
         super().__init__(q, counters, bfloat16=makes_bfloat16(q))
-        self._dueling = q.head.dueling
+        self._dueling = getattr(getattr(q, "head", None), "dueling", False)
 
     def values(self, inputs: Tensor) -> Tensor:
         """Returns action values, float32[B, A], of inputs as for `forward`."""
@@ -320,7 +321,8 @@ def has_form(network: nn.Module) -> bool:
     """Returns whether there is compiled code for a network: perceptrons, trunks of `TRUNKS`, and heads after these."""
     if type(network) in (ImageQ, ImageActorCritic):
         return type(network.trunk) in TRUNKS
-    return type(network) in (MLP, Perceptron, Critic, TwinCritic, PerceptronQ, *TRUNKS)
+    normed = NormedPerceptron, NormedConvolutions
+    return type(network) in (MLP, Perceptron, Critic, TwinCritic, PerceptronQ, *normed, *TRUNKS)
 
 
 def input_columns(network: Any) -> int:
@@ -328,6 +330,9 @@ def input_columns(network: Any) -> int:
     trunk: Any = _trunk_in(network)
     if trunk is not None:
         return math.prod(trunk.shape)
+    if type(network) is NormedPerceptron:
+        network = network[0]
+        return network.in_features
     return (network.first_weight if type(network) is MLP else network.weights[0]).shape[1]
 
 
@@ -337,7 +342,7 @@ def _in_rows(inputs: Tensor) -> Tensor:
 
 
 def _trunk_in(network: nn.Module) -> nn.Module | None:
-    return network if type(network) in TRUNKS else getattr(network, "trunk", None)
+    return network if type(network) in (*TRUNKS, NormedConvolutions) else getattr(network, "trunk", None)
 
 
 def stacks_of(network: nn.Module) -> list[Stack]:
@@ -353,8 +358,14 @@ def stacks_of(network: nn.Module) -> list[Stack]:
         return [_stack_of_layers(network)]
     if type(network) is PerceptronQ:
         return [[*_stack_of_layers(network), _parts_of_head(network.head)]]
+    if type(network) is NormedPerceptron:
+        *hidden, last = network
+        pairs: Any = zip(hidden[::3], hidden[1::3], strict=True)
+        return [[*([_part(layer.weight, layer.bias, norm=_norm(norm))] for layer, norm in pairs), _parts(last)]]
     trunk: Any = _trunk_in(network)
     dense = _parts(trunk.dense)
+    if type(network) is NormedConvolutions:
+        return [[[_part(trunk.dense.weight, trunk.dense.bias, norm=_norm(trunk.norms[-1]))], _parts(network.head)]]
     if network is trunk:
         return [[dense]]
     assert isinstance(network, ImageQ | ImageActorCritic)
@@ -365,14 +376,16 @@ def stacks_of(network: nn.Module) -> list[Stack]:
 def trunk_of(network: nn.Module) -> Any:
     """Returns a CNN's convolutions, over the memory of their parameters and gradients; None for other networks."""
     trunk: Any = _trunk_in(network)
-    if type(trunk) not in TRUNKS:
+    if type(trunk) not in (*TRUNKS, NormedConvolutions):
         return None
     module, made = compiled_module(), []
     assert module is not None
+    norms = iter(getattr(trunk, "norms", ()))
     for number, layer in enumerate(trunk.convolutions):
         found = _memory_of(layer.weight, layer.bias, lambda each: each.permute(0, 2, 3, 1))
         factor = 1.0 if number else trunk.factor
-        made.append(call(module.Convolution, **found, stride=layer.stride[0], factor=factor))
+        how = {"stride": layer.stride[0], "factor": factor, "norm": _norm(next(norms, None))}
+        made.append(call(module.Convolution, **found, **how))
     standard = {"mean": trunk.mean, "scale": trunk.scale} if isinstance(trunk, StridedTrunk) else {}
     return call(module.Trunk, shape=trunk.shape, convolutions=made, **standard)
 
@@ -384,6 +397,16 @@ def _parts_of_head(head: Any) -> list[Any]:
 
 def _parts(*layers: Any) -> list[Any]:
     return [_part(layer.weight, layer.bias) for layer in layers]
+
+
+def _norm(norm: Any) -> Any:
+    """Returns a normalisation, over the memory of its parameters and gradients; None for none."""
+    if norm is None:
+        return None
+    module, found = compiled_module(), _memory_of(norm.weight, norm.bias, torch.flatten)
+    assert module is not None
+    names = {"weight": "gain", "bias": "shift", "weight_gradient": "gain_gradient", "bias_gradient": "shift_gradient"}
+    return call(module.Norm, **{names[name]: each for name, each in found.items()}, epsilon=norm.eps)
 
 
 def _stack_of_layers(network: Layers) -> Stack:

@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headrace.pool.flat_observation import Joined
@@ -27,7 +28,7 @@ class GreedyQNetwork(QNetwork):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Maps inputs [B, …] to action values float32[B, A], and the greatest of each row, float32[B]."""
-        q = self.q(x)
+        q = self.values(x)
         return q, q.amax(1)
 
 
@@ -40,6 +41,7 @@ class NormedPerceptron(nn.Sequential):
             nonlinear = nn.ReLU() if activation == "relu" else nn.Tanh()
             layers += [initialised(nn.Linear(below, above)), nn.LayerNorm(above), nonlinear]
         super().__init__(*layers, initialised(nn.Linear(hidden[-1], actions), 0.01))
+        self.relu = activation == "relu"
 
 
 class NormedTrunk(nn.Module):
@@ -47,11 +49,16 @@ class NormedTrunk(nn.Module):
 
     The layers are those of `trunk_for`. Features of an image are normalised together, with a scale and a shift for each
     channel.
+
+    Attributes:
+        shape, factor, convolutions, dense, dtype, features, compiled: as those of a `PlainTrunk`.
     """
 
     def __init__(self, space: gym.spaces.Box, trunk: str, bf16: bool):
         super().__init__()
-        self.scale = 1 / float(space.high.max())
+        self.shape: tuple[int, ...] = space.shape
+        self.factor = 1 / float(space.high.max())
+        self.compiled: Any = None
         self.dtype = torch.bfloat16 if bf16 else torch.float32
         plain: Any = trunk_for(space, trunk, bf16=False)
         convolutions, dense = [part for part in plain.modules() if isinstance(part, nn.Conv2d)], plain.dense
@@ -64,11 +71,26 @@ class NormedTrunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps images uint8[B, C, H, W] to features float32[B, features], none of them negative."""
-        x = x.to(torch.float32, memory_format=torch.channels_last) * self.scale
+        if self.compiled is not None and not is_exporting():
+            return F.relu(self.norms[-1](self.compiled(x)))
+        x = x.to(torch.float32, memory_format=torch.channels_last) * self.factor
         rounds = self.dtype == torch.bfloat16 and not is_exporting() and (x.is_cuda or cpu_has_bf16())
         with torch.autocast(x.device.type, torch.bfloat16) if rounds else nullcontext():
             x = self.body(x)
         return x.float()
+
+    @property
+    def convolutions(self) -> list[Any]:
+        return [layer for layer in self.body if isinstance(layer, nn.Conv2d)]
+
+    @property
+    def dense(self) -> Any:
+        return self.body[-3]
+
+    @property
+    def norms(self) -> list[Any]:
+        """The normalisations after the convolutions, and after the dense layer."""
+        return [layer for layer in self.body if isinstance(layer, nn.GroupNorm | nn.LayerNorm)]
 
 
 class NormedConvolutions(NormedTrunk):

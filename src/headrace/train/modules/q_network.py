@@ -27,11 +27,14 @@ class QNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Maps inputs [B, …] to action values float32[B, A], and zeros [B] as values, as collection needs none."""
-        if self.compiled is None or torch.is_grad_enabled() or is_exporting():
-            q = self.q(x)
-        else:
-            q = self.compiled.values(x)
+        q = self.values(x)
         return q, q.new_zeros(q.shape[0])
+
+    def values(self, x: Tensor) -> Tensor:
+        """Returns the action values of inputs [B, …], float32[B, A]."""
+        if self.compiled is None or torch.is_grad_enabled() or is_exporting():
+            return self.q(x)
+        return self.compiled.values(x)
 
 
 class Head(nn.Module):

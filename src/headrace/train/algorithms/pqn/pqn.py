@@ -9,11 +9,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from headrace.train.algorithms.compiled_updates import CompiledRolloutQ
 from headrace.train.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.pqn import settings
 from headrace.train.algorithms.rates import Rates
+from headrace.train.modules.compiled import CompiledValues, has_form, why_torch_here
 from headrace.train.modules.normed import make_normed_q_network
 from headrace.train.storage.samples import Samples
 
@@ -29,6 +31,7 @@ class PQN(EpsilonGreedyPolicy, OnPolicy):
     """
 
     settings = settings.PQN
+    compiled_form = CompiledRolloutQ
     statistics = ("critic_loss", "q_mean", "gradient_norm")
 
     @property
@@ -48,6 +51,8 @@ class PQN(EpsilonGreedyPolicy, OnPolicy):
         self.network = network.to(self.device)
         self.optimiser = FlatRAdam(self.network, epsilon=config.adam_epsilon)
         self.actor_parameters = self.optimiser.parameters
+        if self.device.type == "cpu" and why_torch_here() is None and has_form(self.network.q):
+            self.network.compiled = CompiledValues(self.network.q, (self.actor_parameters, self.optimiser.steps))
         self.explore(0)
 
     def explore(self, step: int) -> None:
@@ -63,3 +68,7 @@ class PQN(EpsilonGreedyPolicy, OnPolicy):
         chosen = values.gather(1, batch.actions.view(-1, 1)).squeeze(1)
         loss = batch.mean((chosen - batch.returns).square()) / 2
         return loss, torch.stack((loss, values.mean()))
+
+    def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor:
+        assert order is not None, "there is a setting minibatch_size"
+        return self.compiled.epoch(samples, rates, order)
