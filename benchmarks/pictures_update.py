@@ -1,9 +1,10 @@
 """Updates of CNNs and their evaluation, in compiled code beside torch's, by processor time on one thread.
 
 The same policies, batches and settings: DQN's recipe for Pong (images of 42 x 42, 128 samples), DQN's Nature-CNN with
-double targets (64 samples), PPO's epoch of minibatches of 256, and what actors evaluate. Torch takes part in bfloat16
-and in float32; Headrace's is the setting ``bf16``, float32 is shown beside it. The limit is torch's product of square
-matrices of bfloat16, as many times as the update has multiply-adds.
+double targets (64 samples), epochs of minibatches of 256 of PPO, and of PQN with its normalised layers (the Nature-CNN;
+images of 10 x 10), and what actors evaluate. Torch takes part in bfloat16 and in float32; Headrace's is the setting
+``bf16``, float32 is shown beside it. The limit is torch's product of square matrices of bfloat16, as many times as the
+update has multiply-adds.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def update_of_dqn(policy: Any, side: int) -> Callable[[], Any]:
     return lambda: policy.improve(batch, rates)
 
 
-def epoch_of_ppo(policy: Any, side: int) -> Callable[[], Any]:
+def epoch_of_rollout(policy: Any, side: int) -> Callable[[], Any]:
     rows = policy.config.num_envs * policy.config.num_steps
     columns = {name: torch.randn(rows) for name in ("log_probs", "advantages", "returns", "values")}
     samples = Samples(images(rows, side), torch.randint(0, ACTIONS, (rows,)), **columns)
@@ -99,12 +100,16 @@ def comparisons(args: Args) -> Iterator[Comparison]:
     dqn = {"algo": "dqn", "preset": "fast"}
     nature = {"algo": "dqn", "preset": "default"}
     ppo = {"algo": "ppo", "num_envs": 16, "num_steps": 64, "epochs": 1, "minibatch_size": 256}
+    pqn = ppo | {"algo": "pqn", "trunk": "nature"}
     cases: list[tuple[str, int, dict[str, Any], Any, Callable[[float, float], float]]] = [
         ("DQN, 42 x 42, update of 128", 42, dqn, update_of_dqn, lambda all_, rest: 128 * (3 * all_ + rest)),
         ("DQN, Nature-CNN, double, update of 64", 84, nature, update_of_dqn, lambda all_, rest: 64 * (4 * all_ + rest)),
-        ("PPO, Nature-CNN, epoch of 1,024", 84, ppo, epoch_of_ppo, lambda all_, rest: 1024 * (2 * all_ + rest)),
+        ("PPO, Nature-CNN, epoch of 1,024", 84, ppo, epoch_of_rollout, lambda all_, rest: 1024 * (2 * all_ + rest)),
+        ("PQN, Nature-CNN, epoch of 1,024", 84, pqn, epoch_of_rollout, lambda all_, rest: 1024 * (2 * all_ + rest)),
+        ("PQN, 10 x 10, epoch of 1,024", 10, pqn, epoch_of_rollout, lambda all_, rest: 1024 * (2 * all_ + rest)),
         ("DQN, 42 x 42, values of 32", 42, dqn, evaluation(32), lambda all_, _: 32 * all_),
         ("PPO, Nature-CNN, actions of 16", 84, ppo, evaluation(16), lambda all_, _: 16 * all_),
+        ("PQN, 10 x 10, values of 128", 10, pqn, evaluation(128), lambda all_, _: 128 * all_),
     ]
     for name, side, settings, job, count in cases:
         runs: dict[str, Contender] = {}
