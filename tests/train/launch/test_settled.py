@@ -212,6 +212,26 @@ def test_pictures_whose_channels_are_last_have_a_cnn(tmp_path: Path, how: dict[s
     assert any("pictures by convolutions" in words for words in request.remarks) == (flat is not None)
 
 
+@pytest.mark.parametrize(
+    ("task", "options", "flat"),
+    [
+        (
+            "MiniGrid-DoorKey-8x8-v0",
+            {"full_observation": True},
+            True,
+        ),  # cells of numbers, as many as a picture's pixels
+        ("MiniGrid-DoorKey-8x8-v0", {"from_pixels": True}, "pictures"),
+        ("MiniGrid-Fetch-5x5-N2-v0", {"from_pixels": True, "full_observation": True}, "pictures"),
+    ],
+)
+def test_a_task_whose_cells_look_like_pictures_has_a_cnn_only_for_pictures(
+    task: str, options: dict[str, Any], flat: bool | str
+) -> None:
+    request = check_request(task, {"env_options": options})
+    assert request.config.env_options == options | {"flat_observation": flat}
+    assert request.policies[""].fit.network == ("mlp" if flat is True else "cnn")
+
+
 @pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
 @pytest.mark.parametrize(
     ("options", "said"),

@@ -1,7 +1,7 @@
 """The tasks of MiniGrid and BabyAI as kernel environments: grids with walls, doors and things, seen from inside.
 
-`headrace.envs.minigrid.world` has the rules, `sight` and `pixels` what is observed, `layouts` and `room_grid` what makers of levels
-share; the levels are in `goals`, `objects`, `rooms` and, those of BabyAI, `babyai`.
+`headrace.envs.minigrid.world` has the rules, `sight` and `pixels` what is observed, `layouts` and `room_grid` what
+makers of levels share; the levels are in `goals`, `objects`, `rooms` and, those of BabyAI, `babyai`.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def with_options(config: Config, options: Mapping[str, Any], *names: str) -> Con
 def _with_flat_observation(config: Config) -> Config:
     """Returns settings with one array as observation, where nobody chose, and the task's is none, or channels are last.
 
-    Pictures stay pictures if the algorithm has a CNN.
+    Pictures stay pictures if the algorithm has a CNN, and the task can keep them.
     """
     spec = config.build().spec
     if FLAT in config.env_options or spec.agents:
@@ -141,12 +141,14 @@ def _with_flat_observation(config: Config) -> Config:
     shapes = [shape for leaf in leaves(seen).values() if cnn and (shape := picture_shape(leaf))]
     if isinstance(seen, gym.spaces.Box | gym.spaces.Discrete) and shapes in ([], [seen.shape]):
         return config
-    flat = config.replace(env_options={**config.env_options, FLAT: PICTURES if shapes else True})
-    try:
-        flat.build()
-    except OptionError:  # such as no array of it: what follows names the space
-        return config
-    return flat
+    for how in (PICTURES, True) if shapes else (True,):  # what looks like a picture may be none to the task
+        flat = config.replace(env_options={**config.env_options, FLAT: how})
+        try:
+            flat.build()
+        except OptionError:  # such as no array of it: what follows names the space
+            continue
+        return flat
+    return config
 
 
 def why_no_samplers(config: Config) -> str | None:
