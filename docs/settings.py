@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from headrace.pool.family import FROM_PIXELS
 from headrace.pool.registry import families, is_registered
 from headrace.train.recipes.recipes import keys, preset_of, reached, recipe_at
 from headrace.train.settings.algorithm import ALGORITHMS, DEFAULT_PRESET, find_settings
@@ -96,7 +97,9 @@ def recipes() -> Iterator[str]:
                 told.append(f"`{name}={_value(value)}`")
         steps = values.get("total_steps", record.default("total_steps"))
         words = "; ".join([*([f"{family}'s"] if family else []), *([", ".join(told)] if told else [])])
-        what = f"`{key}`" if is_registered(key) else f"{key} ({'family' if key in families() else 'kind'})"
+        name = key.removesuffix(FROM_PIXELS)
+        what = f"`{name}`" if is_registered(name) else f"{name} ({'family' if name in families() else 'kind'})"
+        what += key.removeprefix(name)
         rows.setdefault(
             (algo, preset, words or "none", f"{steps:,}", (reached(key) or "").removesuffix(" on 2 cores")), []
         ).append(what)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.cli.options import optional, parse_args
+from headrace.pool.family import FROM_PIXELS
 from headrace.pool.registry import families, family
 from headrace.train.recipes.recipes import keys, preset_of, reached, recipe_at, recipe_of
 from headrace.train.recipes.table import KINDS
@@ -46,7 +47,9 @@ def run(argv: list[str]) -> int:
     table = Table("for", "algorithm", "preset", "reached")
     for key in keys():
         algo, preset, _ = recipe_at(key)
-        what = f"{key} (family)" if key in families() else f"{key} (kind)" if key in KINDS else key
+        name = key.removesuffix(FROM_PIXELS)
+        what = f"{name} (family)" if name in families() else f"{name} (kind)" if name in KINDS else name
+        what += key.removeprefix(name)
         table.add_row(what, algo, preset, reached(key) or "")
     console.print(table)
     return 0

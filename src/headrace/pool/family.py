@@ -23,6 +23,8 @@ Build = Callable[..., Task]
 Settings = dict[str, Any]
 Presets = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]
 GROUP = "headrace.families"
+FROM_PIXELS = " from pixels"
+"""the end of a key of presets that are for a task, or the family, with the option ``from_pixels``"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Family:
         runs_on: what steps the environments, in a few words.
         extra: what has to be installed beside the package, as pip takes it; empty for nothing.
         presets: the settings with which training begins: algorithm → preset → the family's name or a task → settings;
-            or the import path of such a dictionary. They are added to those that the algorithm has for all tasks.
+            or the import path of such a dictionary. They are added to those that the algorithm has for all tasks. Both
+            kinds of keys may end in `FROM_PIXELS`.
         recipe: the algorithm, and its preset, that are the best for the family, if they are not those of all tasks.
         meanings: names of the discrete actions of a task, by its name; or a function ``(task, options) → names``.
         evaluation: a function ``(lives) → options`` that returns the options with which agents are evaluated, by the
@@ -67,7 +70,8 @@ class Family:
             OptionError: they are for something that is neither the family nor one of its tasks.
         """
         found = (imported(self.presets) if isinstance(self.presets, str) else self.presets).get(algorithm, {})
-        for key in (key for table in found.values() for key in table if key not in (self.name, *self.tasks)):
+        names = {self.name, *self.tasks}
+        for key in (key for table in found.values() for key in table if key.removesuffix(FROM_PIXELS) not in names):
             raise OptionError(f"presets of the family {self.name} for {key!r}, which is no task of it")
         return found
 

@@ -39,6 +39,7 @@ class Seen(Base):
     observation_space = gymnasium.spaces.Box(0, 255, (64, 64, 3), numpy.uint8)
 """
 
+PIXELS: dict[str, Any] = {"env_options": {"from_pixels": True}}
 TABLES: Presets = {
     "default": {"": {"epochs": 1}, "atari": {"epochs": 2}, "Pong-v5": {"epochs": 3}, "gru": {"gamma": 0.5}},
     "fast": {"atari": {"epochs": 4}},
@@ -121,6 +122,11 @@ def test_rollouts_of_slow_steps_are_short(own: str) -> None:
         ("Swimmer-v5", {}, "ppo", "fast", "mujoco"),
         ("Swimmer-v5", {"algo": "sac"}, "sac", "default", ""),
         ("CartPole-v1", {}, "ppo", "default", "CartPole-v1"),
+        ("MiniGrid-DoorKey-8x8-v0", {}, "ppo", "default", "MiniGrid-DoorKey-8x8-v0"),
+        ("MiniGrid-DoorKey-8x8-v0", PIXELS, "ppo", "default", "MiniGrid-DoorKey-8x8-v0 from pixels"),
+        ("BabyAI-GoTo-v0", PIXELS, "ppo", "default", "minigrid from pixels"),
+        ("BabyAI-GoTo-v0", PIXELS | {"algo": "dqn"}, "dqn", "default", ""),
+        ("Swimmer-v5", PIXELS, "ppo", "fast", "mujoco"),  # which has no others for pictures
         ("Nothing-v0", {}, "ppo", "default", ""),
     ],
 )
@@ -134,7 +140,7 @@ def test_a_recipe_is_an_algorithm_and_the_best_of_its_presets(
 
 
 def test_every_recipe_is_of_an_algorithm_that_has_its_preset() -> None:
-    assert {"Pong-v5", "Hopper-v5", "atari", "mujoco"} <= {*keys()}
+    assert {"Pong-v5", "Hopper-v5", "atari", "mujoco", "minigrid", "minigrid from pixels"} <= {*keys()}
     for key in keys():
         algo, preset, own = recipe_at(key)
         assert own == key and preset in find_settings(algo).presets
@@ -154,3 +160,5 @@ def test_a_recipe_names_the_return_that_it_reached(monkeypatch: pytest.MonkeyPat
     assert told == "ppo, recipe Pong-v5: a return of 1,000 in about 2 min on 4 cores"
     assert recipe_of("Pong-v5", {"algo": "dqn"}).describe("Pong-v5") == "dqn, recipe Pong-v5"
     assert recipe_of("Freeway-v5", {}).describe("Freeway-v5") == "ppo, recipe atari"
+    door = "MiniGrid-DoorKey-8x8-v0"
+    assert recipe_of(door, PIXELS).describe(door) == f"ppo, recipe {door} from pixels", "nothing of numbers' return"

@@ -1,6 +1,6 @@
 """Settings with which training on MiniGrid and BabyAI begins."""
 
-from headrace.pool.family import Presets, Settings
+from headrace.pool.family import FROM_PIXELS, Presets, Settings
 
 # fmt: off
 # Rewards are rare: small rollouts, so that what leads to one is learnt at once, and enough entropy that a policy which
@@ -15,4 +15,14 @@ _DOORKEY: Settings = _PPO | {
     "total_steps": 900_000, "stop_at_return": 1.0,  # out of reach, so that exploration has fallen when a run ends
     "schedules": {"entropy_coef": [(0, 0.03), (300_000, 0.03), (550_000, 0.002)]},
 }
-PRESETS: Presets = {"ppo": {"default": {"minigrid": _PPO, "MiniGrid-DoorKey-8x8-v0": _DOORKEY}}}
+# One seed of DoorKey-8x8: 0.94 after 215,000 steps, 38 seconds of a core with AMX. Three epochs with a learning rate of
+# 5e-4 have learnt nothing after 330,000.
+_PIXELS: Settings = {"trunk": "strided", "bf16": True}
+_DOORKEY_PIXELS: Settings = _DOORKEY | _PIXELS | {
+    "total_steps": 600_000, "schedules": {"entropy_coef": [(0, 0.03), (250_000, 0.03), (450_000, 0.002)]},
+}
+_DEFAULT = {
+    "minigrid": _PPO, "MiniGrid-DoorKey-8x8-v0": _DOORKEY, f"minigrid{FROM_PIXELS}": _PPO | _PIXELS,
+    f"MiniGrid-DoorKey-8x8-v0{FROM_PIXELS}": _DOORKEY_PIXELS,
+}
+PRESETS: Presets = {"ppo": {"default": _DEFAULT}}

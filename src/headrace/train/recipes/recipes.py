@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from headrace.pool.family import FROM_PIXELS
 from headrace.pool.flat_observation import Joined, picture_shape
 from headrace.pool.make_pool import make_pool
 from headrace.pool.registry import build_task, families, family_of, is_python, is_registered, or_headraces, own_name
@@ -31,7 +32,10 @@ PROBED, PATIENCE = 20, 2.0  # steps of which the fastest counts, and the seconds
 
 
 class Recipe(NamedTuple):
-    """What a run begins with: an algorithm, a preset, and a key of that preset, such as a task or a family."""
+    """What a run begins with: an algorithm, a preset, and a key of that preset, such as a task or a family.
+
+    A key may end in `FROM_PIXELS`.
+    """
 
     algo: str
     preset: str
@@ -83,15 +87,17 @@ def keys() -> list[str]:
     """Returns the tasks, then the families and the kinds of tasks, that have a recipe of their own."""
     tables = [find_settings(algo).presets[preset] for algo, preset in dict.fromkeys(RECIPES.values())]
     found = dict.fromkeys(key for table in tables for key in table)
-    groups = [key for key in (*families(), *KINDS) if key in found]
-    return [*sorted(key for key in found if is_registered(key) and recipe_of(key, {}).key == key), *groups]
+    groups = [key for name in (*families(), *KINDS) for key in (name, f"{name}{FROM_PIXELS}") if key in found]
+    named = (key for key in found if is_registered(key.removesuffix(FROM_PIXELS)))
+    return [*sorted(key for key in named if recipe_at(key).key == key), *groups]
 
 
 def recipe_at(key: str) -> Recipe:
     """Returns the recipe of a task, a family or a kind."""
-    if is_registered(key):
-        return recipe_of(key, {})
-    return Recipe(*RECIPES.get(key, RECIPES[""]), key)
+    task = key.removesuffix(FROM_PIXELS)
+    if is_registered(task):
+        return recipe_of(task, {"env_options": {"from_pixels": True}} if task != key else {})
+    return Recipe(*RECIPES.get(task, RECIPES[""]), key)
 
 
 def preset_of(
@@ -130,6 +136,8 @@ def _first(table: Mapping[str, T], task: str, options: Mapping[str, Any]) -> tup
 def _keys(task: str, table: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
     task = own_name(task)
     family = family_of(task)
+    if options.get("from_pixels"):
+        yield from (f"{name}{FROM_PIXELS}" for name in (task, family.name if family else ""))
     yield task
     if family is not None and family.name in table:
         yield family.name
