@@ -52,7 +52,6 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     config = resolved(requested)
     from headrace.train.collect.fitting import check_workers  # imports torch
 
-    flat = None if FLAT in requested.env_options else config.env_options.get(FLAT)
     # in words, why an algorithm with a replay has no samplers; None if it has some, or never has any
     why = why_no_samplers(config) if requested.samplers < 0 and config.algorithm.replays else None
     policies = _check_task(config)
@@ -62,8 +61,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
         check_workers(config, *policies.values())
     remarks = [*_on_presets(config, overrides, policies, why), *map(learns_nothing, policies.values())]
     remarks.append(_decided_by_cores(requested, config))
-    kept = ", pictures by convolutions" if flat == PICTURES else ""
-    remarks.append(f"learns from the parts of an observation as one array{kept} ({FLAT}={flat})" if flat else None)
+    remarks.append(_what_is_seen(requested, config))
     remarks += forecast(config)
     if "algo" not in overrides:
         remarks.insert(0, _chosen(config, overrides))
@@ -77,6 +75,19 @@ def _how_it_runs(config: Config) -> str | None:
     on_device = config.device != "cpu" and not config.samplers and not config.batch_size
     words = task.remark() if task.remark is not None and not on_device else ""
     return f"{config.task}: {words}" if words else None
+
+
+def _what_is_seen(requested: Config, config: Config) -> str | None:
+    """Returns in words which one array was chosen to be learnt from, in place of several; None for none."""
+    flat = config.env_options.get(FLAT)
+    if not flat or FLAT in requested.env_options:
+        return None
+    parts = leaves(requested.build().spec.observation)
+    if len(parts) > 1 and len(config.build().spec.observation.shape or ()) == 3:
+        others = ", ".join(":".join(map(str, path)) for path, leaf in parts.items() if not picture_shape(leaf))
+        return f"learns from pictures by convolutions, not from {others} ({FLAT}={flat})"
+    kept = ", pictures by convolutions" if flat == PICTURES else ""
+    return f"learns from the parts of an observation as one array{kept} ({FLAT}={flat})"
 
 
 def _chosen(config: Config, given: Mapping[str, Any]) -> str:
