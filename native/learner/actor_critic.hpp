@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "adam.hpp"
-#include "dense.hpp"
+#include "networks.hpp"
 #include "sac/sac.hpp"
-#include "two_threads.hpp"
 
 namespace headrace::learner {
 namespace {
@@ -17,101 +16,75 @@ namespace {
 template <class V, class D>
 class ActorCriticCore final : public ActorCriticLearner {
   static constexpr int kRows = 256;  // samples of a block: most minibatches are one, so that each network is read once
-  static constexpr int kHalved = 64;  // samples of a block of which each half has policies and gradients of its own
   using Stacks = std::vector<Layers<V, D>>;
-
-  struct Half {
-    int begin, end;  // of a block's rows
-    int size() const { return end - begin; }
-  };
 
  public:
   explicit ActorCriticCore(ActorCriticNetworks networks)
       : networks_(std::move(networks)),
         both_(networks_.inputs + networks_.actions),
-        other_gradient_(static_cast<std::size_t>(networks_.actor_adam.size)),
-        actor_(halves(networks_.actor,
-                      with_gradients(networks_.actor, networks_.actor_adam.gradient, other_gradient_.data()))),
-        target_actor_(halves(networks_.target_actor, networks_.target_actor)),
+        actor_(layers(networks_.actor)),
+        target_actor_(layers(networks_.target_actor)),
         critics_(layers(networks_.critics)),
-        target_critics_(layers(networks_.target_critics)),
-        inputs_(floats(kRows, distance(networks_.inputs))),
-        joined_(floats(kRows, distance(both_))),
-        following_(floats(kRows, distance(both_))),
-        drawn_(static_cast<std::size_t>(kRows * networks_.actions)),
-        columns_(static_cast<std::size_t>(kRows) * (critics_.size() + 1)),
-        judged_(critics_.size()),
-        slopes_(critics_.size()) {}
+        target_critics_(layers(networks_.target_critics)) {
+    reserve(kRows);
+    for (auto& each : actor_) policy_.add(each, inputs_);
+    for (auto& each : networks_.stochastic() ? actor_ : target_actor_) followed_.add(each, inputs_);
+    for (auto& each : critics_) learners_.add(each, joined_);
+    for (std::size_t c = 0; c < judges(); ++c) judges_.add(critics_[c], joined_);
+    for (auto& each : target_critics_) targets_.add(each, following_);
+  }
 
   CriticStatistics improve_critics(const Transitions& batch, const float* noise,
                                    const ActorCriticRates& rates) override {
     const auto weight = static_cast<float>(temperature());
+    const double products = followed_.products() + targets_.products() + 2 * learners_.products();
+    const int threads = rates.threads, block = reserve(batch.rows, products, threads);
+    followed_.pack(false, threads), targets_.pack(false, threads), learners_.pack(true, threads);
     std::vector<CriticStatistics> sums(critics_.size());
-    for (int first = 0; first < batch.rows; first += kRows) {
-      const int n = std::min(kRows, batch.rows - first);
-      const auto follow = [&](int k) {
-        const Half half = half_of(n, k);
-        act(networks_.stochastic() ? actor_ : target_actor_, k, half, batch.next_inputs, first, noise, false,
+    for (int first = 0; first < batch.rows; first += block) {
+      const int n = std::min(block, batch.rows - first);
+      Pieces(n, products, threads, D::kGrain).each([&](const Piece& piece) {
+        act(networks_.stochastic() ? actor_[0] : target_actor_[0], piece.rows, batch.next_inputs, first, noise,
             following_.get());
-        join(batch.inputs, first, half, joined_.get(),
+        join(batch.inputs, first, piece.rows, joined_.get(),
              [&](int r, float* to) { std::copy_n(batch.actions.row(first + r), networks_.actions, to); });
-      };
-      const auto value = [&](int k) {
-        for (std::size_t c = static_cast<std::size_t>(k); c < critics_.size(); c += 2) {
-          if (first == 0) target_critics_[c].pack(false);
-          evaluate(target_critics_[c], following_.get(), n, values(c));
-        }
-      };
-      const auto improve = [&](int k) {
-        for (std::size_t c = static_cast<std::size_t>(k); c < critics_.size(); c += 2) {
-          if (first == 0) critics_[c].pack();
-          fit(critics_[c], batch, first, n, weight, rates, sums[c]);
-          if (first + n == batch.rows) critics_[c].write_gradients();
-        }
-      };
-      each_of_two(rates.threads, follow, value, improve);
+        for (std::size_t c = 0; c < critics_.size(); ++c)
+          evaluate(target_critics_[c], following_.get(), piece.rows, values(c));
+        for (std::size_t c = 0; c < critics_.size(); ++c) fit(c, batch, first, piece.rows, weight, rates);
+      });
+      learners_.add_gradients(n, first == 0, first + n == batch.rows, threads);
+      for (std::size_t c = 0; c < critics_.size(); ++c)
+        for (int r = 0; r < n; ++r) sums[c].mean += fitted(c)[r], sums[c].loss += losses(c)[r];
     }
     CriticStatistics s;
     for (const auto& sum : sums) s.loss += sum.loss, s.mean += sum.mean;
     s.loss *= rates.critic_weight / batch.rows;
     s.mean /= static_cast<double>(batch.rows) * static_cast<double>(critics_.size());
-    s.gradient_norm = adam_step<V>(networks_.critic_adam, rates.critic_learning_rate, rates.max_grad_norm);
+    s.gradient_norm = adam_step<V>(networks_.critic_adam, rates.critic_learning_rate, rates.max_grad_norm, threads);
     return s;
   }
 
   // A stochastic policy climbs the lowest of the critics' values, equal ones in equal parts, another one the first's.
   ActorStatistics improve_actor(const Transitions& batch, const float* noise, const ActorCriticRates& rates) override {
-    const std::size_t judges = networks_.stochastic() ? critics_.size() : 1;
     const float share = 1.0f / static_cast<float>(batch.rows);
+    const double products = 2 * (policy_.products() + judges_.products());
+    const int threads = rates.threads, block = reserve(batch.rows, products, threads);
+    policy_.pack(true, threads), judges_.pack(true, threads);
     ActorStatistics s;
     s.temperature = temperature();
-    double log_probs = 0, values_of_policy = 0;
-    for (int first = 0; first < batch.rows; first += kRows) {
-      const int n = std::min(kRows, batch.rows - first);
-      double log_probs_of[2] = {}, values_of[2] = {};
-      const auto go = [&](int k) {
-        log_probs_of[k] = act(actor_, k, half_of(n, k), batch.inputs, first, noise, true, joined_.get());
-      };
-      const auto judge = [&](int k) {
-        for (std::size_t c = static_cast<std::size_t>(k); c < judges; c += 2) {
-          if (first == 0) critics_[c].pack();
-          evaluate(critics_[c], joined_.get(), n, values(c));
-        }
-      };
-      const auto find_slopes = [&](int k) {
-        for (std::size_t c = static_cast<std::size_t>(k); c < judges; c += 2) slope(c, judges, n, share);
-      };
-      const auto come_back = [&](int k) {
-        values_of[k] = actor_backward(k, half_of(n, k), judges, share, first == 0);
-        if (first + n == batch.rows) actor_[static_cast<std::size_t>(k)].write_gradients();
-      };
-      each_of_two(rates.threads, go, judge, find_slopes, come_back);
-      log_probs += log_probs_of[0] + log_probs_of[1], values_of_policy += values_of[0] + values_of[1];
+    double log_probs_of_all = 0, values_of_policy = 0;
+    for (int first = 0; first < batch.rows; first += block) {
+      const int n = std::min(block, batch.rows - first);
+      Pieces(n, products, threads, D::kGrain).each([&](const Piece& piece) {
+        act(actor_[0], piece.rows, batch.inputs, first, noise, joined_.get());
+        for (std::size_t c = 0; c < judges(); ++c) evaluate(critics_[c], joined_.get(), piece.rows, values(c));
+        come_back(piece, share);
+      });
+      policy_.add_gradients(n, first == 0, first + n == batch.rows, threads);
+      for (int r = 0; r < n; ++r) log_probs_of_all += log_probs()[r], values_of_policy += lowest(judges(), r);
     }
-    if (half_of(std::min(kRows, batch.rows), 1).size() > 0)
-      add<V>(networks_.actor_adam.gradient, other_gradient_.data(), networks_.actor_adam.size);
-    s.gradient_norm = adam_step<V>(networks_.actor_adam, rates.actor_learning_rate, rates.max_grad_norm);
-    s.entropy = -log_probs / batch.rows;
+    s.gradient_norm = adam_step<V>(networks_.actor_adam, rates.actor_learning_rate, rates.max_grad_norm, threads);
+    s.entropy = -log_probs_of_all / batch.rows;
     s.loss = -s.temperature * s.entropy - values_of_policy / batch.rows;
     if (networks_.stochastic()) {
       networks_.temperature_adam.gradient[0] = static_cast<float>(s.entropy - rates.target_entropy);
@@ -127,50 +100,50 @@ class ActorCriticCore final : public ActorCriticLearner {
     return stacks;
   }
 
-  // a policy for each half of a block; none of no policy
-  static Stacks halves(const Network& network, const Network& other) {
-    Stacks both;
-    for (const Network* each : {&network, &other})
-      if (!each->stacks.empty()) both.emplace_back(each->stacks[0], each->activation, kRows);
-    return both;
+  std::size_t judges() const { return networks_.stochastic() ? critics_.size() : 1; }
+
+  // Makes room for a block of some rows, of which each takes so many products, and returns its size.
+  int reserve(int rows, double products, int threads) {
+    threads = threads_for(rows * products, threads);
+    if (static_cast<int>(judged_.size()) < threads) judged_.resize(static_cast<std::size_t>(threads));
+    const int block = std::max(kRows, rows_of_block<D>(rows, threads, false));
+    if (block > block_) reserve(block);
+    return block;
   }
 
-  static Half half_of(int rows, int k) {
-    const int middle =
-        rows < kHalved ? rows : (rows / 2 + kHalved / 2 - 1) / (kHalved / 2) * (kHalved / 2);  // of whole tiles
-    return k == 0 ? Half{0, middle} : Half{middle, rows};
+  void reserve(int block) {
+    block_ = block;
+    for (Stacks* each : {&actor_, &target_actor_, &critics_, &target_critics_})
+      for (auto& stack : *each) stack.reserve(block);
+    inputs_ = floats(block, distance(networks_.inputs));
+    joined_ = floats(block, distance(both_)), following_ = floats(block, distance(both_));
+    drawn_.resize(static_cast<std::size_t>(block * networks_.actions));
+    columns_.resize(static_cast<std::size_t>(block) * (3 * critics_.size() + 1));
   }
 
   double temperature() const {
     return networks_.stochastic() ? std::exp(static_cast<double>(networks_.temperature_adam.parameters[0])) : 0;
   }
 
-  // inputs of critics: observations of a block's half, and what write(r, to) writes as actions of each row
+  // inputs of critics: observations of some of a block's rows, and what write(r, to) writes as actions of each
   template <class Write>
-  void join(const Observations& inputs, int first, Half half, float* joined, Write write) {
-    for (int r = half.begin; r < half.end; ++r) {
+  void join(const Observations& inputs, int first, Range rows, float* joined, Write write) {
+    for (int r = rows.begin; r < rows.end; ++r) {
       float* to = joined + r * distance(both_);
       std::copy_n(inputs.row(first + r), networks_.inputs, to);
       write(r, to + networks_.inputs);
     }
   }
 
-  float* inputs_of(Half half) { return inputs_.get() + half.begin * distance(networks_.inputs); }
-
-  // Joins observations and a policy's actions; returns the sum of these actions' log-probabilities, which are in
-  // `log_probs()`, too. A deterministic policy's noise is added to its actions, if there is some.
-  double act(Stacks& policies, int k, Half half, const Observations& inputs, int first, const float* noise,
-             bool comes_back, float* joined) {
-    if (half.size() == 0) return 0;
-    Layers<V, D>& policy = policies[static_cast<std::size_t>(k)];
-    if (first == 0) policy.pack(comes_back);
-    for (int r = half.begin; r < half.end; ++r)
+  // Joins observations and a policy's actions, whose log-probabilities are in `log_probs()` then. A deterministic policy's
+  // noise is added to its actions, if there is some.
+  void act(Layers<V, D>& policy, Range rows, const Observations& inputs, int first, const float* noise, float* joined) {
+    for (int r = rows.begin; r < rows.end; ++r)
       std::copy_n(inputs.row(first + r), networks_.inputs, inputs_.get() + r * distance(networks_.inputs));
-    const float* outputs = policy.forward(inputs_of(half), half.size());
+    const float* outputs = policy.forward(inputs_.get(), rows);
     const int actions = networks_.actions;
-    double sum = 0;
-    join(inputs, first, half, joined, [&](int r, float* to) {
-      const float *output = outputs + (r - half.begin) * policy.stride(),
+    join(inputs, first, rows, joined, [&](int r, float* to) {
+      const float *output = outputs + r * policy.stride(),
                   *mine = noise == nullptr ? nullptr : noise + static_cast<std::ptrdiff_t>(first + r) * actions;
       float log_prob = 0;
       for (int i = 0; i < actions; ++i) {
@@ -185,17 +158,20 @@ class ActorCriticCore final : public ActorCriticLearner {
         }
       }
       log_probs()[r] = log_prob;
-      sum += log_prob;
     });
-    return sum;
   }
 
-  float* values(std::size_t critic) { return columns_.data() + critic * static_cast<std::size_t>(kRows); }
-  float* log_probs() { return values(critics_.size()); }
+  // of a block's rows: values of each critic or of its target, those that it fits and its weighted squared errors; and
+  // log-probabilities
+  float* column(std::size_t k) { return columns_.data() + k * static_cast<std::size_t>(block_); }
+  float* values(std::size_t critic) { return column(critic); }
+  float* fitted(std::size_t critic) { return column(critics_.size() + critic); }
+  float* losses(std::size_t critic) { return column(2 * critics_.size() + critic); }
+  float* log_probs() { return column(3 * critics_.size()); }
 
-  static void evaluate(Layers<V, D>& critic, const float* joined, int rows, float* to) {
+  static void evaluate(Layers<V, D>& critic, const float* joined, Range rows, float* to) {
     const float* results = critic.forward(joined, rows);
-    for (int r = 0; r < rows; ++r) to[r] = results[r * critic.stride()];
+    for (int r = rows.begin; r < rows.end; ++r) to[r] = results[r * critic.stride()];
   }
 
   float lowest(std::size_t critics, int r) {
@@ -210,56 +186,53 @@ class ActorCriticCore final : public ActorCriticLearner {
            batch.discounts[first + r] * (lowest(target_critics_.size(), r) - weight * log_probs()[r]);
   }
 
-  // one critic's gradient of its squared errors; adds to their sum, and to that of its values
-  void fit(Layers<V, D>& critic, const Transitions& batch, int first, int rows, float weight,
-           const ActorCriticRates& rates, CriticStatistics& sums) {
-    CriticStatistics s;
+  // one critic's gradients of its squared errors
+  void fit(std::size_t number, const Transitions& batch, int first, Range rows, float weight,
+           const ActorCriticRates& rates) {
+    Layers<V, D>& critic = critics_[number];
     const float* results = critic.forward(joined_.get(), rows);
     const auto share = static_cast<float>(2 * rates.critic_weight / batch.rows);
-    for (int r = 0; r < rows; ++r) {
+    for (int r = rows.begin; r < rows.end; ++r) {
       const float value = results[r * critic.stride()], error = value - target(batch, first, r, weight),
                   weighted = error * batch.weight(first + r);
-      s.mean += value, s.loss += error * weighted;
+      fitted(number)[r] = value, losses(number)[r] = error * weighted;
       critic.result_gradients()[r * critic.stride()] = weighted * share;
     }
-    critic.backward(joined_.get(), rows, first == 0);
-    sums.mean += s.mean, sums.loss += s.loss;
+    critic.come_back(rows);
   }
 
-  // the gradient of a critic's actions, of the rows where it counts
-  void slope(std::size_t critic, std::size_t critics, int rows, float share) {
-    Layers<V, D>& mine = critics_[critic];
-    float* d = mine.result_gradients();
-    judged_[critic].clear();
-    for (int r = 0; r < rows; ++r)
-      if (const float counts = part(critic, critics, r); counts > 0) {
-        *d = -share * counts, d += mine.stride();
-        judged_[critic].push_back(r);
+  // Gradients of a piece of the policy's outputs that let the judges' values rise, and its entropy, and what they are within.
+  void come_back(const Piece& piece, float share) {
+    Layers<V, D>& policy = actor_[0];
+    const auto [begin, end] = piece.rows;
+    const auto row_of = [&](int r) { return policy.result_gradients() + r * policy.stride(); };
+    for (int r = begin; r < end; ++r) std::fill_n(row_of(r), networks_.actions, 0.0f);
+    std::vector<int>& judged = judged_[static_cast<std::size_t>(piece.thread)];
+    for (std::size_t c = 0; c < judges(); ++c) {
+      const float* slope = slopes(c, piece.rows, share, judged);
+      for (const int r : judged) {
+        for (int i = 0; i < networks_.actions; ++i) row_of(r)[i] += slope[i];
+        slope += distance(both_);
       }
-    mine.keep(judged_[critic]);
-    slopes_[critic] =
-        mine.to_inputs(joined_.get(), static_cast<int>(judged_[critic].size()), networks_.inputs) + networks_.inputs;
-  }
-
-  // The gradient of a half's policy that lets values rise, and its entropy; returns the sum of the values.
-  double actor_backward(int k, Half half, std::size_t judges, float share, bool is_first) {
-    if (half.size() == 0) return 0;
-    Layers<V, D>& policy = actor_[static_cast<std::size_t>(k)];
-    const int stride = policy.stride();
-    const auto row_of = [&](int r) { return policy.result_gradients() + (r - half.begin) * stride; };
-    for (int r = half.begin; r < half.end; ++r) std::fill_n(row_of(r), networks_.actions, 0.0f);
-    for (std::size_t c = 0; c < judges; ++c) {
-      const std::vector<int>& rows = judged_[c];
-      for (auto row = std::lower_bound(rows.begin(), rows.end(), half.begin); row != rows.end() && *row < half.end;
-           ++row)
-        for (int i = 0; i < networks_.actions; ++i)
-          row_of(*row)[i] += slopes_[c][(row - rows.begin()) * distance(both_) + i];
     }
     const float entropy_slope = static_cast<float>(temperature()) * share;
-    double sum = 0;
-    for (int r = half.begin; r < half.end; ++r) sum += lowest(judges, r), through_actions(r, entropy_slope, row_of(r));
-    policy.backward(inputs_of(half), half.size(), is_first);
-    return sum;
+    for (int r = begin; r < end; ++r) through_actions(r, entropy_slope, row_of(r));
+    policy.come_back(piece.rows);
+  }
+
+  // Finds the rows where a critic counts; returns the gradients of their actions.
+  const float* slopes(std::size_t number, Range rows, float share, std::vector<int>& judged) {
+    Layers<V, D>& critic = critics_[number];
+    float* d = critic.result_gradients() + rows.begin * critic.stride();
+    judged.clear();
+    for (int r = rows.begin; r < rows.end; ++r)
+      if (const float counts = part(number, judges(), r); counts > 0) {
+        *d = -share * counts, d += critic.stride();
+        judged.push_back(r);
+      }
+    critic.keep(judged, rows);
+    const Range kept(rows.begin, rows.begin + static_cast<int>(judged.size()));
+    return critic.to_inputs(joined_.get(), kept, networks_.inputs) + rows.begin * distance(both_) + networks_.inputs;
   }
 
   // the derivative of the lowest of the critics' values by that of one
@@ -285,15 +258,14 @@ class ActorCriticCore final : public ActorCriticLearner {
   }
 
   ActorCriticNetworks networks_;
-  int both_;  // columns of inputs and actions
-  std::vector<float> other_gradient_;  // of the actor, by the second half of each block
-  Stacks actor_, target_actor_;  // for each half
-  Stacks critics_, target_critics_;
+  int both_, block_ = 0;  // columns of inputs and actions; rows of the largest block so far
+  Stacks actor_, target_actor_, critics_, target_critics_;
+  Networks<V, D> policy_, followed_, learners_, judges_,
+      targets_;  // those that act, learn, judge actions, or are targets
   Floats inputs_, joined_, following_;  // of a block, padded; the last with what comes next
   std::vector<SquashedNormal> drawn_;  // a stochastic policy's actions
-  std::vector<float> columns_;  // values of each critic, and log-probabilities
-  std::vector<std::vector<int>> judged_;  // rows whose lowest value is a critic's,
-  std::vector<const float*> slopes_;  // and the gradients of these rows' actions
+  std::vector<float> columns_;
+  std::vector<std::vector<int>> judged_;  // of each thread: rows of a piece where a critic counts
 };
 
 }  // namespace

@@ -106,8 +106,7 @@ class Convolution {
         turned_(static_cast<std::size_t>(given.side * given.side * words(outputs) * padded(depth))),
         bias_(floats(1, outputs)),
         none_(floats(1, padded(depth))),
-        gradient_(floats(given.side * row_of_window(), outputs)),
-        bias_gradient_(floats(1, outputs)) {
+        gradient_(floats(1, gradient_size())) {
     find_runs();
     if constexpr (N::kInTiles) find_tiles();
   }
@@ -134,17 +133,36 @@ class Convolution {
             finish);
   }
 
-  // Adds what samples x contribute, with gradients d of outputs, to which those of one more are written. Operands of
-  // the products go to memory of `zipped_inputs` and `zipped_outputs` words, and some more.
-  void add_gradients(const Word* x, Word* d, int samples, Word* zipped_x, Word* zipped_d) {
-    if constexpr (N::kInTiles) return add_in_tiles(x, d, samples, zipped_x, zipped_d);
+  // of a sample, forward
+  double products() const {
+    return static_cast<double>(filters.side) * filters.side * filters.channels * filters.outputs * high * wide;
+  }
+
+  // numbers of a gradient: those of weights, and of biases
+  int gradient_size() const { return (filters.side * row_of_window() + 1) * outputs; }
+
+  // Writes to `gradient` what samples x of a group contribute, with gradients d of outputs, to which those of one more are
+  // written. Operands of the products go to memory of `zipped_inputs` and `zipped_outputs` words, and some more.
+  void find_gradients(const Word* x, Word* d, int samples, Word* zipped_x, Word* zipped_d, float* gradient) const {
+    std::fill_n(gradient, gradient_size(), 0.0f);
+    if constexpr (N::kInTiles) return add_in_tiles(x, d, samples, zipped_x, zipped_d, gradient);
     else
       for (int s = 0; s < samples; s += N::kSamples, x += N::kSamples * input_size, d += N::kSamples * output_size) {
         const bool pair = s + N::kSamples <= samples;  // a sample without another has one whose gradients are 0
         if (!pair) std::fill_n(d + output_size, output_size, Word(0));
         add_operand(N::zip(x, pair ? x + input_size : x, input_size, zipped_x),
-                    N::zip(d, d + output_size, output_size, zipped_d));
+                    N::zip(d, d + output_size, output_size, zipped_d), gradient);
       }
+  }
+
+  // The gradients are those of the first groups, one after the other, to which further ones add.
+  void add_gradients(const float* gradients, int groups, bool first) {
+    const int size = gradient_size();
+    for (int n = 0; n < size; n += V::width) {
+      V sum = first ? V(0) : load<V>(gradient_.get() + n);
+      for (int g = 0; g < groups; ++g) sum = sum + load<V>(gradients + static_cast<std::ptrdiff_t>(g) * size + n);
+      store(gradient_.get() + n, sum);
+    }
   }
 
   // finish(input's number in [samples, pixels, depth], sum): their gradients, of samples with gradients d of outputs
@@ -157,18 +175,13 @@ class Convolution {
               turned_.get(), none_.get(), finish);
   }
 
-  void begin_gradients() {
-    std::fill_n(gradient_.get(), filters.side * row_of_window() * outputs, 0.0f);
-    std::fill_n(bias_gradient_.get(), outputs, 0.0f);
-  }
-
   void write_gradients() const {
     const Filters& f = filters;
     float* next = f.weight_gradient;
     for (int o = 0; o < f.outputs; ++o)
       for (int tap = 0; tap < f.side * f.side; ++tap)
         for (int c = 0; c < f.channels; ++c) *next++ = gradient_.get()[number_of(tap, c, o)] * f.factor;
-    std::copy_n(bias_gradient_.get(), f.outputs, f.bias_gradient);
+    std::copy_n(gradient_.get() + bias_begin(), f.outputs, f.bias_gradient);
   }
 
  private:
@@ -187,6 +200,7 @@ class Convolution {
 
   // numbers of a row of a window in gradients of weights: those are [numbers of a window, outputs], or in matrix units
   // [tiles, outputs, numbers of a tile]
+  int bias_begin() const { return gradient_size() - outputs; }
   int row_of_window() const { return N::kInTiles ? padded(filters.side * depth) : filters.side * depth; }
   int number_of(int tap, int c, int o) const {
     const int k = tap / filters.side * row_of_window() + tap % filters.side * depth + c;
@@ -209,12 +223,12 @@ class Convolution {
   }
 
   // Adds what N::kSamples samples contribute, of which x and d are one operand.
-  void add_operand(const Word* x, const Word* d) {
+  void add_operand(const Word* x, const Word* d, float* gradient) const {
     product_of_runs<N>(
         numbers_of_window_, numbers_of_window_.size(), outputs, x, filters.stride * pixel() * N::kInWord, places_runs_,
-        d, outputs, [&](Place place, int n) { return load<V>(gradient_.get() + place.to + n); },
-        [&](Place place, int n, V sum) { store(gradient_.get() + place.to + n, sum); });
-    float* bias = bias_gradient_.get();
+        d, outputs, [&](Place place, int n) { return load<V>(gradient + place.to + n); },
+        [&](Place place, int n, V sum) { store(gradient + place.to + n, sum); });
+    float* bias = gradient + bias_begin();
     const typename N::Factor one(N::ones());
     for (int n = 0; n < outputs; n += V::width) {
       V sums = load<V>(bias + n);
@@ -226,7 +240,7 @@ class Convolution {
   }
 
   // Adds what the samples of a group contribute: rows of places at a time, so that their operands stay in the cache.
-  void add_in_tiles(const Word* x, const Word* d, int samples, Word* pictures, Word* turned) {
+  void add_in_tiles(const Word* x, const Word* d, int samples, Word* pictures, Word* turned, float* gradient) const {
     const Filters& f = filters;
     const std::ptrdiff_t row = f.width * pixel();
     for (int y = 0; y < high; y += rows_at_once_) {
@@ -245,10 +259,11 @@ class Convolution {
           for (int o = 0; o < outputs; o += kPad, to += kPad * kPad) {
             const std::ptrdiff_t next = i + 1 < place + wide ? words(outputs) : 0;
             const V sum = N::turn(d + words(i * outputs + o), output_size, samples, next, to);
-            store(bias_gradient_.get() + o, load<V>(bias_gradient_.get() + o) + sum);
+            float* bias = gradient + bias_begin() + o;
+            store(bias, load<V>(bias) + sum);
           }
       N::add_products(numbers_of_window_, places_runs_.data(), rows * ((wide + 1) / 2), samples, outputs, turned,
-                      pictures, picture_distance_, gradient_.get());
+                      pictures, picture_distance_, gradient);
     }
   }
 
@@ -346,7 +361,7 @@ class Convolution {
   }
 
   Words weight_, turned_;  // [window, outputs] in words of inputs; [taps, outputs, depth] in words of outputs
-  Floats bias_, none_, gradient_, bias_gradient_;
+  Floats bias_, none_, gradient_;
   int rows_at_once_ = 0;
   std::ptrdiff_t picture_distance_ = 0;
   std::vector<Place> windows_, numbers_of_window_;  // the former of all samples of a group

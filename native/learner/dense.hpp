@@ -11,6 +11,7 @@
 #include "learner.hpp"
 #include "normaliser.hpp"
 #include "numbers.hpp"
+#include "pieces.hpp"
 #include "product.hpp"
 #include "sparse.hpp"
 
@@ -44,10 +45,11 @@ template <class V>
 class Dense {
  public:
   using Numbers = Singles<V>;  // of convolutions before such layers
-  static constexpr int kRows = 64;  // samples of a block
-  struct Scratch {};                // memory that the layers of a stack share
+  static constexpr int kRows = 64;   // samples of a block on one thread
+  static constexpr int kMost = 1024;  // and on several: sums are the same for blocks of all sizes
+  static constexpr int kGrain = 8;   // samples of a block, or inputs, are cut into multiples of so many
 
-  Dense(const Layer& layer, const std::shared_ptr<Scratch>&)
+  explicit Dense(const Layer& layer)
       : layer_(layer),
         inputs(layer.inputs),
         outputs(count(layer)),
@@ -59,22 +61,28 @@ class Dense {
         weight_gradient_(floats(direct_ ? 0 : padded(inputs), stride())),
         bias_gradient_(floats(1, padded(outputs))) {}
 
-  // Takes the weights as they are now; for the way back only if it is asked for.
-  void pack(bool back) {
-    each_part([&](const Part& part, int o, int has) {
-      float *straight = weight_.get() + part.begin * stride() + o,
-            *turned = transposed_.get() + o * distance(inputs) + part.begin;
+  // weights, and their gradients, are cut between inputs
+  int cut_rows() const { return inputs; }
+  double products() const { return static_cast<double>(inputs) * outputs; }
+
+  // Takes the weights of some inputs as they are now; for the way back only if it is asked for.
+  void pack(bool back, Range some) {
+    each_part(some, [&](const Part& part, int o, Range of) {
+      const int has = inputs_of(part), ld = part.output_first ? has : part.outputs, first = of.begin - part.begin;
+      const float* weight = part.weight + static_cast<std::ptrdiff_t>(first) * (part.output_first ? 1 : ld);
+      float *straight = weight_.get() + of.begin * stride() + o,
+            *turned = transposed_.get() + o * distance(inputs) + of.begin;
       const int straight_ld = stride(), turned_ld = distance(inputs);
       const bool goes_on = !single_, comes_back = back || single_;
       if (part.output_first) {
-        if (comes_back) copy(part.weight, has, part.outputs, has, turned, turned_ld);
-        if (goes_on) transpose<V>(part.weight, has, part.outputs, has, straight, straight_ld);
+        if (comes_back) copy(weight, ld, part.outputs, of.size(), turned, turned_ld);
+        if (goes_on) transpose<V>(weight, ld, part.outputs, of.size(), straight, straight_ld);
       } else {
-        if (goes_on) copy(part.weight, part.outputs, has, part.outputs, straight, straight_ld);
-        if (comes_back) transpose<V>(part.weight, part.outputs, has, part.outputs, turned, turned_ld);
+        if (goes_on) copy(weight, ld, of.size(), part.outputs, straight, straight_ld);
+        if (comes_back) transpose<V>(weight, ld, of.size(), part.outputs, turned, turned_ld);
       }
     });
-    pack_bias();
+    if (some.begin == 0) pack_bias();
   }
 
   void pack_bias() {
@@ -82,15 +90,18 @@ class Dense {
     for (const Part& part : layer_.parts) std::copy_n(part.bias, part.outputs, bias_.get() + o), o += part.outputs;
   }
 
-  void write_gradients() const {
+  // of some inputs
+  void write_gradients(Range some) const {
     if (!direct_)
-      each_part([&](const Part& part, int o, int has) {
-        const float* from = weight_gradient_.get() + part.begin * stride() + o;
-        if (single_) std::copy_n(weight_gradient_.get() + part.begin, has, part.weight_gradient);
-        else if (part.output_first) transpose<V>(from, stride(), has, part.outputs, part.weight_gradient, has);
-        else copy(from, stride(), has, part.outputs, part.weight_gradient, part.outputs);
+      each_part(some, [&](const Part& part, int o, Range of) {
+        const int has = inputs_of(part), ld = part.output_first ? has : part.outputs, first = of.begin - part.begin;
+        const float* from = weight_gradient_.get() + of.begin * stride() + o;
+        float* to = part.weight_gradient + static_cast<std::ptrdiff_t>(first) * (part.output_first ? 1 : ld);
+        if (single_) std::copy_n(weight_gradient_.get() + of.begin, of.size(), to);
+        else if (part.output_first) transpose<V>(from, stride(), of.size(), part.outputs, to, ld);
+        else copy(from, stride(), of.size(), part.outputs, to, ld);
       });
-    write_bias_gradients();
+    if (some.begin == 0) write_bias_gradients();
   }
 
   void write_bias_gradients() const {
@@ -117,26 +128,27 @@ class Dense {
         [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
   }
 
-  // The gradients of parameters are what the first rows with output gradients d contribute; further ones add to it.
-  void add_gradients(const float* x, int rows, const float* d, bool first) {
-    add_bias_gradients(rows, d, first);
-    if (single_) return sum_rows<true>(x, distance(inputs), rows, d, padded(inputs), first, weight_gradient_.get());
-    float* gradient = direct_ ? layer_.parts[0].weight_gradient : weight_gradient_.get();
-    const int ld = direct_ ? outputs : stride();
+  // The gradients of the weights of some inputs, and of the biases with the first, are what the first rows with output
+  // gradients d contribute; further ones add to it.
+  void add_gradients(const float* x, int rows, const float* d, bool first, Range some) {
+    if (some.begin == 0) add_bias_gradients(rows, d, first);
+    if (single_) return sum_rows<true>(x, distance(inputs), rows, d, some, first, weight_gradient_.get());
+    float* gradient = gradients() + some.begin * gradients_stride();
+    const int ld = gradients_stride();
     product<V>(
-        inputs, padded(outputs), rows, View<float>{x, 1, distance(inputs)}, d, stride(),
+        some.size(), padded(outputs), rows, View<float>{x + some.begin, 1, distance(inputs)}, d, stride(),
         [&](int m, int n) { return first ? V(0) : load<V>(gradient + m * ld + n); },
         [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
   }
 
   // as `add_gradients`, of inputs of which few are not zero
-  void add_gradients(Sparse<V>& x, int rows, const float* d, bool first) {
-    add_bias_gradients(rows, d, first);
-    float* gradient = direct_ ? layer_.parts[0].weight_gradient : weight_gradient_.get();
-    const int ld = direct_ ? outputs : stride();
-    if (first) std::fill_n(gradient, inputs * ld, 0.0f);
+  void add_gradients(const Sparse<V>& x, int rows, const float* d, bool first, Range some) {
+    if (some.begin == 0) add_bias_gradients(rows, d, first);
+    float* gradient = gradients();
+    const int ld = gradients_stride();
+    if (first) std::fill_n(gradient + some.begin * ld, some.size() * ld, 0.0f);
     x.product_of_columns(
-        padded(outputs), d, stride(), [&](int m, int n) { return load<V>(gradient + m * ld + n); },
+        some, padded(outputs), d, stride(), [&](int m, int n) { return load<V>(gradient + m * ld + n); },
         [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
   }
 
@@ -164,11 +176,19 @@ class Dense {
     return n;
   }
 
-  // visit(part, the first of its outputs, its inputs)
+  float* gradients() const { return direct_ ? layer_.parts[0].weight_gradient : weight_gradient_.get(); }
+  int gradients_stride() const { return direct_ ? outputs : stride(); }
+  int inputs_of(const Part& part) const { return part.inputs == 0 ? inputs : part.inputs; }
+
+  // visit(part, the first of its outputs, those of its inputs that are among some)
   template <class Visit>
-  void each_part(Visit visit) const {
+  void each_part(Range some, Visit visit) const {
     int o = 0;
-    for (const Part& part : layer_.parts) visit(part, o, part.inputs == 0 ? inputs : part.inputs), o += part.outputs;
+    for (const Part& part : layer_.parts) {
+      const Range of{std::max(some.begin, part.begin), std::min(some.end, part.begin + inputs_of(part))};
+      if (of.size() > 0) visit(part, o, of);
+      o += part.outputs;
+    }
   }
 
   // as `forward`, of one output: sums of every sixteenth product first
@@ -195,13 +215,13 @@ class Dense {
     }
   }
 
-  // to = Σ x[r], of rows with so many columns, each times its d[r] if it is weighted; after the first rows it adds to it
+  // to = Σ x[r], of some columns of rows, each times its d[r] if it is weighted; after the first rows it adds to it
   template <bool weighted>
-  void sum_rows(const float* x, int ld, int rows, const float* d, int columns, bool first, float* to) const {
+  void sum_rows(const float* x, int ld, int rows, const float* d, Range some, bool first, float* to) const {
     constexpr int kAtOnce = 8;  // registers
-    for (int n = 0; n < columns; n += kAtOnce * V::width) {
+    for (int n = some.begin; n < some.end; n += kAtOnce * V::width) {
       V sums[kAtOnce];
-      const int count = std::min(kAtOnce, (columns - n) / V::width);
+      const int count = std::min(kAtOnce, (padded(some.end) - n) / V::width);
       for (int c = 0; c < count; ++c) sums[c] = first ? V(0) : load<V>(to + n + c * V::width);
       for (int r = 0; r < rows; ++r)
         for (int c = 0; c < count; ++c) {
@@ -236,174 +256,200 @@ class Dense {
   Floats bias_gradient_;
 };
 
-// one stack, with the activations of a block of rows
+// one stack, with what a block of rows makes in it
 template <class V, class D>
 class Layers {
  public:
   Layers(const Stack& stack, Activation activation, int rows = D::kRows) : relu_(activation == Activation::kRelu) {
-    int widest = distance(stack.front().inputs);
-    const auto scratch = std::make_shared<typename D::Scratch>();
     for (const Layer& layer : stack) {
-      dense_.emplace_back(layer, scratch);
-      const int stride = distance(dense_.back().outputs);
-      activations_.push_back(floats(rows, stride));
+      dense_.emplace_back(layer), products_ += dense_.back().products();
       norms_.emplace_back();
-      if (layer.norm.gain != nullptr) norms_.back().emplace(layer.norm, dense_.back().outputs, rows, stride);
-      widest = std::max(widest, stride);
+      if (layer.norm.gain != nullptr) norms_.back().emplace(layer.norm, dense_.back().outputs);
     }
-    for (Floats& d : gradients_) d = floats(rows, widest);
+    reserve(rows);
+  }
+
+  // Makes room for blocks of so many rows.
+  void reserve(int rows) {
+    if (rows <= rows_) return;
+    rows_ = rows;
+    activations_.clear(), gradients_.clear();
+    gradients_.push_back(floats(rows, distance(dense_.front().inputs)));
+    for (const D& layer : dense_)
+      for (auto* each : {&activations_, &gradients_}) each->push_back(floats(rows, distance(layer.outputs)));
+    for (auto& norm : norms_)
+      if (norm) norm->reserve(rows);
   }
 
   int outputs() const { return dense_.back().outputs; }
   int stride() const { return distance(outputs()); }
+  double products() const { return products_; }  // of a row, forward
   const float* results() const { return activations_.back().get(); }  // [rows, stride]
-  float* result_gradients() { return gradients_[0].get(); }           // [rows, stride], for `backward`
+  float* result_gradients() { return gradients_.back().get(); }       // [rows, stride], for the way back
 
-  // Takes the weights as they are now; for the way back only if it is asked for.
-  void pack(bool back = true) {
-    for (auto& layer : dense_) layer.pack(back);
-    for (auto& norm : norms_)
-      if (norm) norm->normaliser.pack();
+  // Takes some of a layer's weights as they are now; for the way back only if it is asked for.
+  void pack(std::size_t l, Range some, bool back) {
+    dense_[l].pack(back, some);
+    if (norms_[l] && some.begin == 0) norms_[l]->normaliser.pack();
   }
-  void write_gradients() const {
-    for (const auto& layer : dense_) layer.write_gradients();
-    for (const auto& norm : norms_)
-      if (norm) norm->normaliser.write_gradients();
+  void write_gradients(std::size_t l, Range some) const {
+    dense_[l].write_gradients(some);
+    if (norms_[l] && some.begin == 0) norms_[l]->normaliser.write_gradients();
+  }
+
+  // cut(layer, range) for ranges of weights, which are worth a thread if each weight takes so many products
+  template <class Cut>
+  void each_cut(double products, int threads, Cut cut) {
+    for (std::size_t l = 0; l < dense_.size(); ++l) {
+      const int all = dense_[l].cut_rows(), most = 2 * threads_for(products * dense_[l].products(), threads);
+      const int step = most == 2 ? all : whole_cuts((all + most - 1) / most);
+      for (int begin = 0; begin < all; begin += step) cut(l, Range(begin, std::min(begin + step, all)));
+    }
   }
 
   // whether inputs of which few are not zero may be given as such, which changes no result
-  bool takes_sparse() const { return std::is_same_v<D, Dense<V>> && dense_.size() > 1; }
+  bool takes_sparse() const { return kTakesSparse && dense_.size() > 1; }
 
-  // of inputs x [rows, distance(inputs)], or of sparse ones if there are any; returns the results
-  const float* forward(const float* x, int rows, const Sparse<V>& sparse = {}) {
+  // of some rows of inputs x [rows, distance(inputs)], or of sparse ones if there are any; returns all results
+  const float* forward(const float* x, Range rows, const Sparse<V>& sparse = {}) {
     for (std::size_t l = 0; l < dense_.size(); ++l) {
-      float* y = activations_[l].get();
+      const D& layer = dense_[l];
+      float* y = at(activations_[l], rows, layer.outputs);
       const auto make = [&](auto activate) {
-        if constexpr (std::is_same_v<D, Dense<V>>)
-          if (l == 0 && sparse) return dense_[l].forward(sparse, y, activate);
-        dense_[l].forward(x, rows, y, activate);
+        if constexpr (kTakesSparse)
+          if (l == 0 && sparse) return layer.forward(sparse, y, activate);
+        layer.forward(x + rows.begin * distance(layer.inputs), rows.size(), y, activate);
       };
       const auto relu = [](V v) { return max(v, V(0)); };
       const auto curved = [](V v) { return tanh(v); };
       if (l + 1 == dense_.size() || norms_[l]) make([](V v) { return v; });
       else if (relu_) make(relu);
       else make(curved);
-      if (norms_[l] && relu_) norms_[l]->forward(y, rows, relu);
-      else if (norms_[l]) norms_[l]->forward(y, rows, curved);
-      x = y;
+      if (norms_[l] && relu_) norms_[l]->forward(activations_[l].get(), rows, relu);
+      else if (norms_[l]) norms_[l]->forward(activations_[l].get(), rows, curved);
+      x = activations_[l].get();
     }
     return x;
   }
 
-  // Of a block's rows only these, in rising order, are on the way back, as the first.
-  void keep(const std::vector<int>& rows) {
+  // Of some rows only these, in rising order, are on the way back, as the first of them.
+  void keep(const std::vector<int>& kept, Range rows) {
     for (std::size_t l = 0; l + 1 < dense_.size(); ++l) {
       const int stride = distance(dense_[l].outputs);
-      float *all = activations_[l].get(), *normalised = norms_[l] ? norms_[l]->normalised.get() : nullptr;
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (rows[i] == static_cast<int>(i)) continue;
-        for (float* each : {all, normalised})
-          if (each != nullptr) std::copy_n(each + rows[i] * stride, stride, each + static_cast<int>(i) * stride);
-        if (norms_[l]) norms_[l]->scales[i] = norms_[l]->scales[static_cast<std::size_t>(rows[i])];
+      float* all = activations_[l].get();
+      for (int row = rows.begin; const int from : kept) {
+        if (norms_[l]) norms_[l]->keep(from, row);
+        if (from != row) std::copy_n(all + from * stride, stride, all + row * stride);
+        ++row;
       }
     }
   }
 
-  // the gradients of parameters: those of the first block, to which further ones add; inputs as for `forward`
-  void backward(const float* x, int rows, bool first, Sparse<V>* sparse = nullptr) {
-    through(x, rows, true, first, sparse);
+  // the gradients of the sums of all layers, given those of the last, of some rows
+  void come_back(Range rows) {
+    for (std::size_t l = dense_.size() - 1; l > 0; --l) {
+      const float* below = at(activations_[l - 1], rows, dense_[l].inputs);
+      if (relu_) to_below(l, rows, below, 0, [](V g, V y) { return select(y > V(0), g, V(0)); });
+      else to_below(l, rows, below, 0, [](V g, V y) { return g * fnma(y, y, V(1)); });
+      if (norms_[l - 1]) norms_[l - 1]->backward(gradients_[l].get(), rows);
+    }
   }
 
-  // as `backward`; returns the gradients of inputs that a ReLU made, [rows, distance(inputs)]
-  const float* backward_to_inputs(const float* x, int rows, bool first) {
-    float* d = through(x, rows, true, first);
-    float* next = d == gradients_[0].get() ? gradients_[1].get() : gradients_[0].get();
-    dense_[0].input_gradients(d, rows, x, next, 0, [](V g, V y) { return select(y > V(0), g, V(0)); });
-    return next;
+  // The gradients of some of a layer's weights: those of the first rows, to which further ones add; after `come_back` of
+  // these. Inputs are as for `forward`.
+  void add_gradients(std::size_t l, Range some, const float* x, Range rows, bool first,
+                     [[maybe_unused]] const Sparse<V>* sparse = nullptr) {
+    D& layer = dense_[l];
+    const float* d = at(gradients_[l + 1], rows, layer.outputs);
+    if (norms_[l] && some.begin == 0) norms_[l]->add_gradients(rows, first);
+    if constexpr (kTakesSparse)
+      if (l == 0 && sparse != nullptr && *sparse) return layer.add_gradients(*sparse, rows.size(), d, first, some);
+    const float* below = l == 0 ? x : activations_[l - 1].get();
+    layer.add_gradients(below + rows.begin * distance(layer.inputs), rows.size(), d, first, some);
+  }
+
+  // after `come_back`: the gradients of inputs that a ReLU made, [rows, distance(inputs)]
+  const float* through_inputs(const float* x, Range rows) {
+    to_below(0, rows, x + rows.begin * distance(dense_[0].inputs), 0,
+             [](V g, V y) { return select(y > V(0), g, V(0)); });
+    return gradients_[0].get();
   }
 
   // the gradients of inputs, [rows, distance(inputs)], of which those before column `from` need not be there
-  const float* to_inputs(const float* x, int rows, int from) {
-    float* d = through(x, rows, false, false);
-    float* next = d == gradients_[0].get() ? gradients_[1].get() : gradients_[0].get();
-    dense_[0].input_gradients(d, rows, x, next, from / kPad * kPad, [](V g, V) { return g; });
-    return next;
+  const float* to_inputs(const float* x, Range rows, int from) {
+    come_back(rows);
+    to_below(0, rows, x + rows.begin * distance(dense_[0].inputs), from / kPad * kPad, [](V g, V) { return g; });
+    return gradients_[0].get();
   }
 
  private:
-  // returns the gradient of the first layer's outputs
-  float* through(const float* x, int rows, bool parameters, bool first, [[maybe_unused]] Sparse<V>* sparse = nullptr) {
-    float *d = gradients_[0].get(), *next = gradients_[1].get();
-    for (std::size_t l = dense_.size(); l-- > 0; std::swap(d, next)) {
-      const float* below = l == 0 ? x : activations_[l - 1].get();
-      if (norms_[l]) norms_[l]->backward(d, rows, first);
-      if constexpr (std::is_same_v<D, Dense<V>>)
-        if (l == 0 && sparse != nullptr && *sparse) {
-          dense_[0].add_gradients(*sparse, rows, d, first);
-          break;
-        }
-      if (parameters) dense_[l].add_gradients(below, rows, d, first);
-      if (l == 0) break;
-      if (relu_) dense_[l].input_gradients(d, rows, below, next, 0, [](V g, V y) { return select(y > V(0), g, V(0)); });
-      else dense_[l].input_gradients(d, rows, below, next, 0, [](V g, V y) { return g * fnma(y, y, V(1)); });
-    }
-    return d;
+  static constexpr bool kTakesSparse = std::is_same_v<D, Dense<V>>;
+
+  static int whole_cuts(int n) { return (n + 31) / 32 * 32; }
+  static float* at(const Floats& block, Range rows, int columns) {
+    return block.get() + rows.begin * distance(columns);
+  }
+
+  template <class Pass>
+  void to_below(std::size_t l, Range rows, const float* below, int from, Pass pass) {
+    dense_[l].input_gradients(at(gradients_[l + 1], rows, dense_[l].outputs), rows.size(), below,
+                              at(gradients_[l], rows, dense_[l].inputs), from, pass);
   }
 
   // of a layer's outputs, with what the way back needs of a block of rows
   struct RowNormaliser {
-    RowNormaliser(const Norm& norm, int outputs, int rows, int distance)
-        : normaliser(norm, outputs),
-          stride(distance),
-          normalised(floats(rows, stride)),
-          scales(static_cast<std::size_t>(rows)) {}
+    RowNormaliser(const Norm& norm, int outputs) : normaliser(norm, outputs), stride(distance(outputs)) {}
+
+    void reserve(int rows) {
+      normalised = floats(rows, stride), scales.resize(static_cast<std::size_t>(rows));
+      found = floats((rows + D::kGrain - 1) / D::kGrain, normaliser.gradient_size());
+    }
 
     template <class Activate>
-    void forward(float* y, int rows, Activate activate) {
-      for (int r = 0; r < rows; ++r)
+    void forward(float* y, Range rows, Activate activate) {
+      for (int r = rows.begin; r < rows.end; ++r)
         scales[static_cast<std::size_t>(r)] = normaliser.forward(y + r * stride, 1, [&](int i, V n, V made) {
           store(normalised.get() + r * stride + i, n), store(y + r * stride + i, activate(made));
         });
     }
 
+    void keep(int from, int to) {
+      if (from == to) return;
+      std::copy_n(normalised.get() + from * stride, stride, normalised.get() + to * stride);
+      scales[static_cast<std::size_t>(to)] = scales[static_cast<std::size_t>(from)];
+    }
+
     // turns gradients of what is made into those of what it is made of
-    void backward(float* d, int rows, bool first) {
-      if (first) normaliser.begin_gradients();
-      for (int r = 0; r < rows; ++r)
+    void backward(float* d, Range rows) {
+      for (int r = rows.begin; r < rows.end; ++r) {
+        float* gradient = found.get() + r / D::kGrain * normaliser.gradient_size();
+        if (r % D::kGrain == 0) std::fill_n(gradient, normaliser.gradient_size(), 0.0f);
         normaliser.backward(
             d + r * stride, 1, scales[static_cast<std::size_t>(r)],
             [&](int i) { return load<V>(normalised.get() + r * stride + i); },
-            [&](int i, V slope) { store(d + r * stride + i, slope); });
+            [&](int i, V slope) { store(d + r * stride + i, slope); }, gradient);
+      }
+    }
+
+    void add_gradients(Range rows, bool first) {
+      const int begin = rows.begin / D::kGrain, end = (rows.end + D::kGrain - 1) / D::kGrain;
+      normaliser.add_gradients(found.get() + begin * normaliser.gradient_size(), end - begin, first);
     }
 
     Normaliser<V> normaliser;
     int stride;
     Floats normalised;          // [rows, stride]
     std::vector<float> scales;  // [rows]
+    Floats found;               // gradients of gains and shifts by every few rows
   };
 
   bool relu_;
+  double products_ = 0;
+  int rows_ = 0;
   std::vector<D> dense_;
   std::vector<std::optional<RowNormaliser>> norms_;  // for each layer
-  std::vector<Floats> activations_;
-  Floats gradients_[2];
+  std::vector<Floats> activations_, gradients_;  // of each layer's outputs; of the inputs, and of each layer's outputs
 };
-
-// the same parameters, whose gradients are laid out as before in other memory
-inline Network with_gradients(Network network, const float* before, float* now) {
-  const auto move = [&](float*& gradient) { gradient = now + (gradient - before); };
-  const auto move_both = [&](Norm& norm) {
-    if (norm.gain != nullptr) move(norm.gain_gradient), move(norm.shift_gradient);
-  };
-  for (Filters& each : network.trunk.convolutions)
-    move(each.weight_gradient), move(each.bias_gradient), move_both(each.norm);
-  for (Stack& stack : network.stacks)
-    for (Layer& layer : stack) {
-      for (Part& part : layer.parts) move(part.weight_gradient), move(part.bias_gradient);
-      move_both(layer.norm);
-    }
-  return network;
-}
 
 }  // namespace
 }  // namespace headrace::learner

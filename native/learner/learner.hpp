@@ -114,20 +114,20 @@ class Learner {
  public:
   virtual ~Learner();
 
-  // Parameters have changed by other hands.
-  virtual void refresh() = 0;
+  // Parameters have changed by other hands. No number of threads, here and below, changes any result.
+  virtual void refresh(int threads = 1) = 0;
 
   // Outputs [rows, all] of inputs; keeps: whether `backward` of these may follow at once.
-  virtual void forward(const Observations& inputs, int rows, float* outputs, bool keeps = false) = 0;
+  virtual void forward(const Observations& inputs, int rows, float* outputs, bool keeps = false, int threads = 1) = 0;
 
   // Writes the gradients of parameters, given those of the outputs; kept: whether the last call was `forward` of these
   // inputs, which kept what it made.
-  virtual void backward(const Observations& inputs, int rows, const float* output_gradients, bool kept = false) = 0;
+  virtual void backward(const Observations& inputs, int rows, const float* output_gradients, bool kept = false,
+                        int threads = 1) = 0;
 
-  // Makes one update for each of the minibatches: `order` has their rows, one minibatch after the other. Halves of large
-  // minibatches may have a thread each, which changes no result.
+  // Makes one update for each of the minibatches: `order` has their rows, one minibatch after the other.
   virtual Statistics epoch(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int minibatches,
-                           int size, const Rates& rates, const Adam& adam, bool threads) = 0;
+                           int size, const Rates& rates, const Adam& adam, int threads) = 0;
 };
 
 // numbers of samples, from row to row a distance apart
@@ -164,8 +164,7 @@ struct ActorCriticRates {
   double max_grad_norm;   // infinite: none
   double critic_weight;   // of each critic's mean squared error
   double target_entropy;  // of a stochastic policy
-  bool
-      threads;  // whether two critics, and halves of the actor's samples, may have a thread each, which changes no result
+  int threads = 1;        // which may share the work, and change no result
 };
 
 struct CriticStatistics {
@@ -200,6 +199,7 @@ struct QNetworks {
 struct QRates {
   double learning_rate, max_grad_norm;
   bool chooses, huber;  // whether the network chooses the actions whose target values count; Huber's loss, or squares
+  int threads = 1;  // which may share the work, and change no result
 };
 
 class QLearner {
@@ -224,7 +224,7 @@ class ValueLearner {
 
   // Makes one update for each of the minibatches: `order` has their rows, one minibatch after the other. Returns averages.
   virtual CriticStatistics epoch(const ValueRollout& rollout, const std::int64_t* order, int minibatches, int size,
-                                 double learning_rate, double max_grad_norm) = 0;
+                                 double learning_rate, double max_grad_norm, int threads) = 0;
 };
 
 // target += rate · (source - target)

@@ -265,32 +265,33 @@ NB_MODULE(_learner, m) {
           perhaps("log_std_gradient") = nb::none(), "trunk"_a = nb::none(), "width"_a = 0, "bfloat16"_a = false)
       .def(
           "refresh",
-          [](Bound& self) {
+          [](Bound& self, int threads) {
             nb::gil_scoped_release unlocked;
             const std::lock_guard lock(self.alone);
-            self.learner->refresh();
+            self.learner->refresh(threads);
           },
-          "Parameters have changed by other hands.")
+          "threads"_a = 1, "Parameters have changed by other hands.")
       .def(
           "forward",
-          [](Bound& self, const Seen& inputs, const Out<2>& outputs, bool keeps) {
+          [](Bound& self, const Seen& inputs, const Out<2>& outputs, bool keeps, int threads) {
             const Observations seen = self.observations(inputs, outputs);
             nb::gil_scoped_release unlocked;
             const std::lock_guard lock(self.alone);
-            self.learner->forward(seen, static_cast<int>(outputs.shape(0)), outputs.data(), keeps);
+            self.learner->forward(seen, static_cast<int>(outputs.shape(0)), outputs.data(), keeps, threads);
           },
-          array("inputs"), array("outputs"), "keeps"_a = false,
+          array("inputs"), array("outputs"), "keeps"_a = false, "threads"_a = 1,
           "Writes the outputs float32[B, all stacks'] of inputs float32[B, D], or of pictures uint8[B, C, H, W].\n\n"
-          "keeps: whether backward of the same inputs may follow as the next call.")
+          "keeps: whether backward of the same inputs may follow as the next call. threads: how many may share the work, which\n"
+          "changes no result, as in all other calls.")
       .def(
           "backward",
-          [](Bound& self, const Seen& inputs, const In<2>& gradients, bool kept) {
+          [](Bound& self, const Seen& inputs, const In<2>& gradients, bool kept, int threads) {
             const Observations seen = self.observations(inputs, gradients);
             nb::gil_scoped_release unlocked;
             const std::lock_guard lock(self.alone);
-            self.learner->backward(seen, static_cast<int>(gradients.shape(0)), gradients.data(), kept);
+            self.learner->backward(seen, static_cast<int>(gradients.shape(0)), gradients.data(), kept, threads);
           },
-          array("inputs"), array("gradients"), "kept"_a = false,
+          array("inputs"), array("gradients"), "kept"_a = false, "threads"_a = 1,
           "Writes the gradients of all parameters, given those of the outputs.\n\n"
           "kept: whether the last call was forward of these inputs, with keeps.")
       .def(
@@ -299,7 +300,7 @@ NB_MODULE(_learner, m) {
              const std::optional<In<2>>& actions, const In<1>& log_probs, const In<1>& advantages, const In<1>& returns,
              const In<1>& values, const std::optional<Array<const bool, 2>>& forbidden, const Order& order,
              double learning_rate, double clip_range, double entropy_coef, double value_coef, double max_grad_norm,
-             std::optional<double> value_clip_range, bool normalise_advantages, const AdamArrays& adam, bool threads) {
+             std::optional<double> value_clip_range, bool normalise_advantages, const AdamArrays& adam, int threads) {
             const Rollout rollout =
                 self.rollout(inputs, choices, actions, log_probs, advantages, returns, values, forbidden, order);
             const int size = static_cast<int>(self.outputs) - 1;
@@ -368,7 +369,7 @@ NB_MODULE(_learner, m) {
              const Column& discounts, const Seen& next_inputs, const std::optional<Column>& weights,
              const std::optional<In<2>>& next_noise, const std::optional<In<2>>& noise, double critic_learning_rate,
              double actor_learning_rate, double max_grad_norm, double critic_weight, double target_entropy,
-             bool critics, bool actor, bool threads) {
+             bool critics, bool actor, int threads) {
             Batch batch(inputs, rewards, discounts, next_inputs, weights, {self.inputs, {}});
             batch.transitions.actions = batch.rows_of(actions, self.actions);
             return self.update(
@@ -382,8 +383,7 @@ NB_MODULE(_learner, m) {
           "threads"_a,
           "Makes a gradient step of the critics, and one of the actor.\n\n"
           "noise float32[B, A]: standard normal; for target_actor, what is added to its actions. critic_weight: of each critic's\n"
-          "mean squared error. max_grad_norm: infinite for none. threads: whether two critics, and halves of the actor's samples,\n"
-          "may have a thread each, which changes no result.\n"
+          "mean squared error. max_grad_norm: infinite for none.\n"
           "Returns the critics' loss, mean value and gradient's norm; the actor's loss, gradient's norm, entropy, temperature.");
 
   nb::class_<BoundQ>(
@@ -408,18 +408,20 @@ NB_MODULE(_learner, m) {
           "update",
           [](BoundQ& self, const Seen& inputs, const Numbers& actions, const Column& rewards, const Column& discounts,
              const Seen& next_inputs, const std::optional<Column>& weights, double learning_rate, double max_grad_norm,
-             bool chooses, bool huber, const Out<1>& errors) {
+             bool chooses, bool huber, const Out<1>& errors, int threads) {
             const Batch batch(inputs, rewards, discounts, next_inputs, weights, self.sight);
             check(batch.has(actions) && batch.has(errors), "as many actions and errors as transitions");
             for (std::size_t r = 0; r < actions.size(); ++r)
               check(actions.data()[r] >= 0 && actions.data()[r] < self.actions, "an action that there is not");
             nb::gil_scoped_release unlocked;
-            const CriticStatistics s = self.learner->improve(
-                batch.transitions, actions.data(), {learning_rate, max_grad_norm, chooses, huber}, errors.data());
+            const CriticStatistics s =
+                self.learner->improve(batch.transitions, actions.data(),
+                                      {learning_rate, max_grad_norm, chooses, huber, threads}, errors.data());
             return std::vector<double>{s.loss, s.mean, s.gradient_norm};
           },
           nb::kw_only(), array("inputs"), array("actions"), array("rewards"), array("discounts"), array("next_inputs"),
           perhaps("weights"), "learning_rate"_a, "max_grad_norm"_a, "chooses"_a, "huber"_a, array("errors"),
+          "threads"_a,
           "Makes a gradient step; writes the absolute errors of values, float32[B].\n\n"
           "chooses: whether the network, not its target, chooses the next action. Returns the loss, the mean value and the\n"
           "gradient's norm.");
@@ -444,7 +446,7 @@ NB_MODULE(_learner, m) {
       .def(
           "epoch",
           [](BoundValues& self, const Seen& inputs, const Numbers& choices, const In<1>& returns, const Order& order,
-             double learning_rate, double max_grad_norm) {
+             double learning_rate, double max_grad_norm, int threads) {
             const std::size_t rows = rows_of(inputs);
             check(choices.size() == rows && returns.size() == rows, "as many choices and returns as inputs");
             check_order(order, rows), check_choices(choices, self.actions);
@@ -452,11 +454,11 @@ NB_MODULE(_learner, m) {
             nb::gil_scoped_release unlocked;
             const CriticStatistics s =
                 self.learner->epoch(rollout, order.data(), static_cast<int>(order.shape(0)),
-                                    static_cast<int>(order.shape(1)), learning_rate, max_grad_norm);
+                                    static_cast<int>(order.shape(1)), learning_rate, max_grad_norm, threads);
             return std::vector<double>{s.loss, s.mean, s.gradient_norm};
           },
           nb::kw_only(), array("inputs"), array("choices"), array("returns"), array("order"), "learning_rate"_a,
-          "max_grad_norm"_a,
+          "max_grad_norm"_a, "threads"_a,
           "Makes one update for each row of order, int64[minibatches, size]: values of choices int64[rows] come closer to returns\n"
           "float32[rows]. Returns averages: half the squared error, values, gradient's norm.");
 }

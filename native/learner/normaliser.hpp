@@ -26,16 +26,22 @@ class Normaliser {
         columns_(padded(channels)),
         gain_(static_cast<std::size_t>(columns_)),
         shift_(gain_),
-        gain_gradient_(gain_),
-        shift_gradient_(gain_) {}
+        gradient_(2 * gain_.size()) {}
 
   // Takes gains and shifts as they are now.
   void pack() { std::copy_n(norm_.gain, channels_, gain_.data()), std::copy_n(norm_.shift, channels_, shift_.data()); }
 
-  void begin_gradients() { gain_gradient_.assign(gain_.size(), 0.0f), shift_gradient_.assign(gain_.size(), 0.0f); }
+  int gradient_size() const { return 2 * columns_; }  // numbers: of gains, and of shifts
+
+  // The gradients are those of the first groups of samples, one after the other, to which further ones add.
+  void add_gradients(const float* gradients, int groups, bool first) {
+    if (first) std::fill(gradient_.begin(), gradient_.end(), 0.0f);
+    for (int g = 0; g < groups; ++g, gradients += gradient_size())
+      for (int n = 0; n < gradient_size(); n += V::width) add(gradient_.data() + n, load<V>(gradients + n));
+  }
   void write_gradients() const {
-    std::copy_n(gain_gradient_.data(), channels_, norm_.gain_gradient);
-    std::copy_n(shift_gradient_.data(), channels_, norm_.shift_gradient);
+    std::copy_n(gradient_.data(), channels_, norm_.gain_gradient);
+    std::copy_n(gradient_.data() + columns_, channels_, norm_.shift_gradient);
   }
 
   // put(number, n, y) of a sample's z, whose columns beyond the channels are overwritten; returns 1 / √(Var[z] + ε)
@@ -62,10 +68,10 @@ class Normaliser {
     return scale;
   }
 
-  // put(number, dz) of a sample with gradients d of y, given n(number) and what `forward` returned; adds to the gradients
-  // of gains and shifts
+  // put(number, dz) of a sample with gradients d of y, given n(number) and what `forward` returned; adds to gradients of
+  // gains and shifts
   template <class Normalised, class Put>
-  void backward(const float* d, int places, float scale, Normalised n, Put put) {
+  void backward(const float* d, int places, float scale, Normalised n, Put put, float* gradient) const {
     float of_d[kPad] = {}, of_d_n[kPad] = {};  // of γ d and of γ d n, in every sixteenth channel
     for (int c = 0; c < columns_; c += V::width) {
       V gain_sum(0), shift_sum(0);
@@ -75,7 +81,7 @@ class Normaliser {
       }
       const V gain = load<V>(gain_.data() + c);
       add(of_d + c % kPad, gain * shift_sum), add(of_d_n + c % kPad, gain * gain_sum);
-      add(gain_gradient_.data() + c, gain_sum), add(shift_gradient_.data() + c, shift_sum);
+      add(gradient + c, gain_sum), add(gradient + columns_ + c, shift_sum);
     }
     const float share = scale / static_cast<float>(places * channels_);
     const V mean(halved(of_d, kPad) * share), mean_n(halved(of_d_n, kPad) * share), factor(scale);
@@ -121,7 +127,7 @@ class Normaliser {
 
   Norm norm_;
   int channels_, columns_;
-  std::vector<float> gain_, shift_, gain_gradient_, shift_gradient_;
+  std::vector<float> gain_, shift_, gradient_;
 };
 
 }  // namespace

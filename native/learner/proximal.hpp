@@ -6,79 +6,72 @@
 #include <vector>
 
 #include "adam.hpp"
-#include "encoder.hpp"
+#include "networks.hpp"
 #include "ppo/ppo.hpp"
-#include "two_threads.hpp"
 
 namespace headrace::learner {
 namespace {
 
 template <class V, class D>
 class ProximalCore final : public Learner {
-  static constexpr int kRows = D::kRows;
-  // samples of a minibatch, and these times the parameters, from which each half has gradients of its own: some 100 µs
-  // of work, as two threads that wait for each other need
-  static constexpr std::ptrdiff_t kFewest = 128, kLarge = 8 << 20;
+  static constexpr int kSlice = 8;  // samples whose statistics are one sum
 
-  // networks with a block's samples, and the sums of gradients and statistics over blocks
-  struct Half {
-    explicit Half(const Network& network) : encoder(network, kRows) {
-      for (const Stack& stack : network.stacks) stacks.emplace_back(stack, network.activation);
-    }
-    void pack() {
-      encoder.pack();
-      for (auto& stack : stacks) stack.pack();
-    }
-    void write_gradients() const {
-      encoder.write_gradients();
-      for (const auto& stack : stacks) stack.write_gradients();
-    }
-
-    Encoder<V, D> encoder;
-    std::vector<Layers<V, D>> stacks;
-    std::vector<float> outputs, gradients;  // the networks' outputs, and the loss's gradient by them: [rows, outputs]
-    std::vector<float> scratch, allowed, log_std_gradient;
+  struct Slice {
     Statistics sums;
+    std::vector<float> log_std_gradient;
+  };
+  struct Scratch {
+    std::vector<float> probabilities, allowed;
   };
 
  public:
-  explicit ProximalCore(Network network) : network_(std::move(network)) {
-    halves_.emplace_back(network_);
-    for (const auto& stack : halves_[0].stacks) outputs_ += stack.outputs();
-    ProximalCore::refresh();
+  explicit ProximalCore(const Network& network) : encoder_(network, D::kRows) {
+    for (const Stack& stack : network.stacks) stacks_.emplace_back(stack, network.activation);
+    for (auto& stack : stacks_) networks_.add(stack, encoder_), outputs_ += stack.outputs();
+    networks_.add(encoder_);
+    products_ = networks_.products();
+    ProximalCore::refresh(1);
   }
 
-  void refresh() override { halves_[0].pack(); }
+  void refresh(int threads) override { networks_.pack(true, threads); }
 
-  void forward(const Observations& inputs, int rows, float* outputs, bool keeps) override {
-    for (int first = 0; first < rows; first += kRows)
-      run(
-          halves_[0], inputs, std::min(kRows, rows - first), [&](int r) { return first + r; }, keeps && rows <= kRows,
-          outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
-  }
-
-  void backward(const Observations& inputs, int rows, const float* output_gradients, bool kept) override {
-    Half& all = halves_[0];
-    all.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
-    for (int first = 0; first < rows; first += kRows) {
-      const int n = std::min(kRows, rows - first);
+  void forward(const Observations& inputs, int rows, float* outputs, bool keeps, int threads) override {
+    const int block = reserve(rows, products_, threads);
+    kept_ = keeps && rows <= block ? rows : 0;
+    for (int first = 0; first < rows; first += block) {
       const auto row = [&](int r) { return first + r; };
-      if (!kept || rows > kRows) run(all, inputs, n, row, true, all.outputs.data());
-      run_back(all, inputs, n, row, output_gradients + static_cast<std::ptrdiff_t>(first) * outputs_, first == 0);
+      const Pieces pieces = begin(std::min(block, rows - first), products_, threads);
+      pieces.each([&](const Piece& piece) {
+        run(piece, inputs, row, kept_ > 0, outputs + static_cast<std::ptrdiff_t>(first) * outputs_);
+      });
     }
-    all.write_gradients();
+  }
+
+  void backward(const Observations& inputs, int rows, const float* output_gradients, bool kept, int threads) override {
+    kept = kept && rows == kept_;
+    const int block = kept ? rows : reserve(rows, 2 * products_, threads);
+    for (int first = 0; first < rows; first += block) {
+      const int n = std::min(block, rows - first);
+      const auto row = [&](int r) { return first + r; };
+      const Pieces pieces = kept ? Pieces(n, products_, threads, D::kGrain) : begin(n, 2 * products_, threads);
+      pieces.each([&](const Piece& piece) {
+        if (!kept) run(piece, inputs, row, true, block_outputs_.data());
+        run_back(piece, inputs, row, output_gradients + static_cast<std::ptrdiff_t>(first) * outputs_);
+      });
+      networks_.add_gradients(n, first == 0, first + n == rows, threads);
+    }
+    kept_ = 0;
   }
 
   Statistics epoch(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int minibatches,
-                   int size, const Rates& rates, const Adam& adam, bool threads) override {
-    const bool halved = size >= kFewest && size * adam.size >= kLarge;
-    if (halved) halve(adam);
+                   int size, const Rates& rates, const Adam& adam, int threads) override {
     Statistics sums;
     for (int i = 0; i < minibatches; ++i, order += size) {
-      gradient_of(heads, rollout, order, size, halved ? size / 2 : 0, rates, adam, threads, sums);
-      sums.gradient_norm += adam_step<V>(adam, rates.learning_rate, rates.max_grad_norm);
+      networks_.pack(true, threads);
+      find_gradient(heads, rollout, order, size, rates, threads, sums);
+      sums.gradient_norm += adam_step<V>(adam, rates.learning_rate, rates.max_grad_norm, threads);
     }
-    refresh();
+    refresh(threads);
     const double share = 1.0 / (static_cast<double>(minibatches) * size);
     for (double* each : {&sums.policy_loss, &sums.value_loss, &sums.entropy, &sums.approx_kl, &sums.clip_fraction})
       *each *= share;
@@ -87,111 +80,111 @@ class ProximalCore final : public Learner {
   }
 
  private:
-  // Makes the second half, whose gradients are this object's.
-  void halve(const Adam& adam) {
-    if (halved_ == adam.gradient) return;
-    halved_ = adam.gradient;
-    other_gradient_.assign(static_cast<std::size_t>(adam.size), 0.0f);
-    while (halves_.size() > 1) halves_.pop_back();
-    halves_.emplace_back(with_gradients(network_, adam.gradient, other_gradient_.data()));
+  // Makes room for a block of some rows, of which each takes so many products, and returns its size.
+  int reserve(int rows, double products, int threads) {
+    threads = threads_for(rows * products, threads);
+    const int block = rows_of_block<D>(rows, threads, encoder_.convolutions() > 0);
+    encoder_.reserve(block, threads);
+    if (static_cast<int>(scratch_.size()) < threads) scratch_.resize(static_cast<std::size_t>(threads));
+    for (auto& stack : stacks_) stack.reserve(block);
+    const auto numbers = static_cast<std::size_t>(block * outputs_);
+    if (block_outputs_.size() < numbers) block_outputs_.resize(numbers), block_gradients_.resize(numbers);
+    return block;
   }
 
-  // outputs [rows, all] of a block's inputs, of which the r-th has the number row(r)
+  // the pieces of a block's rows, of which each takes so many products
+  Pieces begin(int rows, double products, int threads) {
+    const Pieces pieces(rows, products, threads, D::kGrain);
+    encoder_.begin(pieces.count());
+    return pieces;
+  }
+
+  // outputs [rows, all] of a piece of a block's inputs, of which the r-th has the number row(r)
   template <class Row>
-  void run(Half& half, const Observations& inputs, int rows, Row row, bool comes_back, float* outputs) {
-    half.encoder.encode(inputs, rows, row, comes_back, half.stacks.front().takes_sparse());
+  void run(const Piece& piece, const Observations& inputs, Row row, bool comes_back, float* outputs) {
+    encoder_.encode(inputs, piece, row, comes_back, stacks_.front().takes_sparse());
     int first = 0;
-    for (auto& stack : half.stacks) {
-      const float* results = stack.forward(half.encoder.inputs(), rows, half.encoder.sparse());
-      for (int r = 0; r < rows; ++r)
+    for (auto& stack : stacks_) {
+      const float* results = stack.forward(encoder_.inputs(), piece.rows, encoder_.sparse(piece.number));
+      for (int r = piece.rows.begin; r < piece.rows.end; ++r)
         std::copy_n(results + r * stack.stride(), stack.outputs(), outputs + r * outputs_ + first);
       first += stack.outputs();
     }
   }
 
-  // adds to the gradients of parameters, after those of the first block
+  // what gradients d of a piece's outputs are within the networks
   template <class Row>
-  void run_back(Half& half, const Observations& inputs, int rows, Row row, const float* d, bool is_first) {
+  void run_back(const Piece& piece, const Observations& inputs, Row row, const float* d) {
     int first = 0;
-    for (auto& stack : half.stacks) {
-      for (int r = 0; r < rows; ++r)
+    for (auto& stack : stacks_) {
+      for (int r = piece.rows.begin; r < piece.rows.end; ++r)
         std::copy_n(d + r * outputs_ + first, stack.outputs(), stack.result_gradients() + r * stack.stride());
-      half.encoder.backward(stack, inputs, rows, row, is_first);
+      encoder_.come_back(stack, inputs, piece, row);
       first += stack.outputs();
     }
   }
 
-  // of one minibatch, of whose samples the last `rest` are the second half's, into the memory of the parameters' gradients
-  void gradient_of(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size, int rest,
-                   const Rates& rates, const Adam& adam, bool threads, Statistics& sums) {
+  // of one minibatch, into the memory of the parameters' gradients
+  void find_gradient(const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order, int size,
+                     const Rates& rates, int threads, Statistics& sums) {
     const auto centre = moments(rollout.advantages, order, size, rates.normalise_advantages);
     const float share = 1.0f / static_cast<float>(size);
-    const auto work = [&](int k) {
-      const int begin = k == 0 ? 0 : size - rest, end = k == 0 ? size - rest : size;
-      gradient_of_half(halves_[static_cast<std::size_t>(k)], heads, rollout, order + begin, end - begin, rates, centre,
-                       share);
-    };
-    if (rest > 0) {
-      each_of_two(threads, work);
-      add<V>(adam.gradient, other_gradient_.data(), adam.size);
-    } else {
-      work(0);
-    }
+    const int block = reserve(size, 2 * products_, threads), slices = (block + kSlice - 1) / kSlice;
+    slices_.resize(static_cast<std::size_t>(slices));
+    inverse_deviations_.clear();
+    for (int i = 0; heads.continuous && i < heads.choices; ++i)
+      inverse_deviations_.push_back(std::exp(-heads.log_std[i]));
     if (heads.continuous) std::fill_n(heads.log_std_gradient, heads.choices, 0.0f);
-    for (int k = 0; k <= (rest > 0); ++k) {
-      const Half& half = halves_[static_cast<std::size_t>(k)];
-      for (int i = 0; heads.continuous && i < heads.choices; ++i)
-        heads.log_std_gradient[i] += half.log_std_gradient[static_cast<std::size_t>(i)];
-      sums.policy_loss += half.sums.policy_loss, sums.value_loss += half.sums.value_loss,
-          sums.entropy += half.sums.entropy;
-      sums.approx_kl += half.sums.approx_kl, sums.clip_fraction += half.sums.clip_fraction;
+    for (auto& each : scratch_) each.probabilities.resize(static_cast<std::size_t>(heads.choices));
+    for (int first = 0; first < size; first += block) {
+      const int n = std::min(block, size - first);
+      const auto row = [&](int r) { return order[first + r]; };
+      begin(n, 2 * products_, threads).each([&](const Piece& piece) {
+        run(piece, rollout.inputs, row, true, block_outputs_.data());
+        for (int r = piece.rows.begin; r < piece.rows.end; ++r) {
+          Slice& slice = slices_[static_cast<std::size_t>(r / kSlice)];
+          if (r % kSlice == 0)
+            slice.sums = {}, slice.log_std_gradient.assign(static_cast<std::size_t>(heads.choices), 0);
+          const float advantage = (rollout.advantages[row(r)] - centre.first) * centre.second;
+          add_loss(slice, scratch_[static_cast<std::size_t>(piece.thread)], heads, rollout, row(r), advantage, rates,
+                   share, block_outputs_.data() + r * outputs_, block_gradients_.data() + r * outputs_);
+        }
+        run_back(piece, rollout.inputs, row, block_gradients_.data());
+      });
+      networks_.add_gradients(n, first == 0, first + n == size, threads);
+      for (int i = 0; i * kSlice < n; ++i) add_up(slices_[static_cast<std::size_t>(i)], heads, sums);
     }
   }
 
-  void gradient_of_half(Half& half, const ActorCritic& heads, const Rollout& rollout, const std::int64_t* order,
-                        int size, const Rates& rates, std::pair<float, float> centre, float share) {
-    half.pack();
-    half.sums = {};
-    half.outputs.resize(static_cast<std::size_t>(kRows * outputs_));
-    half.gradients.resize(half.outputs.size());
-    half.log_std_gradient.assign(static_cast<std::size_t>(heads.choices), 0.0f);
-    half.scratch.resize(static_cast<std::size_t>(heads.choices));
+  static void add_up(const Slice& slice, const ActorCritic& heads, Statistics& sums) {
     for (int i = 0; heads.continuous && i < heads.choices; ++i)
-      half.scratch[static_cast<std::size_t>(i)] = std::exp(-heads.log_std[i]);
-    for (int first = 0; first < size; first += kRows) {
-      const int n = std::min(kRows, size - first);
-      const auto row = [&](int r) { return order[first + r]; };
-      run(half, rollout.inputs, n, row, true, half.outputs.data());
-      for (int r = 0; r < n; ++r) {
-        const float advantage = (rollout.advantages[order[first + r]] - centre.first) * centre.second;
-        add_loss(half, heads, rollout, order[first + r], advantage, rates, share, half.outputs.data() + r * outputs_,
-                 half.gradients.data() + r * outputs_);
-      }
-      run_back(half, rollout.inputs, n, row, half.gradients.data(), first == 0);
-    }
-    half.write_gradients();
+      heads.log_std_gradient[i] += slice.log_std_gradient[static_cast<std::size_t>(i)];
+    sums.policy_loss += slice.sums.policy_loss, sums.value_loss += slice.sums.value_loss;
+    sums.entropy += slice.sums.entropy, sums.approx_kl += slice.sums.approx_kl;
+    sums.clip_fraction += slice.sums.clip_fraction;
   }
 
   // one sample's part of the loss: d is its gradient by the outputs
-  static void add_loss(Half& half, const ActorCritic& heads, const Rollout& rollout, std::int64_t row, float advantage,
-                       const Rates& rates, float share, const float* outputs, float* d) {
+  void add_loss(Slice& slice, Scratch& mine, const ActorCritic& heads, const Rollout& rollout, std::int64_t row,
+                float advantage, const Rates& rates, float share, const float* outputs, float* d) const {
     const auto clip = static_cast<float>(rates.clip_range);
     const float d_entropy = -static_cast<float>(rates.entropy_coef) * share, predicted = outputs[heads.value];
     if (heads.continuous) {
-      Normal normal{outputs, heads.log_std, half.scratch.data(), rollout.actions + row * heads.choices, heads.choices};
-      const float slope = surrogate(normal.evaluate(), rollout.log_probs[row], advantage, clip, half.sums);
-      normal.gradient(-slope * share, d_entropy, d, half.log_std_gradient.data());
-      half.sums.entropy += normal.entropy;
+      Normal normal{outputs, heads.log_std, inverse_deviations_.data(), rollout.actions + row * heads.choices,
+                    heads.choices};
+      const float slope = surrogate(normal.evaluate(), rollout.log_probs[row], advantage, clip, slice.sums);
+      normal.gradient(-slope * share, d_entropy, d, slice.log_std_gradient.data());
+      slice.sums.entropy += normal.entropy;
     } else {
       if (rollout.forbidden != nullptr)
-        outputs = lowered(outputs, rollout.forbidden + row * heads.choices, heads.choices, half.allowed);
-      Choice choice{outputs, heads.choices, rollout.choices[row], half.scratch.data()};
-      const float slope = surrogate(choice.evaluate(), rollout.log_probs[row], advantage, clip, half.sums);
+        outputs = lowered(outputs, rollout.forbidden + row * heads.choices, heads.choices, mine.allowed);
+      Choice choice{outputs, heads.choices, rollout.choices[row], mine.probabilities.data()};
+      const float slope = surrogate(choice.evaluate(), rollout.log_probs[row], advantage, clip, slice.sums);
       choice.gradient(-slope * share, d_entropy, d);
-      half.sums.entropy += choice.entropy;
+      slice.sums.entropy += choice.entropy;
     }
     const float slope = value_slope(predicted, rollout.values[row], rollout.returns[row],
-                                    static_cast<float>(rates.value_clip_range), half.sums);
+                                    static_cast<float>(rates.value_clip_range), slice.sums);
     d[heads.value] = slope * static_cast<float>(rates.value_coef) * share;
   }
 
@@ -212,11 +205,16 @@ class ProximalCore final : public Learner {
     return {static_cast<float>(mean), static_cast<float>(1 / (std::sqrt(squares / (size - 1)) + 1e-8))};
   }
 
-  Network network_;
-  std::vector<Half> halves_;  // one, or two
-  int outputs_ = 0;
-  const float* halved_ = nullptr;  // the gradients that the second half's are laid out as
-  std::vector<float> other_gradient_;  // of the second half
+  Encoder<V, D> encoder_;
+  std::vector<Layers<V, D>> stacks_;
+  Networks<V, D> networks_;
+  double products_ = 0;  // of a row, forward
+  int outputs_ = 0, kept_ = 0;  // kept_: rows of which `backward` may follow
+  std::vector<float> block_outputs_,
+      block_gradients_;  // the networks', and the loss's gradient by them: [rows, outputs]
+  std::vector<float> inverse_deviations_;
+  std::vector<Slice> slices_;  // of a block
+  std::vector<Scratch> scratch_;  // of each thread
 };
 
 }  // namespace

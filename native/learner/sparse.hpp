@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "pieces.hpp"
 #include "product.hpp"
 
 namespace headrace::learner {
@@ -26,10 +27,11 @@ class Sparse {
   static constexpr int kFewest = 128;  // columns from which it pays to look
   static constexpr int kShare = 8;  // it pays where no more than one number of so many is not zero
 
-  // Takes rows of numbers, of which row(r) is the first; returns false, and has nothing, where it does not pay.
+  // Takes rows of numbers, of which row(r) is the first; returns false, and has nothing, where it does not pay. Columns'
+  // lists are only made if they are asked for.
   template <class Row>
-  bool take(int rows, int columns, Row row) {
-    has_ = turned_ = false;
+  bool take(int rows, int columns, Row row, bool turns) {
+    has_ = false;
     if (columns < kFewest) return false;
     const int most = rows * columns / kShare;
     by_row_.entries.resize(static_cast<std::size_t>(most + columns));
@@ -48,7 +50,7 @@ class Sparse {
       by_row_.begins.push_back(static_cast<int>(next - first));
       if (next - first > most) return false;
     }
-    columns_ = columns;
+    if (turns) turn(columns);
     return has_ = true;
   }
 
@@ -57,30 +59,31 @@ class Sparse {
   // C = finish(start + A B), of A's rows: as headrace::learner::product, which adds zeros
   template <class Start, class Finish>
   void product(int columns, const float* B, std::ptrdiff_t ldb, Start start, Finish finish) const {
-    each_list<false>(by_row_, columns, B, ldb, start, finish);
+    each_list<false>(by_row_, static_cast<int>(by_row_.begins.size()) - 1, columns, B, ldb, start, finish);
   }
 
-  // C = finish(start + Aᵀ B), of those of A's columns that are not zero
+  // C = finish(start + Aᵀ B), of those of some of A's columns that are not zero
   template <class Start, class Finish>
-  void product_of_columns(int columns, const float* B, std::ptrdiff_t ldb, Start start, Finish finish) {
-    turn();
-    each_list<true>(by_column_, columns, B, ldb, start, finish);
+  void product_of_columns(Range some, int columns, const float* B, std::ptrdiff_t ldb, Start start,
+                          Finish finish) const {
+    each_list<true>(by_column_, some, columns, B, ldb, start, finish);
   }
 
  private:
   template <bool skips_empty, class Start, class Finish>
-  static void each_list(const Lists& lists, int columns, const float* B, std::ptrdiff_t ldb, Start start,
+  static void each_list(const Lists& lists, Range some, int columns, const float* B, std::ptrdiff_t ldb, Start start,
                         Finish finish) {
     constexpr int kAtOnce = 8;  // registers
     int n = 0;
     for (; n + kAtOnce * V::width <= columns; n += kAtOnce * V::width)
-      sums<skips_empty, kAtOnce>(lists, n, B, ldb, start, finish);
-    for (; n < columns; n += V::width) sums<skips_empty, 1>(lists, n, B, ldb, start, finish);
+      sums<skips_empty, kAtOnce>(lists, some, n, B, ldb, start, finish);
+    for (; n < columns; n += V::width) sums<skips_empty, 1>(lists, some, n, B, ldb, start, finish);
   }
 
   template <bool skips_empty, int count, class Start, class Finish>
-  static void sums(const Lists& lists, int n, const float* B, std::ptrdiff_t ldb, Start start, Finish finish) {
-    for (int m = 0; m + 1 < static_cast<int>(lists.begins.size()); ++m) {
+  static void sums(const Lists& lists, Range some, int n, const float* B, std::ptrdiff_t ldb, Start start,
+                   Finish finish) {
+    for (int m = some.begin; m < some.end; ++m) {
       const Entry *each = lists.entries.data() + lists.begins[static_cast<std::size_t>(m)],
                   *end = lists.entries.data() + lists.begins[static_cast<std::size_t>(m) + 1];
       if (skips_empty && each == end) continue;
@@ -95,12 +98,11 @@ class Sparse {
     }
   }
 
-  // Makes the columns' lists of the rows', once for several products.
-  void turn() {
-    if (std::exchange(turned_, true)) return;
+  // Makes the columns' lists of the rows'.
+  void turn(int columns) {
     if (by_column_.entries.size() < by_row_.entries.size()) by_column_.entries.resize(by_row_.entries.size());
     auto& begins = by_column_.begins;
-    begins.assign(static_cast<std::size_t>(columns_) + 1, 0);
+    begins.assign(static_cast<std::size_t>(columns) + 1, 0);
     const int total = by_row_.begins.back();
     for (int i = 0; i < total; ++i)
       ++begins[static_cast<std::size_t>(by_row_.entries[static_cast<std::size_t>(i)].place)];
@@ -115,8 +117,7 @@ class Sparse {
       }
   }
 
-  bool has_ = false, turned_ = false;
-  int columns_ = 0;
+  bool has_ = false;
   Lists by_row_, by_column_;
   std::vector<int> next_;
 };

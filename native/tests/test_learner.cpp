@@ -1,9 +1,16 @@
 // Networks beside plain loops over doubles; and the same bits at every width of registers.
 #include "../learner/learner.hpp"
+#include "../learner/team.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "check.hpp"
@@ -160,36 +167,50 @@ void sparse_inputs_change_no_bits(int width) {
   same_bits(found[1], found[3]);
 }
 
-// all of a learner's results after two epochs of two minibatches, at one width
-std::vector<float> learnt(int width, bool continuous, int rows = 200, bool threads = false) {
-  const int kRows = rows;
-  constexpr int kInputs = 5, kChoices = 3;
-  Owned owned(kInputs, {20, 33}, {kChoices, 1}, Activation::kTanh, 4);
+// all of a learner's results after two epochs of two minibatches, at one width; of some inputs few are not zero
+std::vector<float> learnt(int width, bool continuous, int rows = 200, int threads = 1, int hidden = 20,
+                          bool sparse = false) {
+  const int inputs = sparse ? 150 : 5;
+  constexpr int kChoices = 3;
+  Owned owned(inputs, {hidden, hidden + 13}, {kChoices, 1}, Activation::kTanh, 4);
   const auto learner = make_learner(owned.network, {width});
-  const auto x = numbers(static_cast<std::size_t>(kRows * kInputs), 5),
-             actions = numbers(static_cast<std::size_t>(kRows * kChoices), 6),
-             columns = numbers(static_cast<std::size_t>(4 * kRows), 7);
+  auto x = numbers(static_cast<std::size_t>(rows * inputs), 5);
+  const auto actions = numbers(static_cast<std::size_t>(rows * kChoices), 6),
+             columns = numbers(static_cast<std::size_t>(4 * rows), 7);
+  for (std::size_t i = 0; sparse && i < x.size() * 3 / 4; ++i) x[i] = i % 13 == 0 ? x[i] : 0;
   std::vector<std::int64_t> choices, order;
-  for (int i = 0; i < kRows; ++i) choices.push_back(i % kChoices), order.push_back(i * 7 % kRows);
+  for (int i = 0; i < rows; ++i) choices.push_back(i % kChoices), order.push_back(i * 7 % rows);
   std::vector<float> log_std(kChoices, -0.5f), log_std_gradient(kChoices);
   const ActorCritic heads{continuous, kChoices, kChoices, log_std.data(), log_std_gradient.data()};
-  const Rollout rollout{{x.data(), nullptr, kInputs},
-                        choices.data(),
-                        actions.data(),
-                        columns.data(),
-                        columns.data() + kRows,
-                        columns.data() + 2 * kRows,
-                        columns.data() + 3 * kRows};
+  const Rollout rollout{
+      {x.data(), nullptr, inputs}, choices.data(),           actions.data(), columns.data(), columns.data() + rows,
+      columns.data() + 2 * rows,   columns.data() + 3 * rows};
   std::vector<float> results;
   for (const double value_clip : {-1.0, 0.2}) {
-    const auto s = learner->epoch(heads, rollout, order.data(), 2, kRows / 2,
+    const auto s = learner->epoch(heads, rollout, order.data(), 2, rows / 2,
                                   {1e-2, 0.2, 0.01, 0.5, 0.5, value_clip, true}, owned.adam(), threads);
     CHECK(std::isfinite(s.policy_loss) && s.entropy > 0 && s.gradient_norm > 0);
     for (const double each : {s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clip_fraction, s.gradient_norm})
       results.push_back(static_cast<float>(each));
   }
   results.insert(results.end(), owned.parameters.begin(), owned.parameters.end());
+  results.insert(results.end(), log_std_gradient.begin(), log_std_gradient.end());
   return results;
+}
+
+// outputs of some rows, and gradients by them, where the network is so large that threads share its rows and its weights
+std::vector<float> evaluated(int rows, int threads, bool kept, Registers registers = {}) {
+  constexpr int kInputs = 31;
+  Owned owned(kInputs, {250, 256}, {3, 1}, Activation::kTanh, 1);
+  const auto learner = make_learner(owned.network, registers);
+  const auto x = numbers(static_cast<std::size_t>(rows * kInputs), 2),
+             d = numbers(static_cast<std::size_t>(rows * 4), 3);
+  std::vector<float> out(static_cast<std::size_t>(rows * 4));
+  learner->refresh(threads);
+  learner->forward({x.data(), nullptr, kInputs}, rows, out.data(), kept, threads);
+  learner->backward({x.data(), nullptr, kInputs}, rows, d.data(), kept, threads);
+  out.insert(out.end(), owned.gradient.begin(), owned.gradient.end());
+  return out;
 }
 
 // random transitions of odd sizes
@@ -216,7 +237,7 @@ struct Moves {
 };
 
 // all that three updates of actor, critics and temperature leave
-std::vector<float> learnt_from_replay(Registers registers, bool stochastic, bool threads = false, int width = 20) {
+std::vector<float> learnt_from_replay(Registers registers, bool stochastic, int threads = 1, int width = 20) {
   const Moves moves;
   constexpr int kBoth = Moves::kInputs + Moves::kActions;
   Owned actor(Moves::kInputs, {width, width + 13}, {stochastic ? 2 * Moves::kActions : Moves::kActions},
@@ -247,19 +268,93 @@ std::vector<float> learnt_from_replay(Registers registers, bool stochastic, bool
 }
 
 // all that three updates of dueling action values leave
-std::vector<float> learnt_values(Registers registers) {
+std::vector<float> learnt_values(Registers registers, int threads = 1, int width = 20) {
   const Moves moves;
-  Owned q(Moves::kInputs, {20, 33}, {Moves::kActions + 1}, Activation::kTanh, 1),
-      target(Moves::kInputs, {20, 33}, {Moves::kActions + 1}, Activation::kTanh, 2);
+  Owned q(Moves::kInputs, {width, width + 13}, {Moves::kActions + 1}, Activation::kTanh, 1),
+      target(Moves::kInputs, {width, width + 13}, {Moves::kActions + 1}, Activation::kTanh, 2);
   const auto learner = make_q_learner({Moves::kActions, true, q.network, target.network, q.adam()}, registers);
   std::vector<float> results(Moves::kRows);
   for (int i = 0; i < 3; ++i) {
-    const auto s = learner->improve(moves.transitions(), moves.choices.data(), {1e-2, 0.5, true, true}, results.data());
+    const auto s =
+        learner->improve(moves.transitions(), moves.choices.data(), {1e-2, 0.5, true, true, threads}, results.data());
     for (const double each : {s.loss, s.mean, s.gradient_norm}) results.push_back(static_cast<float>(each));
     CHECK(std::isfinite(s.loss) && s.loss > 0);
   }
   results.insert(results.end(), q.parameters.begin(), q.parameters.end());
   return results;
+}
+
+constexpr int kThreads[] = {2, 3, 8};
+
+// code of sanitizers takes a hundred times as long
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kInstrumented = true;
+#else
+constexpr bool kInstrumented = false;
+#endif
+
+// Sizes on both sides of what is worth another thread, and of blocks; more threads than parts.
+void threads_change_no_bits() {
+  for (const int rows : kInstrumented ? std::vector{130} : std::vector{2, 130, 514, 1044})
+    for (const bool continuous : {false, true}) {
+      const bool sparse = rows % 4 == 2;
+      const auto one = learnt(0, continuous, 2 * rows, 1, 100, sparse);
+      for (const int threads : kThreads) same_bits(one, learnt(0, continuous, 2 * rows, threads, 100, sparse));
+      if (!kInstrumented) same_bits(one, learnt(widths().back(), continuous, 2 * rows, 3, 100, sparse));
+    }
+  for (const int rows : kInstrumented ? std::vector{63} : std::vector{1, 63, 300, 1031}) {
+    const auto one = evaluated(rows, 1, false);
+    for (const int threads : kThreads)
+      for (const bool kept : {false, true}) same_bits(one, evaluated(rows, threads, kept));
+  }
+  for (const int threads : kThreads) {
+    for (const bool stochastic : {false, true})
+      same_bits(learnt_from_replay({}, stochastic, 1, 100), learnt_from_replay({}, stochastic, threads, 100));
+    same_bits(learnt_values({}, 1, 200), learnt_values({}, threads, 200));
+  }
+}
+
+// Each part is done once; an exception of one is the caller's, after the others have ended, and the team goes on.
+void each_part_is_done_once() {
+  for (const int threads : {1, 2, 3, 16})
+    for (const int parts : {0, 1, 2, 7, 1000}) {
+      std::vector<int> done(static_cast<std::size_t>(parts));
+      const auto work = [&](int part, int thread) {
+        CHECK(thread >= 0 && thread < threads);
+        ++done[static_cast<std::size_t>(part)];
+        if (part == 5) throw std::runtime_error("the sixth");
+      };
+      bool thrown = false;
+      try {
+        Team::mine().each(threads, parts, work);
+      } catch (const std::runtime_error&) {
+        thrown = true;
+      }
+      CHECK(thrown == (parts > 5));
+      if (threads > 1 && parts > 1)
+        for (const int times : done) CHECK(times == 1);
+    }
+}
+
+// Two threads that learn have helpers of their own, as has a process that one with helpers was forked into.
+void each_has_helpers() {
+  constexpr int kRows = kInstrumented ? 63 : 300;
+  const auto alone = evaluated(kRows, 1, false);
+  const auto check = [&] {
+    for (int i = 0; i < 3; ++i) same_bits(alone, evaluated(kRows, 3, false));
+  };
+  std::thread other(check);
+  check();
+  other.join();
+#if !defined(__SANITIZE_THREAD__)  // which does not follow threads of a forked process
+  const pid_t child = fork();
+  if (child == 0) {
+    check();
+    std::_Exit(0);
+  }
+  int status = 1;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+#endif
 }
 
 // Products of bfloat16 are those of float32 where all numbers are short: of a second layer wide enough, forward and back.
@@ -307,12 +402,13 @@ int main() {
       CHECK(std::memcmp(first.data(), other.data(), first.size() * sizeof(float)) == 0);
     }
   }
-  for (const bool continuous : {false, true})
-    same_bits(learnt(0, continuous, 2100), learnt(8, continuous, 2100, true));  // halves
+  threads_change_no_bits();
+  each_part_is_done_once();
+  each_has_helpers();
   for (const int width : widths()) {
     sparse_inputs_change_no_bits(width);
     for (const bool stochastic : {false, true})
-      same_bits(learnt_from_replay({}, stochastic), learnt_from_replay({width}, stochastic, width == 8));
+      same_bits(learnt_from_replay({}, stochastic), learnt_from_replay({width}, stochastic));
     same_bits(learnt_values({}), learnt_values({width}));
   }
   for (const int width : widths(true)) {
@@ -321,9 +417,12 @@ int main() {
       bfloat16_is_exact_for_short_numbers(width, 70, 97, rows);
       bfloat16_is_exact_for_short_numbers(width, 65, 65, rows);
     }
+    for (const int threads : kThreads)
+      same_bits(evaluated(300, 1, false, {width, true}), evaluated(300, threads, true, {width, true}));
     for (const bool stochastic : {false, true})
-      same_bits(learnt_from_replay({width, true}, stochastic, false, 80),
-                learnt_from_replay({width, true}, stochastic, true, 80));
+      for (const int threads : kThreads)
+        same_bits(learnt_from_replay({width, true}, stochastic, 1, 80),
+                  learnt_from_replay({width, true}, stochastic, threads, 80));
   }
   std::puts("learner: passed");
 }

@@ -352,7 +352,7 @@ void all_numbers_are_close(const Shape& shape, int rows) {
 }
 
 // all that three updates of dueling action values leave, from pictures that do not follow each other in memory
-std::vector<float> learnt_values(const Shape& shape, Registers registers) {
+std::vector<float> learnt_values(const Shape& shape, Registers registers, int threads = 1) {
   constexpr int kRows = 70;
   const int actions = shape.dense.back() - 1;
   Owned q(shape, false, 3), target(shape, false, 4);
@@ -375,7 +375,7 @@ std::vector<float> learnt_values(const Shape& shape, Registers registers) {
                           {}};
   std::vector<float> results(kRows);
   for (int i = 0; i < 3; ++i) {
-    const auto s = learner->improve(batch, choices.data(), {1e-3, 0.5, true, true}, results.data());
+    const auto s = learner->improve(batch, choices.data(), {1e-3, 0.5, true, true, threads}, results.data());
     for (const double each : {s.loss, s.mean, s.gradient_norm}) results.push_back(static_cast<float>(each));
     CHECK(std::isfinite(s.loss) && s.loss > 0 && s.gradient_norm > 0);
   }
@@ -384,7 +384,7 @@ std::vector<float> learnt_values(const Shape& shape, Registers registers) {
 }
 
 // all that two epochs of action values leave, of minibatches with one block and part of another
-std::vector<float> learnt_from_rollouts(const Shape& shape, Registers registers) {
+std::vector<float> learnt_from_rollouts(const Shape& shape, Registers registers, int threads = 1) {
   constexpr int kRows = 600, kSize = 300;
   Owned owned(shape, false, 6);
   const auto learner = make_value_learner(owned.network, owned.adam(), registers);
@@ -396,7 +396,7 @@ std::vector<float> learnt_from_rollouts(const Shape& shape, Registers registers)
       {nullptr, pictures.data(), static_cast<std::ptrdiff_t>(shape.pixels())}, choices.data(), returns.data()};
   std::vector<float> results;
   for (int i = 0; i < 2; ++i) {
-    const auto s = learner->epoch(rollout, order.data(), kRows / kSize, kSize, 1e-2, 0.5);
+    const auto s = learner->epoch(rollout, order.data(), kRows / kSize, kSize, 1e-2, 0.5, threads);
     for (const double each : {s.loss, s.mean, s.gradient_norm}) results.push_back(static_cast<float>(each));
     CHECK(std::isfinite(s.mean) && s.loss > 0 && s.gradient_norm > 0);
   }
@@ -407,12 +407,11 @@ std::vector<float> learnt_from_rollouts(const Shape& shape, Registers registers)
   return results;
 }
 
-// all of a policy's and values' results after an epoch of two minibatches, each of which is so large that it is halved
-std::vector<float> learnt(Registers registers, bool threads) {
+// all of a policy's and values' results after an epoch of two minibatches
+std::vector<float> learnt(Registers registers, int threads) {
   constexpr int kRows = 300;
   const Shape shape{4, 36, 36, {{32, 8, 4}, {64, 4, 2}, {64, 3, 1}}, {70, 4}};
   Owned owned(shape, false, 5);
-  CHECK(owned.parameters.size() * kRows / 2 > 8 << 20);
   const auto learner = make_learner(owned.network, registers);
   const Pictures pictures = owned.pictures(kRows, false);
   const auto columns = signs(4 * kRows, owned.random);
@@ -474,7 +473,10 @@ int main() {
   }
   for (const Registers registers : kinds())
     for (const std::size_t i : {1, 2})
-      same_bits(learnt_from_rollouts(normed[i], registers), learnt_from_rollouts(normed[i], alike(registers)));
+      for (const int threads : {1, 2, 3, 8})
+        if (threads == 1 || !kInstrumented || (i == 2 && threads == 3))
+          same_bits(learnt_from_rollouts(normed[i], registers, threads),
+                    learnt_from_rollouts(normed[i], alike(registers)));
   for (const Shape& shape : shapes) {
     if (kInstrumented && shape.pixels() >= kLarge) continue;
     for (const int rows : {1, 7, 8, 9})
@@ -486,8 +488,13 @@ int main() {
   for (const Registers registers : kinds())
     for (const std::size_t i : {6, kInstrumented ? 6 : 10})
       same_bits(learnt_values(shapes[i], registers), learnt_values(shapes[i], alike(registers)));
-  const auto one = learnt({}, false);
+  // threads share groups of samples, and weights
+  const auto one = learnt({}, 1);
   for (const Registers registers : kinds())
-    same_bits(registers.bfloat16 ? learnt(registers, false) : one, learnt(registers, true));
+    for (const int threads : {2, 3, 8})
+      if (registers.bfloat16 || threads == 3 || registers.width == widths().front())
+        same_bits(registers.bfloat16 ? learnt(registers, 1) : one, learnt(registers, threads));
+  for (const int threads : {2, 3, 8})
+    same_bits(learnt_values(shapes[10], {}, 1), learnt_values(shapes[10], {}, threads));
   std::puts("convolutions: passed");
 }

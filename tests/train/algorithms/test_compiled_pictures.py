@@ -41,10 +41,10 @@ def assert_alike(ours: Any, theirs: Any) -> None:
 
 @EACH
 @pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])
-@pytest.mark.parametrize("size", [13, 150])  # the latter's halves may have a thread each
+@pytest.mark.parametrize("size", [13, 150])  # threads share the latter
 def test_epochs_of_ppo_end_with_the_weights_of_torch(trunk: str, shape: Shape, action: gym.Space, size: int) -> None:
     results = []
-    for threads, compiled in ((1, True), (2, True), (1, False)):
+    for threads, compiled in ((1, False), (1, True), (3, True), (8, True)):
         policy = policy_of("ppo", trunk, shape, action, minibatch_size=size, entropy_coef=0.01)
         samples, rates = samples_of(policy, shape, action, 2 * size), Rates.of(policy.config, 0)
         if not compiled:
@@ -54,8 +54,8 @@ def test_epochs_of_ppo_end_with_the_weights_of_torch(trunk: str, shape: Shape, a
             measured = policy.update(samples, rates, [order])
         assert policy.updates == int(policy.optimiser.steps) == 2
         results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
-    assert all(torch.equal(mine, other) for mine, other in zip(*results[:2], strict=True))
-    assert_alike(results[0], results[2])
+    assert all(torch.equal(mine, other) for some in results[2:] for mine, other in zip(results[1], some, strict=True))
+    assert_alike(results[1], results[0])
 
 
 def test_an_epoch_of_ppo_with_masks_equals_that_of_torch() -> None:
@@ -118,6 +118,21 @@ def test_updates_of_action_values_equal_those_of_torch(trunk: str, shape: Shape,
         measured = [policy.improve(transitions_of(shape, rows, rows, rows > 1), RATES) for rows in (1, 9, 65)]
         results.append((*measured, policy.errors, *(getattr(policy.adam["q"], n) for n in ("parameters", "mean"))))
     assert_alike(*results)
+
+
+@EACH
+@pytest.mark.parametrize("bf16", [False, True])
+def test_any_number_of_threads_ends_with_the_same_action_values(trunk: str, shape: Shape, bf16: bool) -> None:
+    results = []
+    for threads in (1, 2, 3, 8):
+        policy = policy_of("dqn", trunk, shape, **DOUBLE, bf16=bf16)
+        with torch_threads(threads):
+            measured = [policy.improve(transitions_of(shape, rows, rows), RATES) for rows in (32, 65)]
+            with torch.inference_mode():
+                said = policy.network.q(pictures(shape, 90))
+        results.append((*measured, policy.errors, policy.adam["q"].parameters, said))
+    for some in results[1:]:
+        assert all(torch.equal(mine, other) for mine, other in zip(results[0], some, strict=True))
 
 
 @EACH

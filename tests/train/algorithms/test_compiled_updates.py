@@ -16,6 +16,7 @@ from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.algorithms.sac.sac import SAC
 from headrace.train.algorithms.td3.td3 import TD3
+from headrace.train.algorithms.update_threads import torch_threads
 from headrace.train.modules.compiled import LEFT_OUT, compiled_module
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.processes.process_group import ProcessGroup
@@ -99,6 +100,25 @@ def test_action_values_end_with_the_weights_of_torch(
     policies = [policy_of("dqn", inputs, actions, **how) for _ in range(2)]
     assert_alike(*(learnt(policy, batches, compiled) for policy, compiled in zip(policies, (True, False), strict=True)))
     torch.testing.assert_close(policies[0].errors, policies[1].errors, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+@pytest.mark.parametrize("algo", ["sac", "td3", "ddpg", "dqn"])
+@pytest.mark.parametrize(("hidden", "rows"), [((256, 256), 256), ((300, 130), 301), ((64,), 1)])
+def test_any_number_of_threads_ends_with_the_same_bits(
+    algo: str, hidden: tuple[int, ...], rows: int, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: precision)
+    batches = [batch_of(17, 3, rows, seed) for seed in range(3)]
+    if algo == "dqn":
+        batches = [batch._replace(actions=torch.arange(rows).view(-1, 1) % 3) for batch in batches]
+    results = []
+    for threads in (1, 2, 3, 8):
+        policy = policy_of(algo, 17, 3, hidden=hidden)
+        with torch_threads(threads):
+            results.append(learnt(policy, batches, compiled=True))
+    for some in results[1:]:
+        assert all(torch.equal(mine, other) for mine, other in zip(results[0], some, strict=True))
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3"])

@@ -16,12 +16,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from headrace.train.algorithms.a2c.a2c import A2C
 from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
+from headrace.train.algorithms.update_threads import torch_threads
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.compiled import LEFT_OUT, CompiledNetwork, adam_of, compiled_module
 from headrace.train.modules.mlp import MLP
@@ -37,7 +40,7 @@ BOX, CHOICE = gym.spaces.Box(-2.0, 1.0, (2,), np.float32), gym.spaces.Discrete(3
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Updates on many threads are torch's."""
+    """Small updates of torch take longer on several."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -162,9 +165,9 @@ def test_an_epoch_with_masks_ends_with_the_weights_of_torch() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("size", "hidden"), [(1500, (64, 64)), (129, (256, 256))])
-def test_halves_of_a_large_minibatch_end_with_the_weights_of_torch(
+def test_parts_of_a_large_minibatch_end_with_the_weights_of_torch(
     threads: int, size: int, hidden: tuple[int, ...]
 ) -> None:
     torch.set_num_threads(threads)
@@ -180,6 +183,26 @@ def test_halves_of_a_large_minibatch_end_with_the_weights_of_torch(
         results.append((policy.optimiser.parameters, policy.optimiser.mean, policy.optimiser.square))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])
+@settings(max_examples=8, deadline=None)
+@given(
+    hidden=st.tuples(st.integers(1, 300), st.integers(1, 300)),
+    size=st.one_of(st.integers(2, 70), st.integers(250, 700)),
+)
+def test_any_number_of_threads_ends_with_the_same_bits(action: gym.Space, hidden: tuple[int, ...], size: int) -> None:
+    results = []
+    for threads in (1, 2, 3, 8):
+        policy = policy_of(action, minibatch_size=size, hidden=hidden)
+        samples = pick(samples_of(policy, action), torch.arange(2 * size) % ROWS)
+        order = draw_order(samples, size, torch.Generator().manual_seed(0))
+        with torch_threads(threads), torch.inference_mode():
+            measured = policy.update(samples, Rates.of(policy.config, 0), [order])
+            said = policy.network(samples.inputs)  # acting, by the same code
+        results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, *said))
+    for some in results[1:]:
+        assert all(torch.equal(mine, other) for mine, other in zip(results[0], some, strict=True))
 
 
 @pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])
@@ -276,7 +299,7 @@ def arguments_of_an_epoch() -> dict[str, Any]:
     rows, policy = 8, policy_of(CHOICE)
     columns = {name: np.ones(rows, np.float32) for name in ("log_probs", "advantages", "returns", "values")}
     rates = dict.fromkeys(("learning_rate", "clip_range", "entropy_coef", "value_coef", "max_grad_norm"), 0.1)
-    how = {"value_clip_range": None, "normalise_advantages": True, "threads": False, "forbidden": None, "actions": None}
+    how = {"value_clip_range": None, "normalise_advantages": True, "threads": 1, "forbidden": None, "actions": None}
     return (
         columns
         | rates

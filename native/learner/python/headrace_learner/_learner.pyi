@@ -133,7 +133,7 @@ class Learner:
         width: int = 0,
         bfloat16: bool = False,
     ) -> None: ...
-    def refresh(self) -> None:
+    def refresh(self, threads: int = 1) -> None:
         """Parameters have changed by other hands."""
 
     def forward(
@@ -142,11 +142,13 @@ class Learner:
         | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         outputs: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu")],
         keeps: bool = False,
+        threads: int = 1,
     ) -> None:
         """
         Writes the outputs float32[B, all stacks'] of inputs float32[B, D], or of pictures uint8[B, C, H, W].
 
-        keeps: whether backward of the same inputs may follow as the next call.
+        keeps: whether backward of the same inputs may follow as the next call. threads: how many may share the work, which
+        changes no result, as in all other calls.
         """
 
     def backward(
@@ -155,6 +157,7 @@ class Learner:
         | Annotated[NDArray[numpy.uint8], dict(shape=(None, None, None, None), device="cpu", writable=False)],
         gradients: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order="C", device="cpu", writable=False)],
         kept: bool = False,
+        threads: int = 1,
     ) -> None:
         """
         Writes the gradients of all parameters, given those of the outputs.
@@ -185,7 +188,7 @@ class Learner:
         value_clip_range: float | None,
         normalise_advantages: bool,
         adam: Adam,
-        threads: bool,
+        threads: int,
     ) -> list[float]:
         """
         Makes one update of proximal policy optimisation for each row of order, int64[minibatches, size].
@@ -241,14 +244,13 @@ class ActorCriticLearner:
         target_entropy: float,
         critics: bool,
         actor: bool,
-        threads: bool,
+        threads: int,
     ) -> list[float]:
         """
         Makes a gradient step of the critics, and one of the actor.
 
         noise float32[B, A]: standard normal; for target_actor, what is added to its actions. critic_weight: of each critic's
-        mean squared error. max_grad_norm: infinite for none. threads: whether two critics, and halves of the actor's samples,
-        may have a thread each, which changes no result.
+        mean squared error. max_grad_norm: infinite for none.
         Returns the critics' loss, mean value and gradient's norm; the actor's loss, gradient's norm, entropy, temperature.
         """
 
@@ -288,6 +290,7 @@ class QLearner:
         chooses: bool,
         huber: bool,
         errors: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu")],
+        threads: int,
     ) -> list[float]:
         """
         Makes a gradient step; writes the absolute errors of values, float32[B].
@@ -322,6 +325,7 @@ class ValueLearner:
         order: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order="C", device="cpu", writable=False)],
         learning_rate: float,
         max_grad_norm: float,
+        threads: int,
     ) -> list[float]:
         """
         Makes one update for each row of order, int64[minibatches, size]: values of choices int64[rows] come closer to returns

@@ -4,7 +4,7 @@ An update in torch is one to three hundred operations, whose dispatch takes as l
 makes an update in one call, from the memory of the policy's networks, targets and optimisers. The losses are those of
 the algorithms' files, which torch differentiates everywhere else. Products are of bfloat16 where the setting
 ``matmul_precision`` is ``"medium"``, or of a CNN the setting ``bf16`` is set, and the processor multiplies them (AMX,
-AVX-512 BF16), and otherwise of float32.
+AVX-512 BF16), and otherwise of float32. As many threads as torch has share the work, which changes no result.
 """
 
 from __future__ import annotations
@@ -35,10 +35,6 @@ from headrace.train.modules.compiled import (
 from headrace.train.storage.samples import Samples
 from headrace.train.storage.transitions import Transitions
 
-THREADS = 4
-"""number of torch's threads beyond which its own operations are faster than compiled code, which has one or two"""
-THREADS_OF_PICTURES = 2
-"""the same for a CNN's updates of action values, which have one"""
 COLUMNS = "advantages", "returns", "values"
 Noise = Callable[[int], Tensor]
 """returns noise for the actions of so many rows, float32[B, A]"""
@@ -72,8 +68,6 @@ def compiled_parts(policy: Any) -> int:
     acts = policy.config.frozen and getattr(policy.network, "compiled", None) is not None
     if acts or policy.config.compile or policy.device.type != "cpu" or why_torch_here() is not None:
         return 0
-    if torch.get_num_threads() > THREADS:
-        return 0
     return sum(map(compile_trunks, (policy.network, getattr(policy, "targets", None) or nn.Module())))
 
 
@@ -99,7 +93,7 @@ class CompiledForm:
 
 
 class CompiledRollouts(CompiledForm):
-    """PPO's updates of an `MLP` over a rollout, on one thread or two; A2C's are these at ratios of 1."""
+    """PPO's updates of an `MLP` over a rollout; A2C's are these at ratios of 1."""
 
     def __init__(self, policy: Any):
         super().__init__(policy)
@@ -111,9 +105,7 @@ class CompiledRollouts(CompiledForm):
             return unfit
         if policy.stops_early:
             return "target_kl"
-        if type(policy.optimiser) is not FlatAdam:
-            return "optimiser"
-        return "threads" if policy.update_threads > THREADS else None
+        return None if type(policy.optimiser) is FlatAdam else "optimiser"
 
     def epoch(
         self, samples: Samples, rates: Rates, order: Tensor | None, value_clip: float | None = None
@@ -143,13 +135,13 @@ class CompiledRollouts(CompiledForm):
             value_clip_range=value_clip,
             normalise_advantages=policy.normalises_advantages,
             adam=self.adam,
-            threads=torch.get_num_threads() > 1,
+            threads=torch.get_num_threads(),
             forbidden=None if samples.forbidden is None else samples.forbidden.contiguous(),
         )
 
 
 class CompiledRolloutQ(CompiledForm):
-    """PQN's updates of action values over a rollout, on one thread."""
+    """PQN's updates of action values over a rollout."""
 
     def __init__(self, policy: Any):
         super().__init__(policy)
@@ -169,10 +161,7 @@ class CompiledRolloutQ(CompiledForm):
     def why_not(policy: Any) -> str | None:
         if not has_form(policy.network.q):
             return "network"
-        if type(policy.optimiser) is not FlatRAdam:
-            return "optimiser"
-        most = THREADS_OF_PICTURES if policy.encoder.image else THREADS
-        return "threads" if policy.update_threads > most else None
+        return None if type(policy.optimiser) is FlatRAdam else "optimiser"
 
     def epoch(self, samples: Samples, rates: Rates, order: Tensor) -> Tensor:
         """Makes an epoch of updates, as `OnPolicy.update_at_once`; returns PQN's statistics, float32[3]."""
@@ -185,6 +174,7 @@ class CompiledRolloutQ(CompiledForm):
                 order=order.contiguous(),
                 learning_rate=rates.learning_rate,
                 max_grad_norm=rates.max_grad_norm,
+                threads=torch.get_num_threads(),
             )
         self.policy.network.compiled.changed()
         return torch.tensor(found)
@@ -265,7 +255,7 @@ class CompiledActorCritic(CompiledReplay):
             target_entropy=target_entropy,
             critics=critics,
             actor=actor,
-            threads=torch.get_num_threads() > 1,
+            threads=torch.get_num_threads(),
         )
         names = ["critic_loss", "q_mean", "critic_gradient_norm"] if critics else []
         names += ["actor_loss", "actor_gradient_norm", "entropy", "temperature"] if actor else []
@@ -280,10 +270,7 @@ class CompiledQ(CompiledReplay):
     def why_not(policy: Any) -> str | None:
         if policy.heads:
             return "action_masks"
-        if not has_form(policy.network.q):
-            return "network"
-        pictures = policy.encoder.image
-        return "threads" if pictures and torch.get_num_threads() > THREADS_OF_PICTURES else None
+        return None if has_form(policy.network.q) else "network"
 
     def make(self, module: Any, bfloat16: bool) -> Any:
         q, target, adam = self.policy.network.q, self.policy.targets.q, self.policy.adam["q"]
@@ -313,6 +300,7 @@ class CompiledQ(CompiledReplay):
             chooses=config.double,
             huber=config.loss == "huber",
             errors=errors,
+            threads=torch.get_num_threads(),
         )
         if self.policy.network.compiled is not None:
             self.policy.network.compiled.changed()

@@ -167,7 +167,7 @@ class CompiledForward:
         if not len(inputs):
             return outputs
         self._refresh()
-        self._learner.forward(memory(_in_rows(inputs)), memory(outputs), keeps=keeps)
+        self._learner.forward(memory(_in_rows(inputs)), memory(outputs), keeps=keeps, threads=torch.get_num_threads())
         return outputs
 
     def changed(self) -> None:
@@ -178,7 +178,7 @@ class CompiledForward:
         """Gives the learner the parameters, if they have changed."""
         versions = [each._version for each in self._watched]
         if versions != self._versions:
-            self._learner.refresh()
+            self._learner.refresh(torch.get_num_threads())
             self._versions = versions
 
 
@@ -232,7 +232,7 @@ class CompiledNetwork(CompiledForward):
     def backward(self, inputs: Tensor, gradients: Tensor) -> None:
         """Overwrites ``.grad`` of all parameters but ``log_std``, given the gradient of `forward`'s result."""
         self._refresh()
-        self._learner.backward(memory(inputs), memory(gradients))
+        self._learner.backward(memory(inputs), memory(gradients), threads=torch.get_num_threads())
 
     @torch.inference_mode()
     def epoch(self, actions: Tensor, **arguments: Any) -> Tensor:
@@ -289,11 +289,14 @@ class CompiledTrunk(CompiledForward):
             return [torch.zeros_like(each) for each in self._gradients]
         kept = call == self._calls
         self._calls += 1
-        self._learner.backward(memory(_in_rows(images)), memory(gradients.contiguous()), kept=kept)
+        given = memory(_in_rows(images)), memory(gradients.contiguous())
+        self._learner.backward(*given, kept=kept, threads=torch.get_num_threads())
         return [each.clone() for each in self._gradients]
 
     def _refresh(self) -> None:
-        self._learner.refresh()  # packing takes less than following all who may change the parameters
+        self._learner.refresh(
+            torch.get_num_threads()
+        )  # packing takes less than following all who may change the parameters
 
 
 class _Differentiable(torch.autograd.Function):
