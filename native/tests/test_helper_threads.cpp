@@ -1,118 +1,119 @@
-// Each part of a launch is run once, by a helper or by the caller, and its writes are seen when the launch returns; run
+// Each row of a launch is run once, by a helper or by the caller, and its writes are seen when the launch returns; run
 // this under the thread sanitizer.
 #include "headrace/pool/executors/kernels/helper_threads.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include <array>
-#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
 #include "check.hpp"
 
-using headrace::kernels::Mailbox;
-using headrace::kernels::Part;
+using headrace::kernels::Board;
+using headrace::kernels::Call;
 
 namespace {
 
 using Word = unsigned long long;
 
 Word address(const void* of) { return reinterpret_cast<std::uintptr_t>(of); }
-const Word kYield = reinterpret_cast<std::uintptr_t>(&sched_yield);
 
-struct Job {
-  int runs = 0;  // no atomic: the handover alone keeps threads apart
-  Word argument = 0;
-  static void run(Word self, Word argument) {
-    auto& job = *reinterpret_cast<Job*>(self);
-    ++job.runs;
-    job.argument = argument;
-  }
+struct Row {
+  int runs = 0;  // no atomic: the claims alone keep threads apart
+  int argument = 0;
 };
+
+// The arguments of a launch, packed as Warp's are.
+struct Arguments {
+  Row* rows;
+  int argument;
+  int first = 0, share = 0;
+};
+
+void run(Word, Word address) {
+  const auto& given = *reinterpret_cast<const Arguments*>(address);
+  for (int row = given.first; row < given.first + given.share; ++row) {
+    ++given.rows[row].runs;
+    given.rows[row].argument = given.argument;
+  }
+}
 
 class Helpers {
  public:
-  explicit Helpers(int count, int looks) : boxes_(std::make_unique<Mailbox[]>(static_cast<std::size_t>(count))) {
-    for (int i = 0; i < count; ++i)
+  Helpers(int count, int looks, Word futex) : memory_(sizeof(Board) + 64 * static_cast<std::size_t>(count + 1)) {
+    const auto start = (address(memory_.data()) + 63) / 64 * 64;
+    board_ = reinterpret_cast<Board*>(start);
+    board_->system = {sched_yield, syscall, futex};
+    for (int i = 1; i <= count; ++i)
       threads_.emplace_back([this, i, looks] {
-        while (!ending_) headrace::kernels::serve(address(&boxes_[static_cast<std::size_t>(i)]), looks, kYield);
+        do headrace::kernels::serve(address(board_), static_cast<Word>(i), looks);
+        while (!__atomic_load_n(&board_->ended, __ATOMIC_SEQ_CST));
       });
   }
   ~Helpers() {
-    ending_ = true;
+    headrace::kernels::end(address(board_), static_cast<int>(threads_.size()));
     for (auto& thread : threads_) thread.join();
   }
-  // returns how many helpers were asleep
-  int lead(const std::vector<Part>& parts) {
-    Word sleepers = 99;
-    headrace::kernels::lead(address(boxes_.get()), address(&sleepers), address(parts.data()),
-                            static_cast<int>(parts.size()), kYield);
-    return static_cast<int>(sleepers);
-  }
+  Board& board() { return *board_; }
 
  private:
-  std::unique_ptr<Mailbox[]> boxes_;
-  std::atomic<bool> ending_{false};
+  std::vector<std::byte> memory_;
+  Board* board_;
   std::vector<std::thread> threads_;
 };
 
-std::vector<Part> parts_of(std::vector<Job>& jobs, Word argument) {
-  std::vector<Part> parts;
-  for (auto& job : jobs) parts.push_back({Job::run, {address(&job), argument++}});
-  return parts;
+void launch(Board& board, std::vector<Row>& rows, int argument, Word least, Word threads) {
+  const Arguments packed{rows.data(), argument};
+  const Call call{
+      run,         0,     address(&packed), sizeof packed, offsetof(Arguments, first), offsetof(Arguments, share),
+      rows.size(), least, threads};
+  headrace::kernels::lead(address(&board), address(&call));
 }
 
-void every_part_runs_once(int helpers, int looks) {
-  Helpers threads(helpers, looks);
-  std::vector<Job> jobs(static_cast<std::size_t>(helpers) + 1);
-  for (int round = 1; round <= 2000; ++round) {
-    // fewer parts than helpers in every other launch
-    const int count = round % 2 ? helpers + 1 : 1 + round / 2 % helpers;
-    auto parts = parts_of(jobs, static_cast<Word>(10 * round));
-    parts.resize(static_cast<std::size_t>(count));
-    std::vector<int> before;
-    for (auto& job : jobs) before.push_back(job.runs);
-    const int asleep = threads.lead(parts);
-    CHECK(asleep >= 0 && asleep < count);
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
-      const bool run = i < parts.size();
-      CHECK(jobs[i].runs == before[i] + run);
-      if (run) CHECK(jobs[i].argument == 10 * static_cast<Word>(round) + i);
-    }
+void each_row_runs_once(int helpers, int looks, Word futex) {
+  Helpers threads(helpers, looks, futex);
+  std::vector<Row> rows;
+  for (int round = 1; round <= 1000; ++round) {
+    rows.assign(static_cast<std::size_t>(1 + round * 7 % 300), {});
+    // fewer threads than there are in other launches, and more
+    launch(threads.board(), rows, round, static_cast<Word>(1 + round % 70),
+           static_cast<Word>(1 + round % (helpers + 2)));
+    for (const auto& row : rows) CHECK(row.runs == 1 && row.argument == round);
+    if (round % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // helpers fall asleep
   }
 }
 
-void the_caller_runs_what_no_helper_takes() {
-  std::array<Mailbox, 3> boxes{};  // nobody looks at them
-  std::vector<Job> jobs(4);
-  const auto parts = parts_of(jobs, 7);
-  Word sleepers = 0;
-  headrace::kernels::lead(address(boxes.data()), address(&sleepers), address(parts.data()), 4, kYield);
-  CHECK(sleepers == 3);
-  for (auto& job : jobs) CHECK(job.runs == 1);
-  for (auto& box : boxes) CHECK(box.state == headrace::kernels::EMPTY);
+void the_caller_runs_what_no_helper_claims() {
+  Helpers none(0, 1, SYS_futex);
+  std::vector<Row> rows(100);
+  launch(none.board(), rows, 7, 3, 1);
+  for (const auto& row : rows) CHECK(row.runs == 1 && row.argument == 7);
+  CHECK(none.board().done == 100 && Board::rows(none.board().open) == 0);
 }
 
-void a_helper_says_that_it_sleeps_after_its_looks() {
-  Mailbox box{};
-  headrace::kernels::serve(address(&box), 10, kYield);
-  CHECK(box.awake == 0 && box.state == headrace::kernels::EMPTY);
-  Job job;
-  box.part = {Job::run, {address(&job), 1}};
-  box.state = headrace::kernels::POSTED;
-  headrace::kernels::serve(address(&box), 10, kYield);
-  CHECK(job.runs == 1 && box.state == headrace::kernels::DONE);
+void claims_grow_smaller() {
+  static std::vector<int> shares;
+  const Arguments packed{nullptr, 0};
+  auto note = [](Word, Word given) { shares.push_back(reinterpret_cast<const Arguments*>(given)->share); };
+  const Call call{
+      note, 0, address(&packed), sizeof packed, offsetof(Arguments, first), offsetof(Arguments, share), 1000, 64, 1};
+  Helpers none(0, 1, SYS_futex);
+  headrace::kernels::lead(address(&none.board()), address(&call));
+  CHECK((shares == std::vector<int>{448, 256, 128, 64, 64, 40}));
 }
 
 }  // namespace
 
 int main() {
-  for (int helpers : {1, 2, 3})
-    for (int looks : {1, 50}) every_part_runs_once(helpers, looks);
-  the_caller_runs_what_no_helper_takes();
-  a_helper_says_that_it_sleeps_after_its_looks();
+  for (int helpers : {1, 2, 7})
+    for (int looks : {1, 50})
+      for (Word futex : {Word{SYS_futex}, Word{0}}) each_row_runs_once(helpers, looks, futex);
+  the_caller_runs_what_no_helper_claims();
+  claims_grow_smaller();
 }

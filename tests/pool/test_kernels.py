@@ -17,6 +17,7 @@ def test_results_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 8)
     monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
     monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
+    monkeypatch.setattr(launch_splitter, "SETTLED_NS", 0)
     alone = play("CartPole-v1", n=101, num_threads=1)
     for threads in (2, 3, 8):
         assert_equal(alone, play("CartPole-v1", n=101, num_threads=threads))
@@ -27,6 +28,7 @@ def test_helper_threads_end_with_the_pool_and_can_be_pinned(monkeypatch):
     monkeypatch.setattr(launch_splitter, "PROBE_ROWS", 8)
     monkeypatch.setattr(launch_splitter, "HANDOVER_NS", 1)
     monkeypatch.setattr(launch_splitter, "WORTH", float("inf"))
+    monkeypatch.setattr(launch_splitter, "SETTLED_NS", 0)
     before = threading.active_count()
     pool = headrace.make("CartPole-v1", num_envs=64, num_threads=4, thread_affinity_offset=0, seed=0)
     pool.reset()

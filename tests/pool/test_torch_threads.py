@@ -63,7 +63,7 @@ def test_helper_threads_end_with_a_pool_that_is_dropped() -> None:
     action = torch.zeros(64, dtype=torch.int64)
     pool = headrace.make_torch("CartPole-v1", 64, seed=1, num_threads=3)
     pool.reset()
-    for _ in range(launch_splitter.PROBES + 1):
+    for _ in range(2 * launch_splitter.PROBES + 1):
         pool.step(action)
     assert helpers() == 2
     child = os.fork()

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,10 +56,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         everyone, some, resets: requests for a step of all environments in order, a step of some, and a reset.
         over: bool [N], whether each environment's episode has ended and no other has begun.
         guards: checks of actions and env_ids.
-        divisible: whether a launch may be split among threads.
     """
-
-    divisible = False
 
     def __init__(
         self,
@@ -80,11 +76,11 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         self.everyone, self.some, self.resets = (requests_for(memory, n) for _ in range(3))
         manual = settings.autoreset == "disabled"
         self.guards = Guards(spec, self.device, actions, self.some.arrays["env_id"], self.over, manual)
-        self._splitter = LaunchSplitter(settings.num_threads if self.divisible else 1, spec.num_agents)
+        self._splitter = LaunchSplitter(settings.num_threads, spec.num_agents)
 
     @abstractmethod
-    def record(self, requests: Any, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
-        """Returns the launch that serves ``rows`` requests from row ``first`` on, into the same rows of ``tensors``.
+    def record(self, requests: Any, tensors: Mapping[str, torch.Tensor], rows: int) -> Run:
+        """Returns the launch that serves the first ``rows`` requests, into the same rows of ``tensors``.
 
         On a GPU it uses torch's current stream.
         """
@@ -136,7 +132,7 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
         batch.binding.resets()
 
     def _bound(self, requests: Any, batch: TorchBatch) -> Run:
-        return self._splitter.launch(batch.rows, partial(self.record, requests, batch.held))
+        return self._splitter.launch(batch.rows, self.record(requests, batch.held, batch.rows))
 
     # -- errors ----------------------------------------------------------------------------------
 

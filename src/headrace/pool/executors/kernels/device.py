@@ -19,8 +19,6 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 class KernelDeviceExecutor(DeviceExecutor):
     """The executor of one `KernelEnv` or `MultiAgentEnv` in torch's memory."""
 
-    divisible = True
-
     def __init__(self, env: AnyEnv, spec: TaskSpec, settings: PoolSettings):
         device = torch.device(settings.device)
         self._simulation = here = Simulation(env, spec, settings, DeviceMemory(device), load_and_try)
@@ -28,8 +26,8 @@ class KernelDeviceExecutor(DeviceExecutor):
         if device.type == "cuda":  # copies on the streams of Warp and torch end before other streams use the memory
             torch.cuda.synchronize(device)
 
-    def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
-        return self._simulation.record(requests, tensors, first, rows)
+    def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], rows: int) -> Run:
+        return self._simulation.record(requests, tensors, rows)
 
     def render(self, env_ids: np.ndarray) -> np.ndarray:
         arrays = {name: self.on_host(name, env_ids) for name in self.state_arrays()}

@@ -1,74 +1,125 @@
-// How the calling thread hands parts of a launch to its helpers: the bodies of functions in helper_threads.py.
+// How the rows of one launch are shared by the calling thread and its helpers: the bodies of functions in
+// helper_threads.py.
 //
-// The caller turns EMPTY into POSTED; it turns POSTED and DONE into EMPTY. A helper turns POSTED into TAKEN, and TAKEN
-// into DONE. The caller writes a part only while its mailbox is EMPTY; a helper reads it only while it is TAKEN.
+// Threads claim rows until none are left, so that nobody waits for a thread that has no core: what it did not claim,
+// others do. How many rows are open stands in one word, together with all else that a claim depends on. Who claims rows
+// may therefore read the launch, which nobody changes until these rows are done.
 #pragma once
 
 namespace headrace::kernels {
 
-enum : unsigned long long { EMPTY, POSTED, TAKEN, DONE };
+struct Call {
+  void (*function)(unsigned long long bounds, unsigned long long arguments);
+  unsigned long long bounds, arguments;
+  unsigned long long bytes;  // of the arguments, at most MOST_BYTES in helper_threads.py
+  unsigned long long first, share;  // where they hold the first row (int) and the number of rows (int)
+  unsigned long long rows, least;  // all rows, and how many are claimed at once, but for the last ones
+  unsigned long long threads;  // how many may take part
 
-struct Part {
-  void (*function)(unsigned long long, unsigned long long);
-  unsigned long long arguments[2];
-  void run() const { function(arguments[0], arguments[1]); }
-};
-
-struct alignas(64) Mailbox {
-  unsigned long long state;
-  Part part;
-  alignas(64) unsigned long long awake;  // whether the helper looks at it; on a cache line of its own
-
-  static unsigned long long read(const unsigned long long& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
-  static void write(unsigned long long& word, unsigned long long value) {
-    __atomic_store_n(&word, value, __ATOMIC_RELEASE);
-  }
-  bool turn(unsigned long long from, unsigned long long to) {
-    return __atomic_compare_exchange_n(&state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  void run(int begin, int count) const {
+    alignas(64) char own[16384];
+    __builtin_memcpy(own, reinterpret_cast<const char*>(arguments), bytes);
+    __builtin_memcpy(own + first, &begin, sizeof begin);
+    __builtin_memcpy(own + share, &count, sizeof count);
+    function(bounds, reinterpret_cast<unsigned long long>(own));
   }
 };
 
-static_assert(sizeof(Mailbox) == 16 * 8);  // WORDS in helper_threads.py
+struct System {
+  typedef int Yield();  // Warp has a macro int(), which it would see in a pointer's type
+  Yield* sched_yield;
+  long (*syscall)(long, ...);
+  unsigned long long futex;  // the number of this system call; 0: there is none, and who finds nothing to do returns
+};
 
-// Runs parts until the mailbox was found empty `looks` times in a row.
-inline void serve(unsigned long long mailbox, int looks, unsigned long long sched_yield_address) {
-  typedef int Yield();
-  auto give_core_away = reinterpret_cast<Yield*>(sched_yield_address);
-  auto& box = *reinterpret_cast<Mailbox*>(mailbox);
-  Mailbox::write(box.awake, 1);
-  for (int look = 0; look < looks; ++look) {
-    if (Mailbox::read(box.state) == POSTED && box.turn(POSTED, TAKEN)) {
-      box.part.run();
-      Mailbox::write(box.state, DONE);
-      look = 0;
+struct alignas(64) Helper {
+  int asleep;
+
+  void wake(const System& system) {
+    const int wake_private = 129;
+    if (__atomic_load_n(&asleep, __ATOMIC_SEQ_CST) == 0 || __atomic_exchange_n(&asleep, 0, __ATOMIC_SEQ_CST) == 0)
+      return;
+    if (system.futex) system.syscall(static_cast<long>(system.futex), &asleep, wake_private, 1, nullptr, nullptr, 0);
+  }
+  void sleep(const System& system) {
+    const int wait_private = 128;
+    system.syscall(static_cast<long>(system.futex), &asleep, wait_private, 1, nullptr, nullptr, 0);
+  }
+};
+
+struct alignas(64) Board {
+  unsigned long long open;  // rows · 2³² + least · 2¹⁶ + threads
+  alignas(64) unsigned long long done;  // rows
+  alignas(64) const Call* call;
+  unsigned long long ended;
+  System system;
+  Helper helpers[1];  // as many as there are, in fact; helper i is thread i + 1
+
+  static unsigned long long rows(unsigned long long word) { return word >> 32; }
+  static unsigned long long least(unsigned long long word) { return word >> 16 & 0xffff; }
+  static unsigned long long threads(unsigned long long word) { return word & 0xffff; }
+
+  bool has_rows_for(unsigned long long thread) const {
+    const auto word = __atomic_load_n(&open, __ATOMIC_SEQ_CST);
+    return rows(word) > 0 && thread < threads(word);
+  }
+
+  // Runs rows until none are open; returns whether there were any. Threads wake one another, like branches of a tree.
+  bool work(unsigned long long thread) {
+    auto word = __atomic_load_n(&open, __ATOMIC_ACQUIRE);
+    if (rows(word) == 0 || thread >= threads(word)) return false;
+    for (auto next = 2 * thread + 1; next <= 2 * thread + 2; ++next)
+      if (next < threads(word)) helpers[next - 1].wake(system);
+    bool worked = false;
+    while (rows(word) > 0 && thread < threads(word)) {
+      auto count = rows(word) / (2 * threads(word)) / least(word) * least(word);  // fewer towards the end
+      if (count < least(word)) count = least(word) < rows(word) ? least(word) : rows(word);
+      if (!__atomic_compare_exchange_n(&open, &word, word - (count << 32), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        continue;
+      call->run(static_cast<int>(call->rows - rows(word)), static_cast<int>(count));
+      __atomic_fetch_add(&done, count, __ATOMIC_ACQ_REL);
+      worked = true;
+      word = __atomic_load_n(&open, __ATOMIC_ACQUIRE);
     }
-    give_core_away();
+    return worked;
   }
-  Mailbox::write(box.awake, 0);
+};
+
+static_assert(sizeof(Helper) == 64 && sizeof(Board) == 4 * 64);  // LINE and HEAD in helper_threads.py
+
+// The life of a thread: takes part in launches, and sleeps when `looks` looks in a row have found none.
+inline void serve(unsigned long long board, unsigned long long thread, int looks) {
+  auto& here = *reinterpret_cast<Board*>(board);
+  auto& self = here.helpers[thread - 1];
+  while (!__atomic_load_n(&here.ended, __ATOMIC_SEQ_CST)) {
+    for (int look = 0; look < looks; ++look) {
+      if (here.work(thread)) look = 0;
+      here.system.sched_yield();
+    }
+    if (!here.system.futex) return;
+    __atomic_store_n(&self.asleep, 1, __ATOMIC_SEQ_CST);
+    // who opens a launch looks who sleeps after that: one of both sees the other
+    if (!here.has_rows_for(thread) && !__atomic_load_n(&here.ended, __ATOMIC_SEQ_CST)) self.sleep(here.system);
+    __atomic_store_n(&self.asleep, 0, __ATOMIC_SEQ_CST);
+  }
 }
 
-// Runs `count` parts: posts all but the first, runs the first and those that no helper has taken, and waits for the
-// rest. Writes to `sleepers` how many helpers were not awake.
-inline void lead(unsigned long long mailboxes, unsigned long long sleepers, unsigned long long parts, int count,
-                 unsigned long long sched_yield_address) {
-  typedef int Yield();
-  auto give_core_away = reinterpret_cast<Yield*>(sched_yield_address);
-  auto* boxes = reinterpret_cast<Mailbox*>(mailboxes);
-  auto* part = reinterpret_cast<const Part*>(parts);
-  unsigned long long asleep = 0;
-  for (int i = 1; i < count; ++i) {
-    boxes[i - 1].part = part[i];
-    Mailbox::write(boxes[i - 1].state, POSTED);
-    asleep += !Mailbox::read(boxes[i - 1].awake);
-  }
-  *reinterpret_cast<unsigned long long*>(sleepers) = asleep;
-  part[0].run();
-  for (int i = 1; i < count; ++i)
-    if (boxes[i - 1].turn(POSTED, EMPTY)) part[i].run();
-  for (int i = 1; i < count; ++i) {
-    while (Mailbox::read(boxes[i - 1].state) == TAKEN) give_core_away();
-    Mailbox::write(boxes[i - 1].state, EMPTY);
-  }
+// Runs all rows of a launch, with what helpers have a core.
+inline void lead(unsigned long long board, unsigned long long call) {
+  auto& here = *reinterpret_cast<Board*>(board);
+  here.call = reinterpret_cast<const Call*>(call);
+  __atomic_store_n(&here.done, 0, __ATOMIC_RELAXED);
+  const auto rows = here.call->rows;
+  __atomic_store_n(&here.open, rows << 32 | here.call->least << 16 | here.call->threads, __ATOMIC_SEQ_CST);
+  here.work(0);
+  while (__atomic_load_n(&here.done, __ATOMIC_ACQUIRE) < rows) here.system.sched_yield();
+}
+
+// Ends the lives of so many helpers.
+inline void end(unsigned long long board, int helpers) {
+  auto& here = *reinterpret_cast<Board*>(board);
+  __atomic_store_n(&here.ended, 1, __ATOMIC_SEQ_CST);
+  for (int i = 0; i < helpers; ++i) here.helpers[i].wake(here.system);
 }
 
 }  // namespace headrace::kernels

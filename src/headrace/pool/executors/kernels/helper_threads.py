@@ -1,20 +1,20 @@
 """Helper threads that share one large launch with the calling thread.
 
 A step of a thousand environments takes 20 to 200 µs, less than Python needs to hand work from thread to thread. So the
-handover is compiled: a helper looks at its mailbox until it has found nothing for some 100 µs, and only then waits in
-Python for a lock. The caller posts a part to each helper, runs its own, and then those that no helper has taken, so
-that it never waits for a thread that sleeps.
+handover is compiled: caller and helpers claim rows of the launch until none are left, and the caller never waits for a
+thread that sleeps or has no core. A helper looks for a launch until it has found none for some 100 µs, and then sleeps
+on a futex until one needs it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 import warp as wp
@@ -22,142 +22,138 @@ import warp as wp
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.cpp import cpp
 from headrace.pool.executors.kernels.launch import Call, Movable, Run, load, record
+from headrace.pool.executors.processes.futex import LOOK, SYSTEM_CALL
 
-LOOKS = 400  # times that a helper looks at its mailbox, giving its core away in between, before it sleeps
+LOOKS = 400  # times that a helper looks for a launch, giving its core away in between, before it sleeps
+CLAIMS = 8  # least number of claims for each thread, but for launches of very few rows
+TOGETHER = 64  # rows that are claimed together if there are enough, so that threads write to different cache lines
 
-WORDS = 16  # of a mailbox, which the header describes
+LINE, HEAD, MOST_BYTES = 64, 192, 16384  # of a cache line, a board without helpers, and a launch's packed arguments
+FUTEX = (SYSTEM_CALL or 0) if sys.platform.startswith("linux") else 0
 
 
 @wp.func_native(cpp(__file__, "serve"))
-def _serve(mailbox: wp.uint64, looks: int, sched_yield_address: wp.uint64) -> None: ...
+def _serve(board: wp.uint64, thread: wp.uint64, looks: int) -> None: ...
 
 
 @wp.func_native(cpp(__file__, "lead"))
-def _lead(
-    mailboxes: wp.uint64, sleepers: wp.uint64, parts: wp.uint64, count: int, sched_yield_address: wp.uint64
-) -> None: ...
+def _lead(board: wp.uint64, call: wp.uint64) -> None: ...
+
+
+@wp.func_native(cpp(__file__, "end"))
+def _end(board: wp.uint64, helpers: int) -> None: ...
 
 
 @wp.kernel(enable_backward=False, module="unique")
-def _serving(mailbox: wp.uint64, looks: int, sched_yield_address: wp.uint64) -> None:
-    _serve(mailbox, looks, sched_yield_address)
+def _serving(board: wp.uint64, thread: wp.uint64, looks: int) -> None:
+    _serve(board, thread, looks)
 
 
 @wp.kernel(enable_backward=False, module="unique")
-def _leading(
-    mailboxes: wp.uint64, sleepers: wp.uint64, parts: wp.uint64, count: int, sched_yield_address: wp.uint64
-) -> None:
-    _lead(mailboxes, sleepers, parts, count, sched_yield_address)
+def _leading(board: wp.uint64, call: wp.uint64) -> None:
+    _lead(board, call)
+
+
+@wp.kernel(enable_backward=False, module="unique")
+def _ending(board: wp.uint64, helpers: int) -> None:
+    _end(board, helpers)
 
 
 class HelperThreads:
-    """Threads that wait for parts of launches; `close` ends them.
+    """Threads that take part in launches, started when the first launch needs them; `close` ends them.
 
     Args:
-        helpers: number of threads.
+        helpers: the greatest number of threads.
         first_core: if ≥ 0, helper i is pinned to the core ``first_core + 1 + i`` of those that this process may use.
-
-    Raises:
-        OptionError: the system refuses to start a thread; those already started have been ended.
     """
 
     def __init__(self, helpers: int, first_core: int = -1):
         _load()
-        self._mailboxes = np.zeros(WORDS * helpers + 1 + WORDS, np.uint64)
-        start = -(self._mailboxes.ctypes.data // 8) % WORDS  # so that mailboxes share no cache line
-        self._first = self._mailboxes[start:]
-        self._sleepers = self._first[WORDS * helpers :]
-        self._helpers: list[_Helper] = []
-        self._leads: dict[int, Movable] = {}
-        try:
-            for i in range(helpers):
-                core = first_core + 1 + i if first_core >= 0 else None
-                self._helpers.append(_Helper(_address(self._first) + 8 * WORDS * i, core))
-        except BaseException as error:
-            started = len(self._helpers)
-            self.close()
-            if not isinstance(error, RuntimeError | MemoryError):
-                raise
-            what = f"num_threads: the system started {started} of {helpers} threads: {error}; ask for fewer"
-            raise OptionError(what) from error
+        self._memory = np.zeros(HEAD + LINE * (helpers + 1), np.uint8)
+        self._board = -(-self._memory.ctypes.data // LINE) * LINE
+        system = (ctypes.c_uint64 * 3).from_address(self._board + HEAD - LINE + 16)
+        system[:] = _address_of("sched_yield"), _address_of("syscall"), FUTEX
+        self._most, self._first_core = helpers, first_core
+        self._threads: list[threading.Thread] = []
+        lead = record(_leading, 1, [self._board, 0], "cpu", 1)
+        assert isinstance(lead, Call)  # as the launches are
+        self._lead = Movable(lead, [("call", "", 0)])
 
-    def sharing(self, parts: Sequence[Call]) -> Run:
-        """Returns a function that runs all parts, at most one more than there are helpers, and then returns.
+    def sharing(self, call: Call, rows: int) -> Callable[[int], object]:
+        """Returns a function that runs a launch by as many threads as its argument says.
 
-        No Python code runs in between, so that an exception of a signal handler leaves no part undone.
+        No Python code runs meanwhile, so that an exception of a signal handler leaves no row undone.
+
+        Args:
+            call: the launch, whose arguments ``first`` and ``share`` say which rows it serves.
+            rows: the number of its rows.
         """
-        words = (ctypes.c_uint64 * (3 * len(parts)))(*(word for part in parts for word in part.addresses))
-        sleepers, wake = self._sleepers, self._wake
-        lead = self._lead(len(parts)).over([ctypes.addressof(words)])
+        packed = call.args[1]
+        if len(packed) > MOST_BYTES:
+            return lambda threads: call()
+        words = np.array(
+            [*call.addresses, len(packed), call.offset("first"), call.offset("share"), rows, 0, 0], np.uint64
+        )
+        lead, current = self._lead.over([words.ctypes.data]), 0
 
-        def run(kept: object = (parts, words, self._mailboxes)) -> None:
-            if sleepers[0]:
-                wake()
+        def run(threads: int, kept: object = (call, words, self._memory)) -> None:
+            nonlocal current
+            if threads != current:
+                self._hire(threads - 1)
+                words[7:] = min(TOGETHER, max(1, rows // (CLAIMS * threads))), threads
+                current = threads
             lead()
 
         return run
 
-    def _lead(self, count: int) -> Movable:
-        """Returns the caller's part in a launch of so many parts, for any address of their list."""
-        if count not in self._leads:
-            call = _run(_leading, [_address(self._first), _address(self._sleepers), 0, count])
-            assert isinstance(call, Call)  # as the parts are
-            self._leads[count] = Movable(call, [("parts", "", 0)])
-        return self._leads[count]
-
     def close(self) -> None:
         """Ends the threads. Further calls have no effect."""
-        for helper in self._helpers:
-            helper.end()
-        self._helpers = []
+        self._most = 0
+        record(_ending, 1, [self._board, len(self._threads)], "cpu", 1)()
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
 
-    def _wake(self) -> None:
-        for helper in self._helpers:
-            helper.wake()
+    def _hire(self, helpers: int) -> None:
+        """Starts threads until there are so many.
 
-
-class _Helper:
-    """One thread, which sleeps by waiting for a lock."""
-
-    def __init__(self, mailbox: int, core: int | None):
-        self._core, self._ending = core, False
-        self._serve = _run(_serving, [mailbox, LOOKS])
-        self._asleep = threading.Lock()
-        self._thread = threading.Thread(target=self._loop, name="headrace-kernels", daemon=True)
-        self._thread.start()
-
-    def wake(self) -> None:
-        with suppress(RuntimeError):  # it is awake, and will look once more before it sleeps
-            self._asleep.release()
-
-    def end(self) -> None:
-        self._ending = True
-        self.wake()
-        self._thread.join()
-
-    def _loop(self) -> None:
-        if self._core is not None:
-            cores = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {cores[self._core % len(cores)]})
-        while not self._ending:
-            self._serve()
-            self._asleep.acquire()
+        Raises:
+            OptionError: the system refuses to start one; those already started have been ended.
+        """
+        started = len(self._threads)
+        try:
+            for i in range(started, min(helpers, self._most)):
+                core = self._first_core + 1 + i if self._first_core >= 0 else None
+                serve = record(_serving, 1, [self._board, i + 1, LOOKS], "cpu", 1)
+                thread = threading.Thread(
+                    target=_live, args=(self._memory, self._board, serve, core), name="headrace-kernels", daemon=True
+                )
+                thread.start()
+                self._threads.append(thread)
+        except (RuntimeError, MemoryError) as error:
+            started, most = len(self._threads), self._most
+            self.close()
+            what = f"num_threads: the system started {started} of {most} threads: {error}; ask for fewer"
+            raise OptionError(what) from error
 
 
-def _run(kernel: Any, arguments: list[int]) -> Run:
-    return record(kernel, 1, [*arguments, _sched_yield()], "cpu", 1)
-
-
-def _address(array: np.ndarray) -> int:
-    return array.ctypes.data
+def _live(memory: np.ndarray, board: int, serve: Run, core: int | None) -> None:
+    """The life of a helper, which keeps the memory of its board."""
+    if core is not None:
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[core % len(cores)]})
+    ended = ctypes.c_uint64.from_address(board + HEAD - LINE + 8)
+    while not ended.value:
+        serve()  # which returns before the end only where there is no futex
+        time.sleep(LOOK)
 
 
 @cache
-def _sched_yield() -> int:
-    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+def _address_of(function: str) -> int:
+    return ctypes.cast(getattr(ctypes.CDLL(None), function), ctypes.c_void_p).value or 0
 
 
 @cache
 def _load() -> None:
-    for kernel in (_serving, _leading):
+    for kernel in (_serving, _leading, _ending):
         load(kernel, "cpu", 1, "the handover between threads")

@@ -91,6 +91,10 @@ class Call(functools.partial[Any]):
         bounds, packed = self.args
         return self.function, ctypes.addressof(bounds._obj), _address(packed)
 
+    def offset(self, argument: str) -> int:
+        """Returns the offset in bytes of an argument in the packed ones."""
+        return _offset(self.layout, argument)
+
 
 class Movable:
     """A launch on the CPU that is prepared once, and then costs little over other arrays of the same shapes.

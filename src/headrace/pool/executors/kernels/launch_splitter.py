@@ -1,37 +1,106 @@
-"""Splits large launches among helper threads if that is faster.
+"""Shares large launches among the threads of a pool, among as many of them as are faster than fewer.
 
-Whether that is so depends on the time of a row and on the pace of the steps: a helper that slept must first be woken.
-Large launches are therefore run undivided and timed, and then split and timed if that may be faster. Where it is, large
-launches stay split; where not, it is tried again later, as the helper may only have found no core of its own. Rows do
-not share memory, so results are the same in both cases.
+How many that are depends on the time of a row, on the pace of the steps (a helper that slept must first be woken) and
+on what else the cores do. So launches are timed: undivided ones, and then those of twice as many threads as long as
+that pays. This is tried again later, as helpers may have found no cores of their own; and so is half as many threads,
+as their cores may have gone to others. Rows do not share memory, so results are the same in all cases.
 """
 
 from __future__ import annotations
 
 import atexit
-import itertools
 import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 from statistics import median
 
 from headrace.pool.executors.kernels.helper_threads import HelperThreads
 from headrace.pool.executors.kernels.launch import Call, Run
 
-NEVER = 1 << 62
-PROBE_ROWS = 512  # launches of fewer rows (or agents) are never split
-HANDOVER_NS = 2_000  # time to hand work to a helper that looks for it, and to wait for its end
-PROBES = 15  # launches of either kind, of whose times the median counts
+PROBE_ROWS = 512  # launches of fewer rows (or agents) are never shared
+HANDOVER_NS = 2_000  # a thread's least share of a launch: time to find it, and for the caller to wait for its end
+PROBES = 15  # launches by one number of threads, of whose times the median counts, unless they take longer than:
 SETTLED_NS = 30_000_000  # a thread may share the core of the one that woke it for so long
 AGAIN_NS = 250_000_000  # from a trial in vain to the next one, at first; then twice as long each time
-WORTH = 0.9  # greatest time of a split launch, relative to an undivided one, at which launches stay split
+WORTH = 0.9  # greatest time by twice as many threads, relative to that by as many, at which they are worthwhile
+
+
+class ThreadChoice:
+    """By how many threads launches are run: 1, 2, 4, … or ``most``, by the times of those in trials."""
+
+    def __init__(self, most: int):
+        self._numbers = [*(2**i for i in range(most.bit_length()) if 2**i < most), most]
+        self._at, self._trial = 0, [0, 1]  # places in it: of the number outside of trials, and of those still to time
+        self._row_ns: float | None = None  # of an undivided launch
+        self._rows = 0  # of the largest launch in a trial
+        self._times: deque[float] = deque(maxlen=PROBES)  # ns per row, at the trial's first place
+        self._medians: dict[int, float] = {}  # place → ns per row
+        self._begun, self._try_at, self._pause = 0, 0, AGAIN_NS  # ns
+        self._usual: dict[int, int] = {}  # rows → threads outside of trials
+
+    @property
+    def threads(self) -> int:
+        """The number of threads outside of trials."""
+        return self._numbers[self._at]
+
+    def most_for(self, rows: int) -> int:
+        """Returns the greatest number of threads for a launch of so many rows, as far as is known."""
+        most = self._numbers[-1]
+        return most if self._row_ns is None else min(most, int(rows * self._row_ns / HANDOVER_NS))
+
+    def pick(self, rows: int, now: int) -> tuple[int, bool]:
+        """Returns by how many threads to run a launch that begins ``now`` (ns), and whether `took` is to be called."""
+        if now < self._try_at:  # nearly always, so this takes little time
+            return self._usual.get(rows) or self._usually(rows), False
+        threads, most = self._numbers[self._trial[0]], self.most_for(rows)
+        return (threads, True) if most > 1 and threads <= most else (self._usually(rows), False)
+
+    def took(self, ns: int, rows: int, now: int) -> None:
+        """Notes the time of a trial's launch, which began ``now``."""
+        if not self._times:
+            self._begun = now
+        self._times.append(ns / rows)
+        self._rows = max(self._rows, rows)
+        at, settled = self._trial[0], now >= self._begun + SETTLED_NS
+        if not settled and (at > self._at or len(self._times) < PROBES):
+            return
+        self._medians[at] = median(self._times)
+        self._times.clear()
+        del self._trial[0]
+        if at == 0:
+            self._row_ns = self._medians[at]
+            self._usual.clear()
+        if not self._trial:
+            self._judge(now)
+
+    def _judge(self, now: int) -> None:
+        """Ends a trial; the next one begins at once if twice as many threads were worthwhile."""
+        times, at = self._medians, self._at
+        self._medians = {}
+        if at + 1 in times and times[at + 1] <= WORTH * times[at]:
+            self._at = at + 1
+            self._medians = {self._at: times[self._at]}
+            self._trial = self._timeable(self._at + 1)
+        elif at - 1 in times and times[at - 1] <= times[at]:
+            self._at, self._pause = at - 1, AGAIN_NS
+        self._usual.clear()
+        if not self._trial:
+            self._medians = {}
+            self._trial = self._timeable(self._at, self._at + 1, self._at - 1)  # the first needs no waking
+            self._try_at, self._pause = now + self._pause, 2 * self._pause
+
+    def _usually(self, rows: int) -> int:
+        threads = self._usual[rows] = max(1, min(self.threads, self.most_for(rows)))
+        return threads
+
+    def _timeable(self, *places: int) -> list[int]:
+        most = max(self.threads, self.most_for(self._rows))
+        return [at for at in places if 0 <= at < len(self._numbers) and self._numbers[at] <= most]
 
 
 class LaunchSplitter:
-    """The helper threads of one pool, started when first needed, and the measured times of its launches.
+    """The helper threads of one pool, started when first needed, and the choice of how many a launch has.
 
     Args:
         num_threads: number of threads that may share a launch, including the calling thread; 1 for no helpers.
@@ -41,86 +110,43 @@ class LaunchSplitter:
 
     def __init__(self, num_threads: int, num_agents: int = 1, first_core: int = -1):
         self._num_threads, self._first_core = num_threads, first_core
+        self._fewest = max(2, PROBE_ROWS // num_agents)
+        self._choice = ThreadChoice(num_threads)
         self._helpers: HelperThreads | None = None
-        self._fewest = max(num_threads, PROBE_ROWS // num_agents)
-        self._split_from = self._fewest if num_threads > 1 else NEVER
-        self._worthwhile = False
-        self._alone: deque[float] = deque(maxlen=PROBES)  # ns per row
-        self._shared: deque[float] = deque(maxlen=PROBES)
-        self._try_at, self._settled_at, self._pause = 0, 0, AGAIN_NS  # ns
         _splitters.add(self)
 
-    def may_split(self, rows: int) -> bool:
-        """Returns whether a launch of so many rows is large enough to be split."""
-        return rows >= self._split_from
-
-    def launch(self, rows: int, record: Callable[[int, int], Run]) -> Run:
-        """Returns a function that runs a launch of ``rows`` rows, undivided or split.
+    def launch(self, rows: int, whole: Run) -> Run:
+        """Returns a function that runs a launch by one or more threads.
 
         Args:
-            rows: number of rows.
-            record: a function (first, rows) → the launch of these rows; it is called before this method returns.
+            rows: the number of its rows.
+            whole: the launch, whose arguments ``first`` and ``share`` say which rows it serves: all.
         """
-        if not self.may_split(rows):
-            return record(0, rows)
-        bounds = [rows * i // self._num_threads for i in range(self._num_threads + 1)]
-        parts = [record(first, end - first) for first, end in itertools.pairwise(bounds)]
-        calls = [part for part in parts if isinstance(part, Call)]
-        if len(calls) < len(parts):  # of debug mode, or of a Warp whose compiled functions are out of reach
-            return record(0, rows)
-        shared = self._sharing(calls)
-        return shared if self._worthwhile else partial(self._try, rows, record(0, rows), shared)
+        if rows < self._fewest or self._choice.most_for(rows) < 2 or not isinstance(whole, Call):
+            return whole  # not a `Call`: of debug mode, or of a Warp whose compiled functions are out of reach
+        call, hired, shared, clock = whole, None, None, time.perf_counter_ns
+
+        def run() -> None:
+            nonlocal hired, shared
+            now = clock()
+            threads, timed = self._choice.pick(rows, now)
+            if threads > 1 and (hired is None or hired is not self._helpers):
+                hired = self._helpers = self._helpers or HelperThreads(self._num_threads - 1, self._first_core)
+                shared, now = hired.sharing(call, rows), clock()
+            if threads == 1 or shared is None:
+                call()
+            else:
+                shared(threads)
+            if timed:
+                self._choice.took(clock() - now, rows, now)
+
+        return run
 
     def close(self) -> None:
         """Ends the helper threads. Further calls have no effect."""
         helpers, self._helpers = self._helpers, None
         if helpers is not None:
             helpers.close()
-
-    def _try(self, rows: int, whole: Run, shared: Run) -> None:
-        """Runs a launch that was prepared before splitting was known to be worthwhile; times it during a trial."""
-        now = time.perf_counter_ns()
-        if self._worthwhile and rows >= self._split_from:
-            shared()
-        elif rows < self._split_from or now < self._try_at:
-            whole()
-        elif len(self._alone) < PROBES:
-            self._alone.append(_timed(whole) / rows)
-            if len(self._alone) == PROBES:
-                self._split_from = max(self._fewest, int(2 * HANDOVER_NS / median(self._alone)))
-                self._settled_at = now + SETTLED_NS
-        else:
-            self._shared.append(_timed(shared) / rows)
-            if len(self._shared) == PROBES and now >= self._settled_at:
-                self._judge(now)
-
-    def _judge(self, now: int) -> None:
-        """Ends a trial."""
-        self._worthwhile = median(self._shared) <= WORTH * median(self._alone)
-        self._alone.clear()
-        self._shared.clear()
-        if not self._worthwhile:
-            self._try_at, self._pause = now + self._pause, 2 * self._pause
-
-    def _sharing(self, parts: list[Call]) -> Run:
-        """Returns a function that runs the parts on this pool's helper threads, which it hires if there are none."""
-        hired, run = None, None
-
-        def share() -> None:
-            nonlocal hired, run
-            if self._helpers is None:
-                self._helpers = HelperThreads(self._num_threads - 1, self._first_core)
-            if run is None or hired is not self._helpers:
-                hired, run = self._helpers, self._helpers.sharing(parts)
-            run()
-
-        return share
-
-
-def _timed(run: Run) -> int:
-    start = time.perf_counter_ns()
-    run()
-    return time.perf_counter_ns() - start
 
 
 _splitters: weakref.WeakSet[LaunchSplitter] = weakref.WeakSet()

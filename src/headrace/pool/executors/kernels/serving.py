@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ class SimulationExecutor(HostExecutor):
         self._actions = simulation.actions.get(ACTION)
         self._columns = {**self._picked.arrays, **_columns_of(simulation.actions)}
         self._queue = RequestQueue(self._columns)
-        self._prepared: dict[tuple[bool, int, int, int], Movable] = {}
+        self._prepared: dict[tuple[bool, int], Movable] = {}
         self._splitter = LaunchSplitter(settings.num_threads, spec.num_agents, settings.thread_affinity_offset)
 
     # -- synchronous calls -----------------------------------------------------------------------
@@ -146,21 +145,17 @@ class SimulationExecutor(HostExecutor):
 
     def _bound(self, requests: Table, batch: Batch) -> Run:
         """Returns the launch of all rows of a batch, which is prepared once for all batches of as many rows."""
-        rows = batch.rows
-        if self._splitter.may_split(rows):
-            return self._splitter.launch(rows, partial(self._record, requests, batch))
-        return self._record(requests, batch, 0, rows)
+        return self._splitter.launch(batch.rows, self._record(requests, batch))
 
-    def _record(self, requests: Table, batch: Batch, first: int, rows: int) -> Run:
-        launch = self._prepared.get((requests is self._picked, batch.rows, first, rows))
-        if launch is not None:
-            return launch.over(batch.addresses)
-        run = self._simulation.record(requests, batch.arrays, first, rows)
+    def _record(self, requests: Table, batch: Batch) -> Run:
+        key = requests is self._picked, batch.rows
+        if key in self._prepared:
+            return self._prepared[key].over(batch.addresses)
+        run = self._simulation.record(requests, batch.arrays, batch.rows)
         if isinstance(run, Call):  # not of debug mode, nor of a Warp whose compiled functions are out of reach
             if len(self._prepared) == MOST_PREPARED:
                 self._prepared.clear()
-            places = self._simulation.places(batch.arrays)
-            self._prepared[requests is self._picked, batch.rows, first, rows] = Movable(run, places)
+            self._prepared[key] = Movable(run, self._simulation.places(batch.arrays))
         return run
 
     def _run_picked(self, batch: Batch) -> None:

@@ -97,14 +97,14 @@ class Simulation(Generic[Tb]):
         with quiet():
             self._actions = actions_over(program, self.actions)
 
-    def record(self, requests: AnyTable, arrays: Mapping[str, Any], first: int, rows: int) -> Run:
-        """Returns the launch that serves ``rows`` requests from row ``first`` on, into the same rows of ``arrays``."""
+    def record(self, requests: AnyTable, arrays: Mapping[str, Any], rows: int) -> Run:
+        """Returns the launch that serves the first ``rows`` requests, into the same rows of ``arrays``."""
         sources = _results(self.env, self.program, arrays)
         with quiet():
             results = [struct_over(struct, given) for struct, given in sources.values()]
         tables = (self.state.struct, self.streams.struct, self.episodes.struct, self.rules, requests.struct)
         share = rows if self._device == "cpu" else 1  # of each thread
-        program, arguments = self.program, [*tables, self._actions, *results, first, share]
+        program, arguments = self.program, [*tables, self._actions, *results, 0, share]
         return self._launch(program.kernel, rows // share * program.lanes, arguments, self._device, program.block_dim)
 
     def places(self, names: Iterable[str]) -> list[tuple[str, str, int]]:

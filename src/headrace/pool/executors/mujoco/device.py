@@ -80,7 +80,7 @@ class WarpExecutor(DeviceExecutor):
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
-    def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], first: int, rows: int) -> Run:
+    def record(self, requests: DeviceTable, tensors: Mapping[str, torch.Tensor], rows: int) -> Run:
         return partial(self._serve, requests, tensors, rows)
 
     def render(self, env_ids: np.ndarray) -> np.ndarray:
