@@ -37,13 +37,16 @@ void Workers::hire(int threads, const Topology& topology, int pin_from) {
   std::vector<int> all;
   for (const auto& node : topology.nodes) all.insert(all.end(), node.begin(), node.end());
 
+  cores_ = all.size();
   threads_.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) {
     int home = i % nodes();
     std::vector<int> cores;
     if (pin_from >= 0) cores = {all[static_cast<std::size_t>(pin_from + i) % all.size()]};
     else if (nodes() > 1) cores = topology.nodes[static_cast<std::size_t>(home)];
-    threads_.emplace_back(&Workers::serve, this, home, std::move(cores));
+    // more threads than cores would take these from one another by looking
+    const int looks = static_cast<std::size_t>(i) < cores_ ? kSpins : 0;
+    threads_.emplace_back(&Workers::serve, this, home, std::move(cores), looks);
   }
 }
 
@@ -70,8 +73,17 @@ void Workers::start(int count, Loop task, void* self, Who who) {
   // A late thread may still count an old loop down; it sees nothing left, or the items of this loop.
   for (Part& part : parts_) part.remaining.store(part.last - part.first, std::memory_order_release);
   if (count <= group_ && who == Who::caller_too) return;
+  const int step = chunk_.load(std::memory_order_relaxed), chunks = (count + step - 1) / step;
+  if (who == Who::helpers_at_home) wake(threads());
+  else wake(chunks - (who == Who::caller_too));
+}
+
+// Tells threads of new work, and wakes as many as it is for: each works until nothing is left.
+void Workers::wake(int wanted) {
   ++epoch_;
-  epoch_.notify_all();
+  if (wanted >= threads()) epoch_.notify_all();
+  else
+    for (int i = 0; i < wanted; ++i) epoch_.notify_one();
 }
 
 void Workers::take_part() { work_on_loop(0); }
@@ -90,8 +102,7 @@ void Workers::push(const int* items, int count) {
     std::lock_guard lock(queue_mutex_);
     for (int i = 0; i < count; ++i) queue_[tail_++ % queue_.size()] = items[i];
   }
-  ++epoch_;
-  epoch_.notify_all();
+  wake(count);
 }
 
 void Workers::announce() {
@@ -101,7 +112,7 @@ void Workers::announce() {
   progress_.notify_all();
 }
 
-void Workers::serve(int home, std::vector<int> cores) {
+void Workers::serve(int home, std::vector<int> cores, int looks) {
   if (!cores.empty()) pin_this_thread(cores);
   std::vector<int> items;
   while (true) {
@@ -111,7 +122,7 @@ void Workers::serve(int home, std::vector<int> cores) {
     bool worked = work_on_loop(home);
     worked |= work_on_queue(items);
     if (worked) continue;
-    for (int spin = 0; spin < kSpins && epoch_.load(std::memory_order_acquire) == seen; ++spin)
+    for (int look = 0; look < looks && epoch_.load(std::memory_order_acquire) == seen; ++look)
       std::this_thread::yield();
     epoch_.wait(seen, std::memory_order_acquire);
   }
@@ -158,9 +169,10 @@ bool Workers::work_on_queue(std::vector<int>& items) {
   return worked;
 }
 
-// The oldest items: at most a group, and at most this thread's share among the threads that have nothing to do.
+// The oldest items: at most a group, and at most this thread's share among the threads that have nothing to do, as far
+// as there are cores for them.
 void Workers::take(std::vector<int>& items) {
-  const auto share = (tail_ - head_ + free_ - 1) / free_;
+  const auto takers = std::min(free_, cores_), share = (tail_ - head_ + takers - 1) / takers;
   items.resize(std::min<std::uint64_t>(share, static_cast<std::uint64_t>(group_)));
   for (int& item : items) item = queue_[head_++ % queue_.size()];
 }

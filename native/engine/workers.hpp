@@ -80,13 +80,15 @@ class Workers {
 
   void hire(int threads, const Topology& topology, int pin_from);
   void dismiss();
-  void serve(int home, std::vector<int> cores);
+  void wake(int wanted);
+  void serve(int home, std::vector<int> cores, int looks);
   bool work_on_loop(int home);
   bool work_on_part(Part& part);
   bool work_on_queue(std::vector<int>& items);
   void take(std::vector<int>& items);
 
   int group_;
+  std::uint64_t cores_ = 0;
 
   // The loop; written before `remaining`, read after it.
   std::vector<Part> parts_;
@@ -94,10 +96,10 @@ class Workers {
   void* loop_self_ = nullptr;
   std::atomic<int> chunk_{1};
   std::atomic<bool> stay_home_{false};
-  std::atomic<int> undone_{0};
+  alignas(64) std::atomic<int> undone_{0};  // apart from what threads read for each chunk
 
   // The queue.
-  std::vector<int> queue_;
+  alignas(64) std::vector<int> queue_;
   Queue queue_task_ = nullptr;
   void* queue_self_ = nullptr;
   std::uint64_t head_ = 0, tail_ = 0;
@@ -105,7 +107,7 @@ class Workers {
   std::mutex queue_mutex_;
 
   // Threads that sleep, and the conditions they sleep on.
-  std::atomic<std::uint32_t> epoch_{0};  // grows whenever there is new work
+  alignas(64) std::atomic<std::uint32_t> epoch_{0};  // grows whenever there is new work
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::condition_variable progress_;

@@ -1,6 +1,11 @@
 // Every item of every loop and queue is worked on once, for any threads and nodes; run this under the thread sanitizer.
 #include "../engine/workers.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <numeric>
 
@@ -14,6 +19,25 @@ using headrace::Workers;
 using namespace std::chrono_literals;
 
 namespace {
+
+// How often threads gave their core away, which `Workers` do while they look for work.
+struct Yields {
+  static constexpr int most = 64;
+  std::array<std::atomic<int>, most> of_thread{};
+  std::atomic<int> threads{0};
+
+  void add() {
+    thread_local const int mine = threads++ % most;
+    ++of_thread[static_cast<std::size_t>(mine)];
+  }
+  void clear() {
+    for (auto& number : of_thread) number = 0;
+  }
+  // the library's wait itself gives the core away a few times
+  int by_threads_that_look() const {
+    return static_cast<int>(std::ranges::count_if(of_thread, [](const auto& number) { return number >= 100; }));
+  }
+} yields;
 
 struct Counts {
   explicit Counts(int n) : seen(static_cast<std::size_t>(n)) {}
@@ -138,7 +162,7 @@ void queue_is_shared_evenly() {
 
   std::atomic<int> most{0}, total{0};
   auto counts = std::pair(&most, &total);
-  Workers two(2, 16, pretend(1), -1, 4);
+  Workers two(2, 16, {{{0, 1}}}, -1, 4);
   two.serve_queue(
       [](void* self, const int*, int count) {
         auto& [most, total] = *static_cast<decltype(counts)*>(self);
@@ -150,6 +174,24 @@ void queue_is_shared_evenly() {
   two.push(ten.data(), 4);
   while (total < 4) std::this_thread::yield();
   CHECK(most == 2);
+}
+
+// Of eight threads on two cores, two look for more work before they sleep, and groups are as large as for two.
+void threads_beyond_the_cores_sleep_at_once() {
+  std::array<std::atomic<int>, 3> groups{};
+  Workers workers(8, 16, {{{0, 1}}}, -1, 4);
+  std::this_thread::sleep_for(50ms);
+  yields.clear();
+  Counts counts(800);
+  workers.start(800, Counts::count, &counts, Workers::Who::helpers);
+  while (counts.total() < 800) std::this_thread::sleep_for(1ms);
+  std::this_thread::sleep_for(50ms);
+  CHECK(yields.by_threads_that_look() <= 2);
+  workers.serve_queue([](void* self, const int*, int count) { ++(*static_cast<decltype(groups)*>(self))[count / 2]; },
+                      &groups);
+  workers.push(std::array{0, 1, 2, 3, 4, 5, 6, 7}.data(), 8);
+  while (groups[0] + 2 * groups[1] + 4 * groups[2] < 8) std::this_thread::sleep_for(1ms);
+  CHECK(groups[2] >= 1);
 }
 
 void workers_end_with_work_left() {
@@ -186,6 +228,12 @@ void threads_begin_together() {
 
 }  // namespace
 
+// In the place of the system's.
+extern "C" int sched_yield() noexcept {
+  yields.add();
+  return static_cast<int>(syscall(SYS_sched_yield));
+}
+
 int main() {
   threads_begin_together();
   loops_visit_each_item_once();
@@ -195,7 +243,8 @@ int main() {
   queue_serves_each_item_once(1);
   queue_serves_each_item_once(5);
   queue_is_shared_evenly();
+  threads_beyond_the_cores_sleep_at_once();
   workers_end_with_work_left();
   waiting_gives_up_in_time();
-  std::puts("test_workers: 9 passed, 0 failed");
+  std::puts("test_workers: 10 passed, 0 failed");
 }
