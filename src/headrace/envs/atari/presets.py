@@ -21,7 +21,7 @@ _SMALL: Settings = {
     "trunk": "strided", "standardise_pixels": True, "bf16": True,
     "env_options": {"img_height": 42, "img_width": 42, "episodic_life": True, "reward_clip": True},
 }
-_PPO_FAST: Settings = PPO_LARGE | _SMALL | {"total_steps": 4_000_000, "num_envs": 32, "learning_rate": 6e-4}
+_PPO_FAST: Settings = PPO_LARGE | _SMALL | {"total_steps": 10_000_000, "num_envs": 32, "learning_rate": 6e-4}
 # Settings of CleanRL's dqn_atari.py, but for double targets, Huber's loss and clipped gradients. The replay takes
 # 7.1 GB: a frame of 84 x 84 is held once.
 DQN: Settings = CLIPPED | {
@@ -49,7 +49,8 @@ PRESETS: Presets = {
         },
         "fast": {
             "atari": _PPO_FAST,
-            # Larger steps and less entropy than other games bear.
+            "Breakout-v5": _PPO_FAST | until(400.0),
+            # Larger steps and less entropy than Breakout bears.
             "Pong-v5": _PPO_FAST | until(18.0) | {
                 "total_steps": 3_000_000, "learning_rate": 8e-4, "clip_range": 0.2, "entropy_coef": 0.005,
             },
