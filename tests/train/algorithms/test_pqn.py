@@ -191,6 +191,24 @@ def test_many_compiled_updates_stay_by_those_of_torch(space: Any, settings: dict
 
 
 @needs_compiled_code
+@SPACES
+def test_a_resumed_policy_goes_on_with_the_same_bits(space: Any, settings: dict[str, Any]) -> None:
+    """What is saved in the middle, parameters and RAdam's state, is torch's memory, which compiled code changes."""
+    whole, resumed = (policy_for(space, **settings) for _ in range(2))
+    learnt(whole, space, 20)
+    saved = [{name: each.clone() for name, each in state.items()} for state in (whole.model(), whole.optimisers())]
+    resumed.load_model(saved[0])
+    resumed.load_optimisers(saved[1])
+    samples = some_samples(space, 60)
+    for policy in (whole, resumed):
+        policy.update(samples, Rates.of(policy.config, 0), [torch.arange(60).view(6, 10)])
+    left = [policy.optimisers() | policy.model() for policy in (whole, resumed)]
+    assert left[0].keys() == left[1].keys() and all(torch.equal(left[0][name], left[1][name]) for name in left[0])
+    with torch.no_grad():
+        assert torch.equal(whole.network(samples.inputs)[0], resumed.network(samples.inputs)[0])
+
+
+@needs_compiled_code
 def test_wrong_choices_and_orders_are_refused() -> None:
     policy, samples = policy_for(), some_samples(VECTORS, 8)
     rates, before = Rates.of(policy.config, 0), policy.optimiser.parameters.clone()
