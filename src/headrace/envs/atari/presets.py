@@ -17,11 +17,11 @@ PPO_LARGE: Settings = _PPO | {
 }
 # For few seconds: images of a quarter of the size, and a CNN that is cheap for them. Pixels are standardised, as small
 # objects such as a ball would otherwise have little influence: Breakout earns 50 after 1.5 million steps, not 17.
-_SMALL: Settings = {
+SMALL: Settings = {
     "trunk": "strided", "standardise_pixels": True, "bf16": True,
     "env_options": {"img_height": 42, "img_width": 42, "episodic_life": True, "reward_clip": True},
 }
-_PPO_FAST: Settings = PPO_LARGE | _SMALL | {"total_steps": 10_000_000, "num_envs": 32, "learning_rate": 6e-4}
+_PPO_FAST: Settings = PPO_LARGE | SMALL | {"total_steps": 10_000_000, "num_envs": 32, "learning_rate": 6e-4}
 # Settings of CleanRL's dqn_atari.py, but for double targets, Huber's loss and clipped gradients. The replay takes
 # 7.1 GB: a frame of 84 x 84 is held once.
 DQN: Settings = CLIPPED | {
@@ -29,9 +29,9 @@ DQN: Settings = CLIPPED | {
     "bf16": True, "replay_size": 1_000_000, "learning_starts": 80_000, "target_update": 250, "publish_every": 10,
     "epsilon_end": 0.01,
 }
-# One large batch for 64 steps, and targets of 5 steps. The replay takes 0.8 GB. With twice the updates per step and half
-# the replay, less is learnt from each step of Breakout, at half the speed.
-_DQN_FAST: Settings = _SMALL | {
+# One large batch for 64 steps, and targets of 5 steps. The replay takes 0.8 GB. With twice the updates per step and
+# half the replay, less is learnt from each step of Breakout, at half the speed.
+_DQN_FAST: Settings = SMALL | {
     "total_steps": 1_000_000, "stop_episodes": 20, "num_envs": 32, "torch_threads": 1, "dueling": True,
     "double": False, "loss": "huber", "minibatch_size": 128, "learning_rate": 5e-4, "replay_size": 400_000,
     "replay_ratio": 1 / 64, "learning_starts": 8000, "n_step": 5, "target_update": 150, "publish_every": 4,
