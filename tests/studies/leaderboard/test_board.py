@@ -46,17 +46,19 @@ def test_the_rows_that_come_with_headrace_can_be_trained(row: board.Row) -> None
 
 @pytest.mark.parametrize("row", board.read_board(), ids=lambda row: row.name)
 def test_a_row_trains_as_the_plain_command_does(row: board.Row) -> None:
-    ours, plain = (vars(make_config(row.task, **each)) for each in (row.requested_settings(), {}))
+    shown = {"env_options": row.settings.get("env_options", {})}
+    ours, plain = (vars(make_config(row.task, **each)) for each in (row.requested_settings(), shown))
     differ = {name for name in ours if ours[name] != plain[name]}
     assert differ <= {*board.QUIET, *board.CHECKPOINTS}, "a row has no settings of learning"
-    assert row.command(3).startswith(f"headrace train {row.task} --no-video --no-viewer --")
+    if not shown["env_options"]:
+        assert row.command(3).startswith(f"headrace train {row.task} --no-video --no-viewer --")
 
 
 def test_a_row_takes_its_missing_settings_from_the_recipe(tmp_path: Path) -> None:
     text = ROW.replace("total_steps = 1000\n", "").replace("CartPole-v1", "Pong-v5").replace("[100, 475]", "[18]")
     (row,) = board.read_board(written(tmp_path, text))
-    assert (row.algo, row.total_steps) == ("dqn", 2_000_000) and row.kept()["replay_ratio"] == 1 / 32
-    (own,) = board.read_board(written(tmp_path, text + 'algo = "ppo"\nsettings = { preset = "default" }\n'))
+    assert (row.algo, row.total_steps) == ("ppo", 3_000_000) and row.kept()["clip_range"] == 0.2
+    (own,) = board.read_board(written(tmp_path, text + 'settings = { preset = "default" }\n'))
     assert (own.algo, own.total_steps) == ("ppo", 5_000_000)
     assert own.command(1) == "headrace train Pong-v5 --algo ppo --no-video --no-viewer --seed 1"
 
