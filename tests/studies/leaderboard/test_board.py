@@ -60,7 +60,7 @@ def test_a_row_takes_its_missing_settings_from_the_recipe(tmp_path: Path) -> Non
     assert (row.algo, row.total_steps) == ("ppo", 3_000_000) and row.kept()["clip_range"] == 0.2
     (own,) = board.read_board(written(tmp_path, text + 'settings = { preset = "default" }\n'))
     assert (own.algo, own.total_steps) == ("ppo", 5_000_000)
-    assert own.command(1) == "headrace train Pong-v5 --algo ppo --no-video --no-viewer --seed 1"
+    assert own.command(1) == "headrace train Pong-v5 --preset default --no-video --no-viewer --seed 1"
 
 
 @pytest.mark.parametrize(

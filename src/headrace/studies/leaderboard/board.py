@@ -157,7 +157,7 @@ class Row:
         asked = {**self.requested_settings(), "seed": seed}
         config, plain = make_config(self.task, **asked), make_config(self.task)
         named: dict[str, Any] = {}
-        for name in DECIDING:
+        for name in (*DECIDING, "env_options"):
             if (value := vars(config)[name]) != vars(plain)[name]:
                 named[name] = value
                 plain = make_config(self.task, **named)
