@@ -86,11 +86,11 @@ class Convolutions {
       for (std::size_t l = 0; l + 1 < layers_.size(); ++l) {
         Word* to = comes_back ? inputs_of(l + 1, first) : mine.inputs[l + 1].get();
         pass(mine, l, x, first, n, comes_back,
-             [&](std::ptrdiff_t number, V sum) { N::put(to, number, max(sum, V(0))); });
+             [to](std::ptrdiff_t number, V sum) { N::put(to, number, max(sum, V(0))); });
         x = to;
       }
       pass(mine, layers_.size() - 1, x, first, n, comes_back,
-           [&](std::ptrdiff_t number, V sum) { store(mine.results.get() + number, max(sum, V(0))); });
+           [to = mine.results.get()](std::ptrdiff_t number, V sum) { store(to + number, max(sum, V(0))); });
       write_features(mine, n, features + first * ld, ld);
     }
   }
@@ -163,8 +163,15 @@ class Convolutions {
   // finish(number, sum) of the samples from the first on: of a layer's sums, normalised if it has a norm
   template <class Finish>
   void pass(const Scratch& mine, std::size_t l, const Word* x, int first, int samples, bool comes_back, Finish finish) {
+    if (norms_[l]) normalise(mine, l, x, first, samples, comes_back, finish);
+    else layers_[l].forward(x, samples, finish);
+  }
+
+  // apart, so that compilers keep the numbers of `forward` above in registers
+  template <class Finish>
+  [[gnu::noinline]] void normalise(const Scratch& mine, std::size_t l, const Word* x, int first, int samples,
+                                   bool comes_back, Finish finish) {
     const auto& layer = layers_[l];
-    if (!norms_[l]) return layer.forward(x, samples, finish);
     layer.forward(x, samples, [&](std::ptrdiff_t number, V sum) { store(mine.results.get() + number, sum); });
     const int size = places_of(layer) * layer.outputs;
     for (int s = 0; s < samples; ++s) {
