@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "convolutions.hpp"
-#include "dense.hpp"
+#include "layers.hpp"
 #include "sparse.hpp"
 
 namespace headrace::learner {
