@@ -20,7 +20,7 @@ def test_a_task_shows_its_algorithm_and_settings(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize(
     ("task", "free"),
-    [("Hopper-v5", "num_threads and torch_threads"), ("Pong-v5", "num_threads and samplers")],
+    [("Hopper-v5", "num_threads and torch_threads"), ("MinAtar-Asterix-v1", "num_threads")],
 )
 def test_what_depends_on_the_cores_is_named(capsys: pytest.CaptureFixture[str], task: str, free: str) -> None:
     assert main(["recipes", task]) == 0

@@ -127,7 +127,7 @@ def loaded(path: Path) -> Any:
 
 def test_large_images_are_exported_in_standard_layers(tmp_path: Path):
     """The Nature-CNN computes over blocks of pixels; in a file it is three plain convolutions."""
-    agent = untrained("Pong-v5", wild=False, algo="ppo", bf16=True)
+    agent = untrained("Pong-v5", wild=False, algo="ppo", preset="default", bf16=True)
     done = export_policy(agent, tmp_path / "policy.onnx")
     assert done.difference is not None and done.difference <= 1e-5
     model = onnx.load(tmp_path / "policy.onnx")
