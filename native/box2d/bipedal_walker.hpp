@@ -24,7 +24,7 @@ class BipedalWalker {
 
   static constexpr int kObserved = 24, kActions = 4, kWidth = 600, kHeight = 400;
   using Number = float;  // the type of observations
-  static constexpr std::array kShape{kObserved};
+  static std::vector<int> shape(const Options&) { return {kObserved}; }
   using Move = std::array<float, kActions>;  // torques of hip and knee of each leg
 
   static bool is_discrete(const Options&) { return false; }

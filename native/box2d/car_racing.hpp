@@ -23,12 +23,15 @@ class CarRacing {
     bool continuous = true;
     double lap_complete_percent = 0.95;
     bool domain_randomize = false;
+    bool channels_first = false;
   };
 
   static constexpr int kSide = 96, kActions = 3, kWidth = 600, kHeight = 400;
   using Number = std::uint8_t;
-  static constexpr std::array kShape{kSide, kSide, 3};
   static constexpr int kObserved = kSide * kSide * 3;
+  static std::vector<int> shape(const Options& options) {
+    return options.channels_first ? std::vector{3, kSide, kSide} : std::vector{kSide, kSide, 3};
+  }
   using Move = std::array<double, kActions>;       // to the right, gas, brake
 
   static bool is_discrete(const Options& options) { return !options.continuous; }
@@ -38,7 +41,7 @@ class CarRacing {
 
   void begin(NumpyGenerator& random);
   StepResult advance(const Move& move, NumpyGenerator& random);
-  void observe(std::span<std::uint8_t> out) const { draw(out.data(), kSide, kSide); }
+  void observe(std::span<std::uint8_t> out) const;
   void render(std::uint8_t* rgb) const { draw(rgb, kWidth, kHeight); }
 
  private:

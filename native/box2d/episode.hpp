@@ -19,19 +19,19 @@
 namespace headrace::box2d {
 
 // Game: `Options`; `Move`, an array of the kActions numbers that move it; `begin(random)`; `advance(move, random)`,
-// which returns a StepResult; `observe(span of kObserved Numbers)`, an array of kShape; `render(rgb)`; `kHeight`,
-// `kWidth`
+// which returns a StepResult; `observe(span of kObserved Numbers)`, an array of shape(options); `render(rgb)`;
+// `kHeight`, `kWidth`
 template <class Game>
 using Move = typename Game::Move;
 
 template <class Game>
 struct Shown : Spec {
-  explicit Shown(bool discrete) {
-    if (discrete) choice.emplace(this);
+  explicit Shown(const typename Game::Options& options) : obs{this, "obs", Game::shape(options)} {
+    if (Game::is_discrete(options)) choice.emplace(this);
     else move.emplace(this, std::vector<int>{Game::kActions});
   }
 
-  Field<typename Game::Number> obs{this, "obs", {Game::kShape.begin(), Game::kShape.end()}};
+  Field<typename Game::Number> obs;
   std::optional<ActionField<std::int64_t>> choice;
   std::optional<ActionField<float>> move;
 };
@@ -39,7 +39,7 @@ struct Shown : Spec {
 template <class Game>
 class Episode final : public Environment {
  public:
-  explicit Episode(const typename Game::Options& options) : shown_(Game::is_discrete(options)), game_(options) {}
+  explicit Episode(const typename Game::Options& options) : shown_(options), game_(options) {}
 
   void seed(std::uint64_t seed) override { random_ = NumpyGenerator(seed), begun_ = false; }
 
@@ -106,7 +106,7 @@ template <class Game>
 Simulator simulator(const typename Game::Options& options) {
   prepare();
   Simulator simulator;
-  simulator.spec = Shown<Game>(Game::is_discrete(options));
+  simulator.spec = Shown<Game>(options);
   simulator.frame_height = Game::kHeight;
   simulator.frame_width = Game::kWidth;
 #if !defined(__SANITIZE_THREAD__)  // the sanitizer takes one stack for one thread

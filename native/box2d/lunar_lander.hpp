@@ -24,7 +24,7 @@ class LunarLander {
 
   static constexpr int kObserved = 8, kActions = 2, kWidth = 600, kHeight = 400;
   using Number = float;  // the type of observations
-  static constexpr std::array kShape{kObserved};
+  static std::vector<int> shape(const Options&) { return {kObserved}; }
   using Move = std::array<float, kActions>;  // throttles of the main engine and of the side engines
 
   static bool is_discrete(const Options& options) { return !options.continuous; }

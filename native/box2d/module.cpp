@@ -23,8 +23,9 @@ NB_MODULE(_box2d, m) {
       "The simulator of BipedalWalker.");
   m.def(
       "car_racing",
-      [](bool continuous, double lap_complete_percent, bool domain_randomize) {
-        return simulator<CarRacing>({continuous, lap_complete_percent, domain_randomize});
+      [](bool continuous, double lap_complete_percent, bool domain_randomize, bool channels_first) {
+        return simulator<CarRacing>({continuous, lap_complete_percent, domain_randomize, channels_first});
       },
-      nb::kw_only(), "continuous"_a, "lap_complete_percent"_a, "domain_randomize"_a, "The simulator of CarRacing.");
+      nb::kw_only(), "continuous"_a, "lap_complete_percent"_a, "domain_randomize"_a, "channels_first"_a,
+      "The simulator of CarRacing.");
 }

@@ -203,6 +203,16 @@ void CarRacing::draw_panel(Raster& raster) const {
   draw_score(raster, shown_);
 }
 
+void CarRacing::observe(std::span<std::uint8_t> out) const {
+  if (!options_.channels_first) return draw(out.data(), kSide, kSide);
+  constexpr int kPixels = kSide * kSide;
+  std::array<std::uint8_t, kObserved> rgb{};
+  draw(rgb.data(), kSide, kSide);
+  for (int c = 0; c < 3; ++c)
+    for (int i = 0; i < kPixels; ++i)
+      out[static_cast<std::size_t>(c * kPixels + i)] = rgb[static_cast<std::size_t>(3 * i + c)];
+}
+
 void CarRacing::draw(std::uint8_t* rgb, int width, int height) const {
   if (!car_.hull()) return;
   thread_local Raster raster;

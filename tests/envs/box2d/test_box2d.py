@@ -80,3 +80,19 @@ def test_a_picture_shows_the_state(task: str) -> None:
     assert before.shape == (2, 400, 600, 3)
     assert (before != after).any() and (before[0] != before[1]).any()
     assert len(np.unique(after[0].reshape(-1, 3), axis=0)) > 20  # bodies, ground, smooth edges
+
+
+def test_pictures_of_the_car_may_have_their_channels_first() -> None:
+    with (
+        headrace.make("CarRacing-v3", num_envs=2, seed=3) as last,
+        headrace.make("CarRacing-v3", num_envs=2, seed=3, flat_observation="pictures") as first,
+    ):
+        assert first.spec.observation.shape == (3, 96, 96)
+        pairs = [(last.reset()[0], first.reset()[0])]
+        action = np.tile(np.array([0.3, 1, 0], np.float32), (2, 1))
+        pairs += [(last.step(action)[0], first.step(action)[0]) for _ in range(3)]
+        for seen, turned in pairs:
+            assert np.array_equal(np.moveaxis(seen, -1, 1), turned)
+        assert len(np.unique(pairs[-1][1][0, 1])) > 3
+    with pytest.raises(OptionError, match="must be False or 'pictures', not True"):
+        headrace.make_spec("CarRacing-v3", flat_observation=True)

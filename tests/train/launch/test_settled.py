@@ -221,6 +221,7 @@ def test_pictures_whose_channels_are_last_have_a_cnn(tmp_path: Path, how: dict[s
             True,
         ),  # cells of numbers, as many as a picture's pixels
         ("MiniGrid-DoorKey-8x8-v0", {"from_pixels": True}, "pictures"),
+        ("CarRacing-v3", {}, "pictures"),
         ("MiniGrid-Fetch-5x5-N2-v0", {"from_pixels": True, "full_observation": True}, "pictures"),
     ],
 )

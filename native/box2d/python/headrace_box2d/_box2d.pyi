@@ -116,5 +116,7 @@ def lunar_lander(
 def bipedal_walker(*, hardcore: bool) -> Simulator:
     """The simulator of BipedalWalker."""
 
-def car_racing(*, continuous: bool, lap_complete_percent: float, domain_randomize: bool) -> Simulator:
+def car_racing(
+    *, continuous: bool, lap_complete_percent: float, domain_randomize: bool, channels_first: bool
+) -> Simulator:
     """The simulator of CarRacing."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.native_modules import BOX2D
 from headrace.pool.family import Family
+from headrace.pool.flat_observation import PICTURES
 from headrace.pool.options import Checked, Option, complete, decimal
 from headrace.pool.spec import TaskSpec
 from headrace.pool.task import Task
@@ -49,11 +50,18 @@ def _percent(value: Any) -> float:
     return float(value)
 
 
+def _shown(value: Any) -> Any:
+    if value is not False and value != PICTURES:
+        raise ValueError
+    return value
+
+
 def _car() -> dict[str, Option]:
     return {
         "continuous": Option(True),
         "lap_complete_percent": Checked(0.95, check=_percent, wanted="a number between 0 and 1"),
         "domain_randomize": Option(False),
+        "flat_observation": Checked(False, check=_shown, wanted=f"False or {PICTURES!r}"),
         "max_episode_steps": Option(1000),
     }
 
@@ -75,7 +83,8 @@ def build(task: str, **options: Any) -> Task:
         task: one of `TASKS`.
         options: ``max_episode_steps`` (0 for no limit), and Gymnasium's: ``continuous``, ``gravity``, ``enable_wind``,
             ``wind_power`` and ``turbulence_power`` of the lander, ``hardcore`` of the walker; ``continuous``,
-            ``lap_complete_percent`` and ``domain_randomize`` of the car.
+            ``lap_complete_percent`` and ``domain_randomize`` of the car. With ``flat_observation="pictures"`` the car's
+            pictures are uint8[3, 96, 96], channels first, as training asks for.
 
     Raises:
         OptionError: an option is unknown or invalid.
@@ -84,6 +93,8 @@ def build(task: str, **options: Any) -> Task:
     settings = complete(task, known, options)
     max_episode_steps = settings.pop("max_episode_steps")
     observation, action = _SPACES[simulator]
+    if settings.get("flat_observation") == PICTURES:
+        observation = gym.spaces.Box(0, 255, (3, 96, 96), np.uint8)
     spec = TaskSpec(
         task=task,
         observation=observation,
@@ -100,6 +111,9 @@ def _executor(simulator: str, settings: dict[str, Any], *context: Any) -> Any:
     from headrace.pool.executors.threads import ThreadsExecutor
 
     box2d = BOX2D.load()
+    if "flat_observation" in settings:
+        settings = {**settings, "channels_first": settings["flat_observation"] == PICTURES}
+        del settings["flat_observation"]
     return ThreadsExecutor(box2d, getattr(box2d, simulator)(**settings), *context)
 
 
