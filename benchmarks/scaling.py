@@ -65,7 +65,7 @@ def chunk(group: int, n: int, threads: int) -> float:
 
 
 def rows(n: int, threads: int) -> float:
-    """Rows of a kernel that a thread claims at last, as in `headrace/pool/executors/kernels/helper_threads.py`."""
+    """Rows by which a thread's share of a kernel may be larger than others, as in ``kernels/helper_threads.py``."""
     return min(64, max(1, n // (8 * threads)))
 
 

@@ -56,11 +56,11 @@ def test_what_the_calling_thread_does_alone_is_told_from_what_threads_share():
         assert size == 4 * 4 + 4 + 2 + 4 + 4  # observation, reward, ends, environment, step
 
 
-def test_units_are_those_that_a_launch_is_claimed_in():
-    from headrace.pool.executors.kernels.helper_threads import CLAIMS, TOGETHER
+def test_units_are_those_of_which_a_share_is_a_multiple():
+    from headrace.pool.executors.kernels.helper_threads import PARTS, TOGETHER
 
     for n, threads in ((100, 2), (65_536, 32), (1_000_000, 64)):
-        assert scaling.rows(n, threads) == min(TOGETHER, max(1, n // (CLAIMS * threads)))
+        assert scaling.rows(n, threads) == min(TOGETHER, max(1, n // (PARTS * threads)))
 
 
 @pytest.mark.nightly

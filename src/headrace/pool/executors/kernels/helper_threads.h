@@ -13,7 +13,7 @@ struct Call {
   unsigned long long bounds, arguments;
   unsigned long long bytes;  // of the arguments, at most MOST_BYTES in helper_threads.py
   unsigned long long first, share;  // where they hold the first row (int) and the number of rows (int)
-  unsigned long long rows, least;  // all rows, and how many are claimed at once, but for the last ones
+  unsigned long long rows, least;  // all rows, and of how many a thread's share is a multiple
   unsigned long long threads;  // how many may take part
 
   void run(int begin, int count) const {
@@ -48,7 +48,7 @@ struct alignas(64) Helper {
 };
 
 struct alignas(64) Board {
-  unsigned long long open;  // rows · 2³² + least · 2¹⁶ + threads
+  unsigned long long open;  // rows · 2³² + share · 2⁸ + threads
   alignas(64) unsigned long long done;  // rows
   alignas(64) const Call* call;
   unsigned long long ended;
@@ -56,8 +56,17 @@ struct alignas(64) Board {
   Helper helpers[1];  // as many as there are, in fact; helper i is thread i + 1
 
   static unsigned long long rows(unsigned long long word) { return word >> 32; }
-  static unsigned long long least(unsigned long long word) { return word >> 16 & 0xffff; }
-  static unsigned long long threads(unsigned long long word) { return word & 0xffff; }
+  static unsigned long long share(unsigned long long word) { return word >> 8 & 0xffffff; }
+  static unsigned long long threads(unsigned long long word) { return word & 0xff; }
+
+  // A thread's share is claimed at once: so the caller, which is there first, has the same rows in each launch, which
+  // stand in its core's cache.
+  static unsigned long long opened(const Call& call) {
+    const auto threads = call.threads < 0xff ? call.threads : 0xff;
+    auto share = (call.rows + threads - 1) / threads;
+    share = (share + call.least - 1) / call.least * call.least;
+    return call.rows << 32 | (share < 0xffffff ? share : 0xffffff) << 8 | threads;
+  }
 
   bool has_rows_for(unsigned long long thread) const {
     const auto word = __atomic_load_n(&open, __ATOMIC_SEQ_CST);
@@ -72,8 +81,7 @@ struct alignas(64) Board {
       if (next < threads(word)) helpers[next - 1].wake(system);
     bool worked = false;
     while (rows(word) > 0 && thread < threads(word)) {
-      auto count = rows(word) / (2 * threads(word)) / least(word) * least(word);  // fewer towards the end
-      if (count < least(word)) count = least(word) < rows(word) ? least(word) : rows(word);
+      const auto count = share(word) < rows(word) ? share(word) : rows(word);
       if (!__atomic_compare_exchange_n(&open, &word, word - (count << 32), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         continue;
       call->run(static_cast<int>(call->rows - rows(word)), static_cast<int>(count));
@@ -110,7 +118,7 @@ inline void lead(unsigned long long board, unsigned long long call) {
   here.call = reinterpret_cast<const Call*>(call);
   __atomic_store_n(&here.done, 0, __ATOMIC_RELAXED);
   const auto rows = here.call->rows;
-  __atomic_store_n(&here.open, rows << 32 | here.call->least << 16 | here.call->threads, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&here.open, Board::opened(*here.call), __ATOMIC_SEQ_CST);
   here.work(0);
   while (__atomic_load_n(&here.done, __ATOMIC_ACQUIRE) < rows) here.system.sched_yield();
 }

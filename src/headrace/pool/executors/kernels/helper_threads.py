@@ -25,8 +25,8 @@ from headrace.pool.executors.kernels.launch import Call, Movable, Run, load, rec
 from headrace.pool.executors.processes.futex import LOOK, SYSTEM_CALL
 
 LOOKS = 400  # times that a helper looks for a launch, giving its core away in between, before it sleeps
-CLAIMS = 8  # least number of claims for each thread, but for launches of very few rows
-TOGETHER = 64  # rows that are claimed together if there are enough, so that threads write to different cache lines
+PARTS = 8  # of an equal share of the rows, one by which a share may be larger
+TOGETHER = 64  # rows of which a share is a multiple if there are enough, so that threads write to different cache lines
 
 LINE, HEAD, MOST_BYTES = 64, 192, 16384  # of a cache line, a board without helpers, and a launch's packed arguments
 FUTEX = (SYSTEM_CALL or 0) if sys.platform.startswith("linux") else 0
@@ -100,7 +100,7 @@ class HelperThreads:
             nonlocal current
             if threads != current:
                 self._hire(threads - 1)
-                words[7:] = min(TOGETHER, max(1, rows // (CLAIMS * threads))), threads
+                words[7:] = min(TOGETHER, max(1, rows // (PARTS * threads))), threads
                 current = threads
             lead()
 
