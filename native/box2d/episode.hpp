@@ -39,7 +39,8 @@ struct Shown : Spec {
 template <class Game>
 class Episode final : public Environment {
  public:
-  explicit Episode(const typename Game::Options& options) : shown_(options), game_(options) {}
+  Episode(const typename Game::Options& options, int frame_skip)
+      : shown_(options), game_(options), frame_skip_(frame_skip) {}
 
   void seed(std::uint64_t seed) override { random_ = NumpyGenerator(seed), begun_ = false; }
 
@@ -53,7 +54,7 @@ class Episode final : public Environment {
   StepResult step(const Action& action) override {
     const Move<Game> move = move_of(action);
     moves_.push_back(move);
-    return game_.advance(move, random_);
+    return advance(move);
   }
 
   void observe(const Row& row) const override { game_.observe(row[shown_.obs]); }
@@ -79,7 +80,7 @@ class Episode final : public Environment {
     begun_ = false;
     if (!begun) return;
     reset();
-    for (const auto& move : moves) game_.advance(move, random_);
+    for (const auto& move : moves) advance(move);
     moves_ = std::move(moves);
   }
 
@@ -95,15 +96,26 @@ class Episode final : public Environment {
     return move;
   }
 
+  StepResult advance(const Move<Game>& move) {
+    StepResult result = game_.advance(move, random_);
+    for (int frame = 1; frame < frame_skip_ && !result.terminated; ++frame) {
+      const float earned = result.reward;
+      result = game_.advance(move, random_);
+      result.reward += earned;
+    }
+    return result;
+  }
+
   Shown<Game> shown_;
   Game game_;
+  int frame_skip_;                        // frames in a step
   NumpyGenerator random_{0}, start_{0};   // the present stream, and the one at the start of the episode
   std::vector<Move<Game>> moves_;         // since then
   bool begun_ = false;
 };
 
 template <class Game>
-Simulator simulator(const typename Game::Options& options) {
+Simulator simulator(const typename Game::Options& options, int frame_skip = 1) {
   prepare();
   Simulator simulator;
   simulator.spec = Shown<Game>(options);
@@ -118,7 +130,7 @@ Simulator simulator(const typename Game::Options& options) {
     });
   };
 #endif
-  simulator.make = [options](int) { return std::make_unique<Episode<Game>>(options); };
+  simulator.make = [=](int) { return std::make_unique<Episode<Game>>(options, frame_skip); };
   return simulator;
 }
 

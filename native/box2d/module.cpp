@@ -23,9 +23,9 @@ NB_MODULE(_box2d, m) {
       "The simulator of BipedalWalker.");
   m.def(
       "car_racing",
-      [](bool continuous, double lap_complete_percent, bool domain_randomize, bool channels_first) {
-        return simulator<CarRacing>({continuous, lap_complete_percent, domain_randomize, channels_first});
+      [](bool continuous, double lap_complete_percent, bool domain_randomize, bool channels_first, int frame_skip) {
+        return simulator<CarRacing>({continuous, lap_complete_percent, domain_randomize, channels_first}, frame_skip);
       },
-      nb::kw_only(), "continuous"_a, "lap_complete_percent"_a, "domain_randomize"_a, "channels_first"_a,
+      nb::kw_only(), "continuous"_a, "lap_complete_percent"_a, "domain_randomize"_a, "channels_first"_a, "frame_skip"_a,
       "The simulator of CarRacing.");
 }

@@ -27,6 +27,25 @@ def test_the_spec_needs_no_textures():
     assert spec.info[0].name == "achievements"
 
 
+def test_the_spec_with_channels_first():
+    assert headrace.make_spec(TASK, flat_observation="pictures").observation.shape == (3, 63, 63)
+    with pytest.raises(OptionError, match="must be False or 'pictures', not True"):
+        headrace.make_spec(TASK, flat_observation=True)
+
+
+@pytest.mark.skipif(not INSTALLED, reason="craftax is not installed")
+def test_pictures_with_channels_first_are_the_same():
+    with (
+        headrace.make(TASK, num_envs=3, seed=3) as last,
+        headrace.make(TASK, num_envs=3, seed=3, flat_observation="pictures") as first,
+    ):
+        pairs = [(last.reset()[0], first.reset()[0])]
+        pairs += [(last.step(np.full(3, act))[0], first.step(np.full(3, act))[0]) for act in (1, 4, 6, 6, 5)]
+        for seen, turned in pairs:
+            assert np.array_equal(np.moveaxis(seen, -1, 1), turned)
+        assert (pairs[0][0] != pairs[-1][0]).any()
+
+
 @pytest.mark.skipif(INSTALLED, reason="craftax is installed")
 def test_the_error_without_the_textures_says_what_to_install():
     with pytest.raises(OptionError, match="pip install --no-deps craftax"):

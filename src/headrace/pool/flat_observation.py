@@ -117,6 +117,17 @@ def flat_option() -> Option:
     return Checked(False, check=_how_flat, wanted=f"True or False or {PICTURES!r}")
 
 
+def pictures_option() -> Option:
+    """Returns the option ``flat_observation`` of tasks whose observation is one picture: False or `PICTURES`."""
+    return Checked(False, check=_whether_pictures, wanted=f"False or {PICTURES!r}")
+
+
+def _whether_pictures(value: Any) -> bool | str:
+    if _how_flat(value) is True:
+        raise ValueError
+    return value
+
+
 def _how_flat(value: Any) -> bool | str:
     value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, bool) and value != PICTURES:

@@ -96,3 +96,33 @@ def test_pictures_of_the_car_may_have_their_channels_first() -> None:
         assert len(np.unique(pairs[-1][1][0, 1])) > 3
     with pytest.raises(OptionError, match="must be False or 'pictures', not True"):
         headrace.make_spec("CarRacing-v3", flat_observation=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"continuous": False}])
+def test_a_skipped_frame_repeats_the_action(options: dict[str, Any]) -> None:
+    given = {"num_envs": 2, "seed": 5, "max_episode_steps": 0, "autoreset": "disabled", **options}
+    action = np.array([3, 3]) if options else np.array([[0.0, 0.2, 0], [0.0, 0.3, 0]], np.float32)
+    with headrace.make("CarRacing-v3", **given) as every, headrace.make("CarRacing-v3", frame_skip=7, **given) as some:
+        assert some.spec.frame_skip == 7 and some.spec.render_fps == every.spec.render_fps / 7
+        assert np.array_equal(every.reset()[0], some.reset()[0])
+        ends = np.zeros(2, bool)
+        for _ in range(200):  # until a car leaves the field
+            seen, reward, earned = np.empty(0), np.zeros(2), np.zeros(2)
+            for _ in range(7):
+                seen, reward, ends, *_ = every.step(action)
+                earned += reward
+                if ends.any():
+                    break
+            skipped = some.step(action)
+            assert np.array_equal(ends, skipped[2])
+            gone = ends if ends.any() else np.ones(2, bool)  # the other's action is still repeated
+            assert np.array_equal(seen[gone], skipped[0][gone])
+            assert np.allclose(earned[gone], skipped[1][gone], atol=1e-4)
+            if ends.any():
+                break
+        assert ends.any()
+        before = some.render([0, 1])
+        some.load_state([0, 1], some.save_state())
+        assert np.array_equal(some.render([0, 1]), before)
+    with pytest.raises(OptionError, match="frame_skip of CarRacing-v3 must be an integer of at least 1"):
+        headrace.make_spec("CarRacing-v3", frame_skip=0)

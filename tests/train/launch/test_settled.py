@@ -221,7 +221,8 @@ def test_pictures_whose_channels_are_last_have_a_cnn(tmp_path: Path, how: dict[s
             True,
         ),  # cells of numbers, as many as a picture's pixels
         ("MiniGrid-DoorKey-8x8-v0", {"from_pixels": True}, "pictures"),
-        ("CarRacing-v3", {}, "pictures"),
+        ("CarRacing-v3", {"frame_skip": 2, "max_episode_steps": 9}, "pictures"),
+        ("Craftax-Classic-Pixels-v1", {}, "pictures"),
         ("MiniGrid-Fetch-5x5-N2-v0", {"from_pixels": True, "full_observation": True}, "pictures"),
     ],
 )

@@ -117,6 +117,6 @@ def bipedal_walker(*, hardcore: bool) -> Simulator:
     """The simulator of BipedalWalker."""
 
 def car_racing(
-    *, continuous: bool, lap_complete_percent: float, domain_randomize: bool, channels_first: bool
+    *, continuous: bool, lap_complete_percent: float, domain_randomize: bool, channels_first: bool, frame_skip: int
 ) -> Simulator:
     """The simulator of CarRacing."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.native_modules import BOX2D
 from headrace.pool.family import Family
-from headrace.pool.flat_observation import PICTURES
+from headrace.pool.flat_observation import PICTURES, pictures_option
 from headrace.pool.options import Checked, Option, complete, decimal
 from headrace.pool.spec import TaskSpec
 from headrace.pool.task import Task
@@ -50,18 +50,13 @@ def _percent(value: Any) -> float:
     return float(value)
 
 
-def _shown(value: Any) -> Any:
-    if value is not False and value != PICTURES:
-        raise ValueError
-    return value
-
-
 def _car() -> dict[str, Option]:
     return {
         "continuous": Option(True),
         "lap_complete_percent": Checked(0.95, check=_percent, wanted="a number between 0 and 1"),
         "domain_randomize": Option(False),
-        "flat_observation": Checked(False, check=_shown, wanted=f"False or {PICTURES!r}"),
+        "frame_skip": Option(1, low=1),
+        "flat_observation": pictures_option(),
         "max_episode_steps": Option(1000),
     }
 
@@ -83,8 +78,9 @@ def build(task: str, **options: Any) -> Task:
         task: one of `TASKS`.
         options: ``max_episode_steps`` (0 for no limit), and Gymnasium's: ``continuous``, ``gravity``, ``enable_wind``,
             ``wind_power`` and ``turbulence_power`` of the lander, ``hardcore`` of the walker; ``continuous``,
-            ``lap_complete_percent`` and ``domain_randomize`` of the car. With ``flat_observation="pictures"`` the car's
-            pictures are uint8[3, 96, 96], channels first, as training asks for.
+            ``lap_complete_percent`` and ``domain_randomize`` of the car. The car also has ``frame_skip`` (frames in a
+            step, of which the last is seen), and with ``flat_observation="pictures"`` its pictures are
+            uint8[3, 96, 96], channels first, as training asks for.
 
     Raises:
         OptionError: an option is unknown or invalid.
@@ -95,13 +91,15 @@ def build(task: str, **options: Any) -> Task:
     observation, action = _SPACES[simulator]
     if settings.get("flat_observation") == PICTURES:
         observation = gym.spaces.Box(0, 255, (3, 96, 96), np.uint8)
+    skipped = settings.get("frame_skip", 1)
     spec = TaskSpec(
         task=task,
         observation=observation,
         action=_CHOICES[simulator] if settings.get("continuous") is False else action,
         max_episode_steps=max_episode_steps,
+        frame_skip=skipped,
         options=settings,
-        render_fps=FRAMES_PER_SECOND,
+        render_fps=FRAMES_PER_SECOND / skipped,
     )
     return Task(spec, partial(_executor, simulator, settings))
 

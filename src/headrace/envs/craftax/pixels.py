@@ -13,6 +13,7 @@ from headrace.envs.craftax import textures as t
 from headrace.envs.craftax.classic import GAME, show_flags
 from headrace.envs.craftax.classic import TASKS as SYMBOLIC
 from headrace.envs.craftax.world import chance
+from headrace.pool.flat_observation import PICTURES, pictures_option
 
 TILE, ICON, DIGIT = wp.constant(t.TILE), wp.constant(t.ICON), wp.constant(t.DIGIT)
 ROWS, COLUMNS = wp.constant(t.ROWS), wp.constant(t.COLUMNS)
@@ -25,7 +26,7 @@ SLEEPER, FIRST_MOB, FIRST_ARROW = wp.constant(4), wp.constant(5), wp.constant(8)
 
 @wp.struct
 class PixelView:
-    """``obs`` uint8[rows, 63, 63, 3] and ``achievements`` bool[rows, 22]."""
+    """``obs`` uint8[rows, 63, 63, 3] or, channels first, uint8[rows, 3, 63, 63]; ``achievements`` bool[rows, 22]."""
 
     obs: wp.array4d[wp.uint8]
     achievements: wp.array2d[wp.bool]
@@ -94,6 +95,15 @@ def to_byte(number: float) -> wp.uint8:
 
 
 @wp.func
+def put(pictures: wp.array4d[wp.uint8], row: int, y: int, x: int, c: int, byte: wp.uint8):
+    """Writes a channel of a pixel, which is in the last dimension or in the first one after the rows."""
+    if pictures.shape[3] == 3:
+        pictures[row, y, x, c] = byte
+    else:
+        pictures[row, c, y, x] = byte
+
+
+@wp.func
 def draw_place(state: s.State, env: int, view: PixelView, row: int, i: int, j: int):
     """Draws a place of the map."""
     place = state.player[env] + wp.vec2i(i - ROWS / 2, j - COLUMNS / 2)
@@ -114,7 +124,7 @@ def draw_place(state: s.State, env: int, view: PixelView, row: int, i: int, j: i
             grey = 0.5 * brightness(color)
             color = wp.vec3f(grey, grey, grey + 8.0)
         for c in range(3):
-            view.obs[row, y, x, c] = to_byte(color[c])
+            put(view.obs, row, y, x, c, to_byte(color[c]))
 
 
 @wp.func
@@ -134,13 +144,13 @@ def draw_thing(state: s.State, env: int, view: PixelView, row: int, tile: int):
     for k in range(ICON * ICON):
         icon = state.textures[FIRST_THING + thing * ICON * ICON + k]
         for c in range(3):
-            view.obs[row, top + k / ICON, left + k % ICON, c] = to_byte(wp.where(count > 0, icon[c], 0.0))
+            put(view.obs, row, top + k / ICON, left + k % ICON, c, to_byte(wp.where(count > 0, icon[c], 0.0)))
     k = int(0)
     while k < DIGIT * DIGIT:  # range() would be unrolled
         digit = state.textures[FIRST_DIGIT + count * DIGIT * DIGIT + k]
         if digit[3] > 0.0:
             for c in range(3):
-                view.obs[row, top + 2 + k / DIGIT, left + 2 + k % DIGIT, c] = to_byte(digit[c])
+                put(view.obs, row, top + 2 + k / DIGIT, left + 2 + k % DIGIT, c, to_byte(digit[c]))
         k += 1
 
 
@@ -151,7 +161,7 @@ def observe(state: s.State, env: int, view: PixelView, row: int):
     for y in range(ROWS * TILE, HEIGHT):
         for x in range(WIDTH):
             for c in range(3):
-                view.obs[row, y, x, c] = wp.uint8(0)
+                put(view.obs, row, y, x, c, wp.uint8(0))
     tile = int(0)
     while tile < 4 + s.THINGS:  # range() would be unrolled
         draw_thing(state, env, view, row, tile)
@@ -159,6 +169,7 @@ def observe(state: s.State, env: int, view: PixelView, row: int):
     show_flags(view.achievements, row, state.achieved[env])
 
 
+SHAPES = {False: (int(HEIGHT), int(WIDTH), 3), PICTURES: (3, int(HEIGHT), int(WIDTH))}
 PIXELS = dataclasses.replace(
     GAME,
     name="CraftaxClassicPixels",
@@ -171,6 +182,7 @@ TASKS = {
     "Craftax-Classic-Pixels-v1": dataclasses.replace(
         SYMBOLIC["Craftax-Classic-Symbolic-v1"],
         env=PIXELS,
-        observation=gym.spaces.Box(0, 255, (int(HEIGHT), int(WIDTH), 3), np.uint8),
+        observation=lambda options: gym.spaces.Box(0, 255, SHAPES[options["flat_observation"]], np.uint8),
+        options={"flat_observation": pictures_option()},
     )
 }
