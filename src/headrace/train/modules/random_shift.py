@@ -45,8 +45,14 @@ def random_shift(images: Tensor, most: int, generator: torch.Generator) -> Tenso
     """
     rows, _, height, width = images.shape
     most = min(most, height // LEAST, width // LEAST)
-    padded = images if images.device.type == "cpu" else images.half()  # which CUDA can pad, and which has all bytes
-    windows = F.pad(padded, (most, most, most, most), "replicate").unfold(2, height, 1).unfold(3, width, 1)
-    by = torch.randint(2 * most + 1, (2, rows), generator=generator, device=generator.device)
-    down, right = by.to(images.device)
+    by = torch.randint(2 * most + 1, (2, rows), generator=generator, device=generator.device).to(images.device)
+    if images.device.type == "cpu":
+        moved = torch.empty(images.shape, dtype=images.dtype)
+        padded = F.pad(images, (most, most, most, most), "replicate")
+        for into, image, down, right in zip(moved.numpy(), padded.numpy(), *by.tolist(), strict=True):
+            into[...] = image[:, down : down + height, right : right + width]  # a third of the time of one gather
+        return moved
+    padded = F.pad(images.half(), (most, most, most, most), "replicate")  # CUDA can pad these, which have all bytes
+    windows = padded.unfold(2, height, 1).unfold(3, width, 1)
+    down, right = by
     return windows[torch.arange(rows, device=images.device), :, down, right].to(images.dtype)
