@@ -36,11 +36,11 @@ import numpy as np
 class Side(gym.Env):
     """A dot is left or right; the action says where."""
 
-    observation_space = gym.spaces.Box(0, 255, (16, 16, 3), np.uint8)
     action_space = gym.spaces.Box(-2, 2, (1,), np.float32)
 
-    def __init__(self, parts=False):
-        self.parts = parts
+    def __init__(self, parts=False, size=16):
+        self.parts, self.size = parts, size
+        self.observation_space = gym.spaces.Box(0, 255, (size, size, 3), np.uint8)
         if parts:
             speed = gym.spaces.Box(-1, 1, (2,), np.float32)
             self.observation_space = gym.spaces.Dict(speed=speed, camera=self.observation_space)
@@ -56,7 +56,7 @@ class Side(gym.Env):
         return self.seen(), reward, False, self.left == 0, {}
 
     def seen(self):
-        camera = np.zeros((16, 16, 3), np.uint8)
+        camera = np.zeros((self.size, self.size, 3), np.uint8)
         camera[4:12, slice(10, 14) if self.side else slice(2, 6)] = 255
         return {"speed": np.zeros(2, np.float32), "camera": camera} if self.parts else camera
 '''
@@ -67,6 +67,7 @@ BRIEF: dict[str, Any] = SMALL | {
 }  # fmt: skip
 WITH_SAMPLERS = {name: value for name, value in BRIEF.items() if name != "num_steps"} | {"samplers": 1}
 RATES = UpdateRates(1e-2, 1e-2, 0.5)
+STANDARDISED: dict[str, Any] = {"trunk": "strided", "standardise_pixels": True}
 
 
 @pytest.fixture
@@ -126,10 +127,36 @@ def test_the_vector_of_actor_parameters_has_the_trunk(algo: str) -> None:
     assert len(copy.actor_parameters) > sum(leaf.numel() for leaf in policy.network.trunk.parameters())
 
 
-@pytest.mark.parametrize("most", [0, 4])
-def test_updates_get_shifted_pictures_as_bytes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = a_policy("sac", random_shift=most)
-    group = policy.agent_group
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_an_update_evaluates_the_trunk_once_for_each_picture(algo: str) -> None:
+    policy, batch, seen = a_policy(algo), some_pictures(1), []
+    policy.network.trunk.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    policy.improve(batch, RATES)
+    assert len(seen) == 2 and torch.equal(seen[0], batch.next_observations) and torch.equal(seen[1], batch.inputs)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_pixels_are_standardised_before_the_first_update_alone(algo: str) -> None:
+    """By the pictures of the replay; what acts elsewhere gets them with the weights."""
+    policy = a_policy(algo, **STANDARDISED, random_shift=0)
+    updater = Updater(policy, some_steps(policy.agent_group))
+    cnn, *_ = policy.network.trunk
+    seen = updater.replay.sample(1024, torch.Generator().manual_seed(7)).inputs.float()
+    updater.update()
+    fitted = cnn.mean.clone()
+    torch.testing.assert_close(fitted, seen.mean(0), atol=12, rtol=0)  # of 2048 draws from 20 pictures
+    torch.testing.assert_close(cnn.scale, 1 / seen.std(0), atol=0, rtol=0.2)
+    updater.update()
+    assert torch.equal(cnn.mean, fitted)
+    copy = a_policy(algo, **STANDARDISED, frozen=True)
+    copy.actor_parameters.copy_(policy.actor_parameters)
+    assert torch.equal(copy.network.trunk[0].mean, fitted) and torch.equal(copy.network.trunk[0].scale, cnn.scale)
+    plain = a_policy(algo, trunk="strided")
+    Updater(plain, some_steps(plain.agent_group)).update()
+    assert not plain.network.trunk[0].mean.any()
+
+
+def some_steps(group: AgentGroup) -> StepReplay:
     replay = StepReplay(group.observation, group.action, 1, 20, 2)
     writer, chance = replay.writer(0), np.random.default_rng(0)
     writer.row.observation[...] = chance.integers(256, size=(2, 3, 40, 40))
@@ -138,6 +165,13 @@ def test_updates_get_shifted_pictures_as_bytes(most: int, monkeypatch: pytest.Mo
         writer.row.action[...] = writer.row.reward[...] = 0
         writer.following.observation[...] = chance.integers(256, size=(2, 3, 40, 40))
         writer.publish(np.zeros(2, bool), np.zeros(2, bool))
+    return replay
+
+
+@pytest.mark.parametrize("most", [0, 4])
+def test_updates_get_shifted_pictures_as_bytes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = a_policy("sac", random_shift=most)
+    replay = some_steps(policy.agent_group)
     seen: list[Transitions] = []
     improve = policy.improve
     monkeypatch.setattr(policy, "improve", lambda batch, *rest: seen.append(batch) or improve(batch, *rest))
@@ -150,18 +184,23 @@ def test_updates_get_shifted_pictures_as_bytes(most: int, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("algo", "parts"),
-    rest_nightly([(algo, parts) for algo in ALGORITHMS for parts in (False, True)]),
+    ("algo", "parts", "more"),
+    rest_nightly(
+        [(algo, parts, more) for algo in ALGORITHMS for parts in (False, True) for more in ({}, STANDARDISED)]
+    ),
 )
-def test_runs_repeat_and_resume_exactly_and_are_exported(own: str, tmp_path: Path, algo: str, parts: bool) -> None:
-    options = BRIEF | {"deterministic": True, "keep_checkpoints": 1000, "env_options": {"parts": parts}}
+def test_runs_repeat_and_resume_exactly_and_are_exported(
+    own: str, tmp_path: Path, algo: str, parts: bool, more: dict[str, Any]
+) -> None:
+    given = {"parts": parts, "size": 40 if more else 16}
+    options = BRIEF | more | {"deterministic": True, "keep_checkpoints": 1000, "env_options": given}
     train(own, algo, run_dir=tmp_path / "one", **options)
     stopped_half_way(tmp_path / "one", tmp_path / "stopped")
     train.resume(tmp_path / "stopped", quiet=True)
     assert facts(tmp_path / "one")[-1]["loss"]
     assert_same_run(tmp_path / "one", tmp_path / "stopped")
     agent = headrace.load(tmp_path / "one", which="newest")
-    (seen, _) = runpy.run_path(own)["Side"](parts).reset(seed=0)
+    (seen, _) = runpy.run_path(own)["Side"](**given).reset(seed=0)
     assert agent.act(seen).shape == (1,)
     pytest.importorskip("onnxruntime")
     difference = export_policy(agent, tmp_path / "policy.onnx").difference
@@ -173,12 +212,14 @@ def test_runs_repeat_and_resume_exactly_and_are_exported(own: str, tmp_path: Pat
     rest_nightly([(algo, device) for algo in ALGORITHMS for device in ("", "cpu")]),
 )
 def test_samplers_act_by_the_trunk_that_learns(own: str, tmp_path: Path, algo: str, actor_device: str) -> None:
-    options = WITH_SAMPLERS | {"actor_device": actor_device, "replay_ratio": 0.5}
+    options = WITH_SAMPLERS | STANDARDISED | {"actor_device": actor_device, "replay_ratio": 0.5}
+    options |= {"env_options": {"size": 40}}
     train(own, algo, run_dir=tmp_path / "run", **options)
     before = headrace.load(tmp_path / "run", which="newest").policy.network.trunk
     assert train.resume(tmp_path / "run", total_steps=300, quiet=True).steps >= 300
     after = headrace.load(tmp_path / "run", which="newest").policy.network.trunk
     assert not torch.equal(values_of(before), values_of(after))
+    assert before[0].mean.any() and torch.equal(before[0].mean, after[0].mean)  # pixels are standardised once
 
 
 @pytest.mark.nightly

@@ -23,10 +23,12 @@ from headrace.train.algorithms.optimiser import FlatAdam, flat_size, flatten
 from headrace.train.algorithms.policy import Policy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.logging.memory_use import replay_named
+from headrace.train.modules.cnn import SEEN
 from headrace.train.modules.compiled import polyak_update
 from headrace.train.modules.network import input_size
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
+from headrace.train.settings.networks import Pixels
 from headrace.train.settings.replays import REPLAYS
 from headrace.train.storage.transition_replay import TransitionReplay
 from headrace.train.storage.transitions import Transitions
@@ -130,12 +132,29 @@ class OffPolicy(Policy):
         """
         self.distribution.explore(widely=uniform)
 
+    @torch.inference_mode()
     def prepare(self, observed: Callable[[int], Tensor]) -> None:
-        """Called before the first update, for instance to compute statistics of observations.
+        """Called before the first update: sets the standardisation of pixels, if the settings ask for it.
+
+        Of several processes, all take the first one's.
 
         Args:
             observed: returns a number of inputs, drawn uniformly from the replay.
         """
+        pixels = self.config.get(Pixels)
+        if pixels is None or not pixels.standardise_pixels:
+            return
+        images = observed(SEEN)
+        for cnn in self.cnns():
+            cnn.fit(images)
+        if self.process_group is not None:
+            for parameters in (*self.parts.values(), *self._targets.values()):
+                self.process_group.broadcast(parameters)
+
+    def cnns(self) -> list[Any]:
+        """Returns the CNNs that see inputs, of the network and its targets; only called where there are some."""
+        cnn, *_ = self.network.trunk
+        return [cnn]
 
     def worth(self, inputs: Tensor, params: Tensor, values: Tensor) -> Tensor:
         """As `Policy.worth`: with critics, the smallest of their values of the most likely actions."""
@@ -172,7 +191,7 @@ class OffPolicy(Policy):
         if self.compiled is not None:
             measured = self.update_at_once(batch, rates, critics=critics, actor=learns)
         else:
-            steps = (True,) * critics + (False,) * learns
+            steps, batch = (True,) * critics + (False,) * learns, self._seen(batch, critics)
             measured = torch.cat([self.gradient_step(batch, rates, critics=each) for each in steps])
         if critics and actor:
             self.move_targets()
@@ -196,25 +215,37 @@ class OffPolicy(Policy):
     def actor_losses(self, batch: Transitions) -> Losses:
         """Returns the losses of the actor and of what learns with it, such as a temperature, for autograd.
 
-        Observations are `features`, but for those that follow, which are inputs if there is a trunk.
+        Observations are `features`, but for those that follow, which may be inputs if there is a trunk.
         """
         raise NotImplementedError
+
+    def _seen(self, batch: Transitions, critics: bool) -> Transitions:
+        """Returns transitions whose observations are `features`, through which the critics' loss teaches the trunk.
+
+        They are evaluated once: the actor's step sees those from before that of the critics, as DrQ-v2's does.
+
+        Args:
+            critics: whether the critics learn; otherwise the observations that follow stay inputs.
+        """
+        with torch.inference_mode(False):
+            # autograd keeps no tensors that were made in inference mode
+            inference = {n: x.clone() for n, x in batch._asdict().items() if x is not None and x.is_inference()}
+            batch = batch._replace(**inference)
+            if critics:
+                with torch.no_grad():
+                    batch = batch._replace(next_observations=self.features(batch.next_observations))
+            with torch.set_grad_enabled(critics):  # the last, as compiled code keeps what its backward pass needs
+                return batch._replace(inputs=self.features(batch.inputs))
 
     def gradient_step(self, batch: Transitions, rates: UpdateRates, *, critics: bool) -> Tensor:
         """Makes one gradient step of each part that has a loss; returns the statistics, float32.
 
         Args:
+            batch: transitions whose observations are `features`.
             critics: whether the losses are those of the critics, which teach the trunk, rather than those of the actor.
         """
         with torch.inference_mode(False), torch.enable_grad():
-            # autograd keeps no tensors that were made in inference mode
-            inference = {n: x.clone() for n, x in batch._asdict().items() if x is not None and x.is_inference()}
-            batch = batch._replace(**inference)
-            with torch.set_grad_enabled(critics):
-                batch = batch._replace(inputs=self.features(batch.inputs))
-            if critics:
-                with torch.no_grad():
-                    batch = batch._replace(next_observations=self.features(batch.next_observations))
+            batch = batch if critics else batch._replace(inputs=batch.inputs.detach())
             found = self.critic_losses(batch) if critics else self.actor_losses(batch)
             for name, loss in found.parts.items():
                 self.adam[name].gradient.zero_()

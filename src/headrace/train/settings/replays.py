@@ -8,7 +8,7 @@ from headrace.train.settings.algorithm import only
 from headrace.train.settings.common import COMMON
 from headrace.train.settings.config import Config
 from headrace.train.settings.fields import record, setting
-from headrace.train.settings.networks import Compilation, Convolutions, Layers
+from headrace.train.settings.networks import Compilation, Convolutions, Layers, Pixels
 from headrace.train.settings.run import Collecting, DeviationFloor
 from headrace.train.settings.when import CNN, IN_TURN, LAYERS, ONE_AGENT, given, network
 from headrace.train.settings.workers import Apart, Publishing
@@ -133,7 +133,7 @@ REPLAYS = COMMON.extended(
 LAYERS_AFTER = dataclasses.replace(network("hidden", "trunk"), words=LAYERS.words)
 """the layers of an actor and its critics, which also follow a CNN"""
 ACTOR_CRITIC = REPLAYS.extended(
-    only(Layers, LAYERS_AFTER), Convolutions, Critics, RandomShift, Apart,
+    only(Layers, LAYERS_AFTER), Convolutions, Pixels, Critics, RandomShift, Apart,
     action_kinds=("continuous",), network_kinds=("mlp", "cnn", "own"),
 )  # fmt: skip
 """what an algorithm has that updates an actor and its critics separately"""

@@ -8,7 +8,6 @@ distributions are not here. Optimised by Adam, with clipped gradients.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,7 +20,6 @@ from headrace.train.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.action_masks import forbidden, masked
-from headrace.train.modules.cnn import SEEN
 from headrace.train.modules.compiled import CompiledValues, has_form, why_torch_here
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.transitions import Transitions
@@ -65,20 +63,8 @@ class DQN(EpsilonGreedyPolicy, OffPolicy):
         """As `OffPolicy.explore`; unless they are uniform, the share of random actions is that of step ``step``."""
         self.distribution.epsilon.fill_(1.0 if uniform else self.random_share(step))
 
-    @torch.inference_mode()
-    def prepare(self, observed: Callable[[int], Tensor]) -> None:
-        """Sets the standardisation of pixels, in Q and its targets, from `SEEN` images, if the settings ask for it.
-
-        Of several processes, all take the first one's.
-        """
-        if self.config.standardise_pixels:
-            images = observed(SEEN)
-            both: tuple[Any, ...] = self.network.q, self.targets.q
-            for q in both:
-                q.trunk.fit(images)
-            if self.process_group is not None:
-                for parameters in (self.parts["q"], self._targets["q"]):
-                    self.process_group.broadcast(parameters)
+    def cnns(self) -> list[Any]:
+        return [q.trunk for q in (self.network.q, self.targets.q)]
 
     # -- updates ---------------------------------------------------------------------------------
 
