@@ -207,8 +207,8 @@ NB_MODULE(_mujoco, m) {
          const Array& reward, const Array& terminated, const Array& accepted, const Array& warning, const Array& seed,
          const Array& drawn, const std::vector<Array>& kept, const std::optional<Array>& pixels,
          const std::vector<std::tuple<std::string, std::vector<int>, Array, std::optional<Array>, int>>& reports,
-         int frame_skip, bool kinematics, bool forces, std::vector<std::string> sensors, bool acts, bool may_refuse,
-         int settling_steps, bool starts_unactuated) {
+         int frame_skip, int action_repeat, bool kinematics, bool forces, std::vector<std::string> sensors, bool acts,
+         bool may_refuse, int settling_steps, bool starts_unactuated) {
         const After after = after_of(*physics->model(), {physics->reads(), kinematics, forces, {}, std::move(sensors)});
         Memory memory{rows_of(state),
                       rows_of(actions),
@@ -222,14 +222,14 @@ NB_MODULE(_mujoco, m) {
                       pixels ? rows_of(*pixels) : Rows{}};
         Task task(std::move(physics), std::move(studio), std::move(memory));
         for (const auto& array : kept) task.memory.kept.emplace_back(rows_of(array), rows_of(array).stride);
-        task.rules = {frame_skip, after, acts, may_refuse, settling_steps, starts_unactuated};
+        task.rules = {frame_skip, action_repeat, after, acts, may_refuse, settling_steps, starts_unactuated};
         for (const auto& [name, shape, newest, stack, depth] : reports)
           task.report(name, dtype_name(newest), shape, rows_of(newest), stack ? rows_of(*stack) : Rows{}, depth);
         return simulator(std::move(task));
       },
       nb::kw_only(), "physics"_a, "studio"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a,
-      "warning"_a, "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "reports"_a, "frame_skip"_a, "kinematics"_a,
-      "forces"_a, "sensors"_a, "acts"_a, "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
+      "warning"_a, "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "reports"_a, "frame_skip"_a, "action_repeat"_a,
+      "kinematics"_a, "forces"_a, "sensors"_a, "acts"_a, "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
       "The simulator of one task, over arrays [N, …] that the caller keeps.");
 
   m.def(

@@ -108,6 +108,17 @@ StepResult MujocoEnv::step(const Action& action) {
 }
 
 void MujocoEnv::step_together(std::span<Turn* const> turns) {
+  const int repeats = static_cast<const MujocoEnv&>(*turns[0]->env).task_->rules.action_repeat;
+  if (repeats == 1) return repeat_together(turns, true);
+  std::vector<Turn*> going(turns.begin(), turns.end());
+  for (int left = repeats; left > 0 && !going.empty(); --left) {
+    repeat_together(going, left == 1);
+    std::erase_if(going, [](const Turn* turn) { return turn->error || turn->result.terminated; });
+  }
+}
+
+// Advances physics and asks the task once; the environments show what they see after the last time alone.
+void MujocoEnv::repeat_together(std::span<Turn* const> turns, bool last) {
   const auto env = [&](std::size_t i) -> MujocoEnv& { return static_cast<MujocoEnv&>(*turns[i]->env); };
   const Task& task = *env(0).task_;
   auto group = task.physics->borrow();
@@ -118,7 +129,9 @@ void MujocoEnv::step_together(std::span<Turn* const> turns) {
     turns[i]->attempt([&] {
       if (left >> i & 1) env(i).advance(group->lane(i));
       else if (!group->kinematics()) env(i).complete(group->lane(i));
-      turns[i]->result = env(i).conclude(group->lane(i));
+      const float earned = turns[i]->result.reward;
+      turns[i]->result = env(i).conclude(group->lane(i), last);
+      turns[i]->result.reward += earned;
     });
     failed |= turns[i]->error != nullptr;
   }
@@ -159,16 +172,18 @@ void MujocoEnv::complete(Lane& lane) const {
 }
 
 // Lets the task judge and observe the new state.
-StepResult MujocoEnv::conclude(Lane& lane) {
+StepResult MujocoEnv::conclude(Lane& lane, bool last) {
   const Memory& memory = task_->memory;
   const int warning = lane.warning();
   at<std::int32_t>(memory.warning, env_id_) = warning;
   if (warning == 0) lane.call(kStep);  // otherwise the last observation stays, and the episode ends
   lane.save(memory.state.row(env_id_));
-  if (warning == 0 && memory.pixels.data) draw(lane, Layout::planes, &at<std::uint8_t>(memory.pixels, env_id_));
-  report(false);
-  if (warning != 0) return {0, true, false};
-  return {at<float>(memory.reward, env_id_), at<bool>(memory.terminated, env_id_), false};
+  const bool over = warning != 0 || at<bool>(memory.terminated, env_id_);
+  if (over || last) {
+    if (warning == 0 && memory.pixels.data) draw(lane, Layout::planes, &at<std::uint8_t>(memory.pixels, env_id_));
+    report(false);
+  }
+  return {warning == 0 ? at<float>(memory.reward, env_id_) : 0, over, false};
 }
 
 void MujocoEnv::report(bool first) {

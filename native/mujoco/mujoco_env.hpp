@@ -35,6 +35,7 @@ struct Memory {
 
 struct Rules {
   int frame_skip = 1;
+  int action_repeat = 1;  // times that the task judges an action, whose rewards are added
   After after;
   bool acts = false;  // the program turns actions into controls; else they are the controls
   bool may_refuse = false;  // the program looks at each start, and may ask for another
@@ -73,10 +74,11 @@ class MujocoEnv final : public Environment {
   void render(std::uint8_t* rgb) const override;
 
  private:
+  static void repeat_together(std::span<Turn* const> turns, bool last);
   void prepare(Lane& lane, const Action& action);
   void advance(Lane& lane) const;
   void complete(Lane& lane) const;
-  StepResult conclude(Lane& lane);
+  StepResult conclude(Lane& lane, bool last);
   void start(Lane& lane);
   bool refused(Lane& lane);
   void forward(Lane& lane);

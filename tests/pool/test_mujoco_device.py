@@ -132,9 +132,13 @@ def test_a_device_pool_agrees_with_a_pool_on_threads(throw: Any, fresh: bool) ->
 
 
 @pytest.mark.parametrize("mode", rest_nightly(["next_step", "same_step", "disabled"], "same_step", "disabled"))
-@pytest.mark.parametrize(("length", "limit"), [(4, 0), pytest.param(1000, 5, marks=pytest.mark.nightly)])
-def test_episodes_on_a_device_end_and_reset_as_on_threads(throw: Any, mode: str, length: int, limit: int) -> None:
-    options = {"length": length, "max_episode_steps": limit}
+@pytest.mark.parametrize(
+    ("length", "limit", "repeat"), [(4, 0, 1), pytest.param(1000, 5, 1, marks=pytest.mark.nightly), (6, 0, 4)]
+)
+def test_episodes_on_a_device_end_and_reset_as_on_threads(
+    throw: Any, mode: str, length: int, limit: int, repeat: int
+) -> None:
+    options = {"length": length, "max_episode_steps": limit, "action_repeat": repeat}
     device, threads = throw(num_envs=3, seed=4, autoreset=mode, **options)
     device.reset()
     threads.reset()

@@ -191,3 +191,56 @@ except headrace.errors.OptionError as error:
 def test_without_mujoco_tasks_are_listed_and_the_error_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=120)
     assert "pip install 'headrace[mujoco]'" in done.stdout, done.stderr
+
+
+# -- repeated actions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("physics", ["lanes", "mujoco"])
+@pytest.mark.parametrize("task", ["Hopper-v5", "CheetahRun-v1"])
+def test_a_repeated_action_earns_the_rewards_of_its_steps(task: str, physics: str) -> None:
+    """Up to the end of an episode: a hopper falls soon, and seldom at the last of four steps."""
+    options: dict[str, Any] = {"physics": physics, "num_envs": 3, "seed": 1, "autoreset": "disabled"}
+    chance, ended = np.random.default_rng(0), 0
+    with headrace.make(task, action_repeat=4, **options) as repeating, headrace.make(task, **options) as single:
+        assert repeating.spec.frame_skip == 4 * single.spec.frame_skip
+        assert repeating.spec.max_episode_steps * 4 == single.spec.max_episode_steps
+        repeating.reset()
+        single.reset()
+        alive = np.arange(3)
+        while len(alive) and ended < 3 and chance.random() > 0.01:
+            actions = chance.uniform(-1, 1, (len(alive), *single.action_space.shape))
+            ours = repeating.step(actions, alive)
+            earned, left, seen = np.zeros(3), alive, {}
+            for _ in range(4):
+                if len(left):
+                    obs, reward, terminated, _, info = single.step(actions[np.isin(alive, left)], left)
+                    rows = np.concatenate([np.reshape(part, (len(left), -1)) for part in by_key(obs)], 1)
+                    seen |= dict(zip(left, rows, strict=True))
+                    earned[left] += reward
+                    left = left[~terminated]
+            shown = np.concatenate([np.reshape(part, (len(alive), -1)) for part in by_key(ours[0])], 1)
+            np.testing.assert_array_equal(shown, [seen[each] for each in alive])
+            np.testing.assert_allclose(ours[1], earned[alive], rtol=1e-5)
+            np.testing.assert_array_equal(ours[2], ~np.isin(alive, left))
+            ended, alive = ended + len(alive) - len(left), left
+    assert ended == 3 or task != "Hopper-v5"
+
+
+def by_key(observation: Any) -> list[Any]:
+    return list(observation.values()) if isinstance(observation, dict) else [observation]
+
+
+def test_a_stack_of_pictures_has_one_for_each_repeated_action() -> None:
+    options: dict[str, Any] = {"from_pixels": True, "render_width": 32, "render_height": 32, "render_effects": False}
+    actions = np.random.default_rng(0).uniform(-1, 1, (3, 1, 6))
+    with (
+        headrace.make("HalfCheetah-v5", num_envs=1, seed=1, action_repeat=3, frame_stack=2, **options) as repeating,
+        headrace.make("HalfCheetah-v5", num_envs=1, seed=1, **options) as single,
+    ):
+        repeating.reset()
+        pictures = [single.reset()[0][0]]
+        for action in actions:
+            stack = repeating.step(action)[0][0]
+            pictures += [[single.step(action)[0][0] for _ in range(3)][-1]]
+            np.testing.assert_array_equal(stack, np.concatenate(pictures[-2:]))

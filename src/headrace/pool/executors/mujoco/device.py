@@ -130,7 +130,18 @@ class WarpExecutor(DeviceExecutor):
         self._truncated.zero_()
 
     def _step(self) -> None:
-        physics, stepping = self._physics, self._stepping
+        stepping = self._stepping
+        for _ in range(self._spec.options["action_repeat"]):
+            self._advance(stepping & ~self._terminated)
+        self._elapsed += stepping
+        if limit := self._spec.max_episode_steps:
+            self._truncated.copy_(stepping & (self._elapsed >= limit))
+        self.over.copy_(torch.where(stepping, self._terminated | self._truncated, self.over))
+        self._stack(stepping, from_nothing=False)
+
+    def _advance(self, stepping: torch.Tensor) -> None:
+        """Advances the environments picked, bool [N], to their next reward, and adds it."""
+        physics = self._physics
         before = physics.save()
         if self.env.act is None:
             physics.set_controls(self._taken, stepping)
@@ -138,20 +149,15 @@ class WarpExecutor(DeviceExecutor):
             physics.pull()  # a state may have been loaded since the last step
             self._command(program.ACT, stepping)
             physics.push()
-        physics.step(self._spec.frame_skip)
+        physics.step(self._spec.options["frame_skip"])
         warning = physics.warnings()
         physics.restore(before, ~stepping)
         physics.pull()
         self._seen.warning.copy_(torch.where(stepping, warning, self._seen.warning))
         sound = stepping & (warning == 0)
         self._command(program.STEP, sound)  # the others keep their last observation, and their episode ends
-        self._reward.copy_(self._outcome.arrays["reward"].masked_fill(~sound, 0.0))
-        self._terminated.copy_((self._outcome.arrays["terminated"] & sound) | (stepping & ~sound))
-        self._elapsed += stepping
-        if limit := self._spec.max_episode_steps:
-            self._truncated.copy_(stepping & (self._elapsed >= limit))
-        self.over.copy_(torch.where(stepping, self._terminated | self._truncated, self.over))
-        self._stack(stepping, from_nothing=False)
+        self._reward += self._outcome.arrays["reward"].masked_fill(~sound, 0.0)
+        self._terminated |= (self._outcome.arrays["terminated"] & sound) | (stepping & ~sound)
 
     def _start(self) -> None:
         physics, starting = self._physics, self._starting

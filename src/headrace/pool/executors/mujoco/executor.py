@@ -58,7 +58,7 @@ class MujocoExecutor(ThreadsExecutor):
         ring: BatchRing,
     ):
         native, n = native_module(), settings.num_envs
-        self.model, self._env, self._frame_skip = model, env, spec.frame_skip
+        self.model, self._env, self._frame_skip = model, env, spec.options["frame_skip"]
         self._memory = memory = Memory(env, model, observation, shown, spec, n)
         self._functions = functions = _compile(env, model, observation, spec, memory, n)
         physics = _physics(native, env, model, functions, memory, spec.options[PHYSICS])
@@ -79,7 +79,8 @@ class MujocoExecutor(ThreadsExecutor):
             kept=memory.kept(),
             pixels=memory.seen.pixels,
             reports=memory.seen.reports(),
-            frame_skip=spec.frame_skip,
+            frame_skip=self._frame_skip,
+            action_repeat=spec.options["action_repeat"],
             **wanted(env),
             acts=env.act is not None,
             may_refuse=env.accept is not None,

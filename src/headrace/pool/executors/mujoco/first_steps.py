@@ -140,7 +140,7 @@ class _Play:
             self._call(env.act, i, self._actions)
         else:
             data.ctrl[:] = self._actions.values[i]
-        for _ in range(self._spec.frame_skip):
+        for _ in range(self._spec.options["frame_skip"]):
             mujoco.mj_step(model, data)
         if any(warning.number for warning in data.warning):
             return True

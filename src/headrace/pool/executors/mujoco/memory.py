@@ -166,7 +166,7 @@ def windows(observation: gym.Space, seen: dict[str, Any]) -> dict[str, Any]:
 def scalars_of(env: MujocoEnv, model: MjModel, spec: TaskSpec) -> dict[str, Any]:
     """Returns the values of scalars by name, for the scalar fields of the task's state and for extents in shapes."""
     sizes = {name: int(getattr(model, name)) for name in SIZES}
-    dt = model.opt.timestep * spec.frame_skip
+    dt = model.opt.timestep * spec.options["frame_skip"]
     return {**sizes, "dt": dt, "max_episode_steps": spec.max_episode_steps, **env.constants, **spec.options}
 
 

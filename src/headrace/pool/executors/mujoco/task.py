@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,10 +32,11 @@ XML_FILE = "xml_file"
 class MujocoTask:
     """A `MujocoEnv` with its model, spaces and options, as `headrace.register` takes it.
 
-    Every such task has the options ``frame_skip`` (number of physics steps in one agent step), ``frame_stack`` (number
-    of latest observations to stack, oldest first, along a new first dimension; 1 for no such dimension),
-    ``max_episode_steps`` and ``physics`` (``"lanes"``, which steps several simulations at once on a thread,
-    ``"lanes32"``, twice as many in floats, or ``"mujoco"``, MuJoCo's own library; on a device it has no effect), and
+    Every such task has the options ``frame_skip`` (number of physics steps before a reward), ``action_repeat`` (number
+    of rewards in one agent step, which are added), ``frame_stack`` (number of latest observations to stack, oldest
+    first, along a new first dimension; 1 for no such dimension), ``max_episode_steps``, in agent steps, and
+    ``physics`` (``"lanes"``, which steps several simulations at once on a thread, ``"lanes32"``, twice as many in
+    floats, or ``"mujoco"``, MuJoCo's own library; on a device it has no effect), and
     rendering options: ``from_pixels`` (whether pictures are the observation), ``render_width``, ``render_height``,
     ``render_camera_id`` or ``render_camera_name``, ``render_effects`` (whether shadows, reflections and antialiasing
     are drawn), ``visual_options`` (a dict `mujoco.mjtVisFlag` → whether it is drawn, in place of MuJoCo's default) and
@@ -49,8 +51,8 @@ class MujocoTask:
         info: the info fields of every step; or a function (options, model) → fields.
         options: name → `Option`, or simply its default. A scalar field of the task's state with the name of an option
             holds its value; so do fields named after the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …), and
-            ``dt``, the seconds of one agent step.
-        frame_skip, max_episode_steps: defaults of these options.
+            ``dt``, the seconds from one reward to the next.
+        frame_skip, max_episode_steps: defaults of these options, the latter divided by ``action_repeat``.
         camera: the default camera of pictures; by default one that shows all that the model can reach.
     """
 
@@ -76,11 +78,14 @@ class MujocoTask:
         known = {
             "max_episode_steps": Option(0),
             "frame_skip": Option(1, 1),
+            "action_repeat": Option(1, 1),
             "frame_stack": Option(1, 1),
             PHYSICS: OPTION,
         }
         own = {"max_episode_steps": self.max_episode_steps, "frame_skip": self.frame_skip}
         given = complete(task, {**known, **picture_options(options), **self.options}, {**own, **options})
+        if "max_episode_steps" not in options:
+            given["max_episode_steps"] = math.ceil(self.max_episode_steps / given["action_repeat"])
         model = _compiled(task, self.model, given)
         env = self.env(given, model) if callable(self.env) else self.env
         ours = comes_with_headrace(env, self.model) and not self._has_own_file(given)
@@ -90,16 +95,16 @@ class MujocoTask:
         shown = flattened(observation) if given.get("flat_observation") else observation
         depth, pictured = given["frame_stack"], given["from_pixels"]
         shown = picture_space(given) if pictured else shown
-        camera = camera_of(task, model, given, self.camera)
+        camera, frames = camera_of(task, model, given, self.camera), given["frame_skip"] * given["action_repeat"]
         spec = TaskSpec(
             task=task,
             observation=picture_space(given, depth) if pictured else stacked(shown, depth),
             action=action_space(model),
             info=(*info, WARNING),
             max_episode_steps=given.pop("max_episode_steps"),
-            frame_skip=given["frame_skip"],
+            frame_skip=frames,
             options=given,
-            render_fps=1 / (model.opt.timestep * given["frame_skip"]),
+            render_fps=1 / (model.opt.timestep * frames),
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
         return Task(
