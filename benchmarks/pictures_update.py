@@ -3,8 +3,9 @@
 The same policies, batches and settings: DQN's recipe for Pong (images of 42 x 42, 128 samples), DQN's Nature-CNN with
 double targets (64 samples), epochs of minibatches of 256 of PPO, and of PQN with its normalised layers (the Nature-CNN;
 images of 10 x 10), and what actors evaluate. Torch takes part in bfloat16 and in float32; Headrace's is the setting
-``bf16``, float32 is shown beside it. The limit is torch's product of square matrices of bfloat16, as many times as the
-update has multiply-adds.
+``bf16``, float32 is shown beside it. stable-baselines3 and CleanRL take part where they have the update of the
+Nature-CNN, with equal batches, in float32 as they are; their DQN's targets are not double, which saves them a forward
+pass. The limit is torch's product of square matrices of bfloat16, as many times as the update has multiply-adds.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 import tyro
 
+import pictures_peers as peers
 from common import OURS, Args, Comparison, Contender, measure, repeating
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.collect.policies import make_policy
@@ -32,6 +34,23 @@ SIDE = 1024  # of the matrices that the limit multiplies
 FORMS = {OURS: (True, True), "headrace float32": (True, False), "torch bfloat16": (False, True)}
 FORMS |= {"torch float32": (False, False)}
 """contender → whether compiled code learns, and whether products are of bfloat16"""
+SB3, CLEANRL = "stable-baselines3", "CleanRL"
+OTHERS: dict[str, dict[str, Callable[[], peers.Update]]] = {
+    "DQN, Nature-CNN, double": {
+        SB3: lambda: peers.stable_baselines_dqn(64, ACTIONS),
+        CLEANRL: lambda: peers.cleanrl_dqn(64, ACTIONS),
+    },
+    "PPO, Nature-CNN, epoch": {
+        SB3: lambda: peers.stable_baselines_ppo(16, 64, 256, ACTIONS),
+        CLEANRL: lambda: peers.cleanrl_ppo(1024, 256, ACTIONS),
+    },
+    "PQN, Nature-CNN, epoch": {CLEANRL: lambda: peers.cleanrl_pqn(1024, 256, ACTIONS)},
+}
+"""how the name of a case begins → other libraries' updates"""
+IN_MATRIX_UNITS = {"DQN, 42 x 42, update": 8.0, "DQN, Nature-CNN, double": 6.0, "PPO, Nature-CNN, epoch": 10.0}
+"""how the name of a case begins → the least ratio to torch's bfloat16 that is wanted of processors with AMX"""
+ELSEWHERE = {"DQN, 42 x 42, update": 2.5}
+"""the same of others, and to torch's float32 as well"""
 
 
 def policy_of(side: int, compiled: bool, **settings: Any) -> Any:
@@ -91,7 +110,7 @@ def multiply_adds(policy: Any) -> tuple[float, float]:
 
 
 def products(count: float) -> Contender:
-    """Returns what multiplies matrices of bfloat16 with so many multiply-adds in each of its calls."""
+    """Returns what multiplies matrices of bfloat16, and counts a sample for each so many multiply-adds."""
     a, b = (torch.randn(SIDE, SIDE).bfloat16() for _ in range(2))
     return repeating(lambda: a @ b, SIDE**3 / count, clock=time.process_time)
 
@@ -101,31 +120,44 @@ def comparisons(args: Args) -> Iterator[Comparison]:
     nature = {"algo": "dqn", "preset": "default"}
     ppo = {"algo": "ppo", "num_envs": 16, "num_steps": 64, "epochs": 1, "minibatch_size": 256}
     pqn = ppo | {"algo": "pqn", "trunk": "nature"}
-    cases: list[tuple[str, int, dict[str, Any], Any, Callable[[float, float], float]]] = [
-        ("DQN, 42 x 42, update of 128", 42, dqn, update_of_dqn, lambda all_, rest: 128 * (3 * all_ + rest)),
-        ("DQN, Nature-CNN, double, update of 64", 84, nature, update_of_dqn, lambda all_, rest: 64 * (4 * all_ + rest)),
-        ("PPO, Nature-CNN, epoch of 1,024", 84, ppo, epoch_of_rollout, lambda all_, rest: 1024 * (2 * all_ + rest)),
-        ("PQN, Nature-CNN, epoch of 1,024", 84, pqn, epoch_of_rollout, lambda all_, rest: 1024 * (2 * all_ + rest)),
-        ("PQN, 10 x 10, epoch of 1,024", 10, pqn, epoch_of_rollout, lambda all_, rest: 1024 * (2 * all_ + rest)),
-        ("DQN, 42 x 42, values of 32", 42, dqn, evaluation(32), lambda all_, _: 32 * all_),
-        ("PPO, Nature-CNN, actions of 16", 84, ppo, evaluation(16), lambda all_, _: 16 * all_),
-        ("PQN, 10 x 10, values of 128", 10, pqn, evaluation(128), lambda all_, _: 128 * all_),
+    cases: list[tuple[str, int, dict[str, Any], int, Any, Callable[[float, float], float]]] = [
+        ("DQN, 42 x 42, update of 128", 42, dqn, 128, update_of_dqn, lambda all_, rest: 3 * all_ + rest),
+        ("DQN, Nature-CNN, double, update of 64", 84, nature, 64, update_of_dqn, lambda all_, rest: 4 * all_ + rest),
+        ("PPO, Nature-CNN, epoch of 1,024", 84, ppo, 1024, epoch_of_rollout, lambda all_, rest: 2 * all_ + rest),
+        ("PQN, Nature-CNN, epoch of 1,024", 84, pqn, 1024, epoch_of_rollout, lambda all_, rest: 2 * all_ + rest),
+        ("PQN, 10 x 10, epoch of 1,024", 10, pqn, 1024, epoch_of_rollout, lambda all_, rest: 2 * all_ + rest),
+        ("DQN, 42 x 42, values of 32", 42, dqn, 32, evaluation(32), lambda all_, _: all_),
+        ("PPO, Nature-CNN, actions of 16", 84, ppo, 16, evaluation(16), lambda all_, _: all_),
+        ("PQN, 10 x 10, values of 128", 10, pqn, 128, evaluation(128), lambda all_, _: all_),
     ]
-    for name, side, settings, job, count in cases:
+    for name, side, settings, samples, job, count in cases:
         runs: dict[str, Contender] = {}
         limit = {"bare products": products(count(*multiply_adds(policy_of(side, False, **settings))))}
         for form, (compiled, bf16) in FORMS.items():
             policy = policy_of(side, compiled, **settings, bf16=bf16)
-            runs[form] = repeating(job(policy, side), clock=time.process_time)
-        least = {"torch bfloat16": 2.5, "torch float32": 2.5} if "42 x 42, update" in name else {}
-        yield Comparison(name, runs.pop(OURS), runs, limit, least, unit="calls/s of processor time")
+            runs[form] = repeating(job(policy, side), samples, clock=time.process_time)
+        for library, made in of_case(OTHERS, name, {}).items():
+            runs[library] = repeating(made(), samples, clock=time.process_time)
+        yield Comparison(name, runs.pop(OURS), runs, limit, wanted(name), unit="samples/s of processor time")
+
+
+def of_case(table: dict[str, Any], name: str, default: Any) -> Any:
+    """Returns what a table has for the case of a name."""
+    return next((found for begin, found in table.items() if name.startswith(begin)), default)
+
+
+def wanted(name: str) -> dict[str, float]:
+    """Returns the least ratios that are wanted of a case on this processor."""
+    if "AMX" in described(bfloat16=True):
+        return {"torch bfloat16": of_case(IN_MATRIX_UNITS, name, 0.0)}
+    return dict.fromkeys(("torch bfloat16", "torch float32"), of_case(ELSEWHERE, name, 0.0))
 
 
 def main() -> None:
     args = tyro.cli(Args)
     torch.set_num_threads(1)
     title = f"Updates of CNNs beside torch's; {described(bfloat16=True)}"
-    measure("pictures_update", title, comparisons(args), args)
+    measure("pictures_update", title, comparisons(args), args, {"note": peers.named()})
 
 
 if __name__ == "__main__":
