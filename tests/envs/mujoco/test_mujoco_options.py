@@ -214,7 +214,7 @@ def test_a_repeated_action_earns_the_rewards_of_its_steps(task: str, physics: st
             earned, left, seen = np.zeros(3), alive, {}
             for _ in range(4):
                 if len(left):
-                    obs, reward, terminated, _, info = single.step(actions[np.isin(alive, left)], left)
+                    obs, reward, terminated, *_ = single.step(actions[np.isin(alive, left)], left)
                     rows = np.concatenate([np.reshape(part, (len(left), -1)) for part in by_key(obs)], 1)
                     seen |= dict(zip(left, rows, strict=True))
                     earned[left] += reward
