@@ -185,7 +185,8 @@ def _go_on_with_seeds(folder: Path, argv: Sequence[str]) -> int:
 
 def overrides(args: RunArgs) -> dict[str, Any]:
     options = parse_options(args.option)
-    defaults = _begin_with(args.task, {name: args.values[name] for name in (*DECIDING, "policies")})
+    named = {name: args.values[name] for name in (*DECIDING, "policies")} | {"env_options": options}
+    defaults = _begin_with(args.task, named)
     changes = _changes(args, defaults)
     return {name: args.values[name] for name in DECIDING} | changes | ({"env_options": options} if options else {})
 
@@ -267,13 +268,18 @@ def _named(argv: Sequence[str]) -> dict[str, Any]:
             named[name] = parse_json(value)
         elif name == "samplers" and value.removeprefix("-").isdigit():
             named[name] = int(value)
+        elif name == "option":
+            pairs = itertools.pairwise((*argv, ""))
+            words = (a.partition("=")[2] or b for a, b in pairs if a.partition("=")[0] == "--option")
+            named["env_options"] = parse_options(words)
     return named
 
 
 def _begin_with(task: str, named: Mapping[str, Any]) -> dict[str, Any]:
-    values = vars(make_config(task, **{name: named[name] for name in DECIDING if name in named}))
+    options = {"env_options": named.get("env_options", {})}
+    values = vars(make_config(task, **options, **{name: named[name] for name in DECIDING if name in named}))
     for algo in algorithms_of({"algo": values["algo"], **named}):
-        theirs = vars(make_config(task, algo=algo))
+        theirs = vars(make_config(task, **options, algo=algo))
         values = theirs | values
     return values
 

@@ -41,6 +41,7 @@ class Family:
             or the import path of such a dictionary. They are added to those that the algorithm has for all tasks. Both
             kinds of keys may end in `FROM_PIXELS`.
         recipe: the algorithm, and its preset, that are the best for the family, if they are not those of all tasks.
+        recipe_from_pixels: the same, for tasks with the option ``from_pixels``.
         meanings: names of the discrete actions of a task, by its name; or a function ``(task, options) → names``.
         evaluation: a function ``(lives) → options`` that returns the options with which agents are evaluated, by the
             rewards of the game itself; with ``lives``, a lost life ends an episode as it did in training.
@@ -56,6 +57,7 @@ class Family:
     extra: str = ""
     presets: Presets | str = field(default_factory=dict)
     recipe: tuple[str, str] | None = None
+    recipe_from_pixels: tuple[str, str] | None = None
     meanings: Mapping[str, Sequence[str]] | Callable[[str, Mapping[str, Any]], Sequence[str]] = field(
         default_factory=dict
     )

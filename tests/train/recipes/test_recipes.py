@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.envs import FAMILIES
+from headrace.pool.family import FROM_PIXELS
 from headrace.train.recipes import recipes
 from headrace.train.recipes.make import make_config
 from headrace.train.recipes.recipes import keys, kinds_of, preset_of, reached, recipe_at, recipe_of
@@ -127,6 +128,10 @@ def test_rollouts_of_slow_steps_are_short(own: str) -> None:
         ("BabyAI-GoTo-v0", PIXELS, "ppo", "default", "minigrid from pixels"),
         ("BabyAI-GoTo-v0", PIXELS | {"algo": "dqn"}, "dqn", "default", ""),
         ("Swimmer-v5", PIXELS, "ppo", "fast", "mujoco"),  # which has no others for pictures
+        ("CheetahRun-v1", {}, "ppo", "fast", "dm_control"),
+        ("CheetahRun-v1", PIXELS, "sac", "default", "CheetahRun-v1 from pixels"),  # another algorithm
+        ("WalkerRun-v1", PIXELS, "sac", "default", "dm_control from pixels"),
+        ("CheetahRun-v1", PIXELS | {"algo": "ppo"}, "ppo", "default", "dm_control"),
         ("Nothing-v0", {}, "ppo", "default", ""),
     ],
 )
@@ -144,7 +149,8 @@ def test_every_recipe_is_of_an_algorithm_that_has_its_preset() -> None:
     for key in keys():
         algo, preset, own = recipe_at(key)
         assert own == key and preset in find_settings(algo).presets
-    assert RECIPES.keys() <= {"", *FAMILIES, *recipes.KINDS}
+    assert recipe_at("dm_control from pixels").algo == "sac" != recipe_at("dm_control").algo
+    assert {key.removesuffix(FROM_PIXELS) for key in RECIPES} <= {"", *FAMILIES, *recipes.KINDS}
 
 
 def test_a_recipe_names_the_return_that_it_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,4 +78,5 @@ FAMILY = Family(
     extra="headrace[dm-control]",
     presets="headrace.envs.dm_control.presets:PRESETS",
     recipe=("ppo", "fast"),
+    recipe_from_pixels=("sac", "default"),
 )

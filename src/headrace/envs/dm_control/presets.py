@@ -1,6 +1,24 @@
 """Settings with which training on dm_control's robots begins: MuJoCo's."""
 
 from headrace.envs.mujoco.presets import PPO, PPO_FAST
-from headrace.pool.family import Presets
+from headrace.pool.family import FROM_PIXELS, Presets, Settings
 
-PRESETS: Presets = {"ppo": {"default": {"dm_control": PPO}, "fast": {"dm_control": PPO_FAST}}}
+# fmt: off
+# A cheap CNN learns from the pictures of DrQ (arXiv:2004.13649), smaller; targets of 3 steps, and an action for two of
+# dm_control's, are those of DrQ-v2 (arXiv:2107.09645). The default camera stays where it is, and loses robots that run:
+# with it CheetahRun stays at 40. Rewards are small at first, and so is the temperature: with 0.1, learning is half as
+# fast for 4,000 steps. The replay takes 1.2 GB.
+_PIXELS: Settings = {
+    "total_steps": 100_000, "num_envs": 4, "trunk": "strided", "standardise_pixels": True, "bf16": True,
+    "minibatch_size": 128, "learning_rate": 5e-4, "critic_learning_rate": 5e-4, "target_rate": 0.01, "n_step": 3,
+    "initial_temperature": 0.01, "replay_size": 100_000, "learning_starts": 1000, "stop_episodes": 20,
+    "env_options": {
+        "action_repeat": 2, "frame_stack": 3, "render_width": 64, "render_height": 64, "render_camera_id": 0,
+        "render_effects": False,
+    },
+}
+_CHEETAH: Settings = _PIXELS | {"env_options": _PIXELS["env_options"] | {"action_repeat": 4}}  # as of DrQ
+PRESETS: Presets = {
+    "ppo": {"default": {"dm_control": PPO}, "fast": {"dm_control": PPO_FAST}},
+    "sac": {"default": {f"dm_control{FROM_PIXELS}": _PIXELS, f"CheetahRun-v1{FROM_PIXELS}": _CHEETAH}},
+}

@@ -97,7 +97,7 @@ def recipe_at(key: str) -> Recipe:
     task = key.removesuffix(FROM_PIXELS)
     if is_registered(task):
         return recipe_of(task, {"env_options": {"from_pixels": True}} if task != key else {})
-    return Recipe(*RECIPES.get(task, RECIPES[""]), key)
+    return Recipe(*(RECIPES.get(key) or RECIPES.get(task, RECIPES[""])), key)
 
 
 def preset_of(

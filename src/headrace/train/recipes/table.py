@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.pool.family import FROM_PIXELS
 from headrace.pool.registry import families
 from headrace.pool.remarks import remark
 from headrace.train.recipes.algorithms import ALGORITHMS
@@ -9,7 +10,10 @@ from headrace.train.settings.algorithm import DEFAULT_PRESET
 
 
 def _recipes() -> dict[str, tuple[str, str]]:
-    found = {name: family.recipe for name, family in families().items() if family.recipe}
+    known = families().items()
+    every = {name: family.recipe for name, family in known}
+    every |= {f"{name}{FROM_PIXELS}": family.recipe_from_pixels for name, family in known}
+    found = {name: recipe for name, recipe in every.items() if recipe}
     for name, (algo, preset) in list(found.items()):
         if algo not in ALGORITHMS or preset not in ALGORITHMS[algo].presets:
             remark(f"the recipe of the family of tasks {name} is left out: there is no preset {preset!r} of {algo!r}")
