@@ -35,8 +35,8 @@ struct Place {
 // finish(place, n, start(place, n) + Σ A[place.from + left + i · step] B[right + i · ldb + n]), over runs and their i
 template <class N, int rows, int columns, class Start, class Finish>
 inline void tile_of_runs(const Place* places, int n, const typename N::Word* A, std::ptrdiff_t step,
-                         const std::vector<Run>& runs, const typename N::Word* B, std::ptrdiff_t ldb, Start start,
-                         Finish finish) {
+                         const std::vector<Run>& runs, const typename N::Word* B, std::ptrdiff_t ldb,
+                         const Start& start, const Finish& finish) {
   using V = typename N::Sum;
   using Factor = typename N::Factor;
   V sum[rows][columns];
@@ -65,7 +65,7 @@ inline void tile_of_runs(const Place* places, int n, const typename N::Word* A, 
 template <class N, class Start, class Finish>
 inline void product_of_runs(const std::vector<Place>& places, std::size_t count, int columns, const typename N::Word* A,
                             std::ptrdiff_t step, const std::vector<Run>& runs, const typename N::Word* B,
-                            std::ptrdiff_t ldb, Start start, Finish finish) {
+                            std::ptrdiff_t ldb, const Start& start, const Finish& finish) {
   using V = typename N::Sum;
   constexpr int kRows = kTileRows<V>, kWide = kTileColumns * V::width;
   for (std::size_t m = 0; m < count; m += kRows) {

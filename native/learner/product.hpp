@@ -47,7 +47,8 @@ struct View {
 // C[m, n] = finish(m, n, start(m, n) + Σₖ A[m, k] B[k, n]) for a tile at (m, n); sums in the order of k. Factors are as
 // sums, or words of several numbers.
 template <class V, class Factor, int rows, int columns, class T, class Start, class Finish>
-inline void tile(int m, int n, int inner, View<T> A, const T* B, std::ptrdiff_t ldb, Start start, Finish finish) {
+inline void tile(int m, int n, int inner, const View<T>& A, const T* B, std::ptrdiff_t ldb, const Start& start,
+                 const Finish& finish) {
   V sum[rows][columns];
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) sum[r][c] = start(m + r, n + c * V::width);
@@ -66,8 +67,8 @@ inline void tile(int m, int n, int inner, View<T> A, const T* B, std::ptrdiff_t 
 
 // for all of [rows, columns], where columns are a multiple of kPad; rows are rounded up to whole tiles
 template <class V, class Factor = V, class T, class Start, class Finish>
-inline void product(int rows, int columns, int inner, View<T> A, const T* B, std::ptrdiff_t ldb, Start start,
-                    Finish finish) {
+inline void product(int rows, int columns, int inner, const View<T>& A, const T* B, std::ptrdiff_t ldb,
+                    const Start& start, const Finish& finish) {
   constexpr int kRows = kTileRows<V>, kWide = kTileColumns * V::width;
   int n = 0;
   for (; n + kWide <= columns; n += kWide)
