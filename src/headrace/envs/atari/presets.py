@@ -49,7 +49,7 @@ PRESETS: Presets = {
         },
         "fast": {
             "atari": _PPO_FAST,
-            "Breakout-v5": _PPO_FAST | until(400.0),
+            "Breakout-v5": _PPO_FAST | until(400.0) | {"total_steps": 15_000_000},
             # Larger steps and less entropy than Breakout bears.
             "Pong-v5": _PPO_FAST | until(18.0) | {
                 "total_steps": 3_000_000, "learning_rate": 8e-4, "clip_range": 0.2, "entropy_coef": 0.005,
