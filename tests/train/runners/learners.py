@@ -45,6 +45,18 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
         "Pong-v5",
         REPLAY | {"algo": "dqn", "preset": "fast", "num_envs": 2, "num_steps": 8, "minibatch_size": 16},
     ),
+    "sac on standardised images": (
+        "CheetahRun-v1",
+        REPLAY
+        | {
+            "algo": "sac",
+            "env_options": {"from_pixels": True},
+            "num_envs": 2,
+            "num_steps": 8,
+            "minibatch_size": 16,
+            "hidden": (16,),
+        },
+    ),
     "ppo on standardised images": (
         "Pong-v5",
         {
