@@ -9,7 +9,7 @@ from headrace.pool.family import FROM_PIXELS, Presets, Settings
 # with it CheetahRun stays at 40. Rewards are small at first, and so is the temperature: with 0.1, learning is half as
 # fast for 4,000 steps. The replay takes 1.2 GB.
 _PIXELS: Settings = {
-    "total_steps": 100_000, "num_envs": 4, "trunk": "strided", "standardise_pixels": True, "bf16": True,
+    "total_steps": 200_000, "num_envs": 4, "trunk": "strided", "standardise_pixels": True, "bf16": True,
     "minibatch_size": 128, "learning_rate": 5e-4, "critic_learning_rate": 5e-4, "target_rate": 0.01, "n_step": 3,
     "initial_temperature": 0.01, "replay_size": 100_000, "learning_starts": 1000, "stop_episodes": 20,
     "env_options": {
