@@ -163,7 +163,7 @@ def trained(clock: Clock, n: int = PPO.num_envs, num_steps: int = 256) -> Iterat
     """PPO's loop on one thread: a call of one iteration; CartPole, networks of 256 x 256."""
     import torch
 
-    from headrace.train.modules.compiled import CompiledNetwork
+    from headrace.train.modules.compiled_networks import CompiledNetwork
     from plain_ppo import Settings
     from ppo_speed import ours
 

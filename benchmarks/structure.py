@@ -41,7 +41,7 @@ from common import RESULTS, earlier, heading, tell
 from headrace.train import Callback, Training, train
 from headrace.train.algorithms.compiled_updates import CompiledActorCritic
 from headrace.train.algorithms.optimiser import FlatAdam
-from headrace.train.modules.compiled import CompiledNetwork
+from headrace.train.modules.compiled_networks import CompiledNetwork
 from headrace.train.recipes.make import make_config
 from headrace.train.runners.assembly import make_trainer
 from headrace.train.runs.folder import RunFolder

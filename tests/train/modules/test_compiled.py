@@ -26,7 +26,8 @@ from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
 from headrace.train.algorithms.update_threads import torch_threads
 from headrace.train.modules.action_masks import masked
-from headrace.train.modules.compiled import LEFT_OUT, CompiledNetwork, adam_of, compiled_module
+from headrace.train.modules.compiled import LEFT_OUT, adam_of, compiled_module
+from headrace.train.modules.compiled_networks import CompiledNetwork
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config

@@ -32,7 +32,8 @@ from compiled_pictures import (
 from headrace.pool.flat_observation import Joined
 from headrace.train.algorithms.rates import Rates
 from headrace.train.modules.cnn import StridedTrunk, cpu_has_bf16
-from headrace.train.modules.compiled import CompiledNetwork, compile_trunks, compiled_module
+from headrace.train.modules.compiled import compiled_module
+from headrace.train.modules.compiled_networks import CompiledNetwork, compile_trunks
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config
 

@@ -16,7 +16,8 @@ from compiled_pictures import CPU, NATURE, SMALL, STRIDED, Shape, distance, pict
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.pqn.pqn import PQN
 from headrace.train.modules.cnn import cpu_has_bf16
-from headrace.train.modules.compiled import CompiledValues, compile_trunks, compiled_module, memory
+from headrace.train.modules.compiled import compiled_module, memory
+from headrace.train.modules.compiled_networks import CompiledValues, compile_trunks
 from headrace.train.modules.normed import NormedConvolutions, NormedPerceptron, NormedTrunk
 from headrace.train.modules.policy_mapping import AgentGroup
 from headrace.train.recipes.make import make_config

@@ -19,10 +19,8 @@ from torch import Tensor, nn
 from headrace.train.algorithms.optimiser import FlatAdam, FlatRAdam
 from headrace.train.algorithms.rates import Rates, UpdateRates
 from headrace.train.modules.compiled import (
-    CompiledNetwork,
     adam_of,
     call,
-    compile_trunks,
     compiled_module,
     described,
     has_form,
@@ -32,6 +30,7 @@ from headrace.train.modules.compiled import (
     trunk_of,
     why_torch_here,
 )
+from headrace.train.modules.compiled_networks import CompiledNetwork, compile_trunks
 from headrace.train.storage.samples import Samples
 from headrace.train.storage.transitions import Transitions
 

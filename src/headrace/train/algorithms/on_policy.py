@@ -17,7 +17,7 @@ from headrace.train.algorithms.rates import Rates
 from headrace.train.algorithms.update_threads import threads_for, torch_threads
 from headrace.train.modules.action_masks import masked
 from headrace.train.modules.cnn import SEEN, ImageActorCritic
-from headrace.train.modules.compiled import CompiledNetwork
+from headrace.train.modules.compiled_networks import CompiledNetwork
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.graphs import Graph
 from headrace.train.modules.network import make_network

@@ -20,7 +20,8 @@ from headrace.train.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from headrace.train.algorithms.off_policy import Losses, OffPolicy
 from headrace.train.algorithms.rates import UpdateRates
 from headrace.train.modules.action_masks import forbidden, masked
-from headrace.train.modules.compiled import CompiledValues, has_form, why_torch_here
+from headrace.train.modules.compiled import has_form, why_torch_here
+from headrace.train.modules.compiled_networks import CompiledValues
 from headrace.train.modules.q_network import QNetwork, make_q_network
 from headrace.train.storage.transitions import Transitions
 

@@ -15,7 +15,8 @@ from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.optimiser import FlatRAdam
 from headrace.train.algorithms.pqn import settings
 from headrace.train.algorithms.rates import Rates
-from headrace.train.modules.compiled import CompiledValues, has_form, why_torch_here
+from headrace.train.modules.compiled import has_form, why_torch_here
+from headrace.train.modules.compiled_networks import CompiledValues
 from headrace.train.modules.normed import make_normed_q_network
 from headrace.train.storage.samples import Samples
 
