@@ -9,6 +9,9 @@ takes: alone + parallel x second copy's factor / k + half a unit + a handover fo
 machine has more cores than one, pools with 1, 2, 4, … threads are measured, too, and EnvPool's beside where it is
 installed: the JSON file has them under "measured".
 
+Environments in worker processes differ in two ways: what is shared is the workers' processor time, and the calling
+thread wakes each of them, which is told from pools of one worker and of several.
+
 PPO's parallel part is acting and updating in compiled code and stepping; the rest of its loop is the calling thread's.
 """
 
@@ -39,6 +42,7 @@ SHOWN = 32  # cores
 WANTED = 0.7  # of them
 HANDOVER = 3e-6  # seconds, for each doubling of threads: to wake a thread, or to be found by one that looks
 MOST_ENVS = 1 << 22
+WORKERS = 8  # processes, beside one, from which the cost of each is told
 SETS = 4  # of random actions
 
 
@@ -49,6 +53,7 @@ class Case:
     Attributes:
         units: threads → the environments that one of them claims at once.
         envpool: EnvPool's name of the task.
+        processes: whether workers are processes.
     """
 
     name: str
@@ -56,6 +61,7 @@ class Case:
     num_envs: int
     units: Callable[[int, int], float]
     envpool: str = ""
+    processes: bool = False
 
 
 def chunk(group: int, n: int, threads: int) -> float:
@@ -74,6 +80,7 @@ CASES = (
     Case("MuJoCo in lanes, Ant", "Ant-v5", 1024, functools.partial(chunk, 8), "Ant-v4"),
     Case("kernels, CartPole", "CartPole-v1", 65_536, rows, "CartPole-v1"),
     Case("kernels, MinAtar's Breakout", "MinAtar-Breakout-v1", 65_536, rows),
+    Case("Python, LunarLander in processes", "gymnasium:LunarLander-v3", 256, lambda n, threads: 1.0, processes=True),
 )
 PPO = Case("PPO, CartPole, 256 steps, 256 x 256", "CartPole-v1", 256, lambda n, threads: 0.0)
 
@@ -84,7 +91,7 @@ class ScalingArgs(Args):
 
     seconds: float = 3.0
     """processor time of each measurement"""
-    cases: tuple[str, ...] = ("Atari", "MuJoCo", "kernels", "PPO")
+    cases: tuple[str, ...] = ("Atari", "MuJoCo", "kernels", "Python", "PPO")
     """what to measure: beginnings of names"""
     beside: str = ""
     """for the second copy: the case that it repeats until it is ended"""
@@ -101,10 +108,21 @@ class Measured:
 
 
 class Clock:
-    """Sums up the processor time of a thread in calls, which may be within one another."""
+    """Sums up the processor time of a thread in calls, which may be within one another, and of worker processes."""
 
     def __init__(self) -> None:
         self.seconds, self._depth = 0.0, 0
+        self.workers: list[Path] = []  # files with the nanoseconds of each
+
+    def begin(self) -> None:
+        self.seconds, self._begun, self._of_workers = 0.0, time.thread_time(), self._worked()
+
+    def read(self) -> tuple[float, float]:
+        """Returns the processor time since `begin`: of the thread outside of the calls, and of all that is shared."""
+        return time.thread_time() - self._begun - self.seconds, self.seconds + self._worked() - self._of_workers
+
+    def _worked(self) -> float:
+        return sum(1e-9 * int(file.read_text().split()[0]) for file in self.workers)
 
     def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **more: Any) -> Any:
@@ -141,10 +159,12 @@ def launches_timed(clock: Clock) -> Iterator[None]:
 
 
 @contextmanager
-def stepped(task: str, n: int, clock: Clock) -> Iterator[tuple[Callable[[], Any], float]]:
-    """A pool of one thread: a call that steps it, and the bytes of one environment's results."""
-    with launches_timed(clock), headrace.make(task, num_envs=n, num_threads=1, seed=0) as pool:
+def stepped(task: str, n: int, clock: Clock, threads: int = 1) -> Iterator[tuple[Callable[[], Any], float]]:
+    """A pool of one thread, or of several workers: a call that steps it, and the bytes of one environment's results."""
+    with launches_timed(clock), headrace.make(task, num_envs=n, num_threads=threads, seed=0) as pool:
         executor: Any = pool._executor
+        if hasattr(executor, "_dispatch"):
+            clock.workers = [Path(f"/proc/{executor._dispatch._workers.pid(i)}/schedstat") for i in range(threads)]
         if hasattr(executor, "_engine"):
             executor._engine = Timed(executor._engine, clock)
         pool.reset()
@@ -183,20 +203,22 @@ def trained(clock: Clock, n: int = PPO.num_envs, num_steps: int = 256) -> Iterat
                 setattr(CompiledNetwork, name, call)
 
 
-def measured(case: Case, n: int, seconds: float) -> Measured:
+def measured(case: Case, n: int, seconds: float, threads: int = 1) -> Measured:
     """Median of five parts of the time."""
     clock = Clock()
-    with trained(clock, n) if case is PPO else stepped(case.task, n, clock) as (call, size):
+    with trained(clock, n) if case is PPO else stepped(case.task, n, clock, threads) as (call, size):
         call()  # the first binds, compiles
+        clock.begin()
+        call()
+        calls = 1 + int(seconds / 5 / max(1e-6, sum(clock.read())))
         alone, parallel = [], []
         for _ in range(3 if case is PPO else 5):
-            calls, clock.seconds, begin = 0, 0.0, time.thread_time()
-            while (used := time.thread_time() - begin) < seconds / 5 or not calls:
+            clock.begin()
+            for _ in range(calls):
                 call()
-                calls += 1
-            used = time.thread_time() - begin
-            alone.append((used - clock.seconds) / calls)
-            parallel.append(clock.seconds / calls)
+            spent = clock.read()
+            alone.append(spent[0] / calls)
+            parallel.append(spent[1] / calls)
     return Measured(median(alone), median(parallel), n, size)
 
 
@@ -213,9 +235,13 @@ def second_copy(case: Case, n: int, seconds: float, alone: Measured) -> float:
 
 
 class Model:
-    """Seconds of a batch with so many environments and threads, from batches of two sizes."""
+    """Seconds of a batch with so many environments and threads, from batches of two sizes.
 
-    def __init__(self, case: Case, small: Measured, large: Measured, factor: float):
+    ``each_worker`` is what the calling thread does alone for each worker process beyond the first.
+    """
+
+    def __init__(self, case: Case, small: Measured, large: Measured, factor: float, each_worker: float = 0.0):
+        self._each_worker = each_worker
         self._units, self._factor = case.units, factor
         more = large.num_envs - small.num_envs
         self._alone_each = max(0.0, (large.alone - small.alone) / more)
@@ -230,7 +256,8 @@ class Model:
             return self.alone(n) + self._parallel_each * n
         each = self._parallel_each * self._factor
         shared = each * (n / threads + self._units(n, threads) / 2)
-        return self.alone(n) + max(shared, each) + HANDOVER * (threads.bit_length() - 1)
+        handovers = HANDOVER * (threads.bit_length() - 1) + self._each_worker * (min(n, threads) - 1)
+        return self.alone(n) + max(shared, each) + handovers
 
     def share(self, n: int, threads: int) -> float:
         """Steps a second, of those of one thread times the number of threads."""
@@ -257,7 +284,8 @@ def row(case: Case, args: ScalingArgs) -> tuple[dict[str, Any], Model]:
     n = case.num_envs
     large, small = (measured(case, k, args.seconds) for k in (n, max(16, n // 4)))
     factor = second_copy(case, n, args.seconds, large) if usable_cores() > 1 else 1.0
-    model, steps = Model(case, small, large, factor), 256 if case is PPO else 1
+    more = (measured(case, n, args.seconds, WORKERS).alone - large.alone) / (WORKERS - 1) if case.processes else 0.0
+    model, steps = Model(case, small, large, factor, max(0.0, more)), 256 if case is PPO else 1
     rate = {cores: n * steps / model.batch(n, cores) for cores in CORES}
     return {
         "case": f"{case.name}, N={n:,}",

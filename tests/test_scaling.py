@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +48,32 @@ def test_what_the_calling_thread_does_alone_is_told_from_what_threads_share():
     clock = scaling.Clock()
     with scaling.stepped("CartPole-v1", 4096, clock) as (step, size):
         step()
-        clock.seconds, begin = 0.0, time.thread_time()
+        clock.begin()
         for _ in range(20):
             step()
-        assert 0 < clock.seconds < time.thread_time() - begin
+        alone, shared = clock.read()
+        assert alone > 0 and shared > 0
         assert size == 4 * 4 + 4 + 2 + 4 + 4  # observation, reward, ends, environment, step
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system does not tell a process's time")
+def test_the_time_of_worker_processes_is_shared_and_that_of_their_caller_is_alone():
+    clock = scaling.Clock()
+    with scaling.stepped("gymnasium:CartPole-v1", 64, clock, 2) as (step, _):
+        step()
+        clock.begin()
+        for _ in range(20):
+            step()
+        alone, shared = clock.read()
+    assert len(clock.workers) == 2 and shared > 64 * 20 * 1e-6 and alone > 0
+
+
+def test_each_worker_that_the_caller_wakes_takes_its_time():
+    plain, waking = (
+        scaling.Model(KERNELS, Measured(0, 1e-3, 256), Measured(0, 1e-2, 2560), 1.0, each) for each in (0, 5e-6)
+    )
+    assert waking.batch(2560, 33) - plain.batch(2560, 33) == pytest.approx(32 * 5e-6)
+    assert waking.batch(2560, 1) == plain.batch(2560, 1)
 
 
 def test_units_are_those_of_which_a_share_is_a_multiple():
