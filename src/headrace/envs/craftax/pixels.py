@@ -1,6 +1,7 @@
 """Craftax-Classic seen in pictures: what the package craftax draws of a state, in the textures of that package."""
 
-# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportIndexIssue=false, reportOperatorIssue=false
 
 import dataclasses
 
