@@ -118,8 +118,12 @@ class Clock:
         self.seconds, self._begun, self._of_workers = 0.0, time.thread_time(), self._worked()
 
     def read(self) -> tuple[float, float]:
-        """Returns the processor time since `begin`: of the thread outside of the calls, and of all that is shared."""
-        return time.thread_time() - self._begun - self.seconds, self.seconds + self._worked() - self._of_workers
+        """Returns the processor time since `begin`: of the thread outside of the calls, and of all that is shared.
+
+        Where there are workers, that is their time; the calls are the thread's wait for them.
+        """
+        alone = time.thread_time() - self._begun - self.seconds
+        return alone, self._worked() - self._of_workers if self.workers else self.seconds
 
     def _worked(self) -> float:
         return sum(1e-9 * int(file.read_text().split()[0]) for file in self.workers)
@@ -164,6 +168,7 @@ def stepped(task: str, n: int, clock: Clock, threads: int = 1) -> Iterator[tuple
     with launches_timed(clock), headrace.make(task, num_envs=n, num_threads=threads, seed=0) as pool:
         executor: Any = pool._executor
         if hasattr(executor, "_dispatch"):
+            executor._dispatch._rest = clock.timed(executor._dispatch._rest)
             clock.workers = [Path(f"/proc/{executor._dispatch._workers.pid(i)}/schedstat") for i in range(threads)]
         if hasattr(executor, "_engine"):
             executor._engine = Timed(executor._engine, clock)
