@@ -13,7 +13,7 @@ _PPO: Settings = {
 # One seed: a return of 10 after 2.3 million steps, or with 3 epochs of minibatches of 2,048 after 2.6 million, in half
 # as much time again.
 _PPO_PIXELS: Settings = {
-    "total_steps": 10_000_000, "stop_at_return": 12.0, "num_envs": 256, "num_steps": 64, "epochs": 2,
+    "total_steps": 6_000_000, "stop_at_return": 11.0, "num_envs": 256, "num_steps": 64, "epochs": 2,
     "minibatch_size": 1024, "learning_rate": 1e-3, "gae_lambda": 0.8, "entropy_coef": 0.005,
     "trunk": "strided", "standardise_pixels": True, "bf16": True,
 }
