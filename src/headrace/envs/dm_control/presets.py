@@ -1,6 +1,7 @@
 """Settings with which training on dm_control's robots begins: MuJoCo's."""
 
 from headrace.envs.mujoco.presets import PPO, PPO_FAST
+from headrace.envs.presets import until
 from headrace.pool.family import FROM_PIXELS, Presets, Settings
 
 # fmt: off
@@ -16,7 +17,7 @@ _PIXELS: Settings = {
         "render_effects": False,
     },
 }
-_CHEETAH: Settings = _PIXELS | {"env_options": _PIXELS["env_options"] | {"action_repeat": 4}}  # as of DrQ
+_CHEETAH: Settings = _PIXELS | until(400.0) | {"env_options": _PIXELS["env_options"] | {"action_repeat": 4}}  # as DrQ
 PRESETS: Presets = {
     "ppo": {"default": {"dm_control": PPO}, "fast": {"dm_control": PPO_FAST}},
     "sac": {"default": {f"dm_control{FROM_PIXELS}": _PIXELS, f"CheetahRun-v1{FROM_PIXELS}": _CHEETAH}},
