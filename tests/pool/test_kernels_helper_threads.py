@@ -14,8 +14,19 @@ from headrace.errors import OptionError
 from headrace.pool.executors.kernels.helper_threads import LOOKS, HelperThreads
 
 
+_others = set[threading.Thread]()
+
+
+@pytest.fixture(autouse=True)
+def others():
+    """Threads of pools that other tests have left are not counted."""
+    _others.update(threading.enumerate())
+    yield
+    _others.clear()
+
+
 def helpers() -> int:
-    return sum(thread.name == "headrace-kernels" for thread in threading.enumerate())
+    return sum(thread.name == "headrace-kernels" and thread not in _others for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("most", [1, 3, 7])

@@ -215,7 +215,8 @@ def _ending(job: Job) -> dict[str, Any]:
         told = json.loads(text.splitlines()[-1])
         if isinstance(told, dict):
             return told
-    if job.stopping and process.returncode == -signal.SIGINT:  # while it was importing, or ending
+    # stopped while it was ending; or starting, where what is interrupted may exit in its own way
+    if job.stopping and (process.returncode == -signal.SIGINT or not job.step):
         return {"reason": "interrupted", "steps": job.step, "seconds": job.seconds, "return": job.mean_return}
     return {"error": f"its process ended: {cause_of_death(process.returncode)}; see {job.log}", "wrong": False}
 
