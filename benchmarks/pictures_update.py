@@ -148,9 +148,9 @@ def of_case(table: dict[str, Any], name: str, default: Any) -> Any:
 
 def wanted(name: str) -> dict[str, float]:
     """Returns the least ratios that are wanted of a case on this processor."""
-    if "AMX" in described(bfloat16=True):
-        return {"torch bfloat16": of_case(IN_MATRIX_UNITS, name, 0.0)}
-    return dict.fromkeys(("torch bfloat16", "torch float32"), of_case(ELSEWHERE, name, 0.0))
+    units = "AMX" in described(bfloat16=True)
+    least = of_case(IN_MATRIX_UNITS if units else ELSEWHERE, name, 0.0)
+    return dict.fromkeys(("torch bfloat16",) if units else ("torch bfloat16", "torch float32"), least) if least else {}
 
 
 def main() -> None:

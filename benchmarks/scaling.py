@@ -227,14 +227,18 @@ def measured(case: Case, n: int, seconds: float, threads: int = 1) -> Measured:
     return Measured(median(alone), median(parallel), n, size)
 
 
-def second_copy(case: Case, n: int, seconds: float, alone: Measured) -> float:
-    """How many times as much processor time threads take when another copy runs on another core; at least 1."""
+def second_copy(case: Case, n: int, seconds: float) -> float:
+    """How many times as much processor time threads take when another copy runs on another core; at least 1.
+
+    Each copy has half of a batch of ``n``, as each of two threads has: caches hold what they hold for those.
+    """
+    alone = measured(case, n // 2, seconds).parallel
     command = [sys.executable, __file__, "--beside", case.name]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         try:
             assert other.stdout is not None
             other.stdout.readline()  # it has begun
-            return max(1.0, measured(case, n, seconds).parallel / alone.parallel)
+            return max(1.0, measured(case, n // 2, seconds).parallel / alone)
         finally:
             other.kill()
 
@@ -288,7 +292,7 @@ class Model:
 def row(case: Case, args: ScalingArgs) -> tuple[dict[str, Any], Model]:
     n = case.num_envs
     large, small = (measured(case, k, args.seconds) for k in (n, max(16, n // 4)))
-    factor = second_copy(case, n, args.seconds, large) if usable_cores() > 1 else 1.0
+    factor = second_copy(case, n, args.seconds) if usable_cores() > 1 else 1.0
     more = (measured(case, n, args.seconds, WORKERS).alone - large.alone) / (WORKERS - 1) if case.processes else 0.0
     model, steps = Model(case, small, large, factor, max(0.0, more)), 256 if case is PPO else 1
     rate = {cores: n * steps / model.batch(n, cores) for cores in CORES}
@@ -329,7 +333,8 @@ def on_this_machine(case: Case, model: Model, args: ScalingArgs) -> list[dict[st
 def repeat(case: Case) -> None:
     """The second copy."""
     clock = Clock()
-    with trained(clock) if case is PPO else stepped(case.task, case.num_envs, clock) as (call, _):
+    n = case.num_envs // 2
+    with trained(clock, n) if case is PPO else stepped(case.task, n, clock) as (call, _):
         call()
         print("begun", flush=True)
         while True:

@@ -13,7 +13,6 @@ from kernel_counters import Counters
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.helper_threads import LOOKS, HelperThreads
 
-
 _others = set[threading.Thread]()
 
 
