@@ -90,10 +90,15 @@ def _what_is_seen(requested: Config, config: Config) -> str | None:
     return f"learns from the parts of an observation as one array{kept} ({FLAT}={flat})"
 
 
+def _has(chosen: Any, recommended: Any) -> bool:
+    """Returns whether a setting is a recipe's; options of the task that are added to the recipe's replace none."""
+    return chosen == (chosen | recommended if isinstance(recommended, dict) else recommended)
+
+
 def _chosen(config: Config, given: Mapping[str, Any]) -> str:
     recipe = recipe_of(config.task, given)
     values = preset_of(config.algorithm.presets, config.task, config.network, config.preset, config.env_options)
-    own = [name for name in given if name in values and vars(config)[name] != values[name]]
+    own = [name for name in given if name in values and not _has(vars(config)[name], values[name])]
     spec = config.build().spec
     action = (spec.agents[0] if spec.agents else spec).action
     other = another(recipe.algo, action)
