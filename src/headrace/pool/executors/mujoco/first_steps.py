@@ -44,7 +44,7 @@ from headrace.pool.executors.mujoco.fields import (
     speechless,
 )
 from headrace.pool.executors.mujoco.memory import hidden_fields, scalars_of, written_info
-from headrace.pool.executors.mujoco.program import MujocoEnv, called
+from headrace.pool.executors.mujoco.program import MujocoEnv, called, draws
 from headrace.pool.spec import TaskSpec, subspaces
 
 NUM_ENVS = 2
@@ -123,7 +123,7 @@ class _Play:
             getattr(self._view, name).known[i] = False
         for _ in range(MOST_STARTS):
             mujoco.mj_resetData(model, data)
-            self._call(env.reset, i, self._streams)
+            self._call(env.reset, i)
             mujoco.mj_forward(model, data)
             if env.accept is None or self._call(env.accept, i):
                 break
@@ -165,7 +165,8 @@ class _Play:
                 check_seen(self._env.observe, name, array.values[i], space, "env")
 
     def _call(self, function: Any, i: int, *more: Any) -> Any:
-        return as_python(function)(self._physics(i), self._state, np.int32(i), *more)
+        streams = [self._streams] if draws(function) else []
+        return as_python(function)(self._physics(i), self._state, np.int32(i), *more, *streams)
 
     def _own(self) -> tuple[str, int]:
         return "environment", self._turn

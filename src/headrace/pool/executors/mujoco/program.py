@@ -58,6 +58,7 @@ class MujocoEnv:
         accept: ``(physics, state, env) → bool``: whether an initial state is valid; if not, `reset` is called again,
             with the task's state as the last attempt left it. Positions and contacts are up to date; velocities,
             forces and sensors are not computed yet.
+            `step`, `observe` and `act` may draw random numbers as `reset` does: with ``streams`` as a last argument.
         names: info name → field of the view, for info fields whose names differ.
         varies: fields of ``mjModel`` among `reads` with different values for each environment; `reset` may write them.
         fresh: whether positions, velocities and their sensors are those of the new state after a step, as in
@@ -115,14 +116,21 @@ def called(env: MujocoEnv) -> list[tuple[Any, dict[str, Any]]]:
     """Returns the task's functions, each with the types of its arguments by name."""
     here: dict[str, Any] = {"physics": Any, "state": env.state, "env": int}
     acting, seeing = {"actions": wp.array2d(dtype=wp.float64)}, {"view": env.view}
+    drawing = {"streams": Streams}
     functions = [
-        (env.reset, here | {"streams": Streams}),
-        (env.step, here | acting | seeing),
-        (env.observe, here | seeing),
-        (env.act, here | acting),
+        (env.reset, here | drawing),
+        (env.step, here | acting | seeing | (drawing if draws(env.step) else {})),
+        (env.observe, here | seeing | (drawing if draws(env.observe) else {})),
+        (env.act, here | acting | (drawing if draws(env.act) else {})),
         (env.accept, here),
     ]
     return [(function, arguments) for function, arguments in functions if function is not None]
+
+
+def draws(function: Any) -> bool:
+    """Returns whether a function's last argument is the environments' streams of random numbers."""
+    arguments = [*getattr(function, "input_types", {}).items()]
+    return any(name == "streams" or kind is Streams for name, kind in arguments[-1:])
 
 
 class Parts(NamedTuple):
@@ -182,21 +190,31 @@ def _kernel_for_many(parts: Parts, physics_type: Any) -> Any:
 def _served(parts: Parts, physics_type: Any) -> Any:
     reset_episode, step_episode, observe = parts.reset, parts.step, parts.observe
     accept, act = parts.accept, parts.act
+    # constants of the kernel, which has one branch of each `if` below
+    step_draws, observe_draws, act_draws = draws(step_episode), draws(observe), draws(act)
 
     def serve(physics, state, streams, actions, outcome, view, env_id, command):
         if command == STEP:
-            reward, terminated = step_episode(physics, state, env_id, actions, view)
+            if step_draws:
+                reward, terminated = step_episode(physics, state, env_id, actions, view, streams)
+            else:
+                reward, terminated = step_episode(physics, state, env_id, actions, view)
             outcome.reward[env_id] = reward
             outcome.terminated[env_id] = terminated
-            observe(physics, state, env_id, view)
         elif command == ACT:
-            act(physics, state, env_id, actions)
+            if act_draws:
+                act(physics, state, env_id, actions, streams)
+            else:
+                act(physics, state, env_id, actions)
         elif command == RESET:
             reset_episode(physics, state, env_id, streams)
         elif command == ACCEPT:
             outcome.accepted[env_id] = accept(physics, state, env_id)
-        elif command == OBSERVE:
-            observe(physics, state, env_id, view)
+        if command == STEP or command == OBSERVE:  # noqa: SIM109 - kernels have no `in`
+            if observe_draws:
+                observe(physics, state, env_id, view, streams)
+            else:
+                observe(physics, state, env_id, view)
 
     serve.__annotations__ = _arguments(parts, physics_type) | {"env_id": int, "command": int}
     serve.__name__ = serve.__qualname__ = f"serve_{parts.name}"
