@@ -161,7 +161,7 @@ NB_MODULE(_mujoco, m) {
              const nb::bytes& arguments, std::size_t env_id, std::size_t command,
              std::vector<std::pair<std::size_t, std::string>> arrays,
              const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces, const std::string& physics,
-             bool kinematics, bool forces, std::vector<std::string> sensors) {
+             bool kinematics, bool forces, std::vector<std::string> sensors, int keyframe) {
             Program program{reinterpret_cast<Program::Function>(function),
                             bytes_of(bounds),
                             bytes_of(arguments),
@@ -176,10 +176,10 @@ NB_MODULE(_mujoco, m) {
               wanted.varies.push_back(name);
             }
             new (self) Physics(model_at(model), std::move(program), std::move(fields), keeps_forces,
-                               stepping(physics, std::move(wanted)));
+                               stepping(physics, std::move(wanted)), keyframe);
           },
           nb::kw_only(), "model"_a, "function"_a, "bounds"_a, "arguments"_a, "env_id"_a, "command"_a, "arrays"_a,
-          "varying"_a, "keeps_forces"_a, "physics"_a, "kinematics"_a, "forces"_a, "sensors"_a)
+          "varying"_a, "keeps_forces"_a, "physics"_a, "kinematics"_a, "forces"_a, "sensors"_a, "keyframe"_a = -1)
       .def_prop_ro("signature", &Physics::signature, "mjtState bits of a state row.");
 
   nb::class_<Studio>(m, "Studio", "Draws pictures of a pool's simulations, from one camera and of one size.")

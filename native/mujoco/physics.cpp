@@ -127,10 +127,12 @@ void run_guarded(void (*piece)(void*), void* context) {
 
 // ---- lanes ------------------------------------------------------------------------------------
 
-Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature)
+Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature,
+           int keyframe)
     : program_(program),
       varying_(varying),
       signature_(signature),
+      keyframe_(keyframe),
       own_model_(varying.empty() ? nullptr : mj_copyModel(nullptr, &shared)),
       model_(own_model_ ? own_model_.get() : &shared),
       without_sensors_(*model_),
@@ -147,6 +149,7 @@ Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Vary
   }
   for (const auto& field : varying) varying_fields_.push_back(field_of(*model_, *data_, field.name));
   parts_ = parts();
+  reset_wholly();
   if (varying.empty() && model_->nplugin == 0) {
     const auto* buffer = static_cast<const std::byte*>(data_->buffer);
     initial_.assign(buffer, buffer + data_->nbuffer);
@@ -181,12 +184,18 @@ void Lane::load(const std::byte* state) {
 // mj_resetData clears 160 KB of statistics, which takes longer than a light robot's steps in lanes.
 void Lane::reset() {
   mjData& d = *data_;
-  if (initial_.empty()) return mj_resetData(model_, &d);
+  if (initial_.empty()) return reset_wholly();
   std::memcpy(d.buffer, initial_.data(), initial_.size());
   d.ncon = d.nefc = 0;
   d.time = d.energy[0] = d.energy[1] = 0;
   d.flg_energypos = d.flg_energyvel = d.flg_subtreevel = d.flg_rnepost = false;
   forget_warnings();
+}
+
+void Lane::reset_wholly() {
+  mj_resetData(model_, data_.get());
+  if (keyframe_ >= 0) mj_resetDataKeyframe(model_, data_.get(), keyframe_);
+  data_->time = 0;
 }
 
 void Lane::save(std::byte* state) const {
@@ -239,12 +248,13 @@ lanes::Stepper& Group::stepper() {
 // ---- physics ----------------------------------------------------------------------------------
 
 Physics::Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces,
-                 MakeStepper make_stepper)
+                 MakeStepper make_stepper, int keyframe)
     : model_(mj_copyModel(nullptr, &model), [](const mjModel* m) { mj_deleteModel(const_cast<mjModel*>(m)); }),
       program_(std::move(program)),
       varying_(std::move(varying)),
       signature_(signature_of(keeps_forces)),
       make_stepper_(std::move(make_stepper)),
+      keyframe_(keyframe),
       reads_state_alone_(std::ranges::all_of(program_.arrays, [](const auto& array) {
         return is_state(array.second) || model_offsets().contains(array.second);
       })) {

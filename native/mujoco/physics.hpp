@@ -78,7 +78,8 @@ void guarded(Piece piece) {
 // mjData and a program's arguments, for the environment that is stepped now.
 class Lane {
  public:
-  Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature);
+  Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature,
+       int keyframe = -1);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -91,7 +92,7 @@ class Lane {
   void enter(int env_id);
   void load(const std::byte* state);
 
-  // Resets as mj_resetData does.
+  // Resets as mj_resetData does, or mj_resetDataKeyframe at time 0.
   void reset();
   void save(std::byte* state) const;
 
@@ -110,6 +111,7 @@ class Lane {
     std::size_t bytes;
   };
   std::vector<Part> parts() const;
+  void reset_wholly();
 
   struct FreeData {
     void operator()(mjData* d) const { mj_deleteData(d); }
@@ -117,7 +119,7 @@ class Lane {
 
   const Program& program_;
   const std::vector<Varying>& varying_;
-  int signature_;
+  int signature_, keyframe_;
   std::unique_ptr<mjModel, FreeModel> own_model_;  // if environments' models differ
   const mjModel* model_;
   mjModel without_sensors_;                        // the same arrays under other options
@@ -163,7 +165,7 @@ class Group {
 class Physics {
  public:
   Physics(const mjModel& model, Program program, std::vector<Varying> varying, bool keeps_forces,
-          MakeStepper make_stepper = {});
+          MakeStepper make_stepper = {}, int keyframe = -1);
 
   Stock<Group>::Loan borrow() {
     return groups_.borrow([this] { return std::make_unique<Group>(*this); });
@@ -172,7 +174,9 @@ class Physics {
   // Returns whether groups are stepped together.
   bool in_lanes() const { return static_cast<bool>(make_stepper_); }
   std::unique_ptr<lanes::Stepper> make_stepper() const { return make_stepper_(model_); }
-  std::unique_ptr<Lane> make_lane() const { return std::make_unique<Lane>(*model_, program_, varying_, signature_); }
+  std::unique_ptr<Lane> make_lane() const {
+    return std::make_unique<Lane>(*model_, program_, varying_, signature_, keyframe_);
+  }
 
   std::shared_ptr<const mjModel> model() const { return model_; }
   bool varies(const std::string& name) const;
@@ -193,6 +197,7 @@ class Physics {
   std::vector<Varying> varying_;
   int signature_;
   MakeStepper make_stepper_;
+  int keyframe_;  // from which episodes start; -1 for none
   bool reads_state_alone_;
   Stock<Group> groups_;
 };

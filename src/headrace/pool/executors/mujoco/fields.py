@@ -71,6 +71,22 @@ def saved(model: MjModel) -> bytes:
     return buffer.tobytes()
 
 
+def begin(model: MjModel, data: MjData, keyframe: int) -> None:
+    """Sets a simulation to the beginning of an episode: that of a keyframe, or the model's own where it is -1."""
+    library().mj_resetData(model, data)
+    if keyframe >= 0:
+        library().mj_resetDataKeyframe(model, data, keyframe)
+        data.time = 0
+
+
+def keyframe_of(model: MjModel, name: str) -> int:
+    """Returns the number of a keyframe, -1 for the empty name; raises `KernelError` if the model has none of it."""
+    names = [model.key(i).name for i in range(model.nkey)]
+    if name and name not in names:
+        raise KernelError(f"start={name!r} is no keyframe of the model; it has {', '.join(map(repr, names)) or 'none'}")
+    return names.index(name) if name else -1
+
+
 def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:
     """Returns a field's array, [n] or [n, k]; raises `KernelError` if MuJoCo has no such field."""
     if name in SINGLE:

@@ -37,8 +37,10 @@ from headrace.pool.executors.mujoco.fields import (
     SINGLE,
     MjData,
     MjModel,
+    begin,
     field_array,
     field_dtype,
+    keyframe_of,
     library,
     saved,
     speechless,
@@ -81,6 +83,7 @@ class _Play:
     def __init__(self, env: MujocoEnv, model: MjModel, observation: gym.Space, spec: TaskSpec):
         mujoco = library()
         self._env, self._spec, self._turn = env, spec, 0
+        self._keyframe = keyframe_of(model, env.start)
         self._models = [copy.deepcopy(model) for _ in range(NUM_ENVS)]
         self._datas = [mujoco.MjData(own) for own in self._models]
         scalars = scalars_of(env, model, spec)
@@ -122,7 +125,7 @@ class _Play:
         for name in (*self._spaces, *self._info):
             getattr(self._view, name).known[i] = False
         for _ in range(MOST_STARTS):
-            mujoco.mj_resetData(model, data)
+            begin(model, data, self._keyframe)
             self._call(env.reset, i)
             mujoco.mj_forward(model, data)
             if env.accept is None or self._call(env.accept, i):

@@ -64,6 +64,8 @@ class MujocoEnv:
         fresh: whether positions, velocities and their sensors are those of the new state after a step, as in
             dm_control; otherwise they are those of the beginning of the last substep, as `mj_step` leaves them. Forces
             and accelerations always are.
+        start: the name of the model's keyframe from which episodes start: the positions, velocities, activations,
+            controls and mocap bodies before `reset`; by default those that MuJoCo gives a new simulation.
         settling_steps: physics steps before an episode begins.
         starts_unactuated: whether the first observation is computed without actuator forces, as in dm_control.
         sensors: the names of those sensors that are read of ``sensordata``, if they are not all.
@@ -86,6 +88,7 @@ class MujocoEnv:
     varies: tuple[str, ...] = ()
     fresh: bool = False
     sensors: tuple[str, ...] = ()
+    start: str = ""
     settling_steps: int = 0
     starts_unactuated: bool = False
     forces: bool = True

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.limits import limits_named
 from headrace.pool.executors.mujoco.comparison import comes_with_headrace
-from headrace.pool.executors.mujoco.fields import MjModel, library
+from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library
 from headrace.pool.executors.mujoco.lanes import OPTION, PHYSICS, physics_of, remark
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
 from headrace.pool.executors.mujoco.program import MujocoEnv
@@ -88,6 +88,7 @@ class MujocoTask:
             given["max_episode_steps"] = math.ceil(self.max_episode_steps / given["action_repeat"])
         model = _compiled(task, self.model, given)
         env = self.env(given, model) if callable(self.env) else self.env
+        keyframe_of(model, env.start)
         ours = comes_with_headrace(env, self.model) and not self._has_own_file(given)
         given[PHYSICS] = physics_of(task, given[PHYSICS], env, model, ours)
         observation = self.observation(given, model) if callable(self.observation) else self.observation

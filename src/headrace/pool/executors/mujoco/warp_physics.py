@@ -28,7 +28,9 @@ from headrace.pool.executors.mujoco.fields import (
     FORCES,
     SINGLE,
     MjModel,
+    begin,
     field_array,
+    keyframe_of,
     library,
     physics_struct,
     varying_rows,
@@ -226,7 +228,7 @@ class WarpPhysics:
         return wp.to_torch(array) if wp.types.is_array(array) else None
 
     def _initial(self, data: Any) -> State:
-        library().mj_resetData(data.model, data)
+        begin(data.model, data, keyframe_of(data.model, self._env.start))
         initial = {}
         for name, tensor in self._state.items():
             numbers = torch.as_tensor(getattr(data, name), dtype=tensor.dtype, device=tensor.device)
