@@ -79,6 +79,7 @@ class TaskSpec:
         options: the task's own options, defaults filled in.
         agents: the agent types of a multi-agent environment; empty for one agent.
         render_fps: agent steps per second at which rendered frames show real time, or a natural speed.
+        metrics: names of info fields whose numbers with an episode's last step a training run reports.
 
     Raises:
         OptionError: ``max_episode_steps`` is negative.
@@ -93,6 +94,7 @@ class TaskSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
     agents: tuple[AgentType, ...] = ()
     render_fps: float = 30.0
+    metrics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_episode_steps < 0:

@@ -19,6 +19,7 @@ from headrace.train import resume, train
 from headrace.train.collect.game_values import reported
 from headrace.train.runs.events import read_events
 from headrace.train.runs.metrics import read_metrics
+from pool.mujoco_robot import TASK, with_env
 from whole_runs import SMALL
 
 FILE = Path(__file__).with_name("metric_envs.py")
@@ -77,6 +78,17 @@ def test_means_are_of_the_episodes_that_reported(tmp_path: Path) -> None:
     assert "no episode has reported never: metrics are keys of info in its last step" in said
     resume(tmp_path / "run", total_steps=1_300, quiet=True)
     assert last_metrics(tmp_path / "run")["steps"] == 2.0
+
+
+@pytest.mark.parametrize("device", ["", pytest.param("cpu", marks=pytest.mark.nightly)])
+def test_a_run_reports_the_metrics_that_a_robots_task_declares(device: str, tmp_path: Path) -> None:
+    headrace.register("Pair-v0", with_env(TASK, metrics=("command", "noise")), replace=True)
+    run = {**RUN, "metrics": ("noise",), **({"device": device} if device else {})}
+    train("Pair-v0", "ppo", run_dir=tmp_path / "run", **run)
+    found = last_metrics(tmp_path / "run")
+    assert {*found} == {"noise", "episode_command", "episode_noise"}
+    assert all(-1 < found[name] < 1 and found[name] != 0 for name in found)
+    assert abs(found["episode_noise"]) < abs(found["noise"]) + 0.05
 
 
 def test_a_metric_in_words_is_refused(tmp_path: Path) -> None:

@@ -127,8 +127,9 @@ def resolved(config: Config) -> Config:
     from headrace.machine import usable_cores
 
     config = _with_flat_observation(config)
-    config = with_options(config, config.build().spec.options, PHYSICS)
-    decided: dict[str, Any] = {}
+    spec = config.build().spec
+    config = with_options(config, spec.options, PHYSICS)
+    decided: dict[str, Any] = {"metrics": tuple(dict.fromkeys((*config.metrics, *spec.metrics)))}
     if config.deterministic:
         decided["torch_threads"] = config.torch_threads or 1  # results must not depend on the number of cores
     if config.samplers < 0:

@@ -4,6 +4,7 @@
 """
 
 from headrace.pool.executors.kernels.random import Streams, integers, normal, random_bits, uniform
+from headrace.pool.executors.mujoco.declared import Servo
 from headrace.pool.executors.mujoco.pictures import Camera
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.executors.mujoco.task import MujocoTask
@@ -16,6 +17,7 @@ __all__ = [
     "MujocoEnv",
     "MujocoTask",
     "Option",
+    "Servo",
     "Streams",
     "decimal",
     "integers",

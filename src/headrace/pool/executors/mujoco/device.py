@@ -25,6 +25,7 @@ from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.launch import COMPILING, Run, quiet, record, view_of
 from headrace.pool.executors.kernels.program import RESEED, STEP, Episodes
 from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.mujoco.declared import Declarations, acts
 from headrace.pool.executors.mujoco.fields import MjModel
 from headrace.pool.executors.mujoco.first_steps import load_and_try
 from headrace.pool.executors.mujoco.memory import StepOutputs, checked, scalars_of
@@ -69,7 +70,8 @@ class WarpExecutor(DeviceExecutor):
         actions = {name: zeros((n, *shape), dtype) for name, (dtype, shape) in fields.items()}
         super().__init__(env, spec, settings, state, streams, table(Episodes, n), actions, env.bounds)
         self._spec, self._settings = spec, settings
-        self._seen = StepOutputs(env, observation, shown, spec, hidden, n, zeros)
+        self._declared = Declarations(env, model, n, memory)
+        self._seen = StepOutputs(env, observation, shown, spec, hidden, self._declared.means, n, zeros)
         self._physics = WarpPhysics(env, model, n, device)
         self._outcome = table(Outcome, n)
         self._stepping, self._starting, self._mask = (zeros((n,), np.bool_) for _ in range(3))
@@ -91,7 +93,7 @@ class WarpExecutor(DeviceExecutor):
 
     def memory(self) -> list[torch.Tensor]:
         seen = [*self._seen.newest.values(), *self._seen.stacks.values()]
-        rest = [*self._physics.rows().values(), *seen]
+        rest = [*self._physics.rows().values(), *seen, *self._declared.kept]
         return [*super().memory(), *(t.view(len(t), -1).view(torch.uint8) for t in rest)]
 
     # -- a call ----------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ class WarpExecutor(DeviceExecutor):
         """Advances the environments picked, bool [N], to their next reward, and adds it."""
         physics = self._physics
         before = physics.save()
-        if self.env.act is None:
+        if not acts(self.env):
             physics.set_controls(self._taken, stepping)
         else:
             physics.pull()  # a state may have been loaded since the last step
@@ -229,7 +231,7 @@ class WarpExecutor(DeviceExecutor):
         tables = (self._physics.arrays, self.state.struct, self.streams.struct, taken, self._outcome.struct)
 
         def launch(command: Any) -> Run:
-            arguments = [*tables, self._seen.view, picked, int(command)]
+            arguments = [*tables, self._seen.view, self._declared.struct, picked, int(command)]
             return record(kernel, len(self._mask), arguments, device, block)
 
         known = (program.RESET, program.ACCEPT, program.ACT, program.STEP, program.OBSERVE)

@@ -13,6 +13,7 @@ from headrace.pool.batch import BatchRing
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, view_of
 from headrace.pool.executors.kernels.memory import unpacked_rows
+from headrace.pool.executors.mujoco.declared import acts
 from headrace.pool.executors.mujoco.fields import (
     APPLIED,
     MjModel,
@@ -83,7 +84,7 @@ class MujocoExecutor(ThreadsExecutor):
             frame_skip=self._frame_skip,
             action_repeat=spec.options["action_repeat"],
             **wanted(env),
-            acts=env.act is not None,
+            acts=acts(env),
             may_refuse=env.accept is not None,
             settling_steps=env.settling_steps,
             starts_unactuated=env.starts_unactuated,
@@ -189,4 +190,4 @@ def _compile(
     with COMPILING, mistakes_named(env):
         kernel = build_kernel(env, struct)
     load_and_try(env, model, observation, spec, kernel, "cpu", 1)
-    return compiled(kernel, [physics, *tables, memory.seen.view, 0, 0])
+    return compiled(kernel, [physics, *tables, memory.seen.view, memory.declared.struct, 0, 0])

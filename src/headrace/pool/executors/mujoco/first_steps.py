@@ -33,6 +33,7 @@ from headrace.pool.executors.kernels.diagnostics.rows import (
 from headrace.pool.executors.kernels.launch import load
 from headrace.pool.executors.kernels.memory import array_fields, row_shape, scalar_fields
 from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.mujoco.declared import acts, servo_numbers
 from headrace.pool.executors.mujoco.fields import (
     SINGLE,
     MjData,
@@ -91,7 +92,9 @@ class _Play:
         counts = np.arange(NUM_ENVS, dtype=np.uint64)
         streams = {"seed": (counts, None), "drawn": (np.zeros_like(counts), None)}
         self._streams = _record("streams", Streams, {}, streams, self._own)
-        self._actions = Array("actions", np.zeros((NUM_ENVS, model.nu)), wp.float64, self._own)
+        width = spec.action.shape or ()
+        self._actions = Array("actions", np.zeros((NUM_ENVS, *width)), wp.float64, self._own)
+        self._home, self._scale, self._clip = servo_numbers(env, model)
         seen, info = observation_fields(observation), written_info(env, spec)
         hidden = hidden_fields(env, replace(spec, observation=observation, info=info), scalars)
         shapes = {view_name(f.name): (NUM_ENVS, *f.shape) for f in (*seen, *info, *hidden)}
@@ -141,6 +144,8 @@ class _Play:
         self._actions.values[i] = self._random.draw([i])[0]
         if env.act is not None:
             self._call(env.act, i, self._actions)
+        elif acts(env):
+            data.ctrl[:] = self._home + self._scale * self._actions.values[i].clip(-self._clip, self._clip)
         else:
             data.ctrl[:] = self._actions.values[i]
         for _ in range(self._spec.options["frame_skip"]):

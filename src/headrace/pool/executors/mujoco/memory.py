@@ -17,9 +17,18 @@ import warp as wp
 
 from headrace.pool.batch import INFO, OBS, observation_fields
 from headrace.pool.executors.kernels.diagnostics.checks import check_functions, check_structs, view_name
-from headrace.pool.executors.kernels.memory import SavedField, Table, array_fields, row_shape, saved_fields, struct_over
+from headrace.pool.executors.kernels.memory import (
+    HOST,
+    SavedField,
+    Table,
+    array_fields,
+    row_shape,
+    saved_fields,
+    struct_over,
+)
 from headrace.pool.executors.kernels.program import FINITE, Bounds
 from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.mujoco.declared import Declarations, metric_fields
 from headrace.pool.executors.mujoco.fields import MjModel, library, varying_rows
 from headrace.pool.executors.mujoco.program import MujocoEnv, Outcome, called
 from headrace.pool.spec import Field, TaskSpec
@@ -40,6 +49,7 @@ class StepOutputs:
         shown: the space of a batch's observations without stacking: the same space; or its arrays concatenated into
             one, see `windows`; or pictures.
         hidden: see `checked`.
+        means: the means of the task's metrics, arrays [N] by their names in a batch.
         num_envs: N.
         zeros: a function (shape, NumPy dtype) → array of zeros.
 
@@ -59,6 +69,7 @@ class StepOutputs:
         shown: gym.Space,
         spec: TaskSpec,
         hidden: tuple[Field, ...],
+        means: Mapping[str, Any],
         num_envs: int,
         zeros: Callable[[tuple[int, ...], np.dtype], Any],
     ):
@@ -74,7 +85,8 @@ class StepOutputs:
         seen = rows(observation_fields(shown))
         self.pixels = seen[OBS] if pictured else None
         written = rows(observation_fields(observation)) if pictured else seen | windows(observation, seen)
-        self.newest = seen | {INFO + f.name: info.get(env.names.get(f.name, f.name), self.warning) for f in spec.info}
+        told = {INFO + f.name: info.get(env.names.get(f.name, f.name), self.warning) for f in spec.info}
+        self.newest = seen | told | dict(means)
         stacked = observation_fields(shown) if depth > 1 else []
         self.stacks = {f.name: zeros((num_envs, depth, *f.shape), f.dtype) for f in stacked}
         self._written = written | info  # keeps the memory: the view holds addresses only
@@ -98,6 +110,7 @@ class Memory:
         actions: float64 [N, nu], the actions of the last step.
         varying: name → [N, …], the model's fields that differ between environments.
         seen: observations and info.
+        declared: what the task declares.
     """
 
     def __init__(
@@ -108,18 +121,20 @@ class Memory:
         self.state = Table(env.state, n, env.shapes, scalars, env.tables)
         self.streams = Table(Streams, n)
         self.outcome = Table(Outcome, n)
-        self.actions = np.zeros((n, model.nu))
+        self.actions = np.zeros((n, *(spec.action.shape or ())))
+        self.declared = Declarations(env, model, n, HOST)
         self.varying = varying_rows(model, env.varies, env.reads, n)
-        self.seen = StepOutputs(env, observation, shown, spec, hidden, n, np.zeros)
+        self.seen = StepOutputs(env, observation, shown, spec, hidden, self.declared.means, n, np.zeros)
 
     def kept(self) -> list[np.ndarray]:
         """Returns the arrays [N, …] of the task's state and the varying model fields, which belong to a saved state."""
-        return [*self.state.arrays.values(), *self.varying.values()]
+        return [*self.state.arrays.values(), *self.varying.values(), *self.declared.kept]
 
     def kept_fields(self, bounds: Bounds) -> list[SavedField]:
         """Returns the fields of `kept`, with the bounds of the task's state; numbers of a model are finite."""
         varying = [SavedField(name, array.dtype, array.shape[1:], FINITE) for name, array in self.varying.items()]
-        return [*saved_fields(self.state, bounds), *varying]
+        counted = [SavedField("counted", array.dtype, (), (0, 2**31 - 1)) for array in self.declared.kept]
+        return [*saved_fields(self.state, bounds), *varying, *counted]
 
 
 def checked(env: MujocoEnv, observation: gym.Space, spec: TaskSpec, scalars: Mapping[str, Any]) -> tuple[Field, ...]:
@@ -127,14 +142,15 @@ def checked(env: MujocoEnv, observation: gym.Space, spec: TaskSpec, scalars: Map
     single = replace(spec, observation=observation, info=written_info(env, spec))
     hidden = hidden_fields(env, single, scalars)
     kept = {name: shape for name, shape in env.shapes.items() if name in array_fields(env.state)}
-    check_structs(replace(env, shapes=kept), replace(single, info=(*single.info, *hidden)), scalars)
+    check_structs(replace(env, shapes=kept, actions=None), replace(single, info=(*single.info, *hidden)), scalars)
     check_functions(env, called(env))
     return hidden
 
 
 def written_info(env: MujocoEnv, spec: TaskSpec) -> tuple[Field, ...]:
     """Returns the info fields that the task's functions write, by their names in the view, each once."""
-    fields = {env.names.get(f.name, f.name): f for f in spec.info if f is not WARNING}
+    own = (*metric_fields(env), WARNING)
+    fields = {env.names.get(f.name, f.name): f for f in spec.info if f not in own}
     return tuple(replace(f, name=name) for name, f in fields.items())
 
 

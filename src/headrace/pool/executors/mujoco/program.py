@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
 import warp as wp
 
 from headrace.pool.executors.kernels.program import ROUNDING, Bounds
 from headrace.pool.executors.kernels.random import Streams
+from headrace.pool.executors.mujoco.declared import Declared, Servo, aim, metrics_of, tally_of
 from headrace.pool.executors.mujoco.fields import FORCES
 
 # the order of native/mujoco/physics.hpp
@@ -54,7 +56,8 @@ class MujocoEnv:
         step: ``(physics, state, env, actions, view) → (reward float32, terminated bool)``: the reward and whether the
             episode terminated, after physics has advanced; the action is ``actions[env, i]`` (float64).
         observe: ``(physics, state, env, view)``: write the observation.
-        act: ``(physics, state, env, actions)``: turn an action into ``physics.ctrl``; None if they are the same.
+        act: ``(physics, state, env, actions)``: turn an action into ``physics.ctrl``; None if they are the same, or
+            targets of servos.
         accept: ``(physics, state, env) → bool``: whether an initial state is valid; if not, `reset` is called again,
             with the task's state as the last attempt left it. Positions and contacts are up to date; velocities,
             forces and sensors are not computed yet.
@@ -73,6 +76,10 @@ class MujocoEnv:
             and after a reset, they are zero.
         shapes, constants, tables: as for a `KernelEnv`; ``shapes`` also holds those of ignored fields of the view.
         bounds: state array → (least, greatest) of its valid values, as for a `KernelEnv`.
+        actions: the action space, a `gymnasium.spaces.Box` of one dimension, for a task with `act`; or a `Servo`; by
+            default the actuators' control ranges.
+        metrics: names of info fields whose means over the steps of an episode are info as well, ``episode_<name>``,
+            which a training run logs and plots; or such a field → the names of its columns.
     """
 
     name: str
@@ -96,7 +103,8 @@ class MujocoEnv:
     constants: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=dict)
-    actions: None = None  # always one array
+    actions: gym.spaces.Box | Servo | None = None
+    metrics: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ()
 
 
 @wp.func
@@ -150,12 +158,15 @@ class Parts(NamedTuple):
     observe: Any
     act: Any
     accept: Any
+    aims: bool
+    tally: Any
 
     @classmethod
     def of(cls, env: MujocoEnv) -> "Parts":
         """Returns the parts of a task, with defaults for the functions it leaves out."""
         functions = (env.reset, env.step, env.observe, env.act or act_directly, env.accept or accept_all)
-        return cls(env.name, env.state, env.view, *functions)
+        tally = tally_of(env) if metrics_of(env) else None
+        return cls(env.name, env.state, env.view, *functions, isinstance(env.actions, Servo), tally)
 
 
 def build_kernel(env: MujocoEnv, physics_type: Any) -> Any:
@@ -172,8 +183,8 @@ def build_kernel_for_many(env: MujocoEnv, physics_type: Any) -> Any:
 def _kernel_for_one(parts: Parts, physics_type: Any) -> Any:
     serve = _served(parts, physics_type)
 
-    def one(physics, state, streams, actions, outcome, view, env_id, command):
-        serve(physics, state, streams, actions, outcome, view, env_id, command)
+    def one(physics, state, streams, actions, outcome, view, declared, env_id, command):
+        serve(physics, state, streams, actions, outcome, view, declared, env_id, command)
 
     return _kernel(parts, one, physics_type, {"env_id": int, "command": int})
 
@@ -182,21 +193,22 @@ def _kernel_for_one(parts: Parts, physics_type: Any) -> Any:
 def _kernel_for_many(parts: Parts, physics_type: Any) -> Any:
     serve = _served(parts, physics_type)
 
-    def many(physics, state, streams, actions, outcome, view, picked, command):
+    def many(physics, state, streams, actions, outcome, view, declared, picked, command):
         env_id = wp.tid()
         if picked[env_id]:
-            serve(physics, state, streams, actions, outcome, view, env_id, command)
+            serve(physics, state, streams, actions, outcome, view, declared, env_id, command)
 
     return _kernel(parts, many, physics_type, {"picked": wp.array(dtype=wp.bool), "command": int})
 
 
 def _served(parts: Parts, physics_type: Any) -> Any:
     reset_episode, step_episode, observe = parts.reset, parts.step, parts.observe
-    accept, act = parts.accept, parts.act
+    accept, act, tally = parts.accept, parts.act, parts.tally
     # constants of the kernel, which has one branch of each `if` below
     step_draws, observe_draws, act_draws = draws(step_episode), draws(observe), draws(act)
+    aims, tallies = parts.aims, tally is not None
 
-    def serve(physics, state, streams, actions, outcome, view, env_id, command):
+    def serve(physics, state, streams, actions, outcome, view, declared, env_id, command):
         if command == STEP:
             if step_draws:
                 reward, terminated = step_episode(physics, state, env_id, actions, view, streams)
@@ -205,11 +217,14 @@ def _served(parts: Parts, physics_type: Any) -> Any:
             outcome.reward[env_id] = reward
             outcome.terminated[env_id] = terminated
         elif command == ACT:
-            if act_draws:
+            if aims:
+                aim(declared, physics, env_id, actions)
+            elif act_draws:
                 act(physics, state, env_id, actions, streams)
             else:
                 act(physics, state, env_id, actions)
         elif command == RESET:
+            declared.counted[env_id] = 0
             reset_episode(physics, state, env_id, streams)
         elif command == ACCEPT:
             outcome.accepted[env_id] = accept(physics, state, env_id)
@@ -218,6 +233,9 @@ def _served(parts: Parts, physics_type: Any) -> Any:
                 observe(physics, state, env_id, view, streams)
             else:
                 observe(physics, state, env_id, view)
+        if tallies:  # noqa: SIM102 - a constant, by which the rest is left out
+            if command == STEP:
+                tally(declared, view, env_id)
 
     serve.__annotations__ = _arguments(parts, physics_type) | {"env_id": int, "command": int}
     serve.__name__ = serve.__qualname__ = f"serve_{parts.name}"
@@ -238,4 +256,5 @@ def _arguments(parts: Parts, physics_type: Any) -> dict[str, Any]:
         "actions": wp.array2d(dtype=wp.float64),
         "outcome": Outcome,
         "view": parts.view,
+        "declared": Declared,
     }

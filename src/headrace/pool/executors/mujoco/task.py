@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.limits import limits_named
 from headrace.pool.executors.mujoco.comparison import comes_with_headrace
+from headrace.pool.executors.mujoco.declared import Servo, action_space, check_metrics, metric_fields
 from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library
 from headrace.pool.executors.mujoco.lanes import OPTION, PHYSICS, physics_of, remark
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
@@ -87,12 +88,13 @@ class MujocoTask:
         if "max_episode_steps" not in options:
             given["max_episode_steps"] = math.ceil(self.max_episode_steps / given["action_repeat"])
         model = _compiled(task, self.model, given)
-        env = self.env(given, model) if callable(self.env) else self.env
-        keyframe_of(model, env.start)
+        env = completed(self.env(given, model) if callable(self.env) else self.env, model)
         ours = comes_with_headrace(env, self.model) and not self._has_own_file(given)
         given[PHYSICS] = physics_of(task, given[PHYSICS], env, model, ours)
         observation = self.observation(given, model) if callable(self.observation) else self.observation
         info = self.info(given, model) if callable(self.info) else self.info
+        check_metrics(env, info)
+        means = metric_fields(env)
         shown = flattened(observation) if given.get("flat_observation") else observation
         depth, pictured = given["frame_stack"], given["from_pixels"]
         shown = picture_space(given) if pictured else shown
@@ -100,12 +102,13 @@ class MujocoTask:
         spec = TaskSpec(
             task=task,
             observation=picture_space(given, depth) if pictured else stacked(shown, depth),
-            action=action_space(model),
-            info=(*info, WARNING),
+            action=action_space(env, model),
+            info=(*info, *means, WARNING),
             max_episode_steps=given.pop("max_episode_steps"),
             frame_skip=frames,
             options=given,
             render_fps=1 / (model.opt.timestep * frames),
+            metrics=tuple(f.name for f in means),
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
         return Task(
@@ -128,12 +131,11 @@ def _on_device(*parts: Any) -> Any:
     return WarpExecutor(*parts)
 
 
-def action_space(model: MjModel) -> gym.spaces.Box:
-    """Returns the actuators' control ranges as a space, float64 [nu]; unbounded where the model sets none."""
-    limited = model.actuator_ctrllimited.astype(bool)
-    low = np.where(limited, model.actuator_ctrlrange[:, 0], -np.inf)
-    high = np.where(limited, model.actuator_ctrlrange[:, 1], np.inf)
-    return gym.spaces.Box(low, high, dtype=np.float64)
+def completed(env: MujocoEnv, model: MjModel) -> MujocoEnv:
+    """Returns a task that reads what it declares; raises `KernelError` if its start is not in the model."""
+    keyframe_of(model, env.start)
+    also = ("ctrl",) if isinstance(env.actions, Servo) else ()
+    return replace(env, reads=tuple(dict.fromkeys((*env.reads, *also)))) if also else env
 
 
 def stacked(space: gym.Space, depth: int) -> gym.Space:
