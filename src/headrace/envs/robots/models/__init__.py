@@ -1,0 +1,13 @@
+"""Models of robots, as files of MuJoCo; ``LICENSES.txt`` says of whom.
+
+They are made of simple shapes, so that they need no other file, and are drawn alike everywhere. Only feet collide.
+"""
+
+from pathlib import Path
+
+ROBOTS = ("go1", "go2", "g1", "t1")
+
+
+def model_file(robot: str) -> Path:
+    """Returns the file of the model of one of `ROBOTS`."""
+    return Path(__file__).parent / f"{robot}.xml"
