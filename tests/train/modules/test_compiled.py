@@ -16,6 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -26,7 +27,7 @@ from headrace.train.algorithms.ppo.ppo import PPO
 from headrace.train.algorithms.rates import Rates
 from headrace.train.algorithms.update_threads import torch_threads
 from headrace.train.modules.action_masks import masked
-from headrace.train.modules.compiled import LEFT_OUT, adam_of, compiled_module
+from headrace.train.modules.compiled import LEFT_OUT, adam_of, compiled_module, described
 from headrace.train.modules.compiled_networks import CompiledNetwork
 from headrace.train.modules.mlp import MLP
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -204,6 +205,32 @@ def test_any_number_of_threads_ends_with_the_same_bits(action: gym.Space, hidden
         results.append((measured, policy.optimiser.parameters, policy.optimiser.mean, *said))
     for some in results[1:]:
         assert all(torch.equal(mine, other) for mine, other in zip(results[0], some, strict=True))
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+@pytest.mark.parametrize(("hidden", "size"), [((128, 128), 301), ((70, 97), 64)])
+def test_products_of_bfloat16_are_close_with_any_number_of_threads(
+    precision: str, hidden: tuple[int, ...], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module: Any = compiled_module()
+    if not module.widths(bfloat16=True):
+        pytest.skip("this processor does not multiply bfloat16")
+    results = []
+    for chosen, threads in (("highest", 1), *((precision, threads) for threads in (1, 2, 3, 8))):
+        monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: chosen)  # noqa: B023
+        policy = policy_of(BOX, minibatch_size=size, hidden=hidden)
+        assert policy.updated_by == described(chosen == "medium")
+        samples = pick(samples_of(policy, BOX), torch.arange(size) % ROWS)
+        with torch_threads(threads), torch.inference_mode():
+            said = policy.network(samples.inputs)  # acting, by the same code
+            policy.update(samples, Rates.of(policy.config, 0), [torch.arange(size).view(1, -1)])
+        results.append((policy.optimiser.gradient, *said))
+    exact, first, *others = results
+    for mine, wanted in zip(first, exact, strict=True):
+        assert torch.equal(mine, wanted) == (precision != "medium")
+        assert F.cosine_similarity(mine.flatten(), wanted.flatten(), 0) > 0.999
+    for some in others:
+        assert all(map(torch.equal, first, some))
 
 
 @pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])

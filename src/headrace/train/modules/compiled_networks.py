@@ -123,20 +123,16 @@ class CompiledNetwork(CompiledForward):
     def __init__(self, network: MLP | ImageActorCritic, counters: Sequence[Tensor] = (), width: int = 0):
         deviations = network.log_std, None if network.log_std is None else network.log_std.grad
         how: dict[str, Any] = dict(zip(("log_std", "log_std_gradient"), deviations, strict=True))
-        bfloat16 = isinstance(network, ImageActorCritic) and makes_bfloat16(network)
-        super().__init__(network, counters, width, **how, bfloat16=bfloat16)
+        super().__init__(network, counters, width, **how, bfloat16=makes_bfloat16(network))
         self.size = self._outputs - 1
 
     @staticmethod
     def why_not(network: nn.Module, distribution: Distribution) -> str | None:
         """Returns in a word why there is no compiled code for a network and its actions' distribution; else None."""
-        cnn = type(network) is ImageActorCritic
-        if not (cnn or type(network) is MLP) or not has_form(network):
+        if type(network) not in (ImageActorCritic, MLP) or not has_form(network):
             return "network"
         if not isinstance(distribution, Categorical | DiagonalGaussian):
             return "actions"
-        if not cnn and torch.get_float32_matmul_precision() != "highest":
-            return "matmul_precision"
         device = next(network.parameters()).device.type
         return why_torch_here() if device == "cpu" else device
 
