@@ -90,20 +90,25 @@ class OnPolicy(Policy):
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
             return
         self._fit_pixels(samples)
-        rates, orders = Rates.of(config, step), self.draw_orders(samples, generator)
+        rates, orders = self.rates(step), self.draw_orders(samples, generator)
         graphs = config.graphs and Graph.possible(self.device)
         if graphs and not self.stops_early and samples.rows is None:
             self._graph = self._graph or Graph(self._update_at, self.device)
             made = self._updates + sum(1 if order is None else len(order) for order in orders)
-            self.losses = self._graph(samples, to_device(torch.tensor(rates), self.device), orders)
+            losses = self._graph(samples, to_device(torch.tensor(rates), self.device), orders)
             self._updates = made
         else:
             with torch_threads(self.update_threads):
                 losses = self.update(samples, rates, orders)
-            self.losses = self.losses if losses is None else losses
+        if losses is not None:
+            self.losses = losses
+            self.adapt(losses)
         if self.curiosity is not None and not self.interrupted():
             seen = samples.inputs if samples.rows is None else samples.inputs[samples.rows]
             self.curiosity.learn(seen, rates.learning_rate, generator)
+
+    def adapt(self, measured: Tensor) -> None:
+        """Changes what depends on the `statistics` of a rollout's last epoch, float32[S]."""
 
     def _fit_pixels(self, samples: Samples) -> None:
         """Sets the standardisation of pixels from the first rollout, if the settings ask for it.

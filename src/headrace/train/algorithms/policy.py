@@ -139,10 +139,19 @@ class Policy:
 
     def reported(self, step: int) -> dict[str, float]:
         """Returns `last_losses`, and the learning rate at agent step `step` where it changes during the run."""
-        losses, config = self.last_losses(), self.config
-        if losses and (config.anneal_learning_rate or "learning_rate" in config.schedules):
-            losses["learning_rate"] = float(Rates.of(config, step).learning_rate)
+        losses = self.last_losses()
+        if losses and self.rate_changes:
+            losses["learning_rate"] = float(self.rates(step).learning_rate)
         return losses
+
+    @property
+    def rate_changes(self) -> bool:
+        """Whether the learning rate changes during the run."""
+        return self.config.anneal_learning_rate or "learning_rate" in self.config.schedules
+
+    def rates(self, step: int) -> Rates:
+        """Returns the rates of updates at agent step `step`."""
+        return Rates.of(self.config, step)
 
     def reschedule(self, schedules: Mapping[str, list[tuple[int, float]]]) -> None:
         """Replaces the schedules of some settings, if the policy's algorithm has them.

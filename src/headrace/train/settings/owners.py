@@ -16,6 +16,7 @@ OTHER_NAMES = {
     "learning_rate": "lr alpha_lr policy_lr actor_lr pi_lr",
     "critic_learning_rate": "critic_lr q_lr qf_lr vf_lr",
     "anneal_learning_rate": "anneal_lr lr_schedule lr_decay",
+    "target_kl_rate": "desired_kl kl_threshold",
     "total_steps": "timesteps total_timesteps n_timesteps num_timesteps max_timesteps total_frames max_steps steps",
     "num_envs": "n_envs num_env envs num_actors nenvs n_env",
     "num_steps": "n_steps nsteps horizon horizon_length rollout_length rollout_steps unroll_length",

@@ -83,6 +83,7 @@ class Settings(TypedDict, total=False):
     clip_range: float
     value_clip_range: float | None
     target_kl: float | None
+    target_kl_rate: float | None
     rollout_slots: int
     rho_clip: float
     trace_clip: float

@@ -5,6 +5,8 @@ Sources: Schulman et al. 2017 (arXiv:1707.06347); Huang et al. 2022, "The 37 imp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -14,11 +16,17 @@ from headrace.train.algorithms.ppo import settings
 from headrace.train.algorithms.rates import Rates
 from headrace.train.storage.samples import Samples
 
+FACTOR, LEAST, MOST = 1.5, 1e-5, 1e-2
+"""by how much an adaptive learning rate changes after a rollout, and its bounds, as rsl_rl has them"""
+
 
 class PPO(OnPolicy):
     """A policy that descends ``mean(-min(r·A, clip(r)·A)) + value_coef · mean((v - R)²)/2 - entropy_coef · mean(H)``.
 
     Here ``r`` is the ratio of an action's probability to that of the policy that acted.
+
+    Attributes:
+        rate: the learning rate, where it is adapted to the KL divergence; otherwise None.
     """
 
     settings = settings.PPO
@@ -28,6 +36,7 @@ class PPO(OnPolicy):
     def _build(self) -> None:
         super()._build()
         self.stops_early = self.config.target_kl is not None
+        self.rate: float | None = None if self.config.target_kl_rate is None else self.config.learning_rate
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
         assert batch.log_probs is not None
@@ -57,7 +66,42 @@ class PPO(OnPolicy):
     def is_over(self, measured: Tensor) -> bool:
         """Returns whether the last minibatch's approximate KL is above ``target_kl``, the same in all processes."""
         assert self.config.target_kl is not None
+        return self._divergence(measured) > self.config.target_kl
+
+    def _divergence(self, measured: Tensor) -> float:
         kl = measured[3:4].clone()
         if self.process_group is not None:
             self.process_group.average(kl, self.optimiser.rows)
-        return float(kl) > self.config.target_kl
+        return float(kl)
+
+    # -- an adaptive learning rate ---------------------------------------------------------------
+
+    @property
+    def _adapts(self) -> bool:
+        return self.rate is not None and "learning_rate" not in self.config.schedules
+
+    @property
+    def rate_changes(self) -> bool:
+        return self._adapts or super().rate_changes
+
+    def rates(self, step: int) -> Rates:
+        rates = super().rates(step)
+        return rates._replace(learning_rate=self.rate) if self._adapts else rates
+
+    def adapt(self, measured: Tensor) -> None:
+        if not self._adapts:
+            return
+        kl, target, rate = self._divergence(measured), self.config.target_kl_rate, self.rate
+        if kl > 2 * target:
+            self.rate = max(LEAST, rate / FACTOR)
+        elif kl < target / 2:
+            self.rate = min(MOST, rate * FACTOR)
+
+    def state(self) -> dict[str, Tensor]:
+        kept = {} if self.rate is None else {self.prefix("rate"): torch.tensor(self.rate, dtype=torch.float64)}
+        return super().state() | kept
+
+    def load_state(self, saved: Mapping[str, Tensor]) -> None:
+        super().load_state(saved)
+        if self.rate is not None:
+            self.rate = float(saved[self.prefix("rate")])
