@@ -18,6 +18,7 @@ from headrace.pool.batch import Batch
 from headrace.pool.executors.batched import BatchedEnv
 from headrace.pool.executors.threads import get_include
 from headrace.pool.family import Family
+from headrace.pool.mirror import Mirror
 from headrace.pool.pool import Pool
 from headrace.pool.registry import list_all_envs, register
 from headrace.pool.spec import Field, PoolSettings, TaskSpec
@@ -53,6 +54,7 @@ __all__ = [  # noqa: RUF022 (EnvPool's names, in its order, and then Headrace's 
     "Family",
     "Field",
     "HeadraceError",
+    "Mirror",
     "Pool",
     "PoolSettings",
     "Task",

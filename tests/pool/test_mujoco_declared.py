@@ -12,7 +12,7 @@ import pytest
 import warp as wp
 
 from headrace.errors import KernelError
-from headrace.mujoco import Field, MujocoEnv, MujocoTask, Servo, Streams, uniform
+from headrace.mujoco import Field, Mirror, MujocoEnv, MujocoTask, Servo, Streams, uniform
 from pool.mujoco_robot import NUMBER, SEEN, XML, F, State, played, pool_of, same, with_env
 
 MODEL = mujoco.MjModel.from_xml_string(XML)
@@ -210,3 +210,11 @@ def _zeros(pool: Any) -> Any:
 def test_metrics_that_the_task_does_not_have_are_refused(metrics: Any, told: str) -> None:
     with pytest.raises(KernelError, match=told), pool_of(with_env(TASK, metrics=metrics), num_envs=1):
         pass
+
+
+def test_a_mirror_is_in_the_spec_but_of_pictures() -> None:
+    mirror = Mirror(((0,), (-1,)), ((1, 0), (1, 1)))
+    told = replace(TASK, mirror=mirror)
+    chosen = replace(TASK, mirror=lambda options, model: mirror if model.nu == 2 else None)
+    assert told("Mirrored-v0").spec.mirror == chosen("Mirrored-v0").spec.mirror == mirror
+    assert TASK("Plain-v0").spec.mirror is None and told("Seen-v0", from_pixels=True).spec.mirror is None

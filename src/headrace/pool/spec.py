@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from headrace.errors import OptionError
+from headrace.pool.mirror import Mirror
 
 AutoresetMode = Literal["next_step", "same_step", "disabled"]
 ARRAYS = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary)
@@ -80,6 +81,7 @@ class TaskSpec:
         agents: the agent types of a multi-agent environment; empty for one agent.
         render_fps: agent steps per second at which rendered frames show real time, or a natural speed.
         metrics: names of info fields whose numbers with an episode's last step a training run reports.
+        mirror: how the task looks in a mirror, in which it is the same task; None if it says nothing of that.
 
     Raises:
         OptionError: ``max_episode_steps`` is negative.
@@ -95,6 +97,7 @@ class TaskSpec:
     agents: tuple[AgentType, ...] = ()
     render_fps: float = 30.0
     metrics: tuple[str, ...] = ()
+    mirror: Mirror | None = None
 
     def __post_init__(self) -> None:
         if self.max_episode_steps < 0:

@@ -20,12 +20,13 @@ from headrace.train.modules.cnn import SEEN, ImageActorCritic
 from headrace.train.modules.compiled_networks import CompiledNetwork
 from headrace.train.modules.distributions import distribution_for
 from headrace.train.modules.graphs import Graph
+from headrace.train.modules.mirroring import Mirroring
 from headrace.train.modules.network import make_network
 from headrace.train.modules.normalisation import ValueNormaliser
 from headrace.train.processes.process_group import ProcessGroup
 from headrace.train.runs import checkpoint as checkpoints
 from headrace.train.settings.networks import Pixels
-from headrace.train.storage.samples import Samples, draw_order, minibatches, without_inference
+from headrace.train.storage.samples import Samples, draw_order, minibatches, with_mirrored, without_inference
 from headrace.train.storage.transitions import to_device
 
 
@@ -90,7 +91,9 @@ class OnPolicy(Policy):
         if config.frozen or (samples.rows is not None and not len(samples.rows)):
             return
         self._fit_pixels(samples)
-        rates, orders = self.rates(step), self.draw_orders(samples, generator)
+        rates, orders, taken = self.rates(step), self.draw_orders(samples, generator), samples
+        if self.mirroring is not None:
+            samples, orders = self._mirrored(samples, self.mirroring, orders)
         graphs = config.graphs and Graph.possible(self.device)
         if graphs and not self.stops_early and samples.rows is None:
             self._graph = self._graph or Graph(self._update_at, self.device)
@@ -104,8 +107,16 @@ class OnPolicy(Policy):
             self.losses = losses
             self.adapt(losses)
         if self.curiosity is not None and not self.interrupted():
-            seen = samples.inputs if samples.rows is None else samples.inputs[samples.rows]
+            seen = taken.inputs if taken.rows is None else taken.inputs[taken.rows]
             self.curiosity.learn(seen, rates.learning_rate, generator)
+
+    def _mirrored(
+        self, samples: Samples, mirroring: Mirroring, orders: list[Tensor | None]
+    ) -> tuple[Samples, list[Tensor | None]]:
+        """Returns samples followed by their mirrored ones, and minibatches each of which has both."""
+        count = len(samples.returns)
+        both = [None if order is None else torch.cat((order, order + count), 1) for order in orders]
+        return with_mirrored(samples, mirroring), both
 
     def adapt(self, measured: Tensor) -> None:
         """Changes what depends on the `statistics` of a rollout's last epoch, float32[S]."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from headrace.errors import StateError
 from headrace.train.algorithms.compiled_updates import CompiledForm, compiled_parts, updated_by, why_torch
 from headrace.train.algorithms.rates import Rates
+from headrace.train.modules.mirroring import Mirroring
 from headrace.train.modules.normalisation import RewardScaler, Standardiser, ValueNormaliser
 from headrace.train.modules.observation_encoder import InputEncoder
 from headrace.train.modules.policy_mapping import AgentGroup
@@ -45,6 +46,7 @@ class Policy:
         actor_parameters: the parameters that choose actions, float32[P], as one vector of which they are views.
         module: what acts, plays and is exported: encoder, network and distribution.
         losses: the last update's statistics; None before the first.
+        mirroring: what the task's mirror shows, of which the policy learns, too; None if it does not.
         process_group: the processes that train this policy together with this one; None if it trains alone.
         interrupted: called before each epoch over a rollout; once it returns True, no epoch is begun.
         caveat: a message about state that a loaded checkpoint lacked, and that was reset; None if there was none.
@@ -58,6 +60,7 @@ class Policy:
     keeps_params: ClassVar[bool] = False
     statistics: tuple[str, ...]
     value_normaliser: ValueNormaliser | None = None
+    mirroring: Mirroring | None = None
     distribution: Any
     network: Any
     actor_parameters: Tensor

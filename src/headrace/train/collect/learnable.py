@@ -118,7 +118,11 @@ def _update_normaliser(experience: Experience, rows: Tensor | None, weights: Ten
     if experience.encoder.normaliser is None or experience.config.frozen:
         return
     raw = _raw(experience, experience.config.num_steps).flatten(0, 1)
-    experience.encoder.normaliser.update(raw if rows is None else raw[rows], weights)
+    raw = raw if rows is None else raw[rows]
+    if (mirroring := experience.policy.mirroring) is not None:  # so that what it shows is normalised alike
+        raw = torch.cat((raw, mirroring.inputs(raw)))
+        weights = None if weights is None else torch.cat((weights, weights))
+    experience.encoder.normaliser.update(raw, weights)
 
 
 def _raw(experience: Experience, steps: int) -> Tensor:

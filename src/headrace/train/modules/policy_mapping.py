@@ -19,6 +19,7 @@ from torch import Tensor
 from headrace.errors import OptionError
 from headrace.pool.action_masks import heads_of
 from headrace.pool.actions import ACTION
+from headrace.pool.mirror import Mirror
 from headrace.pool.spec import TaskSpec
 from headrace.train.modules.action_masks import has_masks
 
@@ -55,6 +56,7 @@ class AgentGroup:
         types: agent type → the numbers of its agents, if the group has several types; otherwise empty.
         heads: the number of actions of each choice, in a task with action masks; otherwise, and for continuous actions,
             empty.
+        mirror: how the task looks in a mirror; None if it does not say, or has several agents.
     """
 
     observation: gym.Space
@@ -65,6 +67,7 @@ class AgentGroup:
     width: int = 1
     types: Mapping[str, Agents] = field(default_factory=dict)
     heads: tuple[int, ...] = ()
+    mirror: Mirror | None = None
 
     def on(self, device: torch.device) -> AgentGroup:
         """Returns the same group with its agents' numbers as tensors on a device, so that indexing needs no copy."""
@@ -127,7 +130,7 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
     if not spec.agents:
         if policies:
             raise OptionError(f"{spec.task} has one agent, and so one policy: leave policies out")
-        return {"": AgentGroup(spec.observation, spec.action, heads=_heads(spec, spec.action))}
+        return {"": AgentGroup(spec.observation, spec.action, heads=_heads(spec, spec.action), mirror=spec.mirror)}
     wanted = policies or {kind.name: {AGENTS: (kind.name,)} for kind in spec.agents}
     groups = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
     taken = np.bincount(np.concatenate(list(groups.values())), minlength=spec.num_agents)

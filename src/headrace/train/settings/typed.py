@@ -84,6 +84,7 @@ class Settings(TypedDict, total=False):
     value_clip_range: float | None
     target_kl: float | None
     target_kl_rate: float | None
+    mirror: bool
     rollout_slots: int
     rho_clip: float
     trace_clip: float

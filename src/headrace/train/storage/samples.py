@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headrace.train.modules.mirroring import Mirroring
 from headrace.train.processes.process_group import ProcessGroup
 
 
@@ -155,6 +156,18 @@ def pick(samples: Samples, rows: Tensor | slice) -> Samples:
     """Returns the samples of some rows, int64[K] or a slice, for a network without memory."""
     columns: dict[str, Any] = {name: column[rows] for name, column in _columns(samples)}
     return replace(samples, inputs=samples.inputs[rows], rows=None, **columns)
+
+
+def with_mirrored(samples: Samples, mirroring: Mirroring) -> Samples:
+    """Returns samples followed by what a mirror shows of them: rows M to 2 M, for a network without memory.
+
+    A mirrored action has the log-probability, the advantage and the return of the action that was taken, as in Mittal
+    et al. 2024 (arXiv:2403.04359) and rsl_rl: a policy that is symmetric would have taken it as often.
+    """
+    twice: dict[str, Any] = {name: torch.cat((column, column)) for name, column in _columns(samples)}
+    twice["actions"] = torch.cat((samples.actions, mirroring.actions(samples.actions)))
+    twice["inputs"] = torch.cat((samples.inputs, mirroring.inputs(samples.inputs)))
+    return replace(samples, rows=None, **twice)
 
 
 def without_inference(samples: Samples) -> Samples:

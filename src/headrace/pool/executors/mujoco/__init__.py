@@ -8,12 +8,14 @@ from headrace.pool.executors.mujoco.declared import Servo
 from headrace.pool.executors.mujoco.pictures import Camera
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.executors.mujoco.task import MujocoTask
+from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, decimal
 from headrace.pool.spec import Field
 
 __all__ = [
     "Camera",
     "Field",
+    "Mirror",
     "MujocoEnv",
     "MujocoTask",
     "Option",

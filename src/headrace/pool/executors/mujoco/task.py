@@ -21,6 +21,7 @@ from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library
 from headrace.pool.executors.mujoco.lanes import OPTION, PHYSICS, physics_of, remark
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
 from headrace.pool.executors.mujoco.program import MujocoEnv
+from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, complete
 from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
 from headrace.pool.task import Task
@@ -55,6 +56,8 @@ class MujocoTask:
             ``dt``, the seconds from one reward to the next.
         frame_skip, max_episode_steps: defaults of these options, the latter divided by ``action_repeat``.
         camera: the default camera of pictures; by default one that shows all that the model can reach.
+        mirror: how observations and actions look in a mirror; or a function (options, model) → that. Of pictures it is
+            not used.
     """
 
     env: MujocoEnv | Callable[[Options, MjModel], MujocoEnv]
@@ -65,6 +68,7 @@ class MujocoTask:
     frame_skip: int = 1
     max_episode_steps: int = 1000
     camera: Camera = field(default_factory=lambda: Camera(on_reach=True))
+    mirror: Mirror | Callable[[Options, MjModel], Mirror | None] | None = None
 
     def __call__(self, task: str, **options: Any) -> Task:
         """Returns the task under the name ``task``, with these options.
@@ -93,6 +97,7 @@ class MujocoTask:
         given[PHYSICS] = physics_of(task, given[PHYSICS], env, model, ours)
         observation = self.observation(given, model) if callable(self.observation) else self.observation
         info = self.info(given, model) if callable(self.info) else self.info
+        mirror = self.mirror(given, model) if callable(self.mirror) else self.mirror
         check_metrics(env, info)
         means = metric_fields(env)
         shown = flattened(observation) if given.get("flat_observation") else observation
@@ -109,6 +114,7 @@ class MujocoTask:
             options=given,
             render_fps=1 / (model.opt.timestep * frames),
             metrics=tuple(f.name for f in means),
+            mirror=None if pictured else mirror,
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
         return Task(

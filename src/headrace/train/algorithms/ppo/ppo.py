@@ -14,6 +14,7 @@ from headrace.train.algorithms.compiled_updates import CompiledRollouts
 from headrace.train.algorithms.on_policy import OnPolicy
 from headrace.train.algorithms.ppo import settings
 from headrace.train.algorithms.rates import Rates
+from headrace.train.modules.mirroring import Mirroring
 from headrace.train.storage.samples import Samples
 
 FACTOR, LEAST, MOST = 1.5, 1e-5, 1e-2
@@ -36,6 +37,8 @@ class PPO(OnPolicy):
     def _build(self) -> None:
         super()._build()
         self.stops_early = self.config.target_kl is not None
+        if self.config.mirror and not self.config.frozen:
+            self.mirroring = Mirroring(self.agent_group, self.device)
         self.rate: float | None = None if self.config.target_kl_rate is None else self.config.learning_rate
 
     def loss(self, batch: Samples, rates: Rates) -> tuple[Tensor, Tensor]:
@@ -89,9 +92,10 @@ class PPO(OnPolicy):
         return rates._replace(learning_rate=self.rate) if self._adapts else rates
 
     def adapt(self, measured: Tensor) -> None:
-        if not self._adapts:
+        target, rate = self.config.target_kl_rate, self.rate
+        if rate is None or not self._adapts:
             return
-        kl, target, rate = self._divergence(measured), self.config.target_kl_rate, self.rate
+        kl = self._divergence(measured)
         if kl > 2 * target:
             self.rate = max(LEAST, rate / FACTOR)
         elif kl < target / 2:

@@ -6,7 +6,7 @@ from headrace.train.algorithms.presets import with_families
 from headrace.train.settings.algorithm import DEFAULT_PRESET, Settings
 from headrace.train.settings.fields import record, setting
 from headrace.train.settings.rollouts import ROLLOUTS
-from headrace.train.settings.when import WORKERS
+from headrace.train.settings.when import CONTINUOUS, MLP, ONE_AGENT, WORKERS
 
 
 @record("PPO")
@@ -35,6 +35,18 @@ class PPOSettings:
         "between 1e-5 and 1e-2. It begins with learning_rate; a schedule of that replaces it. Robots are often trained "
         "with 0.01; None does not adapt it.",
         above=0,
+    )
+
+
+@record("learning", MLP, CONTINUOUS, ONE_AGENT)
+class Symmetry:
+    """What holds of one side of a body holds of the other."""
+
+    mirror: bool = setting(
+        False,
+        "Learn from each minibatch and, as well, from what it is in a mirror: for tasks that say how they look in one, "
+        "such as robots with a left and a right side. Updates take twice as long.",
+        speed=True,
     )
 
 
@@ -101,4 +113,4 @@ PRESETS = with_families("ppo", {
 })
 # fmt: on
 
-PPO = ROLLOUTS.extended(PPOSettings, VTrace, has_workers=True, presets=PRESETS)
+PPO = ROLLOUTS.extended(PPOSettings, Symmetry, VTrace, has_workers=True, presets=PRESETS)
