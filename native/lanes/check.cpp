@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "contact_sensors.hpp"
 #include "contacts.hpp"
 #include "pattern.hpp"
 
@@ -115,35 +116,19 @@ bool is_read(const mjModel& m, const Wanted& wanted, int sensor) {
 
 namespace {
 
-// Returns whether all sensors that are read are those of accelerations and forces.
-bool reads_forces_alone(const mjModel& m, const Wanted& wanted) {
-  for (int i = 0; i < m.nsensor; ++i)
-    if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC) return false;
-  return true;
-}
-
-// Returns whether no degree of freedom moves two bodies against each other.
-bool are_one(const mjModel& m, int b1, int b2) {
-  const int w1 = m.body_weldid[b1], w2 = m.body_weldid[b2];
-  return w1 == w2 || (m.body_dofnum[w1] == 0 && m.body_dofnum[w2] == 0);
-}
-
 bool has_spatial_tendons(const mjModel& m) {
   return std::any_of(m.wrap_type, m.wrap_type + m.nwrap, [](int type) { return type != mjWRAP_JOINT; });
 }
 
-// Sensors of accelerations and forces belong to the beginning of the last step.
+// Sensors belong to the beginning of the last step, or to the new state; of the latter libmujoco may compute some.
 void check_sensors(const mjModel& m, const Wanted& wanted) {
   for (int i = 0; i < m.nsensor; ++i) {
-    if (m.sensor_needstage[i] != mjSTAGE_ACC || !is_read(m, wanted, i)) continue;
+    if (!is_read(m, wanted, i) || (wanted.kinematics && m.sensor_needstage[i] != mjSTAGE_ACC)) continue;
     const auto sensor = named(m, mjOBJ_SENSOR, "sensor", i);
     const int type = m.sensor_type[i];
-    refuse_if(type != mjSENS_TOUCH && type != mjSENS_ACCELEROMETER && type != mjSENS_FORCE && type != mjSENS_TORQUE,
-              sensor + ": its kind");
-    refuse_if(m.sensor_cutoff[i] > 0 || m.sensor_noise[i] > 0, sensor + ": a cutoff or noise");
+    refuse_if(!is_computed(m, i), sensor + ": its kind");
     refuse_if((type == mjSENS_FORCE || type == mjSENS_TORQUE) && has_spatial_tendons(m),
               sensor + ": forces between bodies beside spatial tendons");
-    refuse_if(m.opt.integrator == mjINT_RK4, sensor + ": accelerations under RK4");
   }
 }
 
@@ -215,24 +200,32 @@ std::vector<std::string> left_to_mujoco(const mjModel& m, const Wanted& wanted) 
   std::vector<std::string> names;
   if (!wanted.kinematics) return names;
   for (const auto& field : wanted.fields)
-    if (is_renewed(field) && field != "sensordata" && !is_new_field(field)) names.push_back(field);
+    if (is_renewed(field) && field != "sensordata" && !is_computed(m, field)) names.push_back(field);
   for (int i = 0; i < m.nsensor; ++i)
-    if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC && !is_new_sensor(m, i))
+    if (is_read(m, wanted, i) && m.sensor_needstage[i] != mjSTAGE_ACC && !is_computed(m, i))
       names.push_back(named(m, mjOBJ_SENSOR, "sensor", i));
   return names;
 }
 
-bool is_new_sensor(const mjModel& m, int sensor) {
-  if (m.sensor_cutoff[sensor] > 0 || m.sensor_noise[sensor] > 0) return false;
+bool is_computed(const mjModel& m, int sensor) {
+  const auto stands = [&](int type, int id) { return type != mjOBJ_CAMERA || m.cam_mode[id] == mjCAMLIGHT_FIXED; };
+  const int refid = m.sensor_refid[sensor];
   switch (m.sensor_type[sensor]) {
-    case mjSENS_JOINTPOS:
-    case mjSENS_JOINTVEL:
-    case mjSENS_SUBTREECOM:
-    case mjSENS_SUBTREELINVEL:
-    case mjSENS_VELOCIMETER:
-    case mjSENS_GYRO: return true;
-    case mjSENS_FRAMEPOS: return m.sensor_refid[sensor] < 0 && m.sensor_objtype[sensor] == mjOBJ_SITE;
-    default: return false;
+    case mjSENS_ACTUATORPOS:
+    case mjSENS_ACTUATORVEL: return !(m.opt.disableflags & mjDSBL_ACTUATION);
+    case mjSENS_CONTACT: return are_contacts_known(m, sensor);
+    case mjSENS_RANGEFINDER:
+    case mjSENS_CAMPROJECTION:
+    case mjSENS_INSIDESITE:
+    case mjSENS_GEOMDIST:
+    case mjSENS_GEOMNORMAL:
+    case mjSENS_GEOMFROMTO:
+    case mjSENS_E_POTENTIAL:
+    case mjSENS_E_KINETIC: return false;
+    default:
+      if (m.sensor_type[sensor] > mjSENS_CLOCK) return false;
+      return stands(m.sensor_objtype[sensor], m.sensor_objid[sensor]) &&
+             (refid < 0 || stands(m.sensor_reftype[sensor], refid));
   }
 }
 
@@ -243,12 +236,8 @@ void check_model(const mjModel& m) {
 }
 
 void check_wanted(const mjModel& m, const Wanted& wanted) {
-  static const std::unordered_set<std::string_view> known = {
-      "time",       "qpos",      "qvel",      "act",           "ctrl",           "qacc_warmstart",  "mocap_pos",
-      "mocap_quat", "qacc",      "xpos",      "xquat",         "xmat",           "xipos",           "ximat",
-      "site_xpos",  "site_xmat", "geom_xpos", "geom_xmat",     "ten_length",     "ten_velocity",    "subtree_com",
-      "cinert",     "cvel",      "cdof",      "qfrc_actuator", "actuator_force", "qfrc_constraint", "cfrc_ext",
-      "ncon",       "act_dot"};
+  static const std::unordered_set<std::string_view> state = {"time", "qpos",           "qvel",      "act",
+                                                             "ctrl", "qacc_warmstart", "mocap_pos", "mocap_quat"};
   for (const auto& field : wanted.fields) {
     refuse_if(field == "ncon" && (any(m.geom_gap, m.ngeom) || any(m.pair_gap, m.npair)),
               "ncon is read, and contacts have a gap");
@@ -256,13 +245,11 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
       refuse_if(
           field == "ncon" && are_one(m, m.geom_bodyid[m.pair_geom1[p]], m.geom_bodyid[m.pair_geom2[p]]),
           "ncon is read, and " + named(m, mjOBJ_PAIR, "pair", p) + " is of bodies that do not move against each other");
-    refuse_if(field == "cfrc_ext" && wanted.forces && has_spatial_tendons(m),
-              "cfrc_ext is read, and there are spatial tendons");
-    if (model_fields().contains(field) || known.contains(field)) continue;
-    if (field == "sensordata") {
-      check_sensors(m, wanted);
-      if (reads_forces_alone(m, wanted)) continue;
-    }
+    refuse_if((field == "cfrc_ext" || field == "cfrc_int") && wanted.forces && has_spatial_tendons(m),
+              field + " is read, and there are spatial tendons");
+    if (field == "sensordata") check_sensors(m, wanted);
+    if (field == "sensordata" || model_fields().contains(field) || state.contains(field) || is_computed(m, field))
+      continue;
     refuse_if(!is_renewed(field), field + " is read");
     refuse_if(!wanted.kinematics, field + " is read of a substep's beginning: with fresh=True it is the new state's");
   }
@@ -277,10 +264,10 @@ void read_varying(Plan& plan, const Wanted& wanted) {
     const bool free = field.starts_with("light_") || field.starts_with("cam_") || field.starts_with("tex_") ||
                       field.starts_with("mat_") || field == "geom_rgba" ||
                       field == "hfield_data";  // MuJoCo's functions read it of each lane's model
+    plan.own_places |= field == "geom_pos" || field == "site_pos" || field.starts_with("cam_");
     if (field == "geom_pos") {
       for (const Geom& g : plan.geoms) read(&mjModel::geom_pos, g.id, 3);
     } else if (field == "site_pos") {
-      for (const int sensor : plan.sensors) read(&mjModel::site_pos, m.sensor_objid[sensor], 3);
       for (int w = 0; w < m.nwrap; ++w)
         if (m.wrap_type[w] == mjWRAP_SITE) read(&mjModel::site_pos, m.wrap_objid[w], 3);
       for (int e = 0; e < m.neq; ++e)

@@ -28,8 +28,8 @@ bool takes_all(const mjModel& model, int sensor);
 // Returns whether the sensor is among those that are read.
 bool is_read(const mjModel& model, const Wanted& wanted, int sensor);
 
-// Return whether lanes compute this sensor of positions or velocities, or this field.
-bool is_new_sensor(const mjModel& model, int sensor);
-bool is_new_field(std::string_view field);
+// Return whether lanes compute this sensor, or this field, for the states to which MuJoCo does.
+bool is_computed(const mjModel& model, int sensor);
+bool is_computed(const mjModel& model, std::string_view field);
 
 }  // namespace headrace::lanes

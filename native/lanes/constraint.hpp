@@ -176,6 +176,25 @@ typename V::M holds(const Block& b, V dist) {
   return is_friction(b) || is_equality(b) ? V(0) == V(0) : dist < V(b.margin);
 }
 
+// Computes the distances of a new state's limits, and their Jacobians.
+template <class V>
+void find_limits(const Plan& plan, Work<V>& w) {
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    const Block& b = plan.blocks[i];
+    if (b.kind != Block::kLimit && b.kind != Block::kBallLimit && b.kind != Block::kTendonLimit) continue;
+    if (b.moves) write_moment_arms(plan, b, w);
+    w.dist[i] = limit_distance(plan, b, w);
+    w.bad = w.bad | ties(w.dist[i], b.margin);
+  }
+}
+
+// Finds a new state's contacts.
+template <class V>
+void find_contacts(const Plan& plan, Work<V>& w) {
+  w.actives = 0;
+  Collider<V>(plan, w).run();
+}
+
 template <class V>
 void find_constraints(const Plan& plan, Work<V>& w) {
   w.actives = 0;

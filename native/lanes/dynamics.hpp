@@ -8,21 +8,22 @@
 namespace headrace::lanes {
 namespace {
 
-// A body's velocity, and its acceleration if no degree of freedom accelerates.
+// A body's velocity, and its acceleration if no degree of freedom accelerates. The latter takes the motion of
+// velocities' axes, which follows from `qvel`, times `turning`.
 template <class V>
-void com_vel(const Plan& plan, const Body& body, Work<V>& w) {
+void com_vel(const Plan& plan, const Body& body, Work<V>& w, const V* qvel, const V* turning) {
   auto vel = load6(w.cvel + 6 * body.parent), acc = load6(w.bias_acc + 6 * body.parent);
   for (int j = body.first_joint; j < body.first_joint + body.joints; ++j) {
     const Joint& joint = plan.joints[j];
     int i = joint.dof;
     if (joint.type == mjJNT_FREE)
-      for (int k = 0; k < 3; ++k, ++i) vel = fma(w.qvel[i], load6(w.cdof + 6 * i), vel);
+      for (int k = 0; k < 3; ++k, ++i) vel = fma(qvel[i], load6(w.cdof + 6 * i), vel);
     const int turns = joint.type == mjJNT_FREE || joint.type == mjJNT_BALL ? 3 : 1;
     const auto before = vel;  // the axes of one joint turn with the body on which it stands
     for (int k = 0; k < turns; ++k, ++i) {
       const auto cdof = load6(w.cdof + 6 * i);
-      acc = fma(w.qvel[i], cross_motion(before, cdof), acc);
-      vel = fma(w.qvel[i], cdof, vel);
+      acc = fma(turning[i], cross_motion(before, cdof), acc);
+      vel = fma(qvel[i], cdof, vel);
     }
   }
   store6(w.cvel + 6 * body.id, vel), store6(w.bias_acc + 6 * body.id, acc);
@@ -59,7 +60,7 @@ template <class V>
 void com_vels(const Plan& plan, Work<V>& w) {
   const V3<V> none{V(0), V(0), V(0)};
   for (const Body& b : plan.fixed) store6(w.bias_acc + 6 * b.id, Spatial<V>{none, -constant3<V>(plan.gravity)});
-  for (const Body& b : plan.bodies) com_vel(plan, b, w);
+  for (const Body& b : plan.bodies) com_vel(plan, b, w, w.qvel, w.qvel);
 }
 
 // Computes velocities, and qfrc_bias: gravity, Coriolis and centrifugal forces, less the fluid's forces.
@@ -148,6 +149,16 @@ void actuator_forces(const Plan& plan, Work<V>& w) {
   }
   for (const auto& limit : plan.force_limits)
     w.qfrc_actuator[limit.dof] = clipped(w.qfrc_actuator[limit.dof], limit.range);
+}
+
+// Computes actuators' lengths and velocities, for those who read them.
+template <class V>
+void transmissions(const Plan& plan, Work<V>& w) {
+  int number = 0;
+  for (const Actuator& a : plan.actuators) {
+    w.actuator_length[number] = length_of(a.transmission, plan, w);
+    w.actuator_velocity[number++] = velocity_of(a.transmission, plan, w);
+  }
 }
 
 // Computes the accelerations without constraints.

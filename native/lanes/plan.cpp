@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "check.hpp"
+#include "contact_sensors.hpp"
 #include "contacts.hpp"
 
 namespace headrace::lanes {
@@ -203,8 +204,18 @@ const std::vector<std::pair<std::string, Shown>>& shown_fields() {
                                                                    {"qfrc_constraint", Shown::qfrc_constraint},
                                                                    {"cfrc_ext", Shown::cfrc_ext},
                                                                    {"ncon", Shown::ncon},
-                                                                   {"act_dot", Shown::act_dot}};
+                                                                   {"act_dot", Shown::act_dot},
+                                                                   {"actuator_length", Shown::actuator_length},
+                                                                   {"actuator_velocity", Shown::actuator_velocity},
+                                                                   {"qfrc_bias", Shown::qfrc_bias},
+                                                                   {"qfrc_passive", Shown::qfrc_passive},
+                                                                   {"cacc", Shown::cacc},
+                                                                   {"cfrc_int", Shown::cfrc_int}};
   return known;
+}
+
+bool senses(const mjModel& m, const std::vector<int>& sensors, std::initializer_list<int> types) {
+  return std::ranges::any_of(sensors, [&](int i) { return std::ranges::count(types, m.sensor_type[i]) > 0; });
 }
 
 // Finds which centres of mass and inertias of bodies that cannot move somebody reads.
@@ -215,36 +226,69 @@ void read_fixed(Plan& plan, const mjModel& m) {
   const bool carries =
       std::ranges::any_of(plan.bodies, [&](const Body& b) { return b.parent != 0 && !moves(m, b.parent); });
   const bool several = plan.fixed.size() > 1;  // the world has no inertia, and feels no force
-  const bool senses =
-      std::ranges::any_of(plan.sensors, [&](int i) { return !moves(m, m.site_bodyid[m.sensor_objid[i]]); });
-  plan.fixed_inertias = several && (senses || shows(Shown::cinert));
-  plan.fixed_centres =
-      carries || senses || plan.fixed_inertias || (several && shows(Shown::cfrc_ext)) || shows(Shown::subtree_com) ||
-      std::ranges::any_of(plan.new_sensors, [&](int i) { return m.sensor_type[i] == mjSENS_SUBTREECOM; });
+  const bool loaded = std::ranges::any_of(plan.sensors, [&](int i) {
+    const int type = m.sensor_type[i];
+    return (type == mjSENS_FORCE || type == mjSENS_TORQUE) && !moves(m, m.site_bodyid[m.sensor_objid[i]]);
+  });
+  bool centres = false;
+  for (const auto* sensors : {&plan.sensors, &plan.new_sensors})
+    centres |= senses(m, *sensors, {mjSENS_SUBTREECOM, mjSENS_SUBTREEANGMOM});
+  plan.fixed_inertias = several && (loaded || shows(Shown::cinert) || shows(Shown::cfrc_int));
+  plan.fixed_centres = carries || loaded || centres || plan.fixed_inertias || (several && shows(Shown::cfrc_ext)) ||
+                       shows(Shown::subtree_com);
+}
+
+// Finds what sensors and fields that are read need beside a step.
+void read_needs(Plan& plan, const mjModel& m) {
+  const auto shows = [](const std::vector<Shown>& fields, std::initializer_list<Shown> any) {
+    return std::ranges::any_of(fields, [&](Shown field) { return std::ranges::count(any, field) > 0; });
+  };
+  plan.senses_bodies = senses(
+      m, plan.sensors, {mjSENS_ACCELEROMETER, mjSENS_FORCE, mjSENS_TORQUE, mjSENS_FRAMELINACC, mjSENS_FRAMEANGACC});
+  plan.senses_forces =
+      plan.senses_bodies ||
+      senses(m, plan.sensors, {mjSENS_TOUCH, mjSENS_CONTACT, mjSENS_JOINTLIMITFRC, mjSENS_TENDONLIMITFRC});
+  plan.shows_bodies = shows(plan.shown, {Shown::cfrc_ext, Shown::cacc, Shown::cfrc_int});
+  plan.shows_forces = plan.shows_bodies || shows(plan.shown, {Shown::qfrc_constraint});
+  plan.inner_forces = shows(plan.shown, {Shown::cacc, Shown::cfrc_int});
+  plan.new_limits = senses(m, plan.new_sensors,
+                           {mjSENS_JOINTLIMITPOS, mjSENS_JOINTLIMITVEL, mjSENS_TENDONLIMITPOS, mjSENS_TENDONLIMITVEL});
+  plan.new_contacts = senses(m, plan.new_sensors, {mjSENS_CONTACT}) || shows(plan.shown_new, {Shown::ncon});
+  plan.new_bias = shows(plan.shown_new, {Shown::qfrc_bias});
+  plan.new_passive = shows(plan.shown_new, {Shown::qfrc_passive});
+  for (const auto* sensors : {&plan.sensors, &plan.new_sensors})
+    plan.lengths |= senses(m, *sensors, {mjSENS_ACTUATORPOS, mjSENS_ACTUATORVEL});
+  for (const auto* fields : {&plan.shown, &plan.shown_new})
+    plan.lengths |= shows(*fields, {Shown::actuator_length, Shown::actuator_velocity});
 }
 
 void read_shown(Plan& plan, const Wanted& wanted) {
   const mjModel& m = *plan.model;
   plan.kinematics = wanted.kinematics && left_to_mujoco(m, wanted).empty();
+  const bool all = wants_all(m, wanted);
+  const auto is_after = [&](const std::string& field) { return is_renewed(field) || (all && field == "ncon"); };
   for (const auto& field : wanted.fields)
     for (const auto& [name, shown] : shown_fields()) {
-      if (field != name || (wanted.kinematics && !plan.kinematics && is_renewed(field))) continue;
-      if (shown == Shown::cfrc_ext && !wanted.forces) continue;  // it stays zero
-      (plan.kinematics && is_renewed(field) ? plan.shown_new : plan.shown).push_back(shown);
-      plan.shows_forces |= shown == Shown::cfrc_ext || shown == Shown::qfrc_constraint;
+      if (field != name || (wanted.kinematics && !plan.kinematics && is_after(field))) continue;
+      const bool forces = shown == Shown::cfrc_ext || shown == Shown::cacc || shown == Shown::cfrc_int;
+      if (forces && !wanted.forces) continue;  // it stays zero
+      (plan.kinematics && is_after(field) ? plan.shown_new : plan.shown).push_back(shown);
     }
   for (int i = 0; i < m.nsensor; ++i) {
     if (!is_read(m, wanted, i)) continue;
-    if (m.sensor_needstage[i] == mjSTAGE_ACC) plan.sensors.push_back(i);
+    if (m.sensor_needstage[i] == mjSTAGE_ACC || !wanted.kinematics) plan.sensors.push_back(i);
     else if (plan.kinematics) plan.new_sensors.push_back(i);
   }
-  plan.shows_forces |= !plan.sensors.empty();
+  read_contact_sensors(plan);
+  read_needs(plan, m);
   read_fixed(plan, m);
 }
 
 }  // namespace
 
-bool is_new_field(std::string_view field) {
+bool is_computed(const mjModel& m, std::string_view field) {
+  if (field == "actuator_length" || field == "actuator_velocity") return !(m.opt.disableflags & mjDSBL_ACTUATION);
+  if (field == "qfrc_bias" || field == "qfrc_passive") return m.opt.density == 0 && m.opt.viscosity == 0;
   return std::ranges::any_of(shown_fields(), [&](const auto& known) { return known.first == field; });
 }
 

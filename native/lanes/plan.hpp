@@ -183,7 +183,23 @@ enum class Shown {
   qfrc_constraint,
   cfrc_ext,
   ncon,
-  act_dot
+  act_dot,
+  actuator_length,
+  actuator_velocity,
+  qfrc_bias,
+  qfrc_passive,
+  cacc,
+  cfrc_int
+};
+
+// A sensor of contacts: `slots` records of `size` numbers, of contacts that it chooses among those that match.
+struct ContactSensor {
+  enum Choice { kFirst, kNearest, kStrongest, kSum };
+
+  int adr, size, slots;
+  Choice choice;
+  int place[mjNCONDATA];     // of each kind of data in a record, or -1
+  std::vector<signed char> sign;  // by block: 0 if the contact does not match, -1 if its normal is turned
 };
 
 struct Plan {
@@ -231,10 +247,17 @@ struct Plan {
   };
   std::vector<Read> read;  // the elements that a step reads of the model's fields that may vary
   std::vector<Shown> shown, shown_new;  // fields of the last step, and of the new state
-  bool shows_forces = false;  // some of `shown` need the forces of constraints
-  std::vector<int> sensors;  // the sensors of accelerations and forces that are read
-  bool kinematics = false;  // positions and velocities of the new state are shown; and sensors that follow from them:
-  std::vector<int> new_sensors;
+  bool kinematics = false;  // positions and velocities of the new state are shown
+  std::vector<int> sensors, new_sensors;  // the sensors that are read: of the last step's beginning, of the new state
+  std::vector<ContactSensor> contact_sensors;
+  std::vector<int> contact_sensor;  // by sensor: its place among them
+  std::vector<int> contact_order;  // by block: MuJoCo's order of contacts
+  bool shows_forces = false, senses_forces = false;  // some of `shown`, of `sensors` need the forces of constraints
+  bool shows_bodies = false, senses_bodies = false;  // and what mj_rnePostConstraint computes
+  bool inner_forces = false;  // accelerations of bodies and forces between them are shown
+  bool lengths = false;  // actuators' lengths and velocities are read
+  bool own_places = false;  // sites, geoms or cameras that nothing touches stand elsewhere in each simulation
+  bool new_limits = false, new_contacts = false, new_bias = false, new_passive = false;  // are read of the new state
 };
 
 // Throws Unsupported.

@@ -23,18 +23,26 @@ void forward(const Plan& plan, Work<V>& w, bool forces) {
   bias_forces(plan, w);  // with velocities
   make_constraints(plan, w);
   passive_forces(plan, w);
+  if (plan.lengths) transmissions(plan, w);
   actuator_forces(plan, w);
   smooth_acceleration(plan, w);
   constrain(plan, w, forces);
+  if (plan.inner_forces) std::copy_n(w.qvel, plan.mass.size, w.last_qvel);
 }
 
-// Computes positions and velocities of a new state alone.
+// Computes positions and velocities of a new state, and what more is read of it.
 template <class V>
 void refresh(const Plan& plan, Work<V>& w) {
   kinematics(plan, w);
   com_pos(plan, w);
   tendons(plan, w);
-  com_vels(plan, w);
+  if (plan.new_bias) bias_forces(plan, w);
+  else com_vels(plan, w);
+  if (plan.new_passive) passive_forces(plan, w);
+  if (plan.lengths) transmissions(plan, w);
+  if (plan.new_limits) find_limits(plan, w);
+  if (plan.new_contacts) find_contacts(plan, w);
+  sense(plan, w, plan.new_sensors);
 }
 
 template <class... Types>
@@ -47,7 +55,8 @@ class Lanes final : public Core {
 
   // An error of MuJoCo's jumps out of `step` and runs no destructor on its way (`guarded` in native/mujoco). So the
   // frames between `step` and a call of MuJoCo hold only objects that need none; the plan and `w_` own all memory.
-  static_assert(all_trivially_destructible<V, M, V3<V>, Quat<V>, Mat3<V>, Touch<V>, Collider<V>, SitePose>);
+  static_assert(
+      all_trivially_destructible<V, M, V3<V>, Quat<V>, Mat3<V>, Touch<V>, Collider<V>, Object, ContactSense<V>>);
 
   explicit Lanes(const Plan& plan) : plan_(plan), w_(plan) {
     place_fixed(plan_, w_);
@@ -71,14 +80,14 @@ class Lanes final : public Core {
     for (int i = 0; i < steps; ++i) {
       w_.bad = mask_of(refused | ~all, M());
       std::copy(w_.qpos, w_.mocap_pos, w_.before), std::copy_n(w_.time, V::width, w_.time_before);
-      step_once(plan_.shows_forces && i + 1 == steps);
+      step_once(i + 1 == steps);
       left = bits(w_.bad) & all & ~refused;
       for (int l = 0; l < count; ++l)
         if (left >> l & 1) step_by_mujoco(l, *data[l], own(l));
     }
-    if (plan_.kinematics) refresh(plan_, w_);
+    const std::uint32_t renewed = plan_.kinematics ? renew(refused | ~all) : 0;
     for (int l = 0; l < count; ++l)
-      if (!(refused >> l & 1)) store(l, *data[l], own(l), !(left >> l & 1));
+      if (!(refused >> l & 1)) store(l, *data[l], own(l), !(left >> l & 1), renewed >> l & 1);
     return refused;
   }
 
@@ -104,26 +113,37 @@ class Lanes final : public Core {
     load(l, d, own);
   }
 
-  void step_once(bool forces) {
+  void step_once(bool last) {
     check_state();
-    const bool stages = plan_.integrator == mjINT_RK4;
-    forward(plan_, w_, stages ? false : forces || plan_.damped);
+    const bool stages = plan_.integrator == mjINT_RK4, forces = last && plan_.shows_forces;
+    forward(plan_, w_, (last && plan_.senses_forces) || (!stages && (forces || plan_.damped)));
     check(w_.qacc, plan_.mass.size);
-    if (!stages && forces) sense_forces();  // the next state replaces this one
+    if (last && plan_.senses_bodies) post_constraint(plan_, w_, w_.qacc, true);
+    if (last) sense(plan_, w_, plan_.sensors);  // the next state replaces this one
     if (stages) runge_kutta(plan_, w_, forces);
     else euler(plan_, w_);
-    if (stages && forces) sense_forces();
+    if (last && plan_.shows_bodies) show_bodies(stages ? w_.sum_qacc : w_.qacc);
   }
 
-  void sense_forces() {
-    post_constraint(plan_, w_);
-    mjtNum value[3];
-    for (const int sensor : plan_.sensors)
-      for (int l = 0; l < V::width; ++l) {
-        sense(plan_, w_, sensor, l, value);
-        for (int i = 0; i < plan_.model->sensor_dim[sensor]; ++i)
-          lane(w_.sensordata[plan_.model->sensor_adr[sensor] + i], l) = value[i];
-      }
+  // Computes what mj_rnePostConstraint does after a step: its accelerations take the new velocities.
+  void show_bodies(const V* qacc) {
+    for (std::size_t i = 0; plan_.inner_forces && i < plan_.bodies.size(); ++i)
+      com_vel(plan_, plan_.bodies[i], w_, w_.last_qvel, w_.qvel);
+    post_constraint(plan_, w_, qacc, plan_.inner_forces);
+  }
+
+  // Computes what is read of the new state. Returns the lanes for which libmujoco does not.
+  std::uint32_t renew(std::uint32_t absent) {
+    w_.bad = mask_of(absent, M());
+    refresh(plan_, w_);
+    return ~bits(w_.bad);
+  }
+
+  // Computes the same by libmujoco, as mj_step1 would.
+  void renew_by_mujoco(mjData& d, const mjModel& own) const {
+    d.flg_energypos = d.flg_energyvel = d.flg_subtreevel = 0;
+    mj_fwdPosition(&own, &d), mj_sensorPos(&own, &d);
+    mj_fwdVelocity(&own, &d), mj_sensorVel(&own, &d);
   }
 
   void check_state() {
@@ -173,23 +193,24 @@ class Lanes final : public Core {
   }
 
   // Writes the state and the wanted values. If libmujoco made the last step, it has left that step's values in place.
-  void store(int l, mjData& d, const mjModel& own, bool stepped) {
+  void store(int l, mjData& d, const mjModel& own, bool stepped, bool renewed) {
     const auto write = [l](const V* from, mjtNum* to, mjtSize n) {
       for (mjtSize i = 0; i < n; ++i) to[i] = lane(from[i], l);
     };
     const mjModel& m = *plan_.model;
+    const auto write_sensors = [&](const std::vector<int>& sensors) {
+      for (const int i : sensors)
+        write(w_.sensordata + m.sensor_adr[i], d.sensordata + m.sensor_adr[i], m.sensor_dim[i]);
+    };
     each_state(d, write);
     d.time = w_.time[l];
-    if (!stepped && plan_.shows_forces) mj_rnePostConstraint(&own, &d);
-    for (const Shown shown : plan_.shown_new) show(shown, d, own, l, write);
-    for (std::size_t i = 0; stepped && i < plan_.shown.size(); ++i) show(plan_.shown[i], d, own, l, write);
-    for (const int sensor : plan_.sensors) {
-      if (!stepped) break;
-      const int adr = m.sensor_adr[sensor];
-      write(w_.sensordata + adr, d.sensordata + adr, m.sensor_dim[sensor]);
-    }
-    for (const int sensor : plan_.new_sensors)
-      sense_new(plan_, own, w_, sensor, l, d.sensordata + m.sensor_adr[sensor]);
+    if (!stepped && plan_.shows_bodies) mj_rnePostConstraint(&own, &d);
+    if (!renewed && plan_.kinematics) renew_by_mujoco(d, own);
+    for (std::size_t i = 0; renewed && i < plan_.shown_new.size(); ++i) show(plan_.shown_new[i], d, own, l, write);
+    if (renewed) write_sensors(plan_.new_sensors);
+    if (!stepped) return;
+    for (const Shown shown : plan_.shown) show(shown, d, own, l, write);
+    write_sensors(plan_.sensors);
   }
 
   template <class Write>
@@ -224,6 +245,12 @@ class Lanes final : public Core {
       case Shown::qfrc_constraint: return write(w_.qfrc_constraint, d.qfrc_constraint, m.nv);
       case Shown::cfrc_ext: return write(w_.cfrc_ext, d.cfrc_ext, 6 * m.nbody);
       case Shown::act_dot: return write(w_.act_dot, d.act_dot, m.na);
+      case Shown::actuator_length: return write(w_.actuator_length, d.actuator_length, m.nout);
+      case Shown::actuator_velocity: return write(w_.actuator_velocity, d.actuator_velocity, m.nout);
+      case Shown::qfrc_bias: return write(w_.qfrc_bias, d.qfrc_bias, m.nv);
+      case Shown::qfrc_passive: return write(w_.qfrc_passive, d.qfrc_passive, m.nv);
+      case Shown::cacc: return bodies(w_.cacc, d.cacc, 6);
+      case Shown::cfrc_int: return bodies(w_.cfrc_int, d.cfrc_int, 6);
     }
   }
 

@@ -42,12 +42,14 @@ struct Work {
 
   // Velocities and forces.
   V *cvel, *bias_acc, *cfrc, *qfrc_bias, *qfrc_passive, *qfrc_actuator, *qfrc_smooth, *qfrc_constraint;
-  V *actuator_force, *act_dot, *qacc_smooth, *qacc;
+  V *actuator_force, *actuator_length, *actuator_velocity, *act_dot, *qacc_smooth, *qacc;
 
   // Constraints, of all blocks one after the other.
   V *dist, *D, *J, *aref, *jar, *Jv, *force, *efc_pos, *contact_pos, *contact_frame;
   int* active;     // numbers of blocks in which a constraint holds in some lane
   int* pending;    // those of them that hold in a lane that the solver has not finished
+  int* matched;    // contacts that a sensor counts, and of one lane those that it shows
+  int* chosen;
   int actives = 0, pendings = 0;
   M constrained;   // lanes with a constraint
   M bad;           // lanes whose step mj_step makes
@@ -66,6 +68,7 @@ struct Work {
   V *first_qpos, *first_qvel, *first_act, *sum_qvel, *sum_qacc, *sum_act, *stage_qvel, *change;
 
   V *cacc, *cfrc_ext, *cfrc_int;  // accelerations of bodies, forces of contacts on them, and between them
+  V* last_qvel;                   // the velocities of the last `forward`, if these are shown
 
  private:
   struct Free {
@@ -97,6 +100,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   take(crb, 10 * nbody), take(mass, n), take(factor, n), take(inverse_diagonal, nv);
   take(cvel, 6 * nbody), take(bias_acc, 6 * nbody), take(cfrc, 6 * nbody), take(qfrc_bias, nv), take(qfrc_passive, nv);
   take(qfrc_actuator, nv), take(qfrc_smooth, nv), take(qfrc_constraint, nv), take(actuator_force, m.nout);
+  take(actuator_length, m.nout), take(actuator_velocity, m.nout);
   take(act_dot, na), take(qacc_smooth, nv), take(qacc, nv);
   take(dist, blocks), take(D, blocks), take(J, plan.jacobian), take(aref, rows), take(jar, rows), take(Jv, rows);
   take(force, rows), take(efc_pos, rows), take(contact_pos, 3 * blocks), take(contact_frame, 9 * blocks);
@@ -106,6 +110,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
       take(sum_act, na);
   take(stage_qvel, nv), take(change, nv);
   take(cacc, 6 * nbody), take(cfrc_ext, 6 * nbody), take(cfrc_int, 6 * nbody);
+  take(last_qvel, plan.inner_forces ? nv : 0);
 }
 
 template <class V>
@@ -113,13 +118,14 @@ Work<V>::Work(const Plan& plan) {
   mjtSize size = 0;
   lay_out(plan, [&](V*&, mjtSize n) { size += n; });
   const auto numbers =
-      static_cast<mjtSize>(2 * plan.blocks.size() * sizeof(int) / sizeof(V) + 1);  // for `active` and `pending`
+      static_cast<mjtSize>(4 * plan.blocks.size() * sizeof(int) / sizeof(V) + 1);  // for `active` and the next three
   size += numbers;
   memory_.reset(static_cast<V*>(::operator new(static_cast<std::size_t>(size) * sizeof(V), std::align_val_t(64))));
   V* free = memory_.get();
   for (mjtSize i = 0; i < size; ++i) free[i] = V(0);
   lay_out(plan, [&](V*& array, mjtSize n) { array = free, free += n; });
   active = reinterpret_cast<int*>(free), pending = active + plan.blocks.size();
+  matched = pending + plan.blocks.size(), chosen = matched + plan.blocks.size();
   constrained = bad = V(0) < V(0);
 }
 

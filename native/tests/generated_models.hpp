@@ -31,13 +31,14 @@ class Generator {
 
   std::string model() {
     bodies_ = joints_ = 0;
-    scalars_.clear(), round_.clear();
+    scalars_.clear(), limited_.clear(), round_.clear();
     const std::string given = options();
     std::string world = "<site name='s0' pos='0 0 1'/><geom type='plane' size='5 5 1' contype='3' " + surface() + "/>";
     if (!stages_ && chance(0.2)) world += "<geom type='hfield' hfield='ground' " + surface() + "/>";
     const int trees = integer(1, 2);
     for (int i = 0; i < trees; ++i) world += body(0, i);
-    return "<mujoco>" + given + assets() + "<worldbody>" + world + "</worldbody>" + coupled() + "<sensor>" + sensors() +
+    const std::string parts = coupled(), seen = sensors();
+    return "<mujoco>" + given + assets() + "<worldbody>" + world + "</worldbody>" + parts + "<sensor>" + seen +
            "</sensor></mujoco>";
   }
 
@@ -129,8 +130,10 @@ class Generator {
       if (chance(0.3)) j += attribute("range", "0 " + text(real(0.3, 2))) + attribute("limited", "true");
     } else {
       j += attribute("type", kind < 3 ? "slide" : "hinge") + attribute("axis", reals(3, -1, 1));
-      if (chance(0.5))
+      if (chance(0.5)) {
         j += attribute("range", text(real(-1, -0.1)) + " " + text(real(0.1, 1))) + attribute("limited", "true");
+        limited_.push_back("j" + std::to_string(joints_));
+      }
       if (chance(0.3)) j += attribute("stiffness", text(real(0, 20))) + attribute("springref", text(real(-0.5, 0.5)));
       if (chance(0.3)) j += attribute("ref", text(real(-0.5, 0.5)));
       if (chance(0.3))
@@ -171,10 +174,38 @@ class Generator {
       for (const char* kind : {"touch", "accelerometer", "force", "torque", "gyro", "velocimeter"})
         if (chance(0.4)) all += std::string("<") + kind + " site='s" + std::to_string(i) + "'/>";
     for (int i = 1; i <= bodies_; ++i)
-      if (chance(0.4)) all += "<framepos objtype='site' objname='s" + std::to_string(i) + "'/>";
+      for (const char* kind : {"framepos", "framequat", "framexaxis", "framezaxis", "framelinvel", "frameangvel"})
+        if (chance(0.4)) all += frame(kind);
+    for (const char* kind : {"framelinacc", "frameangacc"}) all += std::string("<") + kind + " " + object("obj") + "/>";
     for (const auto& joint : scalars_)
-      if (chance(0.4)) all += "<jointpos joint='" + joint + "'/><jointvel joint='" + joint + "'/>";
+      for (const char* kind : {"jointpos", "jointvel", "jointactuatorfrc"})
+        if (chance(0.4)) all += std::string("<") + kind + " joint='" + joint + "'/>";
+    for (const auto& joint : limited_)
+      for (const char* kind : {"jointlimitpos", "jointlimitvel", "jointlimitfrc"})
+        if (chance(0.4)) all += std::string("<") + kind + " joint='" + joint + "'/>";
+    for (int i = integer(0, 3); i > 0; --i) all += contact();
     return all + "<subtreelinvel body='b1'/><subtreecom body='b" + std::to_string(bodies_) + "'/>";
+  }
+
+  // A body, its inertia or a site, as an attribute that begins so.
+  std::string object(const std::string& as) {
+    const char* kinds[] = {"body", "xbody", "site"};
+    const int kind = integer(0, 2);
+    return as + "type='" + kinds[kind] + "' " + as + "name='" + (kind == 2 ? "s" : "b") +
+           std::to_string(integer(1, bodies_)) + "'";
+  }
+
+  std::string frame(const std::string& kind) {
+    const std::string seen = object("obj");
+    return "<" + kind + " " + seen + (chance(0.5) ? " " + object("ref") : "") + "/>";
+  }
+
+  std::string contact() {
+    const char *data[] = {"found", "force", "found dist pos normal", "found force torque tangent"},
+               *choices[] = {"none", "mindist", "maxforce", "netforce"};
+    std::string c = chance(0.8) ? "subtree1='b" + std::to_string(integer(1, bodies_)) + "' " : "";
+    c += attribute("data", data[integer(0, 3)]) + attribute("reduce", choices[integer(0, 3)]);
+    return "<contact " + c + attribute("num", std::to_string(integer(1, 4))) + "/>";
   }
 
   std::string some_joint() {
@@ -269,5 +300,6 @@ class Generator {
   bool stages_ = false, fast_ = false;  // the integrator is Runge-Kutta's, or implicitfast
   int bodies_ = 0, joints_ = 0, last_ = 0;
   std::vector<std::string> scalars_;  // names of hinges and slides
+  std::vector<std::string> limited_;  // of those of them that have limits
   std::vector<std::string> round_;    // names of spheres and cylinders
 };

@@ -94,19 +94,20 @@ double difference(const mjModel& m, const mjData& a, const mjData& b) {
                    std::abs(a.time - b.time)});
 }
 
-// The values that follow from the new state's positions and velocities, and sensors.
-void equals_mujoco_after_a_step(std::uint64_t seed) {
+// The values that follow from positions and velocities, and sensors: those of the new state if `fresh`, else of the
+// step's beginning.
+void equals_mujoco_after_a_step(std::uint64_t seed, bool fresh) {
   Generator random(seed);
   const auto m = compiled(random.model());
   CHECK(m);
   Wanted wanted;
   wanted.fields = {"xpos",      "xquat",     "xmat",      "xipos",       "site_xpos",
                    "site_xmat", "geom_xpos", "geom_xmat", "subtree_com", "cvel"};
-  const bool senses = m->opt.integrator != mjINT_RK4 && !has_strings(m);
+  const bool senses = !has_strings(m);
   if (senses) wanted.fields.push_back("sensordata");
-  wanted.kinematics = true;
+  wanted.kinematics = fresh;
   const auto lanes = make_stepper(m, wanted);
-  CHECK(lanes->kinematics());
+  CHECK(lanes->kinematics() == fresh);
   const int n = lanes->width();
   const auto theirs = several(m, n), ours = several(m, n);
   for (int step = 0; step < kSteps; ++step) {
@@ -119,7 +120,8 @@ void equals_mujoco_after_a_step(std::uint64_t seed) {
       mjData &a = *theirs[i], &b = *ours[i];
       mj_step(m.get(), &a);
       a.flg_subtreevel = 0;
-      mj_fwdKinematics(m.get(), &a), mj_sensorPos(m.get(), &a), mj_comVel(m.get(), &a), mj_sensorVel(m.get(), &a);
+      if (fresh)
+        mj_fwdPosition(m.get(), &a), mj_sensorPos(m.get(), &a), mj_fwdVelocity(m.get(), &a), mj_sensorVel(m.get(), &a);
       if (left >> i & 1) continue;
       const auto near = [](const mjtNum* x, const mjtNum* y, mjtSize count) { CHECK(difference(x, y, count) < 1e-5); };
       near(a.xpos, b.xpos, 3 * m->nbody), near(a.xquat + 4, b.xquat + 4, 4 * m->nbody - 4);
@@ -426,7 +428,8 @@ int main(int argc, char** argv) {
   int advanced = 0, near = 0;
   for (int seed = first; seed < last; ++seed) advanced += equals_mujoco(static_cast<std::uint64_t>(seed));
   CHECK(advanced > (last - first) * kSteps * widths().front() / 2);
-  for (int seed = first; seed < last; ++seed) equals_mujoco_after_a_step(static_cast<std::uint64_t>(seed));
+  for (int seed = first; seed < last; ++seed)
+    for (const bool fresh : {false, true}) equals_mujoco_after_a_step(static_cast<std::uint64_t>(seed), fresh);
   for (int seed = first; seed < last; ++seed) {
     depends_on_nobody(static_cast<std::uint64_t>(seed), Number::kDouble);
     depends_on_nobody(static_cast<std::uint64_t>(seed), Number::kFloat);

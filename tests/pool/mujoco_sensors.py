@@ -84,8 +84,8 @@ class Sensors(Draws):
         names, pick, some = self.names, self.pick, self.some
         for kind in ("touch", "accelerometer", "velocimeter", "gyro", "force", "torque"):
             self.sense(OFTEN, kind, site=some("s"))
-        for kind in ("magnetometer", "rangefinder"):
-            self.sense(SELDOM, kind, site=some("s"))
+        self.sense(OFTEN, "magnetometer", site=some("s"))
+        self.sense(SELDOM, "rangefinder", site=some("s"))
         for what, of, kinds in (
             ("joint", names["j"], ("jointactuatorfrc",)),
             ("joint", names["l"], ("jointlimitpos", "jointlimitvel", "jointlimitfrc")),
@@ -95,7 +95,7 @@ class Sensors(Draws):
         ):
             for name in of:
                 for kind in kinds:
-                    self.sense(AT_TIMES / 2, kind, **{what: name})
+                    self.sense(AT_TIMES * 2, kind, **{what: name})
         for joint in names["j"]:
             self.sense(OFTEN, "jointpos", joint=joint)
             self.sense(OFTEN, "jointvel", joint=joint)
@@ -105,19 +105,31 @@ class Sensors(Draws):
         for kind in FRAMES:
             (objtype, objname), (reftype, refname) = pick(things), pick(things)
             beside = self.maybe(0.5, reftype=reftype, refname=refname)
-            self.sense(AT_TIMES, kind, objtype=objtype, objname=objname, **beside)
+            self.sense(OFTEN, kind, objtype=objtype, objname=objname, **beside)
         for kind in ("framelinacc", "frameangacc"):
-            self.sense(SELDOM, kind, objtype="body", objname=some("b"))
+            objtype, objname = pick(things)
+            self.sense(OFTEN, kind, objtype=objtype, objname=objname)
         for kind in ("subtreecom", "subtreelinvel", "subtreeangmom"):
             self.sense(OFTEN, kind, body=pick(["world", *names["b"]]))
         for kind in ("distance", "normal", "fromto"):
-            self.sense(AT_TIMES / 2, kind, geom1=some("g"), body2=some("b"), cutoff=1)
-        touched = pick(({"geom1": some("g")}, {"body1": some("b")}, {"subtree1": some("b")}, {"site": some("s")}))
-        data = pick(("found", "found force", "found dist pos normal"))
-        self.sense(AT_TIMES, "contact", **touched, num=2, data=data)
-        self.sense(AT_TIMES, "insidesite", site=some("s"), objtype="body", objname=some("b"))
-        for kind in ("e_potential", "e_kinetic", "clock"):
+            self.sense(SELDOM, kind, geom1=some("g"), body2=some("b"), cutoff=1)
+        for _ in range(4):
+            self.sense(OFTEN, "contact", **self.touching())
+        self.sense(SELDOM, "contact", site=some("s"), data="found")
+        self.sense(SELDOM, "insidesite", site=some("s"), objtype="body", objname=some("b"))
+        self.sense(OFTEN, "clock")
+        for kind in ("e_potential", "e_kinetic"):
             self.sense(AT_TIMES / 2, kind)
+
+    def touching(self) -> dict[str, Any]:
+        """Which contacts a sensor shows, and what of them."""
+        what = {}
+        for end in (1, 2):
+            kind = self.pick(("geom", "body", "subtree"))
+            what |= self.maybe(0.7, **{f"{kind}{end}": self.some("g" if kind == "geom" else "b")})
+        data = [kind for kind in ("found", "force", "torque", "dist", "pos", "normal", "tangent") if self.chance(0.4)]
+        reduce = self.maybe(0.6, reduce=self.pick(("mindist", "maxforce", "netforce")))
+        return what | reduce | {"data": " ".join(data) or "found", "num": self.integer(1, 4)}
 
     def sense(self, p: float, kind: str, **attributes: Any) -> None:
         """One sensor, perhaps."""

@@ -36,7 +36,7 @@ XML = """
       <geom type="capsule" size=".03" fromto="0 0 0 -.3 0 -.1" mass="2"/></body>
   </worldbody>
   <actuator><motor name="swing" joint="swing" gear="10" ctrlrange="-1 1"/></actuator>
-  <sensor><actuatorpos name="angle" actuator="swing"/></sensor>
+  <sensor><e_kinetic name="energy"/></sensor>
 </mujoco>"""
 SPACE = gym.spaces.Box(-np.inf, np.inf, (8 + 7,), np.float64)
 TASK = MujocoTask(GENERIC, XML, SPACE)
@@ -147,7 +147,7 @@ from dataclasses import replace
 SPACE = gymnasium.spaces.Box(-numpy.inf, numpy.inf, (15,), numpy.float64)
 XML = """{xml}"""
 headrace.register("Bent-v0", MujocoTask(replace(GENERIC, reads=("qpos", "qvel", "sensordata"), fresh=True), XML, SPACE))
-headrace.register("Still-v0", MujocoTask(replace(GENERIC, reads=("qpos", "qvel", "cacc")), XML, SPACE))
+headrace.register("Still-v0", MujocoTask(replace(GENERIC, reads=("qpos", "qvel", "qLD")), XML, SPACE))
 '''
 
 
@@ -159,11 +159,11 @@ def test_headrace_envs_lists_the_physics_of_the_tasks_of_a_file(
     file.write_text(ARM.format(xml=XML))
     assert main(["envs", str(file)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert ":Bent-v0: physics lanes; libmujoco computes sensor 0 'angle', one environment at a time" in said
-    assert ":Still-v0: physics mujoco, not lanes: cacc is read" in said
+    assert ":Bent-v0: physics lanes; libmujoco computes sensor 0 'energy', one environment at a time" in said
+    assert ":Still-v0: physics mujoco, not lanes: qLD is read" in said
     assert main(["envs", f"{file}:Still-v0"]) == 0
     said = capsys.readouterr().out
-    assert "cacc is read" in said and "Bent-v0" not in said
+    assert "qLD is read" in said and "Bent-v0" not in said
     assert main(["envs", f"{file}:Other-v0"]) == 2
 
 

@@ -17,6 +17,7 @@ import warp as wp
 import headrace
 from headrace.mujoco import MujocoEnv, MujocoTask, Streams, uniform
 from headrace.pool.executors.mujoco.fields import library, native_module
+from headrace.pool.executors.mujoco.program import FORCES
 
 needs_lanes = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
 
@@ -59,33 +60,60 @@ BODIES = """
   <general name="slow" joint="slide" dyntype="filter" dynprm=".05" gainprm="4"/>
 </actuator>"""
 STEADY = BODIES.replace("<freejoint", '<joint type="slide"').replace('"-2 2"', '"-99 99"')
+FRAMES = (
+    ("site", "hand"),
+    ("body", "lower"),
+    ("xbody", "base"),
+    ("geom", "cube"),
+    ("camera", "hand"),
+    ("site", "origin"),
+)
+"""objects that have a frame; each sees the next one, too"""
+
+
+def frame_sensors(*kinds: str, ref: bool = True) -> str:
+    """Sensors of these kinds of every object, and as another object sees it."""
+    every = [(kind, at) for kind in kinds for at in range(len(FRAMES))]
+    alone = [f'<{kind} objtype="{FRAMES[at][0]}" objname="{FRAMES[at][1]}"' for kind, at in every]
+    seen = [' reftype="{}" refname="{}"/>'.format(*FRAMES[(at + 1) % len(FRAMES)]) for _, at in every]
+    return " ".join([*(each + "/>" for each in alone), *(map(str.__add__, alone, seen) if ref else ())])
+
+
 SENSORS = {
-    "new": """<jointpos joint="elbow"/> <jointvel joint="elbow"/> <ballquat joint="ball"/> <ballangvel joint="ball"/> <tendonpos tendon="both"/>
-        <tendonvel tendon="both"/> <clock/> <magnetometer site="hand"/> <camprojection site="hand" camera="eye"/> <rangefinder site="handle"/>
-        <velocimeter site="hand"/> <gyro site="hand"/> <subtreecom body="world"/> <subtreecom body="base"/> <subtreecom body="cube"/>
-        <subtreelinvel body="world"/> <subtreelinvel body="base"/> <subtreeangmom body="world"/> <subtreeangmom body="lower"/>
-        <insidesite objtype="geom" objname="handle" site="pad"/>
-        <distance geom1="lower" geom2="table" cutoff="2"/> <normal geom1="lower" geom2="table" cutoff="2"/> <fromto geom1="lower" geom2="cube" cutoff="2"/>
-        <velocimeter site="origin"/> <gyro site="lead"/> <user name="own" dim="2" needstage="pos"/>
-        """
-    + " ".join(
-        f'<{kind} objtype="{what}" objname="{name}"/>'
-        for kind in ("framepos", "framequat", "framexaxis", "framezaxis", "framelinvel", "frameangvel")
-        for what, name in (("site", "hand"), ("body", "lower"), ("xbody", "base"), ("geom", "cube"), ("camera", "hand"), ("site", "origin"))
-    )
-    + '<framepos objtype="site" objname="hand" reftype="body" refname="cube"/> <framelinvel objtype="site" objname="hand" reftype="site" refname="bob"/>',
-    "all": """<actuatorpos actuator="hold"/> <actuatorvel actuator="pull"/> <e_potential/> <e_kinetic/> <jointlimitpos joint="elbow"/>
-        <jointlimitvel joint="shoulder"/> <tendonlimitpos tendon="both"/> <tendonlimitvel tendon="both"/>
-        <contact geom1="cube" data="found" num="4"/> <contact body1="cube" data="found dist pos normal" num="3" reduce="mindist"/>""",
+    "state": """<jointpos joint="elbow"/> <jointvel joint="elbow"/> <ballquat joint="ball"/> <ballangvel joint="ball"/> <tendonpos tendon="both"/>
+        <tendonvel tendon="both"/> <clock/> <magnetometer site="hand"/> <velocimeter site="hand"/> <gyro site="hand"/> <velocimeter site="origin"/>
+        <gyro site="lead"/> <subtreecom body="world"/> <subtreecom body="base"/> <subtreecom body="cube"/> <subtreelinvel body="world"/>
+        <subtreelinvel body="base"/> <subtreeangmom body="world"/> <subtreeangmom body="lower"/> <subtreeangmom body="base"/>
+        <actuatorpos actuator="hold"/> <actuatorvel actuator="pull"/> <actuatorvel actuator="turn"/> <jointlimitpos joint="elbow"/>
+        <jointlimitvel joint="shoulder"/> <jointlimitpos joint="ball"/> <jointlimitvel joint="ball"/> <tendonlimitpos tendon="both"/>
+        <tendonlimitvel tendon="both"/>""",
+    "frame": frame_sensors("framepos", "framequat", "framexaxis", "frameyaxis", "framezaxis", "framelinvel", "frameangvel"),
+    "clipped": """<framepos objtype="site" objname="hand" cutoff=".2" noise="3"/> <gyro site="hand" cutoff=".3"/>
+        <accelerometer site="hand" cutoff="9"/> <touch site="pad" cutoff=".5"/> <actuatorfrc actuator="hold" cutoff=".3"/> <contact geom1="cube" data="found force" cutoff=".01"/>""",
+    "contact": " ".join(
+        f"<contact {what} {how}/>"
+        for what in ('geom1="cube"', 'geom2="cube"', 'geom1="cube" geom2="table"', 'geom1="table" geom2="cube"', 'body1="cube"', 'subtree1="base"', "")
+        for how in ('data="found"', 'data="found" num="5"', 'data="found dist pos normal tangent" num="6"', 'data="dist" num="3" reduce="mindist"')
+    ),
     "force": """<touch site="pad"/> <touch site="hand"/> <accelerometer site="hand"/> <accelerometer site="foot"/> <accelerometer site="origin"/>
         <accelerometer site="lead"/> <force site="elbow"/> <torque site="elbow"/> <force site="post"/> <torque site="foot"/> <force site="pad"/>
-        <torque site="handle"/> <force site="origin"/> <torque site="origin"/>""",
-    "refused": """<actuatorfrc actuator="hold"/> <jointactuatorfrc joint="elbow"/> <jointlimitfrc joint="elbow"/> <tendonlimitfrc tendon="both"/>
-        <tendonactuatorfrc tendon="both"/> <framelinacc objtype="site" objname="hand"/> <frameangacc objtype="site" objname="hand"/>
-        <contact geom1="cube" data="force" num="2"/>""",
+        <torque site="handle"/> <force site="origin"/> <torque site="origin"/> <actuatorfrc actuator="hold"/> <jointactuatorfrc joint="elbow"/>
+        <tendonactuatorfrc tendon="both"/> <jointlimitfrc joint="elbow"/> <jointlimitfrc joint="ball"/> <tendonlimitfrc tendon="both"/>"""
+    + frame_sensors("framelinacc", "frameangacc", ref=False),
+    "contact force": " ".join(
+        f"<contact {what} {how}/>"
+        for what in ('geom1="cube"', 'geom1="table" geom2="cube"', 'body2="cube"', 'subtree2="base"', "")
+        for how in ('data="force" num="2"', 'data="found force torque normal" num="4"', 'data="force" reduce="maxforce" num="9"',
+                    'data="found" num="2" reduce="maxforce"', 'data="found force torque dist pos normal tangent" reduce="netforce"')
+    ),
+    "left": """<camprojection site="hand" camera="eye"/> <rangefinder site="handle"/> <insidesite objtype="geom" objname="handle" site="pad"/>
+        <distance geom1="lower" geom2="table" cutoff="2"/> <normal geom1="lower" geom2="table" cutoff="2"/> <fromto geom1="lower" geom2="cube" cutoff="2"/>
+        <user name="own" dim="2" needstage="pos"/> <e_potential/> <e_kinetic/> <contact site="pad" data="found"/>""",
 }  # fmt: skip
+LATER = ("state", "frame", "contact")
+"""kinds that with `fresh` are the new state's, and that lanes compute"""
 N = 4  # simulations; all but the first are in lanes that were never reset
-KINDS = ("new", "all", "force")
+KINDS = tuple(SENSORS)
 
 
 def model_of(*kinds: str, option: str = "", bodies: str = BODIES) -> Any:
@@ -107,6 +135,7 @@ def starts(model: Any, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     for _ in range(n):
         mujoco.mj_resetData(model, data)
         data.qvel[:] = rng.normal(0, 0.5, model.nv)
+        mujoco.mj_integratePos(model, data.qpos, rng.normal(0, 0.5, model.nv), float(rng.random() < 0.4))
         for _ in range(int(rng.integers(0, 60))):
             data.ctrl[:] = rng.uniform(-1, 1, model.nu)
             mujoco.mj_step(model, data)
@@ -141,7 +170,7 @@ def check(model: Any, reads: tuple[str, ...], fresh: bool, steps: int = 3, begin
         varies: name → [N, …], the values of fields of the model that differ between simulations.
     """
     mujoco, kind = library(), library().mjtState.mjSTATE_INTEGRATION
-    wanted = {"kinematics": fresh, "forces": "cfrc_ext" in reads, "sensors": []}
+    wanted = {"kinematics": fresh, "forces": any(name in FORCES for name in reads), "sensors": []}
     trial = native_module().Trial(model=model._address, reads=[*reads, *varies], varies=list(varies), **wanted)
     n = min(trial.width, N)
     states, controls = begin or starts(model, n)
@@ -169,6 +198,13 @@ def check(model: Any, reads: tuple[str, ...], fresh: bool, steps: int = 3, begin
                 np.testing.assert_allclose(one, other, rtol=0, atol=near, err_msg=f"{name} of simulation {i}")
 
 
+def left(model: Any, reads: tuple[str, ...] = ("sensordata",)) -> list[str]:
+    """What of a fresh state libmujoco computes."""
+    return native_module().left_to_mujoco(
+        model=model._address, reads=list(reads), kinematics=True, forces=True, sensors=[]
+    )
+
+
 def why_not(model: Any, reads: tuple[str, ...], fresh: bool) -> str:
     return native_module().why_not_in_lanes(
         model=model._address, reads=list(reads), varies=[], kinematics=fresh, forces=True, sensors=[]
@@ -180,10 +216,11 @@ def why_not(model: Any, reads: tuple[str, ...], fresh: bool) -> str:
 @pytest.mark.parametrize("fresh", [False, True])
 def test_every_field_of_mjdata_agrees_with_mujoco_or_is_refused(fresh: bool, integrator: str) -> None:
     bodies = STEADY if integrator == "implicitfast" else BODIES
-    model = model_of("new", option=f'<option integrator="{integrator}"/>', bodies=bodies)
+    model = model_of("state", "frame", "force", option=f'<option integrator="{integrator}"/>', bodies=bodies)
     accepted = [name for name in data_fields() if not why_not(model, (name,), fresh)]
-    assert {"xquat", "ximat", "subtree_com", "cfrc_ext", "ten_velocity", "cinert", "ncon"} <= set(accepted)
-    assert ({"xanchor", "M", "actuator_length", "sensordata"} <= set(accepted)) == fresh
+    assert {"xquat", "ximat", "subtree_com", "ten_velocity", "cinert", "ncon", "sensordata", *FORCES} <= set(accepted)
+    assert {"actuator_length", "actuator_velocity", "qfrc_bias", "qfrc_passive"} <= set(accepted)
+    assert ({"xanchor", "M"} <= set(accepted)) == fresh
     refused = set(data_fields()) - set(accepted)
     assert all(f"{name} is read" in why_not(model, (name,), fresh) for name in refused)
     begin = starts(model, N)
@@ -200,11 +237,35 @@ def test_every_kind_of_sensor_agrees_with_mujoco(kind: str, more: str) -> None:
 
 
 @needs_lanes
+@pytest.mark.parametrize("integrator", ["Euler", "RK4"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "left"])
+def test_every_kind_of_sensor_of_the_last_substep_agrees_with_mujoco(kind: str, integrator: str) -> None:
+    check(model_of(kind, option=f'<option integrator="{integrator}"/>'), ("sensordata",), False)
+
+
+@needs_lanes
+def test_sensors_that_lanes_do_not_compute_are_named() -> None:
+    computed = model_of(*(kind for kind in KINDS if kind != "left"))
+    assert left(computed) == []
+    model = model_of("left", *LATER)
+    names = [f"sensor {i}" + (" 'own'" if model.sensor(i).name else "") for i in range(10)]
+    assert left(model) == names
+    assert why_not(model, ("sensordata",), False) == "sensor 0: its kind"
+    gap = computed.geom_gap.copy()
+    computed.geom_gap[1] = 0.1  # MuJoCo shows contacts that are not near enough to push
+    assert why_not(computed, ("sensordata",), False).endswith("its kind")
+    assert len(left(computed)) == sum("dist" in each or "found" in each for each in SENSORS["contact"].split("/>"))
+    computed.geom_gap[:] = gap
+
+
+@needs_lanes
 def test_sensors_of_all_kinds_together_agree_with_mujoco() -> None:
-    check(model_of(*KINDS), ("sensordata", "cfrc_ext", "ten_velocity", "ncon", "qfrc_passive"), True)
-    check(model_of("force"), ("sensordata",), False)
+    computed = [kind for kind in KINDS if kind != "left"]
+    reads = ("sensordata", "cfrc_ext", "cacc", "ten_velocity", "ncon", "qfrc_passive", "qfrc_bias", "actuator_length")
+    for kinds, fresh in ((KINDS, True), (computed, True), (computed, False)):
+        check(model_of(*kinds), reads, fresh)
     disabled = '<option><flag sensor="disable"/></option>'
-    check(model_of(*KINDS, "refused", option=disabled), ("sensordata", "xpos"), True)
+    check(model_of(*KINDS, option=disabled), ("sensordata", "xpos"), True)
 
 
 SHELF = """
@@ -239,16 +300,16 @@ def test_ncon_is_refused_for_a_contact_pair_within_one_body() -> None:
 @pytest.mark.parametrize("fresh", [False, True])
 def test_fields_varied_between_environments_agree_with_mujoco(fresh: bool) -> None:
     """As in MuJoCo, sites at the origin of their body stay there, and a moved body takes all its children with it."""
-    model, rng = model_of("new"), np.random.default_rng(3)
+    model, rng = model_of("state", "frame", "force"), np.random.default_rng(3)
     reads = ("xpos", "xipos", "xquat", "ximat", "subtree_com", "cinert", "site_xpos", "geom_xpos", "cvel")
     moved = {
         name: getattr(model, name) + rng.normal(0, 0.03, (N, *getattr(model, name).shape))
-        for name in ("site_pos", "body_pos")
+        for name in ("site_pos", "body_pos", "cam_pos")
     }
     untouched = model.geom_contype == 0
     moved["geom_pos"] = model.geom_pos + rng.normal(0, 0.03, (N, *model.geom_pos.shape)) * untouched[:, None]
     for varies in ({}, *({name: values} for name, values in moved.items()), moved):
-        check(model, (*reads, "sensordata") if fresh else reads, fresh, **varies)
+        check(model, (*reads, "sensordata"), fresh, **varies)
 
 
 XML = """
