@@ -169,6 +169,32 @@ def test_lanes_reach_the_minimum_for_any_solver_and_iterations_of_a_model(ends: 
     assert steps.equal <= N // 2  # at least half of the steps were computed by lanes, not by libmujoco
 
 
+# -- feet of robots ------------------------------------------------------------------------------
+
+LEG = """<body name="{name}" pos="{x} {y} 0"><joint axis="0 1 0" damping=".5" frictionloss=".1"/>
+    <geom type="capsule" size=".02" fromto="0 0 0 {x} 0 -.15" condim="1"/>
+    <body pos="{x} 0 -.15"><joint axis="0 1 0" armature=".005"/>
+      <geom name="{name}" size=".03" pos="0 0 -.12" condim="{dim}" priority="1" friction="1 5e-3 5e-4"/>
+    </body></body>"""
+PAIR = '<pair geom1="{name}" geom2="floor" condim="{dim}" friction=".6 .8 5e-3 1e-3 2e-3" solreffriction=".03 1"/>'
+LEGS = {"a": (0.1, 0.1), "b": (0.1, -0.1), "c": (-0.1, 0.1), "d": (-0.1, -0.1)}
+
+
+@pytest.mark.parametrize("impratio", [1, 10])
+@pytest.mark.parametrize("cone", ["pyramidal", "elliptic"])
+@pytest.mark.parametrize("dim", [1, 3, 4, 6])
+def test_lanes_step_feet_of_any_contact_dimension_as_mujoco(dim: int, cone: str, impratio: float) -> None:
+    """Two feet touch the floor by their own parameters, and two by those of a pair."""
+    legs = "".join(LEG.format(name=name, x=x, y=y, dim=dim) for name, (x, y) in LEGS.items())
+    world = f"""<geom name="floor" type="plane" size="5 5 1"/>
+        <body pos="0 0 .27"><freejoint/><geom type="box" size=".15 .08 .05" condim="1"/>{legs}</body>"""
+    pairs = "".join(PAIR.format(name=name, dim=dim) for name in "ab")
+    option = f'integrator="implicitfast" cone="{cone}" impratio="{impratio}"'
+    steps = stepped(model_of(world, option=option, more=f"<contact>{pairs}</contact>"), spread=0.2, options=TO_THE_END)
+    assert steps.apart < 1e-9
+    assert steps.equal < N // 2
+
+
 # -- contacts that depend on MuJoCo's rounding ---------------------------------------------------
 
 TOUCHING = {
