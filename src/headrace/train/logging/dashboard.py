@@ -50,6 +50,7 @@ LABEL = 9  # characters of the labels at the left edge
 CURVE_STYLE, MARK_STYLE = "green", "bold yellow"
 CURVE_HEIGHT = 9
 RECENT = 60.0  # seconds over which speed is measured for the estimate of the time left
+MOST_METRICS = 3  # numbers of a task's own that are shown
 FIRST_ESTIMATE = 1.0  # seconds before the first estimate of the time left
 
 
@@ -228,8 +229,9 @@ def _evaluated(run: Progress) -> str:
 
 
 def _metrics(run: Progress) -> list[str]:
-    """Returns what environments report of their episodes, as texts."""
-    return [f"{name} {return_text(value)}" for name, value in run.line.get("metrics", {}).items()]
+    """Returns what environments report of their episodes, as texts: the first few of what the run's file has."""
+    reported = [*run.line.get("metrics", {}).items()][:MOST_METRICS]
+    return [f"{name} {return_text(value)}" for name, value in reported]
 
 
 def _types(policy: Mapping[str, Any]) -> str:
