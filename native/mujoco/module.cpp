@@ -159,7 +159,7 @@ NB_MODULE(_mujoco, m) {
           "__init__",
           [](Physics* self, std::uintptr_t model, std::uintptr_t function, const nb::bytes& bounds,
              const nb::bytes& arguments, std::size_t env_id, std::size_t command,
-             std::vector<std::pair<std::size_t, std::string>> arrays,
+             const std::vector<std::tuple<std::size_t, std::string, std::size_t>>& arrays,
              const std::vector<std::pair<std::string, Array>>& varying, bool keeps_forces, const std::string& physics,
              bool kinematics, bool forces, std::vector<std::string> sensors, int keyframe) {
             Program program{reinterpret_cast<Program::Function>(function),
@@ -167,10 +167,11 @@ NB_MODULE(_mujoco, m) {
                             bytes_of(arguments),
                             env_id,
                             command,
-                            std::move(arrays)};
+                            {}};
+            for (const auto& [offset, name, skipped] : arrays) program.arrays.push_back({offset, name, skipped});
             std::vector<Varying> fields;
             lanes::Wanted wanted{{}, kinematics, forces, {}, std::move(sensors)};
-            for (const auto& [offset, name] : program.arrays) wanted.fields.push_back(name);
+            for (const auto& array : program.arrays) wanted.fields.push_back(array.field);
             for (const auto& [name, array] : varying) {
               fields.push_back({name, rows_of(array), rows_of(array).stride});
               wanted.varies.push_back(name);

@@ -143,8 +143,8 @@ Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Vary
   if (!data_ || (!varying.empty() && !own_model_)) throw std::runtime_error("MuJoCo found no memory for a simulation");
   // Plugins may read sensors, and delayed sensors are part of the state.
   if (model_->nplugin == 0 && model_->nhistory == 0) without_sensors_.opt.disableflags |= mjDSBL_SENSOR;
-  for (const auto& [offset, name] : program.arrays) {
-    void* pointer = field_of(*model_, *data_, name);
+  for (const auto& [offset, name, skipped] : program.arrays) {
+    const void* pointer = static_cast<std::byte*>(field_of(*model_, *data_, name)) + skipped;
     std::memcpy(&arguments_[offset], &pointer, sizeof pointer);
   }
   for (const auto& field : varying) varying_fields_.push_back(field_of(*model_, *data_, field.name));
@@ -256,7 +256,7 @@ Physics::Physics(const mjModel& model, Program program, std::vector<Varying> var
       make_stepper_(std::move(make_stepper)),
       keyframe_(keyframe),
       reads_state_alone_(std::ranges::all_of(program_.arrays, [](const auto& array) {
-        return is_state(array.second) || model_offsets().contains(array.second);
+        return is_state(array.field) || model_offsets().contains(array.field);
       })) {
   if (!model_) throw std::runtime_error("MuJoCo found no memory for a model");
   check_may_share(model);
@@ -264,7 +264,7 @@ Physics::Physics(const mjModel& model, Program program, std::vector<Varying> var
 
 std::vector<std::string> Physics::reads() const {
   std::vector<std::string> names;
-  for (const auto& [offset, name] : program_.arrays) names.push_back(name);
+  for (const auto& array : program_.arrays) names.push_back(array.field);
   return names;
 }
 

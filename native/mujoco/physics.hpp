@@ -44,7 +44,12 @@ struct Program {
   Function function = nullptr;
   std::vector<std::byte> bounds, arguments;
   std::size_t env_id = 0, command = 0;                       // offsets into the arguments: int32
-  std::vector<std::pair<std::size_t, std::string>> arrays;   // offset of an array's address → MuJoCo's name for it
+  struct Array {
+    std::size_t offset;  // of its address in the arguments
+    std::string field;  // MuJoCo's name
+    std::size_t skipped = 0;  // bytes of the field before its first number
+  };
+  std::vector<Array> arrays;
 };
 
 // The reasons to call a program, in the order of program.py.

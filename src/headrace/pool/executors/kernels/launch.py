@@ -139,9 +139,9 @@ def _direct_call(recorded: Any) -> Call | None:
 def _offset(packed: Any, argument: str, field: str = "") -> int:
     """Returns the offset in bytes of an argument, or of the address of the array in one of its fields."""
     place, kind = getattr(packed, argument).offset, dict(packed._fields_)[argument]
-    if not field:
-        return place
-    return place + getattr(kind, field).offset + dict(kind._fields_)[field].data.offset
+    for name in field.split(".") if field else ():  # of structs in structs
+        place, kind = place + getattr(kind, name).offset, dict(kind._fields_)[name]
+    return place + kind.data.offset if field else place
 
 
 def _address(pointer: Any) -> int:

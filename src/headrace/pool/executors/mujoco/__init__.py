@@ -5,15 +5,19 @@
 
 from headrace.pool.executors.kernels.random import Streams, integers, normal, random_bits, uniform
 from headrace.pool.executors.mujoco.declared import Servo
+from headrace.pool.executors.mujoco.frames import SITE_VELOCITY, projected_gravity, site_velocity, to_frame, to_world
 from headrace.pool.executors.mujoco.pictures import Camera
 from headrace.pool.executors.mujoco.program import MujocoEnv
+from headrace.pool.executors.mujoco.randomise import Draw, add, draw, scale
 from headrace.pool.executors.mujoco.task import MujocoTask
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, decimal
 from headrace.pool.spec import Field
 
 __all__ = [
+    "SITE_VELOCITY",
     "Camera",
+    "Draw",
     "Field",
     "Mirror",
     "MujocoEnv",
@@ -21,9 +25,16 @@ __all__ = [
     "Option",
     "Servo",
     "Streams",
+    "add",
     "decimal",
+    "draw",
     "integers",
     "normal",
+    "projected_gravity",
     "random_bits",
+    "scale",
+    "site_velocity",
+    "to_frame",
+    "to_world",
     "uniform",
 ]

@@ -1,4 +1,4 @@
-"""What a task of a robot declares rather than programs: servos as actions, and metrics of an episode.
+"""What a task of a robot declares rather than programs: servos as actions, metrics, and random fields of the model.
 
 The functions here run in the task's kernel, over numbers in a struct that the author's functions do not see.
 """
@@ -18,7 +18,9 @@ import warp as wp
 from headrace.errors import KernelError
 from headrace.pool.batch import INFO
 from headrace.pool.executors.kernels.memory import struct_over
+from headrace.pool.executors.kernels.random import Streams, uniform
 from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library
+from headrace.pool.executors.mujoco.randomise import fields_of, tables_of
 from headrace.pool.spec import Field
 
 EPISODE = "episode_"
@@ -30,7 +32,8 @@ class Declared:
     """Numbers of a task's declarations.
 
     ``home`` and ``scale`` [nu] and ``clip`` are those of `Servo`; ``means`` [M, N] are the metrics' means over the
-    steps since the episode began, which are ``counted`` [N].
+    steps since the episode began, which are ``counted`` [N]; ``rows`` are the values of random fields, and the rest is
+    what `headrace.pool.executors.mujoco.randomise.tables_of` returns.
     """
 
     home: wp.array[wp.float64]
@@ -38,6 +41,14 @@ class Declared:
     clip: wp.float64
     means: wp.array2d[wp.float64]
     counted: wp.array[wp.int32]
+    rows: wp.array[wp.float64]
+    first: wp.array[wp.int32]
+    step: wp.array[wp.int32]
+    base: wp.array[wp.float64]
+    slope: wp.array[wp.float64]
+    low: wp.array[wp.float64]
+    high: wp.array[wp.float64]
+    anew: wp.array[wp.bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +161,19 @@ def _home(env: Any, model: MjModel) -> np.ndarray:
     return home
 
 
+# -- random fields of the model ------------------------------------------------------------------
+
+
+@wp.func
+def vary(declared: Declared, env: int, streams: Streams):
+    """Draws the values of an environment's random fields."""
+    drawn = wp.float64(0.0)
+    for i in range(declared.base.shape[0]):
+        if declared.anew[i]:
+            drawn = uniform(streams, env, declared.low[i], declared.high[i])
+        declared.rows[declared.first[i] + env * declared.step[i]] = declared.base[i] + declared.slope[i] * drawn
+
+
 # -- metrics -------------------------------------------------------------------------------------
 
 
@@ -228,7 +252,9 @@ class Declarations:
 
     Attributes:
         struct: the numbers as the kernel takes them.
+        arrays: its arrays by name.
         means: name in a batch → the metric's means, float64 [N].
+        varied: name of a random field of the model → its values, float64 [N, …].
         kept: what belongs to a saved state beside the means, arrays [N].
     """
 
@@ -237,11 +263,18 @@ class Declarations:
         fields = metric_fields(env)
         counted = memory.zeros((num_envs,), np.int32)
         means = memory.zeros((len(fields), num_envs), np.float64)
-        self._arrays = {"means": means, "counted": counted}
-        for name, values in (("home", home), ("scale", scale)):
-            self._arrays[name] = memory.zeros(values.shape, values.dtype)
-            memory.put(self._arrays[name], values)
-        self.struct = struct_over(Declared, self._arrays)
+        self.arrays = {"means": means, "counted": counted}
+        tables = {"home": home, "scale": scale, **tables_of(env.name, env.randomise, model, num_envs)}
+        own = {name: getattr(model, name) for name in fields_of(env.randomise)}
+        tables["rows"] = np.concatenate([np.zeros(0), *(np.tile(field.ravel(), num_envs) for field in own.values())])
+        for name, values in tables.items():
+            self.arrays[name] = memory.zeros(values.shape, values.dtype)
+            memory.put(self.arrays[name], values)
+        self.varied, at = {}, 0
+        for name, field in own.items():
+            end = at + field.size * num_envs
+            self.varied[name], at = self.arrays["rows"][at:end].reshape(num_envs, *field.shape), end
+        self.struct = struct_over(Declared, self.arrays)
         self.struct.clip = clip
         self.kept = [counted] if fields else []
         self.means = {INFO + f.name: row for f, row in zip(fields, means, strict=True)}

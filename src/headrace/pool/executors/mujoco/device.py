@@ -72,7 +72,7 @@ class WarpExecutor(DeviceExecutor):
         self._spec, self._settings = spec, settings
         self._declared = Declarations(env, model, n, memory)
         self._seen = StepOutputs(env, observation, shown, spec, hidden, self._declared.means, n, zeros)
-        self._physics = WarpPhysics(env, model, n, device)
+        self._physics = WarpPhysics(env, model, n, device, self._declared.varied)
         self._outcome = table(Outcome, n)
         self._stepping, self._starting, self._mask = (zeros((n,), np.bool_) for _ in range(3))
         self._reward, self._terminated = zeros((n,), np.float32), zeros((n,), np.bool_)

@@ -16,6 +16,7 @@ from headrace.pool.executors.kernels.memory import unpacked_rows
 from headrace.pool.executors.mujoco.declared import acts
 from headrace.pool.executors.mujoco.fields import (
     APPLIED,
+    SENSOR,
     MjModel,
     MjvCamera,
     keyframe_of,
@@ -23,6 +24,7 @@ from headrace.pool.executors.mujoco.fields import (
     native_module,
     physics_over,
     physics_struct,
+    sensors_of,
 )
 from headrace.pool.executors.mujoco.first_steps import load_and_try
 from headrace.pool.executors.mujoco.lanes import MUJOCO, PHYSICS
@@ -145,6 +147,7 @@ def _physics(
     native: ModuleType, env: MujocoEnv, model: MjModel, functions: Compiled, memory: Memory, physics: str
 ) -> Any:
     """Returns the compiled description of a task's physics: its model, functions and arrays."""
+    sensors = sensors_of(model, env.sensors)
     return native.Physics(
         model=model._address,
         function=functions.function,
@@ -152,7 +155,10 @@ def _physics(
         arguments=functions.arguments,
         env_id=functions.offset("env_id"),
         command=functions.offset("command"),
-        arrays=[(functions.offset("physics", f), f) for f in env.reads if f not in env.varies],
+        arrays=[
+            *((functions.offset("physics", f), f, 0) for f in env.reads if f not in env.varies),
+            *((functions.offset("physics", f"{SENSOR}.{s.name}"), "sensordata", 8 * s.first) for s in sensors),
+        ],
         varying=list(memory.varying.items()),
         keyframe=keyframe_of(model, env.start),
         keeps_forces=any(name in env.reads for name in APPLIED),
@@ -184,8 +190,8 @@ def _compile(
 ) -> Compiled:
     """Returns the task's functions for the CPU, over one simulation's memory, which each thread replaces by its own."""
     data = library().MjData(model)
-    struct = physics_struct(model, data, env.reads)
-    physics = physics_over(struct, model, data, num_envs, memory.varying)
+    struct = physics_struct(model, data, env.reads, env.sensors)
+    physics = physics_over(struct, model, data, num_envs, memory.varying, env.sensors)
     tables = (memory.state.struct, memory.streams.struct, view_of(memory.actions, wp.float64), memory.outcome.struct)
     with COMPILING, mistakes_named(env):
         kernel = build_kernel(env, struct)

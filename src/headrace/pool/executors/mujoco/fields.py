@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
@@ -26,6 +26,8 @@ MjvCamera = Any  # mujoco.MjvCamera
 
 SINGLE = {"time": np.float64, "ncon": np.int32}  # fields of one number
 FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # fields that mj_rnePostConstraint computes
+SENSOR = "sensor"
+"""the field of the struct of physics in which a task's sensors are by name"""
 APPLIED = ("qfrc_applied", "xfrc_applied")  # forces that a task may set
 VECTORS = {2: wp.vec2d, 3: wp.vec3d, 4: wp.vec4d, 6: wp.spatial_vectord, 9: wp.mat33d}
 SCALARS = {
@@ -128,26 +130,83 @@ def field_dtype(name: str, array: np.ndarray) -> Any:
     return wp.types.vector(width, scalar)
 
 
-def physics_struct(model: MjModel, data: MjData, names: Sequence[str]) -> Any:
-    """Returns a `warp.struct` with an array for each of these fields."""
+class Sensor(NamedTuple):
+    """Where a sensor is in ``sensordata``: its first number, and how many it has; its Warp array for N environments."""
+
+    name: str
+    first: int
+    size: int
+    kind: Any
+
+    def over(self, address: int, num_envs: int, stride: int, device: str = "cpu") -> Any:
+        """Returns the array over the numbers of N environments, ``stride`` bytes from one to the next."""
+        shape, strides = ((num_envs,), (stride,)) if self.kind.ndim == 1 else ((num_envs, self.size), (stride, 8))
+        with quiet():
+            return wp.array(
+                ptr=address + 8 * self.first, shape=shape, dtype=self.kind.dtype, strides=strides, device=device
+            )
+
+
+def sensors_of(model: MjModel, names: Sequence[str]) -> list[Sensor]:
+    """Returns these sensors of a model, except for those whose names are no identifiers.
+
+    A number is float64 [N], three are vec3d [N], a quaternion is quatd [N]; anything else is float64 [N, size].
+
+    Raises:
+        KernelError: the model has no sensor of one of the names.
+    """
+    known = {model.sensor(i).name: i for i in range(model.nsensor)}
+    for name in names:
+        if name not in known:
+            there = ", ".join(map(repr, filter(None, known))) or "none"
+            raise KernelError(f"sensors names {name!r}, which is no sensor of the model; it has {there}")
+    turns = [int(getattr(library().mjtSensor, f"mjSENS_{kind}")) for kind in ("FRAMEQUAT", "BALLQUAT")]
+    found = []
+    for name in filter(str.isidentifier, names):
+        first, size, kind = (int(of[known[name]]) for of in (model.sensor_adr, model.sensor_dim, model.sensor_type))
+        one = {1: wp.float64, 3: wp.vec3d, 4: wp.quatd if kind in turns else None}.get(size)
+        found.append(Sensor(name, first, size, wp.array(dtype=one or wp.float64, ndim=1 if one else 2)))
+    return found
+
+
+def physics_struct(model: MjModel, data: MjData, names: Sequence[str], sensors: Sequence[str] = ()) -> Any:
+    """Returns a `warp.struct` with an array for each of these fields, and in ``sensor`` one for each of the sensors."""
     fields = {name: field_array(model, data, name) for name in names}
-    return _struct_of(tuple((name, f.dtype, f.shape[1] if f.ndim == 2 else 0) for name, f in fields.items()))
+    kinds = tuple((sensor.name, sensor.kind.dtype, sensor.kind.ndim) for sensor in sensors_of(model, sensors))
+    return _struct_of(tuple((name, f.dtype, f.shape[1] if f.ndim == 2 else 0) for name, f in fields.items()), kinds)
 
 
 @functools.cache
-def _struct_of(fields: tuple[tuple[str, np.dtype, int], ...]) -> Any:
-    """Returns the struct of fields (name, dtype, width); cached, so that equal fields share a compiled kernel."""
-    kinds = {}
+def _struct_of(fields: tuple[tuple[str, np.dtype, int], ...], sensors: tuple[tuple[str, Any, int], ...]) -> Any:
+    """Returns the struct of fields (name, dtype, width) and sensors (name, Warp type, dimensions).
+
+    It is cached, so that equal fields share a compiled kernel.
+    """
+    kinds: dict[str, Any] = {}
     for name, dtype, width in fields:
         element = field_dtype(name, np.empty((0, width) if width else 0, dtype))
         kinds[name] = wp.array(dtype=element, ndim=1 if name in SINGLE else 2)
+    if sensors:
+        arrays = {name: wp.array(dtype=dtype, ndim=ndim) for name, dtype, ndim in sensors}
+        kinds[SENSOR] = wp.struct(type("Sensors", (), {"__annotations__": arrays, "__module__": __name__}))
     return wp.struct(type("Physics", (), {"__annotations__": kinds, "__module__": __name__}))
 
 
-def physics_over(struct: Any, model: MjModel, data: MjData, num_envs: int, varying: dict[str, np.ndarray]) -> Any:
+def physics_over(
+    struct: Any,
+    model: MjModel,
+    data: MjData,
+    num_envs: int,
+    varying: dict[str, np.ndarray],
+    sensors: Sequence[str] = (),
+) -> Any:
     """Returns an instance of `physics_struct` over one simulation and the N rows of the varying model fields."""
     instance = struct()
+    for sensor in sensors_of(model, sensors):
+        setattr(instance.sensor, sensor.name, sensor.over(data.sensordata.ctypes.data, num_envs, 0))
     for name, variable in struct.vars.items():
+        if name == SENSOR:
+            continue
         array, dtype = field_array(model, data, name), variable.type.dtype
         size = array.itemsize * (array.shape[1] if array.ndim == 2 else 1)
         shape, strides = (num_envs, array.shape[0]), (0, size)

@@ -31,19 +31,22 @@ from headrace.pool.executors.kernels.diagnostics.rows import (
     failure_of,
 )
 from headrace.pool.executors.kernels.launch import load
-from headrace.pool.executors.kernels.memory import array_fields, row_shape, scalar_fields
+from headrace.pool.executors.kernels.memory import HOST, array_fields, row_shape, scalar_fields
 from headrace.pool.executors.kernels.random import Streams
-from headrace.pool.executors.mujoco.declared import acts, servo_numbers
+from headrace.pool.executors.mujoco.declared import Declarations, Declared, acts, servo_numbers, vary
 from headrace.pool.executors.mujoco.fields import (
+    SENSOR,
     SINGLE,
     MjData,
     MjModel,
+    Sensor,
     begin,
     field_array,
     field_dtype,
     keyframe_of,
     library,
     saved,
+    sensors_of,
     speechless,
 )
 from headrace.pool.executors.mujoco.memory import hidden_fields, scalars_of, written_info
@@ -95,6 +98,9 @@ class _Play:
         width = spec.action.shape or ()
         self._actions = Array("actions", np.zeros((NUM_ENVS, *width)), wp.float64, self._own)
         self._home, self._scale, self._clip = servo_numbers(env, model)
+        self._declared = Declarations(env, model, NUM_ENVS, HOST)
+        numbers = {name: (array, None) for name, array in self._declared.arrays.items()}
+        self._numbers = _record("declared", Declared, {"clip": self._clip}, numbers, self._own, numbers)
         seen, info = observation_fields(observation), written_info(env, spec)
         hidden = hidden_fields(env, replace(spec, observation=observation, info=info), scalars)
         shapes = {view_name(f.name): (NUM_ENVS, *f.shape) for f in (*seen, *info, *hidden)}
@@ -129,6 +135,9 @@ class _Play:
             getattr(self._view, name).known[i] = False
         for _ in range(MOST_STARTS):
             begin(model, data, self._keyframe)
+            as_python(vary)(self._numbers, np.int32(i), self._streams)
+            for name, rows in self._declared.varied.items():
+                getattr(model, name)[:] = rows[i]
             self._call(env.reset, i)
             mujoco.mj_forward(model, data)
             if env.accept is None or self._call(env.accept, i):
@@ -183,7 +192,8 @@ class _Play:
         """Returns MuJoCo's fields of one environment in the form that interpreted functions take."""
         model, data = self._models[i], self._datas[i]
         arrays = {name: _field(model, data, name, self._own) for name in self._env.reads}
-        return Record("Physics", arrays)
+        sensors = {s.name: _sensor(data, s, self._own) for s in sensors_of(model, self._env.sensors)}
+        return Record("Physics", {**arrays, **({SENSOR: Record("Sensors", sensors)} if sensors else {})})
 
     def _state_arrays(self, scalars: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
         """Returns name → (array, mask of the elements that have been set).
@@ -241,3 +251,11 @@ def _field(model: MjModel, data: MjData, name: str, owner: Any) -> Array:
         array = array.reshape(len(array), *dtype._shape_)
     rows = as_strided(array, (NUM_ENVS, *array.shape), (0, *array.strides))
     return Array(f"physics.{name}", rows, dtype, owner)
+
+
+def _sensor(data: MjData, sensor: Sensor, owner: Any) -> Array:
+    """Returns a sensor's numbers with a first index for the environment, as `_field` does."""
+    row = data.sensordata[sensor.first : sensor.first + sensor.size]
+    shape = () if sensor.size == 1 else (sensor.size,)
+    rows = as_strided(row, (NUM_ENVS, *shape), (0, *row.strides[: len(shape)]))
+    return Array(f"physics.{SENSOR}.{sensor.name}", rows, sensor.kind.dtype, owner)

@@ -123,7 +123,7 @@ class Memory:
         self.outcome = Table(Outcome, n)
         self.actions = np.zeros((n, *(spec.action.shape or ())))
         self.declared = Declarations(env, model, n, HOST)
-        self.varying = varying_rows(model, env.varies, env.reads, n)
+        self.varying = varying_rows(model, env.varies, env.reads, n) | self.declared.varied
         self.seen = StepOutputs(env, observation, shown, spec, hidden, self.declared.means, n, np.zeros)
 
     def kept(self) -> list[np.ndarray]:

@@ -18,8 +18,9 @@ import warp as wp
 
 from headrace.pool.executors.kernels.program import ROUNDING, Bounds
 from headrace.pool.executors.kernels.random import Streams
-from headrace.pool.executors.mujoco.declared import Declared, Servo, aim, metrics_of, tally_of
+from headrace.pool.executors.mujoco.declared import Declared, Servo, aim, metrics_of, tally_of, vary
 from headrace.pool.executors.mujoco.fields import FORCES
+from headrace.pool.executors.mujoco.randomise import Draw
 
 # the order of native/mujoco/physics.hpp
 RESET = wp.constant(0)
@@ -71,7 +72,9 @@ class MujocoEnv:
             controls and mocap bodies before `reset`; by default those that MuJoCo gives a new simulation.
         settling_steps: physics steps before an episode begins.
         starts_unactuated: whether the first observation is computed without actuator forces, as in dm_control.
-        sensors: the names of those sensors that are read of ``sensordata``, if they are not all.
+        sensors: the names of those sensors that are read, if they are not all of ``sensordata``. Each is also at its
+            name: ``physics.sensor.NAME[env]``, a number, a `wp.vec3d` or a `wp.quatd` (w first), or for other sizes
+            ``physics.sensor.NAME[env, i]``.
         forces: whether ``cacc``, ``cfrc_int`` and ``cfrc_ext`` are computed after a step if they are read; otherwise,
             and after a reset, they are zero.
         shapes, constants, tables: as for a `KernelEnv`; ``shapes`` also holds those of ignored fields of the view.
@@ -80,6 +83,8 @@ class MujocoEnv:
             default the actuators' control ranges.
         metrics: names of info fields whose means over the steps of an episode are info as well, ``episode_<name>``,
             which a training run logs and plots; or such a field → the names of its columns.
+        randomise: field of ``mjModel``, or a tuple of fields that share their draws → how it is drawn before `reset`:
+            `scale`, `add` or `draw`. The task then has the option ``randomise``; false leaves the model as it is.
     """
 
     name: str
@@ -105,6 +110,7 @@ class MujocoEnv:
     bounds: Bounds = field(default_factory=dict)
     actions: gym.spaces.Box | Servo | None = None
     metrics: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ()
+    randomise: Mapping[str | tuple[str, ...], Draw] = field(default_factory=dict)
 
 
 @wp.func
@@ -159,6 +165,7 @@ class Parts(NamedTuple):
     act: Any
     accept: Any
     aims: bool
+    randomises: bool
     tally: Any
 
     @classmethod
@@ -166,7 +173,9 @@ class Parts(NamedTuple):
         """Returns the parts of a task, with defaults for the functions it leaves out."""
         functions = (env.reset, env.step, env.observe, env.act or act_directly, env.accept or accept_all)
         tally = tally_of(env) if metrics_of(env) else None
-        return cls(env.name, env.state, env.view, *functions, isinstance(env.actions, Servo), tally)
+        return cls(
+            env.name, env.state, env.view, *functions, isinstance(env.actions, Servo), bool(env.randomise), tally
+        )
 
 
 def build_kernel(env: MujocoEnv, physics_type: Any) -> Any:
@@ -206,7 +215,7 @@ def _served(parts: Parts, physics_type: Any) -> Any:
     accept, act, tally = parts.accept, parts.act, parts.tally
     # constants of the kernel, which has one branch of each `if` below
     step_draws, observe_draws, act_draws = draws(step_episode), draws(observe), draws(act)
-    aims, tallies = parts.aims, tally is not None
+    aims, randomises, tallies = parts.aims, parts.randomises, tally is not None
 
     def serve(physics, state, streams, actions, outcome, view, declared, env_id, command):
         if command == STEP:
@@ -225,6 +234,8 @@ def _served(parts: Parts, physics_type: Any) -> Any:
                 act(physics, state, env_id, actions)
         elif command == RESET:
             declared.counted[env_id] = 0
+            if randomises:
+                vary(declared, env_id, streams)
             reset_episode(physics, state, env_id, streams)
         elif command == ACCEPT:
             outcome.accepted[env_id] = accept(physics, state, env_id)

@@ -17,15 +17,18 @@ from headrace.errors import OptionError
 from headrace.limits import limits_named
 from headrace.pool.executors.mujoco.comparison import comes_with_headrace
 from headrace.pool.executors.mujoco.declared import Servo, action_space, check_metrics, metric_fields
-from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library
+from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library, sensors_of
 from headrace.pool.executors.mujoco.lanes import OPTION, PHYSICS, physics_of, remark
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
 from headrace.pool.executors.mujoco.program import MujocoEnv
+from headrace.pool.executors.mujoco.randomise import fields_of, tables_of
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, complete
 from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
 from headrace.pool.task import Task
 
+RANDOMISE = "randomise"
+"""the option of tasks with random fields of the model that says whether they are drawn"""
 XML_FILE = "xml_file"
 """the option of some tasks that is a model's file"""
 
@@ -86,13 +89,17 @@ class MujocoTask:
             "action_repeat": Option(1, 1),
             "frame_stack": Option(1, 1),
             PHYSICS: OPTION,
+            RANDOMISE: Option(True),
         }
         own = {"max_episode_steps": self.max_episode_steps, "frame_skip": self.frame_skip}
         given = complete(task, {**known, **picture_options(options), **self.options}, {**own, **options})
         if "max_episode_steps" not in options:
             given["max_episode_steps"] = math.ceil(self.max_episode_steps / given["action_repeat"])
         model = _compiled(task, self.model, given)
-        env = completed(self.env(given, model) if callable(self.env) else self.env, model)
+        env = self.env(given, model) if callable(self.env) else self.env
+        if RANDOMISE not in self.options and not env.randomise and given.pop(RANDOMISE) and RANDOMISE in options:
+            raise OptionError(f"{task} has nothing to randomise")
+        env = completed(env if given.get(RANDOMISE, True) else replace(env, randomise={}), model)
         ours = comes_with_headrace(env, self.model) and not self._has_own_file(given)
         given[PHYSICS] = physics_of(task, given[PHYSICS], env, model, ours)
         observation = self.observation(given, model) if callable(self.observation) else self.observation
@@ -138,10 +145,14 @@ def _on_device(*parts: Any) -> Any:
 
 
 def completed(env: MujocoEnv, model: MjModel) -> MujocoEnv:
-    """Returns a task that reads what it declares; raises `KernelError` if its start is not in the model."""
+    """Returns a task that reads and varies what it declares; raises `KernelError` for what the model lacks."""
     keyframe_of(model, env.start)
-    also = ("ctrl",) if isinstance(env.actions, Servo) else ()
-    return replace(env, reads=tuple(dict.fromkeys((*env.reads, *also)))) if also else env
+    sensors = ("sensordata",) if sensors_of(model, env.sensors) else ()
+    servos = ("ctrl",) if isinstance(env.actions, Servo) else ()
+    drawn = fields_of(env.randomise)
+    reads, varies = dict.fromkeys((*env.reads, *sensors, *servos, *drawn)), dict.fromkeys((*env.varies, *drawn))
+    tables_of(env.name, env.randomise, model, 1)
+    return replace(env, reads=tuple(reads), varies=tuple(varies))
 
 
 def stacked(space: gym.Space, depth: int) -> gym.Space:

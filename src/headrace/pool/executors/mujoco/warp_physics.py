@@ -12,7 +12,7 @@ temporary arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -33,6 +33,7 @@ from headrace.pool.executors.mujoco.fields import (
     keyframe_of,
     library,
     physics_struct,
+    sensors_of,
     varying_rows,
 )
 from headrace.pool.executors.mujoco.program import MujocoEnv
@@ -55,15 +56,18 @@ State = dict[str, torch.Tensor]
 class WarpPhysics:
     """N worlds of one model.
 
+    Args:
+        varied: memory of fields of the model that the task varies, by name, float64 [N, …]; others have their own.
+
     Attributes:
         struct: the `warp.struct` of the fields that the task reads.
         arrays: the instance of the struct that the task's functions receive.
         initial: the model's initial state, of one world.
     """
 
-    def __init__(self, env: MujocoEnv, model: MjModel, num_envs: int, device: torch.device):
+    def __init__(self, env: MujocoEnv, model: MjModel, num_envs: int, device: torch.device, varied: Mapping[str, Any]):
         self._mjw, self._device = _mujoco_warp(), str(device)
-        self._env = env
+        self._env, self._varied = env, varied
         data = library().MjData(model)
         varying_rows(model, env.varies, env.reads, 1)  # raises the same errors as on threads
         with quiet(), wp.ScopedDevice(self._device):
@@ -80,7 +84,7 @@ class WarpPhysics:
         self._state = {name: t for name in STATE if (t := self._tensor(name)) is not None and t.numel()}
         self.initial = self._initial(data)
         self._constant: list[torch.Tensor] = []
-        self.struct = physics_struct(model, data, env.reads)
+        self.struct = physics_struct(model, data, env.reads, env.sensors)
         self.arrays, self._mirrors = self._mirrored(model, data, num_envs)
 
     # -- state -----------------------------------------------------------------------------------
@@ -253,11 +257,15 @@ class WarpPhysics:
             if tensor is None or not tensor.is_floating_point():
                 raise OptionError(f"{self._env.name} reads {name}, which MuJoCo Warp does not have: it runs on the CPU")
             shape = (num_envs,) if name in SINGLE else (num_envs, *field.shape)
-            mirrors[name] = torch.zeros(shape, dtype=torch.float64, device=tensor.device)
+            mirrors[name] = self._varied.get(name, torch.zeros(shape, dtype=torch.float64, device=tensor.device))
             with quiet():
                 extent = shape[:1] if name in SINGLE else shape[:2]
                 view = wp.array(ptr=mirrors[name].data_ptr(), shape=extent, dtype=dtype, device=self._device)
             setattr(arrays, name, view)
+        for sensor in sensors_of(model, self._env.sensors):
+            rows = mirrors["sensordata"]
+            array = sensor.over(rows.data_ptr(), num_envs, rows[0].numel() * rows.element_size(), self._device)
+            setattr(arrays.sensor, sensor.name, array)
         return arrays, mirrors
 
 

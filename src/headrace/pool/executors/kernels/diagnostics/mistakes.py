@@ -160,8 +160,11 @@ def _explained(env: Any, error: Exception) -> KernelError:
     theirs = [place for place in places if OURS not in Path(place[1]).parents]
     if theirs:
         name, file, line, source = theirs[-1]
-        what = _in_words(env, told, source, _function_at(env, name, file))
-        return KernelError(f"{env.name}: {what}\n  {file}:{line}, in {name}\n    {source.strip()}")
+        function = _function_at(env, name, file)
+        what = _in_words(env, told, source, function)
+        return KernelError(
+            f"{env.name}: {what}\n  {file}:{_line(function, file, int(line), source)}, in {name}\n    {source.strip()}"
+        )
     for call, which in CALLED.items():
         if places and f"{call}(" in places[-1][3] and which in RESULTS:
             return _wrong_result(env, which, told)
@@ -208,6 +211,8 @@ def _no_attribute(env: Any, found: re.Match[str], source: str, function: Any) ->
             return f"{of} has no field {name!r}; it has {', '.join(struct.vars)}" + _nearest(name, struct.vars)
     if of == "Physics":
         return f"physics has no field {name!r}: if MuJoCo has it, name it in reads=(…)" + _nearest(name, env.reads)
+    if of == "Sensors":
+        return f"physics.sensor has no field {name!r}: name it in sensors=(…)" + _nearest(name, env.sensors)
     return f"{found[2]} ({of}) has no field {name!r}"
 
 
@@ -271,7 +276,7 @@ def _names(given: Any) -> str:
 
 Words = Callable[[Any, "re.Match[str]", str, Any], str]
 WORDS: list[tuple[str, Words]] = [
-    (r"`(\w+)` is not an attribute of '(\w+)' \(([\w.<>]+)\)", _no_attribute),
+    (r"`(\w+)` is not an attribute of '([\w<>]+)' \((?:wp\.ref\[)?([\w.<>]+)\]?\)", _no_attribute),
     (r"Referencing undefined symbol: (\w+)", _undefined),
     (r"function overload for '(\w+)' that matched inputs with types: \[(.*)\]", _no_overload),
     (r"Input types must be the same, got \[(.*)\]", _mixed),
@@ -318,6 +323,13 @@ def _function_at(env: Any, name: str, file: str) -> Any:
             if isinstance(found, FUNCTION) and not found.is_builtin() and found.func.__code__.co_filename == file:
                 return found
     return None
+
+
+def _line(function: Any, file: str, told: int, source: str) -> int:
+    """Returns a line's number in its file; Warp counts the lines of generic functions from their first."""
+    if function is None or linecache.getline(file, told).strip() == source.strip():
+        return told
+    return function.func.__code__.co_firstlineno + told
 
 
 def first_line(function: Any) -> int:
