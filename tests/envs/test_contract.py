@@ -47,6 +47,7 @@ PLAYED: dict[str, dict[str, dict[str, Any]]] = {
         "Hopper-v5": ROBOT,
         **{f"{name}-v5": ROBOT for name in ("Ant", "HalfCheetah", "Humanoid", "InvertedPendulum", "Pusher", "Swimmer")},
     },
+    "robots": {"Go1Flat-v0": ROBOT, "Go2Flat-v0": ROBOT},
     "dm_control": {
         "WalkerRun-v1": ROBOT,
         **dict.fromkeys(("FingerTurnHard-v1", "ManipulatorInsertPeg-v1", "QuadrupedFetch-v1"), ROBOT),

@@ -1,5 +1,7 @@
 """The robots' models are the published ones, but for their looks, and stand where their tasks begin."""
 
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import mujoco

@@ -112,10 +112,11 @@ def within(value: wp.float64, low: wp.float64, high: wp.float64) -> bool:
     return low < value and value < high
 
 
-def load_model(options: Mapping[str, Any]) -> Any:
+def load_model(options: Mapping[str, Any], folder: Path | None = None) -> Any:
     """Returns the compiled model, a `mujoco.MjModel`, of the option ``xml_file``.
 
-    The option is a path if it begins with ``/``, ``.`` or ``~``, and otherwise the name of one of Gymnasium's files.
+    The option is a path if it begins with ``/``, ``.`` or ``~``, and otherwise the name of a file in ``folder``, which
+    is that of Gymnasium's models unless another is given.
 
     Raises:
         OptionError: the file does not exist.
@@ -123,7 +124,7 @@ def load_model(options: Mapping[str, Any]) -> Any:
     """
     name = options["xml_file"]
     own = name.startswith(("/", ".", "~"))
-    path = Path(name).expanduser() if own else _assets() / name
+    path = Path(name).expanduser() if own else (folder or _assets()) / name
     if not path.is_file():
         hint = "" if own else ": for a file of yours say './FILE.xml' or its whole path"
         raise OptionError(f"xml_file: there is no file {path}{hint}")

@@ -5,9 +5,10 @@ They are made of simple shapes, so that they need no other file, and are drawn a
 
 from pathlib import Path
 
+FOLDER = Path(__file__).parent
 ROBOTS = ("go1", "go2", "g1", "t1")
 
 
 def model_file(robot: str) -> Path:
     """Returns the file of the model of one of `ROBOTS`."""
-    return Path(__file__).parent / f"{robot}.xml"
+    return FOLDER / f"{robot}.xml"

@@ -1,0 +1,135 @@
+"""The reward of robots on four legs: that of MuJoCo Playground's Go1JoystickFlatTerrain, term by term."""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false, reportReturnType=false
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from headrace.envs.robots.walker import (
+    ONE,
+    QPOS,
+    QVEL,
+    STANDING,
+    ZERO,
+    State,
+    View,
+    begin_stance,
+    earned,
+    has_fallen,
+    in_frame,
+    is_commanded,
+    landed,
+    spin,
+    term,
+    up,
+    velocity,
+)
+
+F = wp.float64
+SCALES = {
+    "tracking_lin_vel": 1.0,
+    "tracking_ang_vel": 0.5,
+    "lin_vel_z": -0.5,
+    "ang_vel_xy": -0.05,
+    "orientation": -5.0,
+    "dof_pos_limits": -1.0,
+    "pose": 0.5,
+    "termination": -1.0,
+    "stand_still": -1.0,
+    "torques": -2e-4,
+    "action_rate": -0.01,
+    "energy": -1e-3,
+    "feet_clearance": -2.0,
+    "feet_height": -0.2,
+    "feet_slip": -0.1,
+    "feet_air_time": 0.1,
+}
+TERMS = tuple(SCALES)
+(
+    LINEAR, TURNING, BOUNCING, ROLLING, LEANING, AT_LIMITS, POSE, FALLING, FIDGETING, TORQUES, RATE, ENERGY, CLEARANCE,
+    HEIGHT, SLIP, AIR_TIME,
+) = map(wp.constant, range(len(TERMS)))  # fmt: skip
+SIGMA = wp.constant(F(0.25))  # of errors of tracking, m²/s² or rad²/s²
+SHORT = wp.constant(F(0.1))  # s in the air
+
+
+def soft_limits(ranges: np.ndarray) -> np.ndarray:
+    """Returns the ranges [joints, 2] that the reward keeps joints in."""
+    return 0.95 * ranges
+
+
+@wp.func
+def trunk_terms(physics: Any, state: State, env: int, view: View) -> F:
+    world_moving = velocity(physics, env, state.imu_body, state.imu)
+    world_spinning = spin(physics, env, state.imu_body)
+    moving = in_frame(physics, env, state.imu, world_moving)
+    spinning = in_frame(physics, env, state.imu, world_spinning)
+    leaning = up(physics, env, state.imu)
+    forwards, sideways = state.command[env, 0] - moving[0], state.command[env, 1] - moving[1]
+    turning = state.command[env, 2] - spinning[2]
+    total = term(state, env, LINEAR, wp.exp(-(forwards * forwards + sideways * sideways) / SIGMA), view)
+    total += term(state, env, TURNING, wp.exp(-turning * turning / SIGMA), view)
+    total += term(state, env, BOUNCING, world_moving[2] * world_moving[2], view)
+    rolling = world_spinning[0] * world_spinning[0] + world_spinning[1] * world_spinning[1]
+    total += term(state, env, ROLLING, rolling, view)
+    total += term(state, env, LEANING, leaning[0] * leaning[0] + leaning[1] * leaning[1], view)
+    return total
+
+
+@wp.func
+def joint_terms(physics: Any, state: State, env: int, view: View) -> F:
+    beyond, pose, away = F(0.0), F(0.0), F(0.0)
+    squares, torques, rate, energy = F(0.0), F(0.0), F(0.0), F(0.0)
+    for i in range(state.nu):
+        angle, force = physics.qpos[env, QPOS + i], physics.actuator_force[env, i]
+        off, change = angle - state.home[i], state.action[env, i] - state.last_action[env, i]
+        beyond += wp.max(state.low[i] - angle, ZERO) + wp.max(angle - state.high[i], ZERO)
+        pose += off * off * state.weights[i]
+        away += wp.abs(off)
+        squares += force * force
+        torques += wp.abs(force)
+        energy += wp.abs(physics.qvel[env, QVEL + i] * force)
+        rate += change * change
+    total = term(state, env, AT_LIMITS, beyond, view)
+    total += term(state, env, POSE, wp.exp(-pose), view)
+    total += term(state, env, FIDGETING, wp.where(is_commanded(state, env, STANDING), ZERO, away), view)
+    total += term(state, env, TORQUES, wp.sqrt(squares) + torques, view)
+    total += term(state, env, RATE, rate, view)
+    total += term(state, env, ENERGY, energy, view)
+    return total
+
+
+@wp.func
+def feet_terms(physics: Any, state: State, env: int, view: View) -> F:
+    clearance, height, slip, air = F(0.0), F(0.0), F(0.0), F(0.0)
+    for foot in range(state.num_feet):
+        site = state.sites[foot]
+        moving = velocity(physics, env, state.bodies[foot], site)
+        speed = wp.sqrt(moving[0] * moving[0] + moving[1] * moving[1])
+        clearance += wp.abs(physics.site_xpos[env, site][2] - state.foot_height) * wp.sqrt(speed)
+        if landed(physics, state, env, foot):
+            lack = state.peak[env, foot] / state.foot_height - ONE
+            height += lack * lack
+            air += state.air_time[env, foot] - SHORT
+        slip += speed * speed * state.touching[env, foot]
+        begin_stance(state, env, foot)
+    moves = wp.where(is_commanded(state, env, STANDING), ONE, ZERO)
+    total = term(state, env, CLEARANCE, clearance, view)
+    total += term(state, env, HEIGHT, height * moves, view)
+    total += term(state, env, SLIP, slip * moves, view)
+    total += term(state, env, AIR_TIME, air * moves, view)
+    return total
+
+
+@wp.func
+def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View):
+    fell = has_fallen(physics, state, env)
+    view.fell[env] = fell
+    total = trunk_terms(physics, state, env, view)
+    total += joint_terms(physics, state, env, view)
+    total += feet_terms(physics, state, env, view)
+    total += term(state, env, FALLING, wp.where(fell, ONE, ZERO), view)
+    return earned(state, total), fell

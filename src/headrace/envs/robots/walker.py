@@ -1,0 +1,546 @@
+"""Robots that walk by commands of velocity: what all of them have, whatever their number of legs.
+
+The tasks are those of MuJoCo Playground (Zakka et al. 2025, https://arxiv.org/abs/2502.08844): their observations,
+rewards and ends of episodes are equal step by step. As there, an observation and a reward are of the beginning of the
+last substep, except for joints, and the action and the command in an observation are those before the newest.
+A robot is a record of numbers, `Robot`; the reward is a function of its kind, in `quadruped` and `humanoid`.
+"""
+
+# pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportCallIssue=false, reportReturnType=false
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import warp as wp
+
+from headrace.envs.mujoco.common import load_model
+from headrace.envs.mujoco.options import xml_file
+from headrace.envs.robots.models import FOLDER
+from headrace.errors import OptionError
+from headrace.pool.executors.kernels.program import FINITE
+from headrace.pool.executors.mujoco import Camera, MujocoEnv, MujocoTask, Streams, random_bits, uniform
+from headrace.pool.options import Option, decimal
+from headrace.pool.spec import Field
+
+F = wp.float64
+ZERO = wp.constant(F(0.0))
+ONE = wp.constant(F(1.0))
+TURN = wp.constant(F(math.tau))
+HALF_TURN = wp.constant(F(math.pi))
+STANDING = wp.constant(F(0.01))  # the greatest command to stand still
+ROOT = wp.constant(1)  # the body of the free joint
+QPOS = wp.constant(7)  # where joints begin
+QVEL = wp.constant(6)
+
+# of the noise of a sensor, at most: m/s, rad/s, part of gravity, rad, rad/s
+LINEAR_NOISE = wp.constant(F(0.1))
+GYRO_NOISE = wp.constant(F(0.2))
+GRAVITY_NOISE = wp.constant(F(0.05))
+ANGLE_NOISE = wp.constant(F(0.03))
+SPEED_NOISE = wp.constant(F(1.5))
+PIECE = wp.constant(wp.uint64(0xFFFF))  # 16 bits of 64 are random enough for noise
+TO_SIGN = wp.constant(F(2.0**-15))
+
+
+@dataclass(frozen=True)
+class Robot:
+    """The numbers of a robot and of its task.
+
+    Attributes:
+        name: an identifier.
+        model: the file of the model, in the folder of `headrace.envs.robots.models`.
+        start: the keyframe from which episodes start, and to which actions are added.
+        frame_skip: physics steps between actions.
+        feet: names of the feet's sites.
+        sole: points of a foot in the frame of its site (m), one of which touches the ground when the foot does.
+        radius: the distance of these points from the ground when they touch it (m).
+        limits: the greatest commands, forwards and sideways (m/s) and turning (rad/s).
+        kept: probabilities that a part of a new command is not 0.
+        changed: the probability that a part of a command changes when it may.
+        idle: the probability that a command is to stand still.
+        period: seconds from one command to the next.
+        regular: whether that is always the same time; otherwise it is exponentially distributed.
+        kicks: least and greatest time between kicks (s).
+        spread: the part by which joints differ from the keyframe at the start, at most.
+        weights: of joints in the reward for the pose.
+        soft_limits: a function (ranges [joints, 2]) → the ranges that the reward keeps joints in.
+        foot_height: how high a foot is lifted (m).
+        scales: term of the reward → factor.
+        fall: what the end of an episode costs.
+        action_scale: radians per unit of an action.
+        push: default of this option.
+        imu, torso: sites of the sensors of the observation, and of those of the reward for being upright.
+        command_first: whether an observation has the command before the joints rather than at its end.
+        stands: whether the phase stands still while the robot is to do so.
+        legs: joints whose deviation the reward counts by itself: roll and yaw of both hips, then both knees.
+        boxes: names of the feet's geoms, boxes that must not touch each other.
+        capsules: names of capsules that must not touch: each with the next.
+        forces: names of sensors of forces in the feet.
+        reads: fields of MuJoCo that the reward reads beside `READS`.
+        strides: least and greatest frequency of strides (Hz), of which an observation shows the phase; 0 for none.
+    """
+
+    name: str
+    model: str
+    start: str
+    frame_skip: int
+    feet: tuple[str, ...]
+    sole: tuple[tuple[float, float, float], ...]
+    radius: float
+    limits: tuple[float, float, float]
+    weights: tuple[float, ...]
+    soft_limits: Callable[[np.ndarray], np.ndarray]
+    foot_height: float
+    scales: Mapping[str, float]
+    action_scale: float
+    fall: float
+    kept: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    changed: float = 1.0
+    idle: float = 0.0
+    period: float = 10.0
+    regular: bool = True
+    kicks: tuple[float, float] = (1.0, 3.0)
+    spread: float = 0.0
+    push: float = 0.0
+    imu: str = "imu"
+    torso: str = "imu"
+    command_first: bool = False
+    strides: tuple[float, float] = (0.0, 0.0)
+    stands: bool = False
+    legs: tuple[str, ...] = ()
+    boxes: tuple[str, ...] = ()
+    capsules: tuple[str, ...] = ()
+    forces: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+
+
+@wp.struct
+class State:
+    """What an episode remembers (arrays by environment), tables that are the same for all, and numbers."""
+
+    command: wp.array2d[F]  # m/s, m/s, rad/s
+    steps: wp.array[wp.int32]  # since the episode began
+    until_command: wp.array[wp.int32]  # steps
+    until_kick: wp.array[wp.int32]
+    action: wp.array2d[F]  # of this step
+    last_action: wp.array2d[F]
+    air_time: wp.array2d[F]  # of each foot, s
+    touching: wp.array2d[F]  # 1 or 0
+    peak: wp.array2d[F]  # the greatest height since the foot left the ground, m
+    phase: wp.array2d[F]  # of each leg's stride, rad
+    stride: wp.array[F]  # rad in a step
+    home: wp.array[F]
+    low: wp.array[F]
+    high: wp.array[F]
+    weights: wp.array[F]
+    scales: wp.array[F]
+    limits: wp.array[F]
+    kept: wp.array[F]
+    sites: wp.array[wp.int32]
+    bodies: wp.array[wp.int32]
+    sole: wp.array2d[F]
+    legs: wp.array[wp.int32]
+    geoms: wp.array[wp.int32]  # boxes, then capsules
+    sizes: wp.array2d[F]
+    forces: wp.array[wp.int32]  # in sensordata
+    num_feet: int
+    num_points: int
+    nu: int
+    imu: int
+    imu_body: int
+    torso: int
+    torso_body: int
+    at_command: int
+    at_joints: int
+    dt: F
+    radius: F
+    foot_height: F
+    changed: F
+    idle: F
+    period: F
+    regular: bool
+    stands: bool
+    kick_soon: F
+    kick_late: F
+    spread: F
+    slow_stride: F
+    fast_stride: F
+    upright: F
+    action_scale: F
+    noise: F
+    push: F
+    speed: F
+    hold: bool
+    penalty: F
+    alive: F
+    clipped: bool
+    height: F
+
+
+@wp.struct
+class View:
+    """The outputs of all environments."""
+
+    obs: wp.array2d[wp.float32]
+    reward_terms: wp.array2d[wp.float32]
+    command: wp.array2d[wp.float32]
+    fell: wp.array[wp.bool]
+
+
+# ---- motion ---------------------------------------------------------------------------------------------------------
+
+
+@wp.func
+def spin(physics: Any, env: int, body: int) -> wp.vec3d:
+    """Returns the angular velocity of a body in the world's frame (rad/s)."""
+    motion = physics.cvel[env, body]
+    return wp.vec3d(motion[0], motion[1], motion[2])
+
+
+@wp.func
+def velocity(physics: Any, env: int, body: int, site: int) -> wp.vec3d:
+    """Returns the velocity of a site of a body in the world's frame (m/s)."""
+    motion = physics.cvel[env, body]
+    arm = physics.site_xpos[env, site] - physics.subtree_com[env, ROOT]
+    return wp.vec3d(motion[3], motion[4], motion[5]) + wp.cross(spin(physics, env, body), arm)
+
+
+@wp.func
+def in_frame(physics: Any, env: int, site: int, vector: wp.vec3d) -> wp.vec3d:
+    """Returns a vector of the world in the frame of a site."""
+    return wp.transpose(physics.site_xmat[env, site]) * vector
+
+
+@wp.func
+def up(physics: Any, env: int, site: int) -> wp.vec3d:
+    """Returns the third axis of a site's frame in the world."""
+    frame = physics.site_xmat[env, site]
+    return wp.vec3d(frame[0, 2], frame[1, 2], frame[2, 2])
+
+
+@wp.func
+def touches(physics: Any, state: State, env: int, foot: int) -> F:
+    """Returns 1 if a foot is on the ground, else 0."""
+    site = state.sites[foot]
+    frame = physics.site_xmat[env, site]
+    least = F(math.inf)
+    for i in range(state.num_points):
+        point = wp.vec3d(state.sole[i, 0], state.sole[i, 1], state.sole[i, 2])
+        least = wp.min(least, wp.dot(wp.vec3d(frame[2, 0], frame[2, 1], frame[2, 2]), point))
+    return wp.where(physics.site_xpos[env, site][2] + least <= state.radius, ONE, ZERO)
+
+
+@wp.func
+def landed(physics: Any, state: State, env: int, foot: int) -> bool:
+    """Advances a foot's time in the air and greatest height; returns whether it has just come down."""
+    on_ground = touches(physics, state, env, foot)
+    first = state.air_time[env, foot] > ZERO and wp.max(on_ground, state.touching[env, foot]) > ZERO
+    state.air_time[env, foot] = state.air_time[env, foot] + state.dt
+    state.peak[env, foot] = wp.max(state.peak[env, foot], physics.site_xpos[env, state.sites[foot]][2])
+    state.touching[env, foot] = on_ground
+    return first
+
+
+@wp.func
+def begin_stance(state: State, env: int, foot: int):
+    """Begins a foot's time in the air and greatest height anew if it is on the ground."""
+    state.air_time[env, foot] = state.air_time[env, foot] * (ONE - state.touching[env, foot])
+    state.peak[env, foot] = state.peak[env, foot] * (ONE - state.touching[env, foot])
+
+
+# ---- commands and kicks ---------------------------------------------------------------------------------------------
+
+
+@wp.func
+def chance(env: int, share: F, streams: Streams) -> bool:
+    """Returns whether something of this probability happens."""
+    return uniform(streams, env, ZERO, ONE) < share
+
+
+@wp.func
+def waiting(state: State, env: int, streams: Streams) -> int:
+    """Returns the number of steps until the next command."""
+    seconds = state.period
+    if not state.regular:
+        seconds = -seconds * wp.log(ONE - uniform(streams, env, ZERO, ONE))
+    return int(wp.round(seconds / state.dt))
+
+
+@wp.func
+def draw_command(state: State, env: int, share: F, sparse: bool, streams: Streams):
+    """Draws a new command, of which each part takes the place of the old with the probability ``share``."""
+    for i in range(3):
+        new = state.speed * uniform(streams, env, -state.limits[i], state.limits[i])
+        if sparse and not chance(env, state.kept[i], streams):
+            new = ZERO
+        if share == ONE or chance(env, share, streams):
+            state.command[env, i] = new
+    if state.idle > ZERO and chance(env, state.idle, streams):
+        for i in range(3):
+            state.command[env, i] = ZERO
+    state.until_command[env] = waiting(state, env, streams)
+
+
+@wp.func
+def is_commanded(state: State, env: int, least: F) -> bool:
+    """Returns whether the command is more than ``least``."""
+    return wp.length(wp.vec3d(state.command[env, 0], state.command[env, 1], state.command[env, 2])) > least
+
+
+@wp.func
+def kick(physics: Any, state: State, env: int, streams: Streams):
+    """Changes the horizontal velocity now and then, as mjlab has it."""
+    state.until_kick[env] = state.until_kick[env] - 1
+    if state.until_kick[env] <= 0:
+        for i in range(2):
+            physics.qvel[env, i] = physics.qvel[env, i] + uniform(streams, env, -state.push, state.push)
+        state.until_kick[env] = int(uniform(streams, env, state.kick_soon, state.kick_late) / state.dt)
+
+
+@wp.func
+def advance_phase(state: State, env: int):
+    """Advances the phases of the legs' strides by a step, within ±π; or holds them while the robot is to stand."""
+    for foot in range(state.num_feet):
+        phase = state.phase[env, foot] + state.stride[env]
+        state.phase[env, foot] = wp.where(phase > HALF_TURN, phase - TURN, phase)
+        if state.stands and not is_commanded(state, env, STANDING):
+            state.phase[env, foot] = HALF_TURN
+
+
+# ---- episodes -------------------------------------------------------------------------------------------------------
+
+
+@wp.func
+def reset(physics: Any, state: State, env: int, streams: Streams):
+    """Begins an episode: anywhere, turned to anywhere, with some velocity."""
+    half = uniform(streams, env, ZERO, TURN) * F(0.5)
+    physics.qpos[env, 3] = wp.cos(half)
+    physics.qpos[env, 6] = wp.sin(half)
+    for i in range(2):
+        physics.qpos[env, i] = uniform(streams, env, F(-0.5), F(0.5))
+    for i in range(QVEL):
+        physics.qvel[env, i] = uniform(streams, env, F(-0.5), F(0.5))
+    for i in range(state.nu):
+        state.action[env, i] = ZERO
+        state.last_action[env, i] = ZERO
+        if state.spread > ZERO:
+            part = ONE + uniform(streams, env, -state.spread, state.spread)
+            physics.qpos[env, QPOS + i] = physics.qpos[env, QPOS + i] * part
+    for foot in range(state.num_feet):
+        state.air_time[env, foot] = ZERO
+        state.touching[env, foot] = ZERO
+        state.peak[env, foot] = ZERO
+        state.phase[env, foot] = wp.where(foot == 1, HALF_TURN, ZERO)
+    state.stride[env] = TURN * state.dt * uniform(streams, env, state.slow_stride, state.fast_stride)
+    state.until_kick[env] = int(uniform(streams, env, state.kick_soon, state.kick_late) / state.dt)
+    for i in range(3):
+        state.command[env, i] = ZERO
+    state.steps[env] = 0
+    state.until_command[env] = 0
+    if not state.hold:
+        draw_command(state, env, ONE, False, streams)
+
+
+@wp.func
+def act(physics: Any, state: State, env: int, actions: wp.array2d[F], streams: Streams):
+    """Ends the last step, with a new command where it is time, then kicks and gives the servos their targets."""
+    if state.steps[env] > 0:
+        advance_phase(state, env)
+        if not state.hold:
+            state.until_command[env] = state.until_command[env] - 1
+            if state.until_command[env] <= 0:
+                draw_command(state, env, state.changed, True, streams)
+    state.steps[env] = state.steps[env] + 1
+    if state.push > ZERO:
+        kick(physics, state, env, streams)
+    for i in range(state.nu):
+        state.last_action[env, i] = state.action[env, i]
+        state.action[env, i] = actions[env, i]
+        physics.ctrl[env, i] = state.home[i] + state.action_scale * actions[env, i]
+
+
+@wp.func
+def term(state: State, env: int, i: int, value: F, view: View) -> F:
+    """Shows the value of a term of the reward, and returns its part of the reward."""
+    view.reward_terms[env, i] = wp.float32(value)
+    scale = state.scales[i]
+    return value * wp.where(scale < ZERO, scale * state.penalty, scale)
+
+
+@wp.func
+def has_fallen(physics: Any, state: State, env: int) -> bool:
+    """Returns whether the torso is too low or leans too far."""
+    too_low = state.height > ZERO and physics.qpos[env, 2] < state.height
+    return too_low or up(physics, env, state.torso)[2] < state.upright
+
+
+@wp.func
+def earned(state: State, total: F) -> wp.float32:
+    """Returns the reward of a step from the sum of its terms."""
+    reward = (total + state.alive) * state.dt
+    if state.clipped:
+        reward = wp.max(reward, ZERO)
+    return wp.float32(reward)
+
+
+@wp.func
+def noisy(state: State, value: F, most: F, bits: wp.uint64, piece: int) -> wp.float32:
+    """Returns a value with noise, uniform in ±``most``, from one of the four pieces of 64 random bits."""
+    part = (bits >> wp.uint64(16 * piece)) & PIECE
+    return wp.float32(value + state.noise * most * ((F(part) + F(0.5)) * TO_SIGN - ONE))
+
+
+@wp.func
+def noise_bits(state: State, env: int, streams: Streams) -> wp.uint64:
+    """Returns 64 random bits, if there is noise to be made of them."""
+    bits = wp.uint64(0)
+    if state.noise > ZERO:
+        bits = random_bits(streams, env)
+    return bits
+
+
+@wp.func
+def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
+    """Writes what sensors of velocity, gyroscope, gravity and joints see, the action before, command and phase."""
+    spinning = in_frame(physics, env, state.imu, spin(physics, env, state.imu_body))
+    moving = in_frame(physics, env, state.imu, velocity(physics, env, state.imu_body, state.imu))
+    down = in_frame(physics, env, state.imu, wp.vec3d(ZERO, ZERO, -ONE))
+    for i in range(3):
+        bits = noise_bits(state, env, streams)
+        view.obs[env, i] = noisy(state, moving[i], LINEAR_NOISE, bits, 0)
+        view.obs[env, 3 + i] = noisy(state, spinning[i], GYRO_NOISE, bits, 1)
+        view.obs[env, 6 + i] = noisy(state, down[i], GRAVITY_NOISE, bits, 2)
+        view.obs[env, state.at_command + i] = wp.float32(state.command[env, i])
+        view.command[env, i] = wp.float32(state.command[env, i])
+    at = state.at_joints
+    for i in range(state.nu):
+        bits = noise_bits(state, env, streams)
+        view.obs[env, at + i] = noisy(state, physics.qpos[env, QPOS + i] - state.home[i], ANGLE_NOISE, bits, 0)
+        view.obs[env, at + state.nu + i] = noisy(state, physics.qvel[env, QVEL + i], SPEED_NOISE, bits, 1)
+        view.obs[env, at + 2 * state.nu + i] = wp.float32(state.last_action[env, i])
+    if state.fast_stride > ZERO:
+        for foot in range(state.num_feet):
+            view.obs[env, at + 3 * state.nu + foot] = wp.float32(wp.cos(state.phase[env, foot]))
+            view.obs[env, at + 3 * state.nu + state.num_feet + foot] = wp.float32(wp.sin(state.phase[env, foot]))
+
+
+# ---- tasks ----------------------------------------------------------------------------------------------------------
+
+OF_ROBOT = ("radius", "changed", "idle", "period", "regular", "spread", "stands")  # numbers of the state
+STEPS = (0, 2**31 - 2)
+BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS}
+READS = ("qpos", "qvel", "ctrl", "actuator_force", "site_xpos", "site_xmat", "cvel", "subtree_com")
+
+
+def model_of(options: Mapping[str, Any]) -> Any:
+    """Returns the model, with the stiffness and the damping of its servos that the options ask for."""
+    model = load_model(options, FOLDER)
+    model.actuator_gainprm[:, 0] *= options["stiffness"]
+    model.actuator_biasprm[:, 1] *= options["stiffness"]
+    model.actuator_biasprm[:, 2] *= options["damping"]
+    model.dof_damping[QVEL:] *= options["damping"]
+    return model
+
+
+def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str, Any], model: Any) -> MujocoEnv:
+    """Returns the task of a robot, with the reward of its kind."""
+    try:
+        home = model.key(robot.start).qpos[QPOS:]
+        sites = np.array([model.site(name).id for name in robot.feet], np.int32)
+        imu, torso = (model.site(name).id for name in (robot.imu, robot.torso))
+        geoms = _numbers([model.geom(name).id for name in (*robot.boxes, *robot.capsules)])
+    except KeyError as error:
+        raise OptionError(f"xml_file: the model lacks what {robot.name}'s has: {error.args[0]}") from error
+    if model.nu != len(robot.weights) or model.nq != QPOS + model.nu:
+        raise OptionError(
+            f"xml_file: the model has {model.nu} servos and {model.nq - QPOS} joints, not {len(robot.weights)}"
+        )
+    low, high = robot.soft_limits(model.jnt_range[1:]).T
+    scales = np.array([robot.scales.get(name, 0.0) for name in terms])
+    scales[terms.index("tracking_lin_vel")] *= options["tracking"]
+    scales[terms.index("termination")] = -options["fall"]
+    tables = {
+        "home": home, "low": low, "high": high, "weights": np.array(robot.weights), "scales": scales,
+        "limits": np.array(robot.limits), "kept": np.array(robot.kept), "sites": sites,
+        "bodies": model.site_bodyid[sites].astype(np.int32), "sole": np.array(robot.sole),
+        "legs": _numbers([model.joint(name).qposadr[0] - QPOS for name in robot.legs]), "geoms": geoms,
+        "sizes": model.geom_size[geoms],
+        "forces": _numbers([model.sensor(name).adr[0] for name in robot.forces]),
+    }  # fmt: skip
+    constants = {
+        "num_feet": len(robot.feet), "num_points": len(robot.sole), "imu": imu,
+        "imu_body": int(model.site_bodyid[imu]), "torso": torso, "torso_body": int(model.site_bodyid[torso]),
+        "at_command": 9 if robot.command_first else 9 + 3 * model.nu, "at_joints": 12 if robot.command_first else 9,
+        "kick_soon": robot.kicks[0], "kick_late": robot.kicks[1],
+        "slow_stride": robot.strides[0], "fast_stride": robot.strides[1],
+        "upright": math.cos(math.radians(options["tilt"])),
+        **{name: getattr(robot, name) for name in OF_ROBOT},
+    }  # fmt: skip
+    widths = {
+        (3,): ("command",),
+        (model.nu,): ("action", "last_action"),
+        (len(robot.feet),): ("air_time", "touching", "peak", "phase"),
+        (len(terms),): ("reward_terms",),
+    }
+    return MujocoEnv(
+        robot.name, (*READS, *robot.reads), State, View, reset, step, observe, act,
+        start=robot.start, sensors=robot.forces, constants=constants, tables=tables,
+        shapes={name: shape for shape, names in widths.items() for name in names},
+        actions=gym.spaces.Box(-1.0, 1.0, (model.nu,), np.float64), metrics={"reward_terms": terms},
+        bounds={name: FINITE for names in list(widths.values())[:-1] for name in names} | BOUNDS,
+    )  # fmt: skip
+
+
+def _numbers(found: list[int]) -> np.ndarray:
+    """Returns a table int32 [n] for a kernel, which has at least one row."""
+    return np.array(found or [0], np.int32)
+
+
+def space_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
+    """Returns the space of observations."""
+    size = 12 + 3 * model.nu + 2 * len(robot.feet) * (robot.strides[1] > 0)
+    return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+
+def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> MujocoTask:
+    """Returns the task of walking by commands.
+
+    Args:
+        robot: its numbers.
+        step: the function of the reward and of an episode's end, a Warp function as for `MujocoEnv`.
+        terms: the names of the reward's terms, in the order of the info field ``reward_terms``.
+        options: defaults of options that differ from those of all robots.
+    """
+    info = (
+        Field("reward_terms", np.dtype(np.float32), (len(terms),)),
+        Field("command", np.dtype(np.float32), (3,)),
+        Field("fell", np.dtype(np.bool_)),
+    )
+    known = {
+        "xml_file": xml_file(robot.model),
+        "noise": 1.0,
+        "push": robot.push,
+        "action_scale": robot.action_scale,
+        "stiffness": 1.0,
+        "damping": 1.0,
+        "speed": 1.0,
+        "hold": False,
+        "penalty": 1.0,
+        "tracking": 1.0,
+        "fall": robot.fall,
+        "alive": decimal(0.0),
+        "clipped": True,
+        "foot_height": robot.foot_height,
+        "tilt": Option(90.0, 0, 180),
+        "height": 0.0,
+    }
+    return MujocoTask(
+        partial(env_of, robot, step, terms), model_of, partial(space_of, robot), info,
+        known | options, robot.frame_skip, camera=Camera("track"),
+    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""Commands, noise, kicks, ends of episodes and pictures of robots that walk."""
+
+# pyright: reportAttributeAccessIssue=false, reportPossiblyUnboundVariable=false, reportOptionalCall=false
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.envs.robots import _MODULES, TASKS, build
+from headrace.envs.robots.models import FOLDER
+from headrace.errors import OptionError
+
+
+def pool_of(task: str, num_envs: int = 4, **options: Any) -> headrace.Pool:
+    return headrace.make(task, num_envs=num_envs, num_threads=1, seed=1, **options)
+
+
+def robot_of(task: str) -> Any:
+    """The record of the robot of a task."""
+    module = import_module(f"headrace.envs.robots.{_MODULES[task]}")
+    return getattr(module, _MODULES[task].upper())
+
+
+def arrays(pool: headrace.Pool) -> dict[str, np.ndarray]:
+    return dict(pool._executor.state_arrays())
+
+
+def rest(pool: headrace.Pool) -> np.ndarray:
+    return np.zeros((pool.num_envs, *pool.action_space.shape))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_noise_is_of_its_sizes_and_of_sensors_alone(task: str) -> None:
+    with pool_of(task, 512) as noisy, pool_of(task, 512, noise=0.0) as exact:
+        (seen, _), (true, _) = noisy.reset(), exact.reset()
+        nu = exact.action_space.shape[0]
+        apart = seen - true
+        joints = 12 if len(seen[0]) > 12 + 3 * nu else 9  # after the command, or before it
+        parts = [(0, 3, 0.1), (3, 6, 0.2), (6, 9, 0.05), (joints, joints + nu, 0.03)]
+        for start, end, size in [*parts, (joints + nu, joints + 2 * nu, 1.5)]:
+            noise = apart[:, start:end] / size
+            assert np.abs(noise).max() <= 1.001 and noise.std() == pytest.approx(3**-0.5, rel=0.05)
+            assert abs(noise.mean()) < 0.05
+            apart[:, start:end] = 0
+        assert not apart.any()  # the action before, the command and the phase
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_commands_are_new_from_time_to_time_within_their_limits(task: str) -> None:
+    robot = robot_of(task)
+    with pool_of(task, 256, noise=0.0, speed=0.5, max_episode_steps=0) as pool:
+        _, info = pool.reset()
+        first = info["command"]
+        limits = 0.5 * np.array(robot.limits)
+        assert (np.abs(first) <= limits).all() and (np.abs(first).max(0) > 0.9 * limits).all()
+        arrays(pool)["until_command"][::2] = 1
+        pool.step(rest(pool))  # a command holds for the step before its end
+        *_, info = pool.step(rest(pool))
+        changed = (info["command"] != first).any(1)
+        assert not changed[1::2].all() and changed[1::2].mean() < 0.1
+        assert changed[::2].mean() > 0.7
+        assert (np.abs(info["command"]) <= limits).all()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_command_that_is_held_is_what_it_was_set_to(task: str) -> None:
+    with pool_of(task, hold=True, noise=0.0) as pool:
+        _, info = pool.reset()
+        assert not info["command"].any()
+        arrays(pool)["command"][:] = 0.25
+        for _ in range(5):
+            obs, *_, info = pool.step(rest(pool))
+        assert (info["command"] == 0.25).all()
+        assert ((obs == 0.25).sum(1) == 3).all()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_kicks_change_the_horizontal_velocity_when_they_are_due(task: str) -> None:
+    with pool_of(task, 64, push=0.5) as kicked, pool_of(task, 64, push=0.0) as left:
+        for pool in (kicked, left):
+            pool.reset()
+            arrays(pool)["until_kick"][:32] = 1
+            pool.step(rest(pool))
+        apart = (arrays(kicked)["qvel"] - arrays(left)["qvel"])[:, :2]
+        assert not apart[32:].any()
+        assert 0.1 < np.abs(apart[:32]).mean() < 0.5
+        assert (arrays(kicked)["until_kick"][:32] >= 50).all()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_episode_ends_when_the_robot_leans_or_sinks_too_far(task: str) -> None:
+    with pool_of(task, tilt=60.0, height=0.1, autoreset="disabled") as pool:
+        pool.reset()
+        state = arrays(pool)
+        for env, degrees in ((0, 50), (1, 70)):
+            half = np.radians(degrees) / 2
+            state["qpos"][env, 2:7] = 2.0, np.cos(half), np.sin(half), 0, 0
+            state["qvel"][env] = 0
+        state["qpos"][2, 2] = 0.05
+        _, _, terminated, _, info = pool.step(rest(pool))
+        assert terminated.tolist() == [False, True, True, False]
+        assert info["fell"].tolist() == terminated.tolist()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_reward_is_the_sum_of_its_terms_of_which_penalties_are_scaled(task: str) -> None:
+    rewards = {}
+    for penalty in (0.0, 1.0, 2.0):
+        with pool_of(task, 16, penalty=penalty, clipped=False, noise=0.0) as pool:
+            pool.reset()
+            for _ in range(3):
+                _, rewards[penalty], terminated, _, info = pool.step(rest(pool) + 0.3)
+            assert not terminated.any()
+    np.testing.assert_allclose(rewards[2.0] - rewards[1.0], rewards[1.0] - rewards[0.0], rtol=1e-4, atol=1e-6)
+    assert (rewards[0.0] >= 0).all() and (rewards[1.0] < rewards[0.0]).all()
+    robot, terms = robot_of(task), pool.spec.metrics
+    scales = np.array([robot.scales[name.removeprefix("episode_")] for name in terms])
+    np.testing.assert_allclose(rewards[1.0], 0.02 * info["reward_terms"] @ scales, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_lanes_step_a_robot_and_leave_nothing_to_libmujoco(task: str) -> None:
+    with pool_of(task) as pool:
+        assert pool.spec.options["physics"] == "lanes"
+    assert build(task).remark() == "physics lanes"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_picture_shows_the_robot_before_floor_and_sky(task: str) -> None:
+    with pool_of(task, 1, render_width=160, render_height=120) as pool:
+        pool.reset()
+        picture = np.asarray(pool.render())[0].astype(int)
+    red, green, blue = np.moveaxis(picture, -1, 0)
+    orange = (red > 1.4 * blue) & (red > green + 20)
+    white = picture.min(-1) > 200
+    sky = (blue > red + 30) & (blue > 180)
+    assert 10 < orange.sum() < 0.1 * orange.size and white[30:].sum() > 30 and sky[:20].mean() > 0.9
+    rows, columns = np.nonzero(orange)
+    assert 30 < columns.mean() < 130 and 20 < rows.mean() < 110
+
+
+def test_a_model_of_ones_own_must_have_what_the_task_reads(tmp_path: Path) -> None:
+    file = tmp_path / "robot.xml"
+    file.write_text('<mujoco><worldbody><body><freejoint/><geom size="0.1"/></body></worldbody></mujoco>')
+    with pytest.raises(OptionError, match="xml_file: the model lacks what Go1's has"):
+        pool_of("Go1Flat-v0", xml_file=str(file))
+    (tmp_path / "scene.xml").write_text((FOLDER / "scene.xml").read_text())
+    file.write_text((FOLDER / "go1.xml").read_text().replace('mass="5.204"', 'mass="6.204"'))
+    with pool_of("Go1Flat-v0", xml_file=str(file)) as heavy, pool_of("Go1Flat-v0") as usual:
+        for pool in (heavy, usual):
+            pool.reset()
+            for _ in range(20):
+                pool.step(rest(pool))
+        assert (arrays(heavy)["qpos"][:, 2] < arrays(usual)["qpos"][:, 2]).mean() > 0.7
