@@ -1,11 +1,12 @@
 // Which geoms touch, where and how deep: the primitive pairs of mj_collision.
 //
-// MuJoCo's own functions compute pairs of other kinds, for each lane in which they are near. If two capsules lie
-// parallel, libmujoco makes the step.
+// MuJoCo's own functions compute pairs of other kinds, for each lane in which they are near; and spheres whose centres
+// are in a height field. If two capsules lie parallel, libmujoco makes the step.
 #pragma once
 
 #include <algorithm>
 
+#include "field.hpp"
 #include "kinematics.hpp"
 
 namespace headrace::lanes {
@@ -58,6 +59,7 @@ class Collider {
         case Pair::kSphereSphere: spheres(pair, pos(pair, 0), pos(pair, 1), close); break;
         case Pair::kSphereCapsule: sphere_capsule(pair, close); break;
         case Pair::kCapsuleCapsule: capsules(pair, close); break;
+        case Pair::kFieldSphere: field_sphere(pair, close); break;
         case Pair::kByMujoco: by_mujoco(pair, close & surroundings_meet(pair)); break;
       }
     }
@@ -201,30 +203,97 @@ class Collider {
     return V(g.half) * along;
   }
 
-  // Calls MuJoCo's function for this kind of pair, in one lane after the other.
+  // The contacts of one pair, each lane's own one after the other: dist, pos, normal, tangent.
+  struct Found {
+    V contacts[Pair::kMostSlots][10];
+    int count[V::width] = {};
+
+    explicit Found(const Pair& p) {
+      for (int i = 0; i < 10 * p.slots; ++i) contacts[i / 10][i % 10] = i % 10 == 0 ? V(p.margin + 1) : V(i % 10 == 4);
+    }
+    void add(const Pair& p, int l, const mjtNum* contact) {
+      if (count[l]++ < p.slots) put(contact, 10, l, contacts[count[l] - 1]);
+    }
+    void forget(const Pair& p, int l) {
+      for (int slot = 0; slot < p.slots; ++slot) lane(contacts[slot][0], l) = p.margin + 1;
+      count[l] = 0;
+    }
+  };
+
+  // Adds contacts; libmujoco makes the steps of lanes with too many.
+  void touch(const Pair& p, const Found& found, M where) {
+    const int most = *std::max_element(found.count, found.count + V::width);
+    std::uint32_t too_many = 0;
+    for (int l = 0; l < V::width; ++l) too_many |= static_cast<std::uint32_t>(found.count[l] > p.slots) << l;
+    if (too_many) w_.bad = w_.bad | mask_of(too_many, M());
+    for (int slot = 0; slot < std::min(most, p.slots); ++slot) {
+      const V* c = found.contacts[slot];
+      touch(p, slot, {c[0], load3(c + 1), load3(c + 4), load3(c + 7)}, where);
+    }
+  }
+
   void by_mujoco(const Pair& p, M close) {
+    Found found(p);
+    ask_mujoco(p, bits(close & ~w_.bad), found);
+    touch(p, found, close);
+  }
+
+  // Calls MuJoCo's function for this kind of pair, in one lane after the other.
+  void ask_mujoco(const Pair& p, std::uint32_t lanes, Found& found) {
     static_assert(sizeof(mjPreContact) == 10 * sizeof(mjtNum));  // dist, pos, normal, tangent
-    const std::uint32_t lanes = bits(close & ~w_.bad);
     const mjModel& m = *plan_.model;
     const auto collide = mjCOLLISIONFUNC[m.geom_type[p.names[0]]][m.geom_type[p.names[1]]];
-    V contacts[Pair::kMostSlots][10];
-    for (int i = 0; i < 10 * p.slots; ++i) contacts[i / 10][i % 10] = i % 10 == 0 ? V(p.margin + 1) : V(i % 10 == 4);
-    std::uint32_t too_many = 0;
-    int most = 0;
     for (int l = 0; l < V::width; ++l) {
       if (!(lanes >> l & 1)) continue;
       place_by_mujoco(plan_, w_, l);  // some of these functions find another contact for another rounding
-      mjPreContact found[mjMAXCONPAIR];
-      const int n = collide(w_.models[l], w_.data[l], found, p.names[0], p.names[1], p.reach);
-      if (n > p.slots) too_many |= std::uint32_t{1} << l;
-      most = std::max(most, std::min(n, p.slots));
-      for (int slot = 0; slot < std::min(n, p.slots); ++slot) put(&found[slot].dist, 10, l, contacts[slot]);
+      mjPreContact contacts[mjMAXCONPAIR];
+      const int n = collide(w_.models[l], w_.data[l], contacts, p.names[0], p.names[1], p.reach);
+      for (int i = 0; i < n; ++i) found.add(p, l, &contacts[i].dist);
     }
-    w_.bad = w_.bad | mask_of(too_many, M());
-    for (int slot = 0; slot < most; ++slot) {
-      const V* c = contacts[slot];
-      touch(p, slot, {c[0], load3(c + 1), load3(c + 4), load3(c + 7)}, close);
+  }
+
+  // Adds a contact with each prism below the surface in which the sphere is: at the prism's nearest point.
+  void field_sphere(const Pair& p, M close) {
+    const auto mat = load9(w_.geom_xmat + 9 * p.geom[0]);
+    const auto centre = transposed(mat, pos(p, 1) - pos(p, 0));
+    const int field = plan_.model->geom_dataid[p.names[0]];
+    const V radius = size(p, 1, 0), base(-plan_.model->hfield_size[4 * field + 3]);
+    const std::uint32_t all = bits(close & ~w_.bad);
+    std::uint32_t deep = 0;
+    Found found(p);
+    Prisms prisms[V::width];
+    for (int l = 0; l < V::width; ++l)
+      if (all >> l & 1) {
+        const mjtNum at[3] = {lane(centre.x, l), lane(centre.y, l), lane(centre.z, l)};
+        prisms[l] = Prisms(*w_.models[l], field, at, plan_.geoms[p.geom[1]].size[0]);
+      }
+    for (std::uint32_t left = all; left;) {
+      V3<V> top[3];
+      for (auto& corner : top) corner = {V(0), V(0), V(0)};
+      std::uint32_t low = 0;
+      for (int l = 0; l < V::width; ++l)
+        if (left >> l & 1) low |= static_cast<std::uint32_t>(prisms[l].next(l, top)) << l;
+      left = low;
+      if (!low) break;
+      M inside;
+      const auto point = nearest_of_prism(top, &inside);
+      const V far = sqrt(dot(point, point)), dist = far - radius;
+      const std::uint32_t hits = low & bits(dist <= V(kTie));
+      deep |= low & bits(inside | (far < V(by_kind<V>(2e-6, 1e-5))) | (centre.z <= base));
+      if (!hits) continue;
+      const auto outward = (V(-1) / far) * point;
+      V contact[10];
+      contact[0] = dist, store3(contact + 1, pos(p, 0) + mat * (centre + fma(V(0.5) * dist, outward, point)));
+      store3(contact + 4, mat * outward), store3(contact + 7, {V(0), V(0), V(0)});
+      for (int l = 0; l < V::width; ++l) {
+        mjtNum own[10];
+        if (hits >> l & 1) take(contact, 10, l, own), found.add(p, l, own);
+      }
     }
+    for (int l = 0; l < V::width; ++l)
+      if (deep >> l & 1) found.forget(p, l);
+    if (deep) ask_mujoco(p, deep, found);
+    touch(p, found, close);
   }
 
   // Returns the lanes in which the capsules around two geoms overlap.

@@ -245,7 +245,7 @@ class Reader {
       }
   }
 
-  static Pair::Kind kind_of(int type1, int type2, int* slots) {
+  Pair::Kind kind_of(int type1, int type2, double reach, int* slots) const {
     *slots = 1;
     if (type1 == mjGEOM_PLANE && type2 == mjGEOM_SPHERE) return Pair::kPlaneSphere;
     if (type1 == mjGEOM_PLANE && type2 == mjGEOM_CAPSULE) return *slots = 2, Pair::kPlaneCapsule;
@@ -255,7 +255,13 @@ class Reader {
     if (type1 == mjGEOM_SPHERE && type2 == mjGEOM_SPHERE) return Pair::kSphereSphere;
     if (type1 == mjGEOM_SPHERE && type2 == mjGEOM_CAPSULE) return Pair::kSphereCapsule;
     if (type1 == mjGEOM_CAPSULE && type2 == mjGEOM_CAPSULE) return Pair::kCapsuleCapsule;
+    if (type1 == mjGEOM_HFIELD && type2 == mjGEOM_SPHERE && reach == 0 && converges()) return Pair::kFieldSphere;
     return Pair::kByMujoco;
+  }
+
+  // Returns whether MuJoCo's search for the nearest point of a prism ends at that point.
+  bool converges() const {
+    return !(m_.opt.disableflags & mjDSBL_NATIVECCD) && m_.opt.ccd_tolerance <= 1e-6 && m_.opt.ccd_iterations >= 20;
   }
 
   void add_pair(int g1, int g2, const Surface& surface) {
@@ -263,7 +269,7 @@ class Reader {
     if (!mjCOLLISIONFUNC[m_.geom_type[g1]][m_.geom_type[g2]]) return;
     Pair pair{};
     pair.names[0] = g1, pair.names[1] = g2;
-    pair.kind = kind_of(m_.geom_type[g1], m_.geom_type[g2], &pair.slots);
+    pair.kind = kind_of(m_.geom_type[g1], m_.geom_type[g2], surface.margin + surface.gap, &pair.slots);
     pair.plane = m_.geom_type[g1] == mjGEOM_PLANE;
     for (int i = 0; i < 2; ++i) {
       pair.geom[i] = geom(pair.names[i]);
@@ -274,7 +280,7 @@ class Reader {
     pair.first_block = static_cast<int>(plan_.blocks.size());
     const auto columns = contact_columns(pair.body[0], pair.body[1]);
     if (columns.empty()) return;
-    if (pair.kind == Pair::kByMujoco)
+    if (pair.kind == Pair::kByMujoco || pair.kind == Pair::kFieldSphere)
       pair.slots = std::min(Pair::kMostSlots, mj_maxContact(&m_, g1, g2, pair.reach > 0));
     for (int i = 0; i < pair.slots; ++i) add_contact(pair, surface, columns);
     plan_.pairs.push_back(pair);

@@ -30,7 +30,7 @@ void place_fixed(const Plan& plan, Work<V>& w) {
 
 // Returns whether a geom's whole orientation is needed; otherwise its axis is enough.
 inline bool has_matrix(const Geom& g) {
-  return g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER || g.type == mjGEOM_ELLIPSOID;
+  return g.type == mjGEOM_BOX || g.type == mjGEOM_CYLINDER || g.type == mjGEOM_ELLIPSOID || g.type == mjGEOM_HFIELD;
 }
 
 template <class V>

@@ -134,6 +134,7 @@ struct Pair {
     kSphereSphere,
     kSphereCapsule,
     kCapsuleCapsule,
+    kFieldSphere,
     kByMujoco
   };
 

@@ -195,6 +195,37 @@ def test_lanes_step_feet_of_any_contact_dimension_as_mujoco(dim: int, cone: str,
     assert steps.equal < N // 2
 
 
+# -- rough ground ----------------------------------------------------------------------------------
+
+GROUND = '<asset><hfield name="rough" nrow="9" ncol="9" size=".5 .5 {high} .2" elevation="{heights}"/></asset>'
+FEET = {
+    "spheres": '<geom size=".05" contype="2" conaffinity="1"/>',
+    "spheres with a margin": '<geom size=".05" margin=".02" contype="2" conaffinity="1"/>',
+    "capsules": '<geom type="capsule" size=".04 .1" contype="2" conaffinity="1"/>',
+    "boxes": '<geom type="box" size=".04 .06 .03" contype="2" conaffinity="1"/>',
+}
+
+
+@pytest.mark.parametrize("ground", ["hills", "cliffs", "terraces"])
+@pytest.mark.parametrize("foot", FEET)
+def test_lanes_step_feet_on_a_height_field_as_mujoco(foot: str, ground: str) -> None:
+    """On and beside it, at its edges and inside, also where a sphere touches several of its triangles."""
+    rng = np.random.default_rng(5)
+    heights = rng.random(81)
+    if ground == "terraces":
+        heights = np.round(2 * heights) / 2
+    high = 1.2 if ground == "cliffs" else 0.2
+    asset = GROUND.format(high=high, heights=" ".join(f"{x:.4f}" for x in heights))
+    places = "".join(
+        f'<body pos="{x:.3f} {y:.3f} {z:.3f}"><freejoint/>{FEET[foot]}</body>'
+        for x, y, z in rng.uniform((-0.5, -0.5, 0), (0.5, 0.5, high + 0.05), (6, 3))
+    )
+    world = f'<body euler=".1 .2 .3"><geom type="hfield" hfield="rough" contype="1" conaffinity="2"/></body>{places}'
+    steps = stepped(model_of(world, more=asset), spread=0.3, options=TO_THE_END)
+    assert steps.apart < 1e-8
+    assert steps.equal < N
+
+
 # -- contacts that depend on MuJoCo's rounding ---------------------------------------------------
 
 TOUCHING = {
