@@ -22,8 +22,10 @@ import warp as wp
 from headrace.envs.mujoco.common import load_model
 from headrace.envs.mujoco.options import xml_file
 from headrace.envs.robots.models import FOLDER
+from headrace.envs.robots.sides import mirror_of
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
+from headrace.pool.mirror import Mirror
 from headrace.pool.executors.mujoco import Camera, MujocoEnv, MujocoTask, Streams, random_bits, uniform
 from headrace.pool.options import Option, decimal
 from headrace.pool.spec import Field
@@ -508,6 +510,11 @@ def space_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
     return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
 
+def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror:
+    """Returns how observations and actions look in a mirror."""
+    return mirror_of(model, robot.feet, robot.command_first, robot.strides[1] > 0)
+
+
 def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> MujocoTask:
     """Returns the task of walking by commands.
 
@@ -543,4 +550,5 @@ def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> 
     return MujocoTask(
         partial(env_of, robot, step, terms), model_of, partial(space_of, robot), info,
         known | options, robot.frame_skip, camera=Camera("track"),
+        mirror=partial(mirror, robot),
     )  # fmt: skip

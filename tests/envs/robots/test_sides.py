@@ -1,0 +1,58 @@
+"""A robot beside its mirror image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.envs.robots import TASKS
+from headrace.envs.robots.sides import mirror_of
+from headrace.errors import OptionError
+
+BASE = np.array((1, -1, 1, 1, -1, 1, -1))  # of a place and a quaternion
+TWIST = np.array((1, -1, 1, -1, 1, -1))  # of velocities, in the world and in the body's frame
+STEPS = 3
+
+
+def mirrored(rows: np.ndarray, side: Any) -> np.ndarray:
+    indices, signs = side
+    return rows[..., list(indices)] * np.array(signs)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_robot_and_its_mirror_image_move_as_the_mirror_says(task: str) -> None:
+    with headrace.make(task, num_envs=2, num_threads=1, seed=3, noise=0.0, hold=True, push=0.0) as pool:
+        mirror = pool.spec.mirror
+        assert mirror is not None
+        pool.reset()
+        rows = pool._executor.state_arrays()
+        chance = np.random.default_rng(0)
+        rows["qvel"][0] = chance.uniform(-0.3, 0.3, rows["qvel"].shape[1])
+        rows["qpos"][1] = np.concatenate((rows["qpos"][0, :7] * BASE, mirrored(rows["qpos"][0, 7:], mirror.action)))
+        rows["qvel"][1] = np.concatenate((rows["qvel"][0, :6] * TWIST, mirrored(rows["qvel"][0, 6:], mirror.action)))
+        rows["command"][:] = (0.5, 0.3, -0.4), (0.5, -0.3, 0.4)
+        for name in ("stride", "phase"):
+            rows[name][1] = rows[name][0]
+        if rows["phase"].shape[1] == 2:  # the legs take turns
+            rows["phase"][1] = rows["phase"][0, ::-1]
+        for _ in range(STEPS):
+            action = chance.uniform(-0.3, 0.3, pool.action_space.shape)
+            obs, reward, *_ = pool.step(np.stack((action, mirrored(action, mirror.action))))
+        image, size = mirrored(obs[1], mirror.observation), np.linalg.norm(obs[0])
+        # what a maker put on one side of the trunk makes the difference
+        assert np.linalg.norm(obs[0] - image) < 0.1 * size < np.linalg.norm(obs[0] - obs[1])
+        assert reward[0] == pytest.approx(reward[1], abs=0.01)
+
+
+def test_a_model_without_sides_is_refused() -> None:
+    import mujoco
+
+    model = mujoco.MjModel.from_xml_string(  # pyright: ignore[reportAttributeAccessIssue]
+        "<mujoco><worldbody><body><freejoint/><geom size='.1'/><body><joint name='FL_hip'/><geom size='.1'/></body>"
+        "</body></worldbody><actuator><position joint='FL_hip'/></actuator></mujoco>"
+    )
+    with pytest.raises(OptionError, match="has no FR_hip"):
+        mirror_of(model, ("FL",), False, False)
