@@ -38,6 +38,7 @@ def test_a_robot_and_its_mirror_image_move_as_the_mirror_says(task: str) -> None
             rows[name][1] = rows[name][0]
         if rows["phase"].shape[1] == 2:  # the legs take turns
             rows["phase"][1] = rows["phase"][0, ::-1]
+        obs, reward = np.empty(0), np.empty(0)
         for _ in range(STEPS):
             action = chance.uniform(-0.3, 0.3, pool.action_space.shape)
             obs, reward, *_ = pool.step(np.stack((action, mirrored(action, mirror.action))))

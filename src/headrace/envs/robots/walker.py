@@ -25,8 +25,8 @@ from headrace.envs.robots.models import FOLDER
 from headrace.envs.robots.sides import mirror_of
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
-from headrace.pool.mirror import Mirror
 from headrace.pool.executors.mujoco import Camera, MujocoEnv, MujocoTask, Streams, random_bits, uniform
+from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, decimal
 from headrace.pool.spec import Field
 
