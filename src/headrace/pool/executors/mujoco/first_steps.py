@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from headrace.pool.batch import observation_fields
 from headrace.pool.executors.kernels.diagnostics.checked import NUMPY, Array, Record
-from headrace.pool.executors.kernels.diagnostics.checks import view_name
+from headrace.pool.executors.kernels.diagnostics.checks import view_field
 from headrace.pool.executors.kernels.diagnostics.first_steps import SECONDS, STEPS, RandomActions, play_new
 from headrace.pool.executors.kernels.diagnostics.interpret import as_python
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
@@ -103,11 +103,11 @@ class _Play:
         self._numbers = _record("declared", Declared, {"clip": self._clip}, numbers, self._own, numbers)
         seen, info = observation_fields(observation), written_info(env, spec)
         hidden = hidden_fields(env, replace(spec, observation=observation, info=info), scalars)
-        shapes = {view_name(f.name): (NUM_ENVS, *f.shape) for f in (*seen, *info, *hidden)}
-        dtypes = {view_name(f.name): f.dtype for f in (*seen, *info, *hidden)}
-        arrays = {name: (np.zeros(shape, dtypes[name]), _unknown(shape)) for name, shape in shapes.items()}
+        names = [view_field(env, f.name) for f in seen]
+        fields = dict(zip((*names, *(f.name for f in (*info, *hidden))), (*seen, *info, *hidden), strict=True))
+        shapes = {name: (NUM_ENVS, *f.shape) for name, f in fields.items()}
+        arrays = {name: (np.zeros(shape, fields[name].dtype), _unknown(shape)) for name, shape in shapes.items()}
         self._view = _record("view", env.view, {}, arrays, self._own)
-        names = [view_name(f.name) for f in seen]
         self._spaces = dict(zip(names, subspaces(observation).values(), strict=True))
         self._info = [f.name for f in info]
         self._random = RandomActions(spec)

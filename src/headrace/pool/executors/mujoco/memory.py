@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 from headrace.pool.batch import INFO, OBS, observation_fields
-from headrace.pool.executors.kernels.diagnostics.checks import check_functions, check_structs, view_name
+from headrace.pool.executors.kernels.diagnostics.checks import check_functions, check_structs, view_field
 from headrace.pool.executors.kernels.memory import (
     HOST,
     SavedField,
@@ -89,8 +89,9 @@ class StepOutputs:
         self.newest = seen | told | dict(means)
         stacked = observation_fields(shown) if depth > 1 else []
         self.stacks = {f.name: zeros((num_envs, depth, *f.shape), f.dtype) for f in stacked}
-        self._written = written | info  # keeps the memory: the view holds addresses only
-        self.view = struct_over(env.view, {view_name(name): array for name, array in self._written.items()})
+        # keeps the memory: the view holds addresses only
+        self._written = {view_field(env, name): array for name, array in written.items()} | info
+        self.view = struct_over(env.view, self._written)
 
     def reports(self) -> list[Report]:
         """Returns each array in the form that native code takes: name, shape, rows, stack and its depth."""
@@ -156,7 +157,7 @@ def written_info(env: MujocoEnv, spec: TaskSpec) -> tuple[Field, ...]:
 
 def hidden_fields(env: MujocoEnv, spec: TaskSpec, scalars: Mapping[str, Any]) -> tuple[Field, ...]:
     """Returns the view's fields that are neither observation nor info of the task; its functions may write them."""
-    shown = {view_name(f.name) for f in (*observation_fields(spec.observation), *spec.info)}
+    shown = {view_field(env, f.name) for f in observation_fields(spec.observation)} | {f.name for f in spec.info}
     return tuple(
         Field(name, np.dtype(wp.dtype_to_numpy(kind.dtype)), row_shape(name, env.shapes, scalars))
         for name, kind in array_fields(env.view).items()

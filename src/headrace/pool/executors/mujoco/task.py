@@ -13,8 +13,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from headrace.errors import OptionError
+from headrace.errors import KernelError, OptionError
 from headrace.limits import limits_named
+from headrace.pool.batch import OBS
 from headrace.pool.executors.mujoco.comparison import comes_with_headrace
 from headrace.pool.executors.mujoco.declared import Servo, action_space, check_metrics, metric_fields
 from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library, sensors_of
@@ -27,6 +28,8 @@ from headrace.pool.options import Option, Options, complete
 from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
 from headrace.pool.task import Task
 
+CRITIC = "critic"
+"""the key of the part of an observation that only a critic sees"""
 RANDOMISE = "randomise"
 """the option of tasks with random fields of the model that says whether they are drawn"""
 XML_FILE = "xml_file"
@@ -57,6 +60,9 @@ class MujocoTask:
         options: name → `Option`, or simply its default. A scalar field of the task's state with the name of an option
             holds its value; so do fields named after the model's sizes (``nq``, ``nv``, ``nu``, ``nbody``, …), and
             ``dt``, the seconds from one reward to the next.
+        critic: the space of what only a critic sees, which is in ``view.obs_critic``; or a function (options, model) →
+            space. The observation is then a `Dict` of ``obs``, which `observation` describes and ``view.obs`` has, and
+            ``critic``.
         frame_skip, max_episode_steps: defaults of these options, the latter divided by ``action_repeat``.
         camera: the default camera of pictures; by default one that shows all that the model can reach.
         mirror: how observations and actions look in a mirror; or a function (options, model) → that. Of pictures it is
@@ -70,6 +76,7 @@ class MujocoTask:
     options: Mapping[str, Any] = field(default_factory=dict)
     frame_skip: int = 1
     max_episode_steps: int = 1000
+    critic: gym.Space | Callable[[Options, MjModel], gym.Space] | None = None
     camera: Camera = field(default_factory=lambda: Camera(on_reach=True))
     mirror: Mirror | Callable[[Options, MjModel], Mirror | None] | None = None
 
@@ -103,6 +110,10 @@ class MujocoTask:
         ours = comes_with_headrace(env, self.model) and not self._has_own_file(given)
         given[PHYSICS] = physics_of(task, given[PHYSICS], env, model, ours)
         observation = self.observation(given, model) if callable(self.observation) else self.observation
+        if self.critic is not None:
+            critic = self.critic(given, model) if callable(self.critic) else self.critic
+            observation = with_critic(task, observation, critic)
+            env = replace(env, names={**env.names, f"{OBS}:{OBS}": OBS})
         info = self.info(given, model) if callable(self.info) else self.info
         mirror = self.mirror(given, model) if callable(self.mirror) else self.mirror
         check_metrics(env, info)
@@ -142,6 +153,14 @@ def _on_device(*parts: Any) -> Any:
     from headrace.pool.executors.mujoco.device import WarpExecutor
 
     return WarpExecutor(*parts)
+
+
+def with_critic(task: str, observation: gym.Space, critic: gym.Space) -> gym.spaces.Dict:
+    """Returns the space of what the policy and the critic see; raises `KernelError` unless both are a `Box`."""
+    for space in (observation, critic):
+        if not isinstance(space, gym.spaces.Box):
+            raise KernelError(f"{task} has a critic's observation: observation and critic must be a Box, not {space}")
+    return gym.spaces.Dict(OrderedDict({OBS: observation, CRITIC: critic}))
 
 
 def completed(env: MujocoEnv, model: MjModel) -> MujocoEnv:

@@ -43,6 +43,11 @@ def view_name(batch_name: str) -> str:
     return batch_name.removeprefix(INFO).replace(f"{OBS}:", f"{OBS}_")
 
 
+def view_field(env: Any, batch_name: str) -> str:
+    """Returns the name of an observation's array in an environment's view, where the environment may have its own."""
+    return getattr(env, "names", {}).get(batch_name) or view_name(batch_name)
+
+
 def check_environment(env: AnyEnv, spec: TaskSpec, scalars: Mapping[str, Any], bounds: Iterable[str]) -> None:
     """Raises `KernelError` if the environment's structs and functions and the task's spec do not fit together.
 
@@ -121,12 +126,12 @@ def _check_view(env: AnyEnv, spec: TaskSpec) -> None:
     infos = [f for f in spec.info if not (spec.agents and f.name == "alive")]  # written by the executor
     seen = observation_fields(spec.observation)
     for f in infos:
-        if f.name in TAKEN.union(view_name(o.name) for o in seen):
+        if f.name in TAKEN.union(view_field(env, o.name) for o in seen):
             raise KernelError(
                 f"{spec.task}: an info field cannot be called {f.name!r}, as every batch has one of this name"
             )
-    fields = [*seen, *infos]
-    wanted = {view_name(f.name): (f.dtype, min(1 + len(f.shape), MOST_DIMENSIONS)) for f in fields}
+    fields = [*((view_field(env, f.name), f) for f in seen), *((view_name(f.name), f) for f in infos)]
+    wanted = {name: (f.dtype, min(1 + len(f.shape), MOST_DIMENSIONS)) for name, f in fields}
     given, view = array_fields(env.view), env.view.key
     for name in [*wanted, *given, *scalar_fields(env.view)]:
         if name not in wanted:

@@ -1,0 +1,77 @@
+"""What only a critic sees of a robot's task: a second part of the observation."""
+
+# pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
+
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import warp as wp
+
+from headrace.errors import KernelError
+from headrace.mujoco import MujocoEnv, MujocoTask, Streams, uniform
+from pool.mujoco_robot import SEEN, XML, F, State, played, pool_of, reset, same
+from pool.mujoco_robot import TASK as TWO
+
+
+@wp.struct
+class View:
+    obs: wp.array2d[F]
+    obs_critic: wp.array2d[wp.float32]
+
+
+@wp.func
+def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: View):
+    return wp.float32(0.0), False
+
+
+@wp.func
+def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
+    for i in range(state.nq):
+        view.obs[env, i] = physics.qpos[env, i] + uniform(streams, env, F(-0.1), F(0.1))
+        view.obs_critic[env, i] = wp.float32(physics.qpos[env, i])
+    for i in range(state.nv):
+        view.obs[env, state.nq + i] = physics.qvel[env, i]
+
+
+ENV = MujocoEnv("Critic", ("qpos", "qvel"), State, View, reset, step, observe, start="home")
+TRUE = gym.spaces.Box(-np.inf, np.inf, (9,), np.float32)
+TASK = MujocoTask(ENV, XML, SEEN, max_episode_steps=4, critic=TRUE)
+
+
+@pytest.mark.parametrize("how", [{"physics": "mujoco"}, {"physics": "lanes"}, {"on_torch": True}])
+def test_the_observation_has_a_part_for_the_critic(how: dict[str, Any]) -> None:
+    with pool_of(TASK, num_envs=3, seed=2, **how) as pool:
+        assert list(pool.observation_space) == ["obs", "critic"]
+        rows = played(pool, 6)
+    for row in rows:
+        noise = row["obs:obs"][:, :9] - row["obs:critic"]
+        assert row["obs:critic"].dtype == np.float32 and (np.abs(noise) < 0.1001).all() and noise.all()
+
+
+def test_both_parts_are_stacked_and_are_the_same_on_threads() -> None:
+    with pool_of(TASK, num_envs=3, seed=2, frame_stack=2, physics="mujoco") as pool:
+        stacked = played(pool, 6)
+    with pool_of(TASK, num_envs=3, seed=2, num_threads=3, physics="mujoco") as pool:
+        rows = played(pool, 6)
+    for name in ("obs:obs", "obs:critic"):
+        same([{name: row[name][:, 1]} for row in stacked], [{name: row[name]} for row in rows])
+
+
+def test_parts_that_are_no_boxes_and_a_view_without_them_are_refused() -> None:
+    many = gym.spaces.Dict({"a": SEEN})
+    with (
+        pytest.raises(KernelError, match="observation and critic must be a Box"),
+        pool_of(replace(TASK, critic=many), num_envs=1),
+    ):
+        pass
+    wide = replace(TASK, critic=gym.spaces.Box(-1, 1, (10,), np.float32))
+    with pytest.raises(KernelError, match=r"view.obs_critic\[env, 9\] is not set"), pool_of(wide, num_envs=1):
+        pass
+    with (
+        pytest.raises(KernelError, match="lacks the field 'obs_critic'"),
+        pool_of(replace(TWO, critic=TRUE), num_envs=1),
+    ):
+        pass
