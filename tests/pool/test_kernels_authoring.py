@@ -97,6 +97,11 @@ MISTAKES: dict[str, tuple[tuple[str, str], str, str]] = {
         r"integers, not \(int32, float32\): write int\(…\)",
         "obs[row, 1.0]",
     ),
+    "constant in a loop": (
+        (BODY, "\n    left = 0.0\n    for i in range(int(actions[row])):\n        left += 1.0" + BODY),
+        r"left begins as a literal or a constant .*int\(0\), float\(0.0\) or wp.float64\(0.0\)",
+        "left += 1.0",
+    ),
     "retyped": ((BODY, "\n    x = 1" + BODY), "x is a float64 already and cannot become a int32", "    x = 1"),
     "not marked": (("@wp.func\ndef observe", "def observe"), r"observe is not marked with @wp\.func", "def observe"),
     "too few parameters": (("view: View, row: int)", "view: View)"), "takes 3 arguments, but is called", "def observe"),

@@ -82,6 +82,7 @@ class TaskSpec:
         render_fps: agent steps per second at which rendered frames show real time, or a natural speed.
         metrics: names of info fields whose numbers with an episode's last step a training run reports.
         mirror: how the task looks in a mirror, in which it is the same task; None if it says nothing of that.
+        kind: the family of tasks, such as ``"robots"``, whose recipe fits a task that belongs to none.
 
     Raises:
         OptionError: ``max_episode_steps`` is negative.
@@ -98,6 +99,7 @@ class TaskSpec:
     render_fps: float = 30.0
     metrics: tuple[str, ...] = ()
     mirror: Mirror | None = None
+    kind: str = ""
 
     def __post_init__(self) -> None:
         if self.max_episode_steps < 0:

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+import headrace
 from headrace.envs import FAMILIES
+from headrace.mujoco import Servo
 from headrace.pool.family import FROM_PIXELS
 from headrace.train.recipes import recipes
 from headrace.train.recipes.make import make_config
 from headrace.train.recipes.recipes import keys, kinds_of, preset_of, reached, recipe_at, recipe_of
 from headrace.train.recipes.table import RECIPES
 from headrace.train.settings.algorithm import Presets, find_settings
+from pool.mujoco_robot import TASK, with_env
 
 OWN = """
 import gymnasium, numpy, time
@@ -93,6 +96,13 @@ def test_a_task_without_an_entry_has_the_entry_of_its_kind(own: str) -> None:
 )
 def test_the_spaces_of_a_task_decide_its_kind(task: str, kinds: tuple[str, ...]) -> None:
     assert kinds_of(task, {}) == kinds
+
+
+def test_a_robot_of_ones_own_that_moves_by_servos_has_the_recipe_of_robots() -> None:
+    table: Presets = {"default": {"robots": {"epochs": 4}, "continuous actions": {"epochs": 2}}}
+    for env, epochs in ({}, 2), ({"actions": Servo(), "act": None}, 4):
+        headrace.register("Pair-v0", with_env(TASK, **env), replace=True)
+        assert preset_of(table, "Pair-v0", "auto", "default") == {"epochs": epochs}
 
 
 def test_a_given_setting_replaces_the_schedule_of_the_recipe() -> None:

@@ -147,7 +147,10 @@ def _keys(task: str, table: Mapping[str, Any], options: Mapping[str, Any]) -> It
 
 
 def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the kinds of a task, of `KINDS`, that which says most first; none for a task that cannot be built."""
+    """Returns the kinds of a task, that which says most first: of `KINDS`, or the spec's own, which is a family's name.
+
+    There are none for a task that cannot be built.
+    """
     try:
         spec = build_task(task, **options).spec
     except Exception:  # of the user's own code, too; a later check raises it again
@@ -159,6 +162,8 @@ def kinds_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     moves = "continuous actions" if isinstance(spec.action, gym.spaces.Box) else "discrete actions"
     if picture:
         return ("pictures", moves)
+    if spec.kind:
+        return (spec.kind, moves)
     if isinstance(seen, gym.spaces.Discrete) and moves == "discrete actions":
         return ("observations of a category", moves)
     return (f"slow steps, {moves}", moves) if step_seconds(task, options) > SLOW_STEP else (moves,)

@@ -30,6 +30,8 @@ from headrace.pool.task import Task
 
 CRITIC = "critic"
 """the key of the part of an observation that only a critic sees"""
+ROBOTS = "robots"
+"""the family whose recipe fits any robot that moves by targets of servos"""
 RANDOMISE = "randomise"
 """the option of tasks with random fields of the model that says whether they are drawn"""
 XML_FILE = "xml_file"
@@ -133,6 +135,7 @@ class MujocoTask:
             render_fps=1 / (model.opt.timestep * frames),
             metrics=tuple(f.name for f in means),
             mirror=None if pictured else mirror,
+            kind=ROBOTS if isinstance(env.actions, Servo) else "",
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
         return Task(

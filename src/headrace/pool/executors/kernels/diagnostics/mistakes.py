@@ -306,7 +306,8 @@ WORDS: list[tuple[str, Words]] = [
     (
         r"mutating a constant (\w+) inside a dynamic loop",
         lambda env, found, source, function: (
-            f"{found[1]} begins as a literal and changes in a loop: begin it with int(0) or float(0.0)"
+            f"{found[1]} begins as a literal or a constant and changes in a loop: begin it with a number of its type, "
+            "int(0), float(0.0) or wp.float64(0.0)"
         ),
     ),
     (r"existing symbol (\w+) \(<class '([^']*)'>\) with different type \(<class '([^']*)'>\)", _retyped),
