@@ -90,6 +90,7 @@ void read_contact_sensors(Plan& plan) {
       if (m.sensor_type[i] != mjSENS_CONTACT) continue;
       plan.contact_sensor[i] = static_cast<int>(plan.contact_sensors.size());
       plan.contact_sensors.push_back(sensor_of(plan, i));
+      plan.contact_sensors.back().is_new = sensors == &plan.new_sensors;
     }
   if (plan.contact_sensors.empty()) return;
   std::vector<Pair> pairs = plan.pairs;

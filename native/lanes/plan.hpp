@@ -199,6 +199,7 @@ struct ContactSensor {
 
   int adr, size, slots;
   Choice choice;
+  bool is_new;               // it is of the new state
   int place[mjNCONDATA];     // of each kind of data in a record, or -1
   std::vector<signed char> sign;  // by block: 0 if the contact does not match, -1 if its normal is turned
 };

@@ -50,12 +50,10 @@ class ContactSense {
     return -mju_dot3(force, force);
   }
 
-  // Which of two contacts as near, or as strong, MuJoCo shows is rounding: libmujoco decides.
+  // Which of two contacts as near MuJoCo shows is rounding. Of a new state libmujoco can decide.
   void check_tie(double one, double other, int l) {
-    const bool near = s_.choice == ContactSensor::kNearest;
-    if (is_single<V> || s_.choice == ContactSensor::kFirst || (!near && one == 0 && other == 0)) return;
-    if (std::abs(one - other) <= (near ? kTie : 1e-6 * std::abs(one)))
-      w_.bad = w_.bad | mask_of(std::uint32_t{1} << l, typename V::M());
+    if (is_single<V> || !s_.is_new || s_.choice != ContactSensor::kNearest) return;
+    if (std::abs(one - other) <= kTie) w_.bad = w_.bad | mask_of(std::uint32_t{1} << l, typename V::M());
   }
 
   // The force and torque in the contact's frame (mj_contactForce).

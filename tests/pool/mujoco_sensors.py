@@ -128,7 +128,8 @@ class Sensors(Draws):
             kind = self.pick(("geom", "body", "subtree"))
             what |= self.maybe(0.7, **{f"{kind}{end}": self.some("g" if kind == "geom" else "b")})
         data = [kind for kind in ("found", "force", "torque", "dist", "pos", "normal", "tangent") if self.chance(0.4)]
-        reduce = self.maybe(0.6, reduce=self.pick(("mindist", "maxforce", "netforce")))
+        # the order of contacts of two boxes is rounding
+        reduce = {"reduce": self.pick(("mindist", "maxforce", "netforce"))} if data else {}
         return what | reduce | {"data": " ".join(data) or "found", "num": self.integer(1, 4)}
 
     def sense(self, p: float, kind: str, **attributes: Any) -> None:

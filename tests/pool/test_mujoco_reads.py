@@ -288,6 +288,23 @@ def test_forces_on_fixed_bodies_agree_with_mujoco() -> None:
 
 
 @needs_lanes
+def test_a_sensor_changes_no_step() -> None:
+    """A box that stands has four contacts as near and as strong as each other."""
+    box = '<geom type="plane" size="2 2 1"/><body pos="0 0 .099"><freejoint/><geom type="box" size=".1 .1 .1"/></body>'
+    model = library().MjModel.from_xml_string(f"""<mujoco><option iterations="1"/><worldbody>{box}</worldbody><sensor>
+        <contact data="force pos" reduce="maxforce"/><contact data="pos" reduce="mindist"/></sensor></mujoco>""")
+    after = []
+    for reads, fresh in ((["qpos"], False), (["sensordata"], False), (["sensordata"], True)):
+        trial = native_module().Trial(
+            model=model._address, reads=reads, varies=[], kinematics=fresh, forces=False, sensors=[]
+        )
+        data = library().MjData(model)
+        assert trial.in_lanes([data._address], 20) == 0
+        after.append(state_of(model, data))
+    assert np.array_equal(after[0], after[1]) and np.array_equal(after[0], after[2])
+
+
+@needs_lanes
 def test_ncon_is_refused_for_a_contact_pair_within_one_body() -> None:
     body = '<body><joint/><geom name="a" size=".1" mass="1"/><geom name="b" size=".1" pos=".1 0 0"/></body>'
     pair = '<contact><pair name="ab" geom1="a" geom2="b"/></contact>'
