@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from headrace.errors import StateError
+from headrace.errors import OptionError, StateError
 from headrace.pool.actions import check_env_ids
 from headrace.pool.environment_status import EnvironmentStatus
 from headrace.pool.executor import Executor
@@ -15,6 +15,9 @@ from headrace.pool.pickles import Recipe, made_again, written
 from headrace.pool.spec import AutoresetMode, PoolSettings, TaskSpec
 from headrace.pool.state import chosen_arrays, seal, task_key, unseal_all
 from headrace.pool.turns import Turns, exclusive
+
+if TYPE_CHECKING:
+    from headrace.pool.executors.kernels.changes import Changes
 
 E = TypeVar("E", bound=Executor[Any, Any])
 
@@ -37,6 +40,8 @@ class BasePool(Turns, Generic[E]):
         all_env_ids: int32[N], read-only.
     """
 
+    _changes: Changes | None = None
+
     def __init__(self, spec: TaskSpec, settings: PoolSettings, executor: E, manual: bool, recipe: Recipe | None = None):
         super().__init__(spec.task, settings.is_async, executor.wake, executor.close)
         self.spec, self.settings = spec, settings
@@ -49,6 +54,7 @@ class BasePool(Turns, Generic[E]):
         self.all_env_ids.flags.writeable = False
         self._executor, self._recipe = executor, recipe
         self._status = EnvironmentStatus(settings.num_envs, manual)
+        self._changed: dict[str, Any] = {}  # options, by `set_options`
         self._key = task_key(spec, settings.autoreset)
 
     # -- properties ------------------------------------------------------------------------------
@@ -84,6 +90,7 @@ class BasePool(Turns, Generic[E]):
             "max_episode_steps": self.spec.max_episode_steps,
             "max_num_players": 1,
             **self.spec.options,
+            **self._changed,
         }
 
     def __len__(self) -> int:
@@ -166,6 +173,25 @@ class BasePool(Turns, Generic[E]):
     def _ids(self, env_ids: Any) -> np.ndarray:
         """Returns checked env_ids, int32[k]; all for None."""
         return self.all_env_ids if env_ids is None else check_env_ids(env_ids, self.num_envs)
+
+    @exclusive
+    def set_options(self, **options: Any) -> None:
+        """Changes options of the task in all environments, within their episodes.
+
+        An option may change on which nothing depends but values in tables of the state, of a task of kernels or of
+        MuJoCo. It holds until the next change; saved states do not hold it.
+
+        Raises:
+            OptionError: an option is unknown, its value is invalid, or it cannot change while environments run; none
+                was changed.
+            SequenceError: an environment is in flight.
+        """
+        self._not_in_flight(None)
+        if self._changes is None:
+            raise OptionError(f"{self.spec.task} has no options that can change while its environments run")
+        changed = self._changed | options
+        self._executor.put_tables(self._changes.tables(changed))
+        self._changed = changed
 
     def _not_in_flight(self, env_ids: Any) -> np.ndarray:
         ids = self._ids(env_ids)

@@ -64,6 +64,9 @@ class Executor(Protocol[B, A]):
         """Returns the arrays or tensors [N, …] that hold the environments' state, by name; empty if there are none."""
         ...
 
+    def put_tables(self, tables: Mapping[str, np.ndarray]) -> None:
+        """Writes values of tables that all environments share; for a task with `headrace.pool.task.Task.changes`."""
+
     @abstractmethod
     def render(self, env_ids: np.ndarray) -> np.ndarray:
         """Returns RGB frames uint8[k, height, width, 3]."""

@@ -34,7 +34,7 @@ class Flights(BasePool[HostExecutor]):
         self._ring.serve(executor)
         self._manual = settings.autoreset == "disabled"
         super().__init__(task.spec, settings, executor, self._manual, recipe)
-        self.batch_size = settings.batch_size
+        self.batch_size, self._changes = settings.batch_size, task.changes
         self._sent: deque[np.ndarray] = deque()  # synchronous pools: env_ids of each send
         # synchronous pools: batches of a recv that timed out half-way, protected from reuse
         self._received: list[tuple[Batch, tuple[np.ndarray, ...]]] = []

@@ -233,6 +233,17 @@ class Pool(Flights):
             raise OptionError(f"{len(each)} values were given for {len(ids)} environments")
         self._objects().set_attr(name, dict(zip(ids.tolist(), each, strict=True)))
 
+    def set_options(self, **options: Any) -> None:
+        """As `BasePool.set_options`; of environments that are Python objects, sets their attributes of these names."""
+        if not self.of_objects:
+            super().set_options(**options)
+            return
+        for name in options:
+            if not all(self.call(_has, name)):
+                raise OptionError(f"{self.spec.task}'s environments have no attribute {name!r} that could be set")
+        for name, value in options.items():
+            self.set_attr(name, [value] * self.num_envs)
+
     def _objects(self) -> Any:
         if not self.of_objects:
             raise OptionError(
@@ -320,3 +331,7 @@ class Pool(Flights):
         self._status.note_started(ids)
         self._settled()
         return batch
+
+
+def _has(env: Any, name: str) -> bool:
+    return hasattr(env, name)

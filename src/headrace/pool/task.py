@@ -13,6 +13,7 @@ from headrace.pool.spec import PoolSettings, TaskSpec
 
 if TYPE_CHECKING:
     from headrace.pool.executors.kernels.build import AnyEnv
+    from headrace.pool.executors.kernels.changes import Changes
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Task:
             a game, where ``elapsed_step`` is 0, is repeated. None for a task that does not stack images so.
         remark: a function that returns what ``headrace envs`` says of how the task runs; None or an empty text
             for nothing.
+        changes: what options may change while environments run; None if none may.
     """
 
     spec: TaskSpec
@@ -38,3 +40,4 @@ class Task:
     goals: Goals | None = None
     stack: str | None = None
     remark: Callable[[], str] | None = None
+    changes: Changes | None = None

@@ -54,7 +54,7 @@ class TorchPool(BasePool[DeviceExecutor]):
             )
         # the device tracks finished environments, so the host's status does not (manual is False)
         super().__init__(task.spec, settings, task.make_on_device(task.spec, settings), False, recipe)
-        self.device = torch.device(settings.device)
+        self.device, self._changes = torch.device(settings.device), task.changes
         self._fields = {f.name: f for f in batch_fields(task.spec, settings.autoreset)}
         self._batches: dict[int, TorchBatch] = {}
         self._partial: dict[str, torch.Tensor] = {}  # for `_shared`

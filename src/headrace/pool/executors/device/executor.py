@@ -18,6 +18,7 @@ import torch
 from headrace.pool.executor import Executor
 from headrace.pool.executors.device.guards import Guards
 from headrace.pool.executors.device.memory import DeviceMemory, DeviceTable
+from headrace.pool.executors.kernels.changes import put_tables
 from headrace.pool.executors.kernels.diagnostics.mistakes import faults_named
 from headrace.pool.executors.kernels.launch import Run
 from headrace.pool.executors.kernels.launch_splitter import LaunchSplitter
@@ -161,6 +162,9 @@ class DeviceExecutor(Executor[TorchBatch, Tensors]):
 
     def state_arrays(self) -> dict[str, torch.Tensor]:
         return self.state.arrays
+
+    def put_tables(self, tables: Mapping[str, np.ndarray]) -> None:
+        put_tables(self.state.struct, tables, str(self.device))
 
     def on_host(self, name: str, env_ids: np.ndarray) -> np.ndarray:
         """Returns a copy of these environments' rows of one state array, [k, …], in the dtype of the struct."""

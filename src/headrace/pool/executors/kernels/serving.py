@@ -17,6 +17,7 @@ import numpy as np
 from headrace.pool.actions import ACTION, Actions, action_columns
 from headrace.pool.batch import Batch, BatchRing
 from headrace.pool.executor import HostExecutor
+from headrace.pool.executors.kernels.changes import put_tables
 from headrace.pool.executors.kernels.launch import Call, Movable, Run
 from headrace.pool.executors.kernels.launch_splitter import LaunchSplitter
 from headrace.pool.executors.kernels.memory import HOST, Table, pack_rows, unpacked_rows
@@ -126,6 +127,9 @@ class SimulationExecutor(HostExecutor):
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         return self._simulation.state.arrays
+
+    def put_tables(self, tables: Mapping[str, np.ndarray]) -> None:
+        put_tables(self._simulation.state.struct, tables)
 
     def render(self, env_ids: np.ndarray) -> np.ndarray:
         arrays = {name: array[env_ids] for name, array in self.state_arrays().items()}

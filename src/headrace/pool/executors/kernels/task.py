@@ -65,6 +65,8 @@ class KernelTask:
                 name of one that all kernel tasks or all pools have.
         """
         from headrace.pool.executors.kernels.agents import MultiAgentEnv
+        from headrace.pool.executors.kernels.build import scalars_of
+        from headrace.pool.executors.kernels.changes import Changes
 
         common = {"max_episode_steps": Option(0), "debug": False}
         if taken := common.keys() & self.options:
@@ -82,9 +84,10 @@ class KernelTask:
             spec = multi_agent_spec(agents=agents, **rest)
         else:
             spec = TaskSpec(observation=_decide(self.observation, given), action=_decide(self.action, given), **rest)
+        changes = Changes(self, options, spec, env, scalars_of(env, spec), lambda now: _decide(self.env, now).tables)
         if debug:
-            return Task(spec, partial(_executor(debug), env))
-        return Task(spec, partial(_executor(debug), env), env, partial(_on_device, env))
+            return Task(spec, partial(_executor(debug), env), changes=changes)
+        return Task(spec, partial(_executor(debug), env), env, partial(_on_device, env), changes=changes)
 
 
 def _executor(debug: bool) -> type[SimulationExecutor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from headrace.pool.batch import BatchRing
+from headrace.pool.executors.kernels.changes import put_tables
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, view_of
 from headrace.pool.executors.kernels.memory import unpacked_rows
@@ -108,6 +110,9 @@ class MujocoExecutor(ThreadsExecutor):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Returns the simulations' state and varying model fields by MuJoCo's names, and the task's state, [N, …]."""
         return {**self._components, **self._memory.varying, **self._memory.state.arrays}
+
+    def put_tables(self, tables: Mapping[str, np.ndarray]) -> None:
+        put_tables(self._memory.state.struct, tables)
 
     def record(self) -> np.ndarray:
         """Returns a copy of all simulations' state rows, float64 [N, …], for `bare_seconds`."""

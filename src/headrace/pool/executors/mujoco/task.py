@@ -16,6 +16,7 @@ import numpy as np
 from headrace.errors import KernelError, OptionError
 from headrace.limits import limits_named
 from headrace.pool.batch import OBS
+from headrace.pool.executors.kernels.changes import Changes
 from headrace.pool.executors.mujoco.comparison import comes_with_headrace
 from headrace.pool.executors.mujoco.declared import Servo, action_space, check_metrics, metric_fields
 from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library, sensors_of
@@ -90,7 +91,7 @@ class MujocoTask:
             the options ask for, cannot step it.
         """
         from headrace.pool.executors.mujoco.executor import MujocoExecutor
-        from headrace.pool.executors.mujoco.memory import WARNING
+        from headrace.pool.executors.mujoco.memory import WARNING, scalars_of
 
         known = {
             "max_episode_steps": Option(0),
@@ -138,12 +139,19 @@ class MujocoTask:
             kind=ROBOTS if isinstance(env.actions, Servo) else "",
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
+
+        def tables(now: Mapping[str, Any]) -> Mapping[str, Any]:
+            return (self.env(now, model) if callable(self.env) else self.env).tables
+
+        saved = partial(_saved, model)
+        changes = Changes(self, options, spec, env, scalars_of(env, model, spec), tables, saved)
         return Task(
             spec,
             partial(MujocoExecutor, *parts, camera),
             make_on_device=partial(_on_device, *parts),
             stack=stack,
             remark=partial(remark, task, given[PHYSICS], env, model, ours),
+            changes=changes,
         )
 
     def _has_own_file(self, given: Options) -> bool:
@@ -194,6 +202,13 @@ def flattened(space: gym.Space) -> gym.spaces.Box:
     boxes = [sub for sub in subspaces(space).values() if isinstance(sub, gym.spaces.Box)]
     low, high = (np.concatenate([np.ravel(bound) for bound in each]) for each in zip(*map(bounds, boxes), strict=True))
     return gym.spaces.Box(low, high, dtype=np.dtype(boxes[0].dtype).type)
+
+
+def _saved(model: MjModel) -> bytes:
+    """Returns a model as bytes."""
+    made = np.empty(library().mj_sizeModel(model), np.uint8)
+    library().mj_saveModel(model, None, made)
+    return made.tobytes()
 
 
 def _compiled(task: str, model: str | Path | Callable[[Options], MjModel], options: Options) -> MjModel:
