@@ -60,7 +60,7 @@ WRITTEN = {"env_options": "--option NAME=VALUE here", "callback": "for Python: h
 """what has no option of its name → how it is given"""
 TYPED = 0.7
 """likeness of an option to one that there is, from which on it counts as misspelt"""
-IN_FILES = ("schedules", "policies", "curriculum")
+IN_FILES = ("schedules", "policies", "curriculum", "option_schedules")
 """settings that may be in a file"""
 ELSEWHERE = {"task", "env_options", "copies"}
 """settings without an option of their name: the argument TASK, those of --option, and a setting of single policies"""

@@ -19,7 +19,7 @@ from headrace.pool.torch.pool import TorchPool
 from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.policy import Policy
 from headrace.train.collect.collector import Collector, observation_name
-from headrace.train.collect.curriculum import options_at, stage_at, words_of
+from headrace.train.collect.curriculum import options_at, scheduled_options, stage_at, whole_stage_at, words_of
 from headrace.train.collect.device import DeviceCollector
 from headrace.train.collect.game_values import metric_names
 from headrace.train.collect.policies import make_policies
@@ -64,7 +64,7 @@ class PoolSource(Source):
     def __init__(self, config: Config, run: RunFolder, step: int, device: torch.device, group: ProcessGroup):
         self.config, self.run, self.device, self.group, self.steps = config, run, device, group, step
         self.news = deque[News]()
-        self.options = options_at(config, step)
+        self.options, self._scheduled = options_at(config, step), dict[str, float]()
         self.pool: Any = training_pool(self._present)
         self.policies = make_policies(config, self.pool, device)
         self.trackers = [
@@ -88,12 +88,21 @@ class PoolSource(Source):
 
     def _collect_with_pool(self) -> None:
         """Makes the collector for the pool; its rollouts are CUDA graphs where they can be."""
+        self._scheduled.clear()
+        self._follow_schedules()
         self.collector = make_collector(self._present, self.pool, self.policies, self.device, self.replay)
         for experience in self.collector.experiences:
             experience.static = experience.static or self.group.size > 1  # so that all have as many minibatches
         whole = self.config.graphs and isinstance(self.collector, DeviceCollector)
         captured = whole and self.group.may_capture(self.collector.experiences)
         self.rollout = Graph(self._collect_and_track, self.device, captured)
+
+    def _follow_schedules(self) -> None:
+        """Changes options of the environments that have a schedule."""
+        now = scheduled_options(self.config, self.steps)
+        if now != self._scheduled:
+            unwrapped(self.pool).set_options(**now)
+            self._scheduled = now
 
     def running(self, interrupt: object) -> AbstractContextManager[None]:
         pool = unwrapped(self.pool)
@@ -107,6 +116,7 @@ class PoolSource(Source):
         if first:
             self._began = time.perf_counter(), self.steps
         self._timer.start()
+        self._follow_schedules()
         self.self_play.draw(self.steps, self.generator)
         self.collector.draw(self.generator)
         try:
@@ -146,7 +156,11 @@ class PoolSource(Source):
 
     def advance(self) -> None:
         self.group.merge(self.policies, self.trackers)
+        stages = self._stages
         self.steps += self.taken
+        if self._stages != stages:
+            for tracker in self.trackers:
+                tracker.forget_episodes()
         if self.ladder is not None:
             self.ladder.measure(self.steps)
         if options_at(self.config, self.steps) != self.options:
@@ -161,8 +175,12 @@ class PoolSource(Source):
         self._collect_with_pool()
         self.collector.seconds = spent
         self._begin_anew()
-        for tracker in self.trackers:
-            tracker.forget_episodes()
+
+    @property
+    def _stages(self) -> tuple[int, int]:
+        """The stage that there is, and the one with which all running episodes began."""
+        environments = self.config.num_envs * self.group.size
+        return stage_at(self.config, self.steps), whole_stage_at(self.config, self.steps, environments)
 
     def check_finite(self) -> None:
         check_rewards(self.collector.rewards, self.when())
@@ -182,7 +200,7 @@ class PoolSource(Source):
             judged("training" if self.ladder is None else "self-play", mean, tracker.counted),
             partial(model_of, self.policies),
             self.steps,
-            stage_at(self.config, self.steps),
+            self._stages[1],
         )
 
     def figures(self) -> Figures:

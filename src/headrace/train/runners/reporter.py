@@ -65,8 +65,9 @@ class Reporter:
         self.say: Callable[[str], object] = lambda words: None
         alone = self.writer is not None and group.size == 1
         proven = is_proven(config.task, config.algo, config.preset)
-        # returns of a curriculum fall as its task grows harder
-        self._first_minute = FirstMinute() if alone and not proven and not config.curriculum else None
+        # returns fall as a task grows harder
+        harder = config.curriculum or config.option_schedules
+        self._first_minute = FirstMinute() if alone and not proven and not harder else None
         self._live = LiveWeights(run.live_file, run.watched_file)
         self._address = address_of(run) if config.viewer else None
         # the processes of torchrun have no parent that trains

@@ -143,7 +143,7 @@ def _policies(settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _options(settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
-    for options in (settings.get("env_options"), settings.get("curriculum")):
+    for options in map(settings.get, ("env_options", "curriculum", "option_schedules")):
         for name, value in options.items() if isinstance(options, dict) else ():
             found.setdefault(name, []).append(value)
     return found

@@ -151,7 +151,7 @@ class Algorithm:
         check_text(name, value)
         if name in ("env_options", "policies"):
             check_storable(name, value)
-        if name in ("schedules", "curriculum"):  # points that were read from a file are lists
+        if name in ("schedules", "curriculum", "option_schedules"):  # points that were read from a file are lists
             value = {key: as_lists(points) for key, points in value.items()}
         return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.train.settings.fields import record, setting
-from headrace.train.settings.values import check_stages, require
+from headrace.train.settings.values import check_points, check_stages, require
 
 
 @record("environments", shared=True)
@@ -22,6 +22,13 @@ class Environments:
         "Options of the task that change with the agent steps so far: name → [(step, value), …], each value from its "
         "step on. A change makes new environments and begins new episodes. Evaluations and videos use env_options, and "
         "last values of options that env_options does not name.",
+    )
+    option_schedules: dict[str, list[tuple[int, float]]] = setting(
+        {},
+        "Options of the task that change with the agent steps so far, within episodes: name → [(step, value), …], "
+        "linear in between. Nothing but tables of the environments' state may depend on them, such as weights of "
+        "rewards; of Python environments they are attributes. Evaluations and videos are as with curriculum, and the "
+        "best weights are those of episodes after the last step.",
     )
     reward: str | None = setting(
         None,
@@ -40,3 +47,6 @@ class Environments:
         require(self.reward is None or ":" in self.reward, "reward", self.reward, "file.py:name of a function")
         for name, points in self.curriculum.items():
             check_stages(name, points)
+        for name, points in self.option_schedules.items():
+            check_points(name, points)
+            require(name not in self.curriculum, "option_schedules", name, "no option of curriculum")

@@ -24,6 +24,7 @@ class Settings(TypedDict, total=False):
     num_threads: int
     env_options: Mapping[str, Any]
     curriculum: Mapping[str, Sequence[Sequence[Any]]]
+    option_schedules: dict[str, list[tuple[int, float]]]
     reward: Any
     action_masks: bool
     network: Any

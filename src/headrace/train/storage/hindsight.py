@@ -102,11 +102,12 @@ def goals_for(config: Config) -> Goals:
     """
     if config.reward is not None:
         raise OptionError(f"hindsight={config.hindsight} asks the environment for rewards: leave reward out")
-    if config.curriculum:
-        raise OptionError(
-            f"hindsight={config.hindsight} asks for the rewards of the task with env_options: leave curriculum out, "
-            "which changes options during the run, or hindsight"
-        )
+    for name in ("curriculum", "option_schedules"):
+        if vars(config)[name]:
+            raise OptionError(
+                f"hindsight={config.hindsight} asks for the rewards of the task with env_options: leave {name} out, "
+                "which changes options during the run, or hindsight"
+            )
     goals = config.build().goals
     if goals is None:
         raise OptionError(

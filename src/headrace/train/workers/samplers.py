@@ -23,8 +23,9 @@ from headrace.machine import usable_cores
 from headrace.pool.seeds import seed_globals
 from headrace.pool.spec import AutoresetMode
 from headrace.pool.views.make import make
+from headrace.pool.wrappers import unwrapped
 from headrace.train.algorithms.off_policy import OffPolicy
-from headrace.train.collect.curriculum import options_at
+from headrace.train.collect.curriculum import options_at, scheduled_options
 from headrace.train.collect.game_values import game_over, game_value, lost_steps, metric_names, reported
 from headrace.train.collect.pools import replacing_workers, rewarded
 from headrace.train.collect.steps import Frames, StepRecorder
@@ -63,8 +64,9 @@ class Sampler(ABC):
         threads = config.num_threads or max(1, (usable_cores() - 1) // config.samplers)
         self._fixed = dict(options)
         self._arguments: dict[str, Any] = {"num_envs": rows, "num_threads": threads, "autoreset": autoreset}
-        self._stage = options_at(config, int(counters.begun[0]))
+        self._stage, self._scheduled = options_at(config, int(counters.begun[0])), dict[str, float]()
         self.pool = self._make_pool(seed)
+        self._follow_schedules()
         self._generator = torch.Generator().manual_seed(seed)
         self._noise = torch.empty(rows, self.distribution.noise_size)
         self._returns, self._lengths = np.zeros(rows), np.zeros(rows, np.int64)
@@ -77,8 +79,16 @@ class Sampler(ABC):
             pool = make(self.config.task, seed=seed, **self._arguments, **(self._fixed | stage))
         return rewarded(self.config, pool)
 
+    def _follow_schedules(self) -> None:
+        """Changes options of the environments that have a schedule."""
+        now = scheduled_options(self.config, self.counters.total_steps())
+        if now != self._scheduled:
+            unwrapped(self.pool).set_options(**now)
+            self._scheduled = now
+
     def _next_stage(self) -> bool:
         """Makes new environments if the curriculum has other options now; returns whether it has."""
+        self._follow_schedules()
         if not self.config.curriculum:
             return False
         stage = options_at(self.config, self.counters.total_steps())
@@ -87,6 +97,8 @@ class Sampler(ABC):
         self._stage = stage
         self.pool.close()
         self.pool = self._make_pool(int(torch.randint(2**31, (), generator=self._generator)))
+        self._scheduled = {}
+        self._follow_schedules()
         self._returns.fill(0.0)
         self._lengths.fill(0)
         return True
