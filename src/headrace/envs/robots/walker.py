@@ -144,6 +144,7 @@ class State:
     scales: wp.array[F]
     limits: wp.array[F]
     kept: wp.array[F]
+    push: wp.array[F]  # one number, which may change within an episode, as `scales` may, m/s
     sites: wp.array[wp.int32]
     bodies: wp.array[wp.int32]
     sole: wp.array2d[F]
@@ -176,10 +177,8 @@ class State:
     upright: F
     action_scale: F
     noise: F
-    push: F
     speed: F
     hold: bool
-    penalty: F
     alive: F
     clipped: bool
     height: F
@@ -301,7 +300,7 @@ def kick(physics: Any, state: State, env: int, streams: Streams):
     state.until_kick[env] = state.until_kick[env] - 1
     if state.until_kick[env] <= 0:
         for i in range(2):
-            physics.qvel[env, i] = physics.qvel[env, i] + uniform(streams, env, -state.push, state.push)
+            physics.qvel[env, i] = physics.qvel[env, i] + uniform(streams, env, -state.push[0], state.push[0])
         state.until_kick[env] = int(uniform(streams, env, state.kick_soon, state.kick_late) / state.dt)
 
 
@@ -359,7 +358,7 @@ def act(physics: Any, state: State, env: int, actions: wp.array2d[F], streams: S
             if state.until_command[env] <= 0:
                 draw_command(state, env, state.changed, True, streams)
     state.steps[env] = state.steps[env] + 1
-    if state.push > ZERO:
+    if state.push[0] > ZERO:
         kick(physics, state, env, streams)
     for i in range(state.nu):
         state.last_action[env, i] = state.action[env, i]
@@ -371,8 +370,7 @@ def act(physics: Any, state: State, env: int, actions: wp.array2d[F], streams: S
 def term(state: State, env: int, i: int, value: F, view: View) -> F:
     """Shows the value of a term of the reward, and returns its part of the reward."""
     view.reward_terms[env, i] = wp.float32(value)
-    scale = state.scales[i]
-    return value * wp.where(scale < ZERO, scale * state.penalty, scale)
+    return value * state.scales[i]
 
 
 @wp.func
@@ -467,9 +465,10 @@ def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str
     scales = np.array([robot.scales.get(name, 0.0) for name in terms])
     scales[terms.index("tracking_lin_vel")] *= options["tracking"]
     scales[terms.index("termination")] = -options["fall"]
+    scales[scales < 0] *= options["penalty"]
     tables = {
         "home": home, "low": low, "high": high, "weights": np.array(robot.weights), "scales": scales,
-        "limits": np.array(robot.limits), "kept": np.array(robot.kept), "sites": sites,
+        "limits": np.array(robot.limits), "kept": np.array(robot.kept), "push": np.array([options["push"]]), "sites": sites,
         "bodies": model.site_bodyid[sites].astype(np.int32), "sole": np.array(robot.sole),
         "legs": _numbers([model.joint(name).qposadr[0] - QPOS for name in robot.legs]), "geoms": geoms,
         "sizes": model.geom_size[geoms],
