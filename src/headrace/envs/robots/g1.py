@@ -19,11 +19,11 @@ from headrace.envs.robots.humanoid import (
     striding,
     tracking,
 )
+from headrace.envs.robots.robot import Robot, walking
 from headrace.envs.robots.walker import (
     ONE,
     STANDING,
     ZERO,
-    Robot,
     State,
     View,
     earned,
@@ -32,7 +32,6 @@ from headrace.envs.robots.walker import (
     spin,
     term,
     up,
-    walking,
 )
 
 F = wp.float64

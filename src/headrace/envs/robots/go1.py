@@ -1,7 +1,7 @@
 """Unitree's Go1: MuJoCo Playground's Go1JoystickFlatTerrain."""
 
 from headrace.envs.robots.quadruped import SCALES, TERMS, soft_limits, step
-from headrace.envs.robots.walker import Robot, walking
+from headrace.envs.robots.robot import Robot, walking
 
 GO1 = Robot(
     name="Go1",

@@ -18,10 +18,10 @@ from headrace.envs.robots.humanoid import (
     striding,
     tracking,
 )
+from headrace.envs.robots.robot import Robot, walking
 from headrace.envs.robots.walker import (
     ONE,
     ZERO,
-    Robot,
     State,
     View,
     earned,
@@ -31,7 +31,6 @@ from headrace.envs.robots.walker import (
     spin,
     term,
     up,
-    walking,
 )
 from headrace.pool.options import decimal
 

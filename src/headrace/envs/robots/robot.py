@@ -1,0 +1,218 @@
+"""A robot as a record of numbers, and the task of walking that is made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from headrace.envs.mujoco.common import load_model
+from headrace.envs.mujoco.options import xml_file
+from headrace.envs.robots.models import FOLDER
+from headrace.envs.robots.sides import mirror_of
+from headrace.envs.robots.walker import State, View, act, observe, reset
+from headrace.errors import OptionError
+from headrace.pool.executors.kernels.program import FINITE
+from headrace.pool.executors.mujoco import Camera, MujocoEnv, MujocoTask
+from headrace.pool.mirror import Mirror
+from headrace.pool.options import Option, decimal
+from headrace.pool.spec import Field
+
+QPOS, QVEL = 7, 6  # where joints begin, after the free one
+OF_ROBOT = ("radius", "changed", "idle", "period", "regular", "spread", "stands")  # numbers of the state
+STEPS = (0, 2**31 - 2)
+BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS}
+READS = ("qpos", "qvel", "ctrl", "actuator_force", "site_xpos", "site_xmat", "cvel", "subtree_com")
+
+
+@dataclass(frozen=True)
+class Robot:
+    """The numbers of a robot and of its task.
+
+    Attributes:
+        name: an identifier.
+        model: the file of the model, in the folder of `headrace.envs.robots.models`.
+        start: the keyframe from which episodes start, and to which actions are added.
+        frame_skip: physics steps between actions.
+        feet: names of the feet's sites.
+        sole: points of a foot in the frame of its site (m), one of which touches the ground when the foot does.
+        radius: the distance of these points from the ground when they touch it (m).
+        limits: the greatest commands, forwards and sideways (m/s) and turning (rad/s).
+        kept: probabilities that a part of a new command is not 0.
+        changed: the probability that a part of a command changes when it may.
+        idle: the probability that a command is to stand still.
+        period: seconds from one command to the next.
+        regular: whether that is always the same time; otherwise it is exponentially distributed.
+        kicks: least and greatest time between kicks (s).
+        spread: the part by which joints differ from the keyframe at the start, at most.
+        weights: of joints in the reward for the pose.
+        soft_limits: a function (ranges [joints, 2]) → the ranges that the reward keeps joints in.
+        foot_height: how high a foot is lifted (m).
+        scales: term of the reward → factor.
+        fall: what the end of an episode costs.
+        action_scale: radians per unit of an action.
+        push: default of this option.
+        imu, torso: sites of the sensors of the observation, and of those of the reward for being upright.
+        command_first: whether an observation has the command before the joints rather than at its end.
+        stands: whether the phase stands still while the robot is to do so.
+        legs: joints whose deviation the reward counts by itself: roll and yaw of both hips, then both knees.
+        boxes: names of the feet's geoms, boxes that must not touch each other.
+        capsules: names of capsules that must not touch: each with the next.
+        forces: names of sensors of forces in the feet.
+        reads: fields of MuJoCo that the reward reads beside `READS`.
+        strides: least and greatest frequency of strides (Hz), of which an observation shows the phase; 0 for none.
+    """
+
+    name: str
+    model: str
+    start: str
+    frame_skip: int
+    feet: tuple[str, ...]
+    sole: tuple[tuple[float, float, float], ...]
+    radius: float
+    limits: tuple[float, float, float]
+    weights: tuple[float, ...]
+    soft_limits: Callable[[np.ndarray], np.ndarray]
+    foot_height: float
+    scales: Mapping[str, float]
+    action_scale: float
+    fall: float
+    kept: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    changed: float = 1.0
+    idle: float = 0.0
+    period: float = 10.0
+    regular: bool = True
+    kicks: tuple[float, float] = (1.0, 3.0)
+    spread: float = 0.0
+    push: float = 0.0
+    imu: str = "imu"
+    torso: str = "imu"
+    command_first: bool = False
+    strides: tuple[float, float] = (0.0, 0.0)
+    stands: bool = False
+    legs: tuple[str, ...] = ()
+    boxes: tuple[str, ...] = ()
+    capsules: tuple[str, ...] = ()
+    forces: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+
+
+def model_of(options: Mapping[str, Any]) -> Any:
+    """Returns the model, with the stiffness and the damping of its servos that the options ask for."""
+    model = load_model(options, FOLDER)
+    model.actuator_gainprm[:, 0] *= options["stiffness"]
+    model.actuator_biasprm[:, 1] *= options["stiffness"]
+    model.actuator_biasprm[:, 2] *= options["damping"]
+    model.dof_damping[QVEL:] *= options["damping"]
+    return model
+
+
+def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str, Any], model: Any) -> MujocoEnv:
+    """Returns the task of a robot, with the reward of its kind."""
+    try:
+        home = model.key(robot.start).qpos[QPOS:]
+        sites = np.array([model.site(name).id for name in robot.feet], np.int32)
+        imu, torso = (model.site(name).id for name in (robot.imu, robot.torso))
+        geoms = _numbers([model.geom(name).id for name in (*robot.boxes, *robot.capsules)])
+        legs = _numbers([model.joint(name).qposadr[0] - QPOS for name in robot.legs])
+        forces = _numbers([model.sensor(name).adr[0] for name in robot.forces])
+    except KeyError as error:
+        raise OptionError(f"xml_file: the model lacks what {robot.name}'s has: {error.args[0]}") from error
+    if model.nu != len(robot.weights) or model.nq != QPOS + model.nu:
+        raise OptionError(
+            f"xml_file: the model has {model.nu} servos and {model.nq - QPOS} joints, not {len(robot.weights)}"
+        )
+    low, high = robot.soft_limits(model.jnt_range[1:]).T
+    scales = np.array([robot.scales.get(name, 0.0) for name in terms])
+    scales[terms.index("tracking_lin_vel")] *= options["tracking"]
+    scales[terms.index("termination")] = -options["fall"]
+    scales[scales < 0] *= options["penalty"]
+    tables = {
+        "home": home, "low": low, "high": high, "weights": np.array(robot.weights), "scales": scales,
+        "limits": np.array(robot.limits), "kept": np.array(robot.kept), "push": np.array([options["push"]]),
+        "sites": sites,
+        "bodies": model.site_bodyid[sites].astype(np.int32), "sole": np.array(robot.sole),
+        "legs": legs, "geoms": geoms, "sizes": model.geom_size[geoms], "forces": forces,
+    }  # fmt: skip
+    constants = {
+        "num_feet": len(robot.feet), "num_points": len(robot.sole), "imu": imu,
+        "imu_body": int(model.site_bodyid[imu]), "torso": torso, "torso_body": int(model.site_bodyid[torso]),
+        "at_command": 9 if robot.command_first else 9 + 3 * model.nu, "at_joints": 12 if robot.command_first else 9,
+        "kick_soon": robot.kicks[0], "kick_late": robot.kicks[1],
+        "slow_stride": robot.strides[0], "fast_stride": robot.strides[1],
+        "upright": math.cos(math.radians(options["tilt"])),
+        **{name: getattr(robot, name) for name in OF_ROBOT},
+    }  # fmt: skip
+    widths = {
+        (3,): ("command",),
+        (model.nu,): ("action", "last_action"),
+        (len(robot.feet),): ("air_time", "touching", "peak", "phase"),
+        (len(terms),): ("reward_terms",),
+    }
+    return MujocoEnv(
+        robot.name, (*READS, *robot.reads), State, View, reset, step, observe, act,
+        start=robot.start, sensors=robot.forces, constants=constants, tables=tables,
+        shapes={name: shape for shape, names in widths.items() for name in names},
+        actions=gym.spaces.Box(-1.0, 1.0, (model.nu,), np.float64), metrics={"reward_terms": terms},
+        bounds={name: FINITE for names in list(widths.values())[:-1] for name in names} | BOUNDS,
+    )  # fmt: skip
+
+
+def _numbers(found: list[int]) -> np.ndarray:
+    """Returns a table int32 [n] for a kernel, which has at least one row."""
+    return np.array(found or [0], np.int32)
+
+
+def space_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
+    """Returns the space of observations."""
+    size = 12 + 3 * model.nu + 2 * len(robot.feet) * (robot.strides[1] > 0)
+    return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
+
+
+def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror:
+    """Returns how observations and actions look in a mirror."""
+    return mirror_of(model, robot.feet, robot.command_first, robot.strides[1] > 0)
+
+
+def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> MujocoTask:
+    """Returns the task of walking by commands.
+
+    Args:
+        robot: its numbers.
+        step: the function of the reward and of an episode's end, a Warp function as for `MujocoEnv`.
+        terms: the names of the reward's terms, in the order of the info field ``reward_terms``.
+        options: defaults of options that differ from those of all robots.
+    """
+    info = (
+        Field("reward_terms", np.dtype(np.float32), (len(terms),)),
+        Field("command", np.dtype(np.float32), (3,)),
+        Field("fell", np.dtype(np.bool_)),
+    )
+    known = {
+        "xml_file": xml_file(robot.model),
+        "noise": 1.0,
+        "push": robot.push,
+        "action_scale": robot.action_scale,
+        "stiffness": 1.0,
+        "damping": 1.0,
+        "speed": 1.0,
+        "hold": False,
+        "penalty": 1.0,
+        "tracking": 1.0,
+        "fall": robot.fall,
+        "alive": decimal(0.0),
+        "clipped": True,
+        "foot_height": robot.foot_height,
+        "tilt": Option(90.0, 0, 180),
+        "height": 0.0,
+    }
+    return MujocoTask(
+        partial(env_of, robot, step, terms), model_of, partial(space_of, robot), info,
+        known | options, robot.frame_skip, camera=Camera("track"),
+        mirror=partial(mirror, robot),
+    )  # fmt: skip
