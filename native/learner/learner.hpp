@@ -103,6 +103,7 @@ struct Rates {
   double learning_rate, clip_range, entropy_coef, value_coef, max_grad_norm;
   double value_clip_range;  // less than 0: none
   bool normalise_advantages;
+  int measured = 0;  // of a minibatch's samples the first, whose ratios are measured; 0: all
 };
 
 // averages over an epoch's minibatches

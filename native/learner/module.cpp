@@ -146,14 +146,16 @@ NB_MODULE(_learner, m) {
              const std::optional<In<2>>& actions, const In<1>& log_probs, const In<1>& advantages, const In<1>& returns,
              const In<1>& values, const std::optional<Array<const bool, 2>>& forbidden, const Order& order,
              double learning_rate, double clip_range, double entropy_coef, double value_coef, double max_grad_norm,
-             std::optional<double> value_clip_range, bool normalise_advantages, const AdamArrays& adam, int threads) {
+             std::optional<double> value_clip_range, bool normalise_advantages, const AdamArrays& adam, int threads,
+             int measured) {
             const Rollout rollout =
                 self.rollout(inputs, choices, actions, log_probs, advantages, returns, values, forbidden, order);
             const int size = static_cast<int>(self.outputs) - 1;
             const ActorCritic heads{actions.has_value(), size, size, data(self.log_std), data(self.log_std_gradient)};
-            const Rates rates{learning_rate,       clip_range,    entropy_coef,
-                              value_coef,          max_grad_norm, value_clip_range.value_or(-1),
-                              normalise_advantages};
+            const Rates rates{learning_rate,        clip_range,    entropy_coef,
+                              value_coef,           max_grad_norm, value_clip_range.value_or(-1),
+                              normalise_advantages, measured};
+            check(measured >= 0 && static_cast<std::size_t>(measured) <= order.shape(1), "as many measured as samples");
             Statistics s;
             {
               nb::gil_scoped_release unlocked;
@@ -167,10 +169,10 @@ NB_MODULE(_learner, m) {
           nb::kw_only(), array("inputs"), perhaps("choices"), perhaps("actions"), array("log_probs"),
           array("advantages"), array("returns"), array("values"), perhaps("forbidden"), array("order"),
           "learning_rate"_a, "clip_range"_a, "entropy_coef"_a, "value_coef"_a, "max_grad_norm"_a,
-          "value_clip_range"_a.none(), "normalise_advantages"_a, "adam"_a, "threads"_a,
+          "value_clip_range"_a.none(), "normalise_advantages"_a, "adam"_a, "threads"_a, "measured"_a = 0,
           "Makes one update of proximal policy optimisation for each row of order, int64[minibatches, size].\n\n"
           "choices int64[rows], or actions float32[rows, size]; log_probs, advantages, returns, values float32[rows]; forbidden:\n"
-          "masked choices, bool[rows, size].\n"
+          "masked choices, bool[rows, size]; measured: of each minibatch the first, of which KL and share of clipped are; 0: all.\n"
           "Returns averages: policy loss, value loss, entropy, KL, share of clipped, gradient's norm.");
 
   nb::class_<BoundActorCritic>(

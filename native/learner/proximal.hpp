@@ -73,8 +73,10 @@ class ProximalCore final : public Learner {
     }
     refresh(threads);
     const double share = 1.0 / (static_cast<double>(minibatches) * size);
-    for (double* each : {&sums.policy_loss, &sums.value_loss, &sums.entropy, &sums.approx_kl, &sums.clip_fraction})
-      *each *= share;
+    for (double* each : {&sums.policy_loss, &sums.value_loss, &sums.entropy}) *each *= share;
+    const int measured = rates.measured == 0 ? size : rates.measured;
+    const double of_measured = 1.0 / (static_cast<double>(minibatches) * measured);
+    for (double* each : {&sums.approx_kl, &sums.clip_fraction}) *each *= of_measured;
     sums.gradient_norm /= minibatches;
     return sums;
   }
@@ -146,8 +148,9 @@ class ProximalCore final : public Learner {
           if (r % kSlice == 0)
             slice.sums = {}, slice.log_std_gradient.assign(static_cast<std::size_t>(heads.choices), 0);
           const float advantage = (rollout.advantages[row(r)] - centre.first) * centre.second;
+          const bool measured = rates.measured == 0 || first + r < rates.measured;
           add_loss(slice, scratch_[static_cast<std::size_t>(piece.thread)], heads, rollout, row(r), advantage, rates,
-                   share, block_outputs_.data() + r * outputs_, block_gradients_.data() + r * outputs_);
+                   share, measured, block_outputs_.data() + r * outputs_, block_gradients_.data() + r * outputs_);
         }
         run_back(piece, rollout.inputs, row, block_gradients_.data());
       });
@@ -166,20 +169,20 @@ class ProximalCore final : public Learner {
 
   // one sample's part of the loss: d is its gradient by the outputs
   void add_loss(Slice& slice, Scratch& mine, const ActorCritic& heads, const Rollout& rollout, std::int64_t row,
-                float advantage, const Rates& rates, float share, const float* outputs, float* d) const {
+                float advantage, const Rates& rates, float share, bool measured, const float* outputs, float* d) const {
     const auto clip = static_cast<float>(rates.clip_range);
     const float d_entropy = -static_cast<float>(rates.entropy_coef) * share, predicted = outputs[heads.value];
     if (heads.continuous) {
       Normal normal{outputs, heads.log_std, inverse_deviations_.data(), rollout.actions + row * heads.choices,
                     heads.choices};
-      const float slope = surrogate(normal.evaluate(), rollout.log_probs[row], advantage, clip, slice.sums);
+      const float slope = surrogate(normal.evaluate(), rollout.log_probs[row], advantage, clip, measured, slice.sums);
       normal.gradient(-slope * share, d_entropy, d, slice.log_std_gradient.data());
       slice.sums.entropy += normal.entropy;
     } else {
       if (rollout.forbidden != nullptr)
         outputs = lowered(outputs, rollout.forbidden + row * heads.choices, heads.choices, mine.allowed);
       Choice choice{outputs, heads.choices, rollout.choices[row], mine.probabilities.data()};
-      const float slope = surrogate(choice.evaluate(), rollout.log_probs[row], advantage, clip, slice.sums);
+      const float slope = surrogate(choice.evaluate(), rollout.log_probs[row], advantage, clip, measured, slice.sums);
       choice.gradient(-slope * share, d_entropy, d);
       slice.sums.entropy += choice.entropy;
     }

@@ -189,12 +189,13 @@ class Learner:
         normalise_advantages: bool,
         adam: Adam,
         threads: int,
+        measured: int = 0,
     ) -> list[float]:
         """
         Makes one update of proximal policy optimisation for each row of order, int64[minibatches, size].
 
         choices int64[rows], or actions float32[rows, size]; log_probs, advantages, returns, values float32[rows]; forbidden:
-        masked choices, bool[rows, size].
+        masked choices, bool[rows, size]; measured: of each minibatch the first, of which KL and share of clipped are; 0: all.
         Returns averages: policy loss, value loss, entropy, KL, share of clipped, gradient's norm.
         """
 

@@ -135,6 +135,7 @@ class CompiledRollouts(CompiledForm):
             normalise_advantages=policy.normalises_advantages,
             adam=self.adam,
             threads=torch.get_num_threads(),
+            measured=0 if policy.mirroring is None else order.shape[1] // 2,
             forbidden=None if samples.forbidden is None else samples.forbidden.contiguous(),
         )
 

@@ -46,11 +46,12 @@ class Samples:
     starts: Tensor | None = None
     forbidden: Tensor | None = None
 
-    def mean(self, each: Tensor) -> Tensor:
-        """Returns the mean of values [M] over the rows to learn from, a 0-d tensor."""
+    def mean(self, each: Tensor, rows: slice = slice(None)) -> Tensor:
+        """Returns the mean of values [M], of some rows, over those to learn from, a 0-d tensor."""
         if self.weights is None:
-            return each.mean()
-        return (each * self.weights).sum() / self.weights.sum().clamp(min=1)
+            return each[rows].mean()
+        weights = self.weights[rows]
+        return (each[rows] * weights).sum() / weights.sum().clamp(min=1)
 
 
 def draw_order(samples: Samples, minibatch_size: int, generator: torch.Generator) -> Tensor:

@@ -64,12 +64,14 @@ struct Normal {
 };
 
 // the derivative of the policy's objective min(r A, clip(r) A) by the log-probability, and statistics
-inline float surrogate(float log_prob, float before, float advantage, float clip, Statistics& sums) {
+inline float surrogate(float log_prob, float before, float advantage, float clip, bool measured, Statistics& sums) {
   const float log_ratio = log_prob - before, ratio = std::exp(log_ratio);
   const float free = advantage * ratio, clipped = advantage * std::fmin(std::fmax(ratio, 1 - clip), 1 + clip);
   sums.policy_loss -= std::fmin(free, clipped);
-  sums.approx_kl += ratio - 1 - log_ratio;  // Schulman's low-variance estimate
-  sums.clip_fraction += std::fabs(ratio - 1) > clip;
+  if (measured) {
+    sums.approx_kl += ratio - 1 - log_ratio;  // Schulman's low-variance estimate
+    sums.clip_fraction += std::fabs(ratio - 1) > clip;
+  }
   return free <= clipped ? free : 0;
 }
 

@@ -51,8 +51,9 @@ class PPO(OnPolicy):
         value_loss = batch.mean(self._squared_errors(values, batch)) / 2
         entropy = batch.mean(entropies)
         loss = policy_loss + rates.value_coef * value_loss - rates.entropy_coef * entropy
-        divergence = batch.mean(ratio - 1 - log_ratio)  # Schulman's low-variance estimate
-        clipped = batch.mean(((ratio - 1).abs() > clip).float())
+        taken = slice(None if self.mirroring is None else len(ratio) // 2)  # mirrored ones follow
+        divergence = batch.mean(ratio - 1 - log_ratio, taken)  # Schulman's low-variance estimate
+        clipped = batch.mean(((ratio - 1).abs() > clip).float(), taken)
         return loss, torch.stack((policy_loss, value_loss, entropy, divergence, clipped))
 
     def update_at_once(self, samples: Samples, rates: Rates, order: Tensor | None) -> Tensor:

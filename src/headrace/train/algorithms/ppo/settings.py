@@ -45,7 +45,8 @@ class Symmetry:
     mirror: bool = setting(
         False,
         "Learn from each minibatch and, as well, from what it is in a mirror: for tasks that say how they look in one, "
-        "such as robots with a left and a right side. Updates take twice as long.",
+        "such as robots with a left and a right side. Updates take twice as long. KL and clipped ratios are those of "
+        "the actions that were taken.",
         speed=True,
     )
 
