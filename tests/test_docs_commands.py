@@ -33,6 +33,7 @@ FILES = {  # a reader's own
     "my_env.py": "examples/kernel_environment.py",
     "my_task.py": "examples/kernel_environment.py",
     "my_games.py": "tests/parallel_games.py",
+    "walker.py": "examples/walker.py",
     "my_algo.py": "tests/train/my_algo.py",
 }
 MAZE = """

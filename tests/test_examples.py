@@ -34,6 +34,7 @@ ARGUMENTS = {
     "sac.py": ["--total-steps", "600", "--learning-starts", "400", "--updates-per-step", "0.25"],
     "self_play.py": ["--total-steps", "16384"],
     "t_maze.py": ["6000"],
+    "walker.py": ["8192"],
     "tag_grid.py": ["--total-steps", "10000"],
     "tag_plane.py": ["--total-steps", "10000"],
 }
