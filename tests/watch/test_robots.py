@@ -8,8 +8,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import headrace
 import headrace.train
 from headrace.cli.main import main
 from headrace.errors import OptionError
@@ -64,3 +66,36 @@ def test_a_robot_is_served_until_its_episodes_are_over(tmp_path, capsys):
     assert "viser" not in capsys.readouterr().out
     with pytest.raises(OSError, match="refused"):
         OPEN(found[0], timeout=5)
+
+
+def test_who_watches_a_walker_commands_and_pushes_it():
+    viser = pytest.importorskip("viser")
+    pytest.importorskip("mjviser")
+    pytest.importorskip("mujoco")
+    from headrace.watch.robots import HOST, PUSH, _free_port, _model_of, _Screen, _silence
+
+    with headrace.make("Go1Flat-v0", num_envs=1, noise=0.0, push=0.0) as pool:
+        pool.reset()
+        with _silence():
+            server = viser.ViserServer(host=HOST, port=_free_port())
+        try:
+            screen = _Screen(server, _model_of(pool), pool)
+            own = pool.state_arrays(["command"])["command"][0]
+            screen.steer()
+            assert (pool.state_arrays(["command"])["command"][0] == own).all()  # it walks by the task's commands
+            screen._steered.value = True
+            for slider, wanted in zip(screen._sliders, (0.4, -0.2, 0.8), strict=True):
+                assert slider.min < wanted < slider.max
+                slider.value = wanted
+            screen.steer()
+            assert pool.state_arrays(["command"])["command"][0] == pytest.approx((0.4, -0.2, 0.8))
+            before = pool.state_arrays(["qvel"])["qvel"][0].copy()
+            screen._pushes.append(PUSH)
+            screen.steer()
+            pushed = pool.state_arrays(["qvel"])["qvel"][0] - before
+            assert (pushed[:2] ** 2).sum() ** 0.5 == pytest.approx(PUSH) and not pushed[2:].any()
+            *_, info = pool.step(np.zeros((1, 12)))
+            assert info["command"][0] == pytest.approx((0.4, -0.2, 0.8))
+        finally:
+            with _silence():
+                server.stop()

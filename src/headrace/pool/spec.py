@@ -82,6 +82,8 @@ class TaskSpec:
         render_fps: agent steps per second at which rendered frames show real time, or a natural speed.
         metrics: names of info fields whose numbers with an episode's last step a training run reports.
         mirror: how the task looks in a mirror, in which it is the same task; None if it says nothing of that.
+        steering: what a person may command who watches: label → least and greatest value, of a column of the state
+            array ``command`` [N, k].
         kind: the family of tasks, such as ``"robots"``, whose recipe fits a task that belongs to none.
 
     Raises:
@@ -100,6 +102,7 @@ class TaskSpec:
     metrics: tuple[str, ...] = ()
     mirror: Mirror | None = None
     kind: str = ""
+    steering: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.max_episode_steps < 0:

@@ -28,6 +28,7 @@ HOST = "127.0.0.1"
 MOST_FRAMES = 60.0  # greatest number of frames per second
 TOLD = 0.25  # seconds between updates of the text
 HELD = 0.5  # seconds for which the end of an episode is shown
+PUSH = 0.7  # m/s that the button adds to a robot's velocity, in a random direction
 VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in multiples of the robot's size
 SHOWN = ("qpos", "mocap_pos", "mocap_quat")
 """the arrays of a simulation that its picture depends on"""
@@ -97,6 +98,29 @@ class _Screen:
         self._words = server.gui.add_markdown("")
         self._names = [name for name in SHOWN if name in pool.state_arrays()]
         self._drawn = self._told = 0.0
+        self._rows, steering = pool._executor.state_arrays(), pool.spec.steering
+        self._sliders = [
+            server.gui.add_slider(label, low, high, (high - low) / 60, 0.0, disabled=True)
+            for label, (low, high) in steering.items()
+        ]
+        self._steered = server.gui.add_checkbox("steer", False, visible=bool(steering))
+        self._steered.on_update(lambda _: self._hand_over())
+        if model.njnt and model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE:  # pyright: ignore[reportAttributeAccessIssue]
+            server.gui.add_button("push").on_click(lambda _: self._pushes.append(PUSH))
+        self._pushes: list[float] = []
+
+    def _hand_over(self) -> None:
+        """Lets a person command in place of the task, or the task again."""
+        for slider in self._sliders:
+            slider.disabled = not self._steered.value
+
+    def steer(self) -> None:
+        """Gives the robot the commands and pushes of whoever watches; called before a step."""
+        if self._steered.value:
+            self._rows["command"][0] = [slider.value for slider in self._sliders]
+        while self._pushes:
+            way = np.random.default_rng().uniform(0, 2 * np.pi)
+            self._rows["qvel"][0, :2] += self._pushes.pop() * np.array((np.cos(way), np.sin(way)))
 
     def _size(self) -> float:
         """Returns the greatest extent in m of all bodies that move, or of the whole model if none does."""
@@ -138,6 +162,7 @@ def _play(
             with contextlib.suppress(StateError):  # the weights may be of a new run in the same folder
                 agent.load(weights.model)
                 trained = weights.step
+        screen.steer()
         obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
         if over:
             episode, steps, earned = episode + 1, 0, 0.0

@@ -25,6 +25,7 @@ from headrace.pool.spec import Field
 
 QPOS, QVEL = 7, 6  # where joints begin, after the free one
 OF_ROBOT = ("radius", "changed", "idle", "period", "regular", "spread", "stands")  # numbers of the state
+COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
 BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS}
 READS = ("qpos", "qvel", "ctrl", "actuator_force", "site_xpos", "site_xmat", "cvel", "subtree_com")
@@ -215,4 +216,5 @@ def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> 
         partial(env_of, robot, step, terms), model_of, partial(space_of, robot), info,
         known | options, robot.frame_skip, camera=Camera("track"),
         mirror=partial(mirror, robot),
+        steering={name: (-most, most) for name, most in zip(COMMANDS, robot.limits, strict=True)},
     )  # fmt: skip

@@ -68,6 +68,8 @@ class MujocoTask:
             ``critic``.
         frame_skip, max_episode_steps: defaults of these options, the latter divided by ``action_repeat``.
         camera: the default camera of pictures; by default one that shows all that the model can reach.
+        steering: what a person may command who watches in 3D: label → least and greatest value, in the order of the
+            columns of the state's array ``command``.
         mirror: how observations and actions look in a mirror; or a function (options, model) → that. Of pictures it is
             not used.
     """
@@ -82,6 +84,7 @@ class MujocoTask:
     critic: gym.Space | Callable[[Options, MjModel], gym.Space] | None = None
     camera: Camera = field(default_factory=lambda: Camera(on_reach=True))
     mirror: Mirror | Callable[[Options, MjModel], Mirror | None] | None = None
+    steering: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __call__(self, task: str, **options: Any) -> Task:
         """Returns the task under the name ``task``, with these options.
@@ -136,6 +139,7 @@ class MujocoTask:
             render_fps=1 / (model.opt.timestep * frames),
             metrics=tuple(f.name for f in means),
             mirror=None if pictured else mirror,
+            steering=self.steering,
             kind=ROBOTS if isinstance(env.actions, Servo) else "",
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
