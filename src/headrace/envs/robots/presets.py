@@ -19,5 +19,6 @@ WALKING: Settings = PPO_FAST | {
     "env_options": {"physics": "lanes32", "tracking": 2.0, "fall": 50.0, "push": 0.5},
     "option_schedules": {"penalty": [(0, 0.2), (600_000, 0.2), (1_500_000, 1.0)]},
 }
-FAST: dict[str, Settings] = {"robots": PPO_FAST} | dict.fromkeys(("Go1Flat-v0", "Go2Flat-v0", "G1Flat-v0", "T1Flat-v0"), WALKING)
+TASKS = "Go1Flat-v0", "Go2Flat-v0", "G1Flat-v0", "T1Flat-v0"
+FAST: dict[str, Settings] = {"robots": PPO_FAST} | dict.fromkeys(TASKS, WALKING)
 PRESETS: Presets = {"ppo": {"default": {"robots": PPO_FAST}, "fast": FAST}}
