@@ -78,17 +78,17 @@ inline bool is_at_frame(int sameframe) { return sameframe == mjSAMEFRAME_BODY ||
 // A thing of the model that has a frame: a body, a body's inertia, a geom, a site or a camera.
 struct Object {
   int type, id, body;
-  bool at_frame = false;
+  int same = mjSAMEFRAME_NONE;  // mjtSameFrame: what it shares with its body or that body's inertia
   mjtNum *mjModel::*pos = nullptr, *mjModel::*quat = nullptr;  // in its body
 
   Object(const mjModel& m, int type, int id) : type(type), id(id), body(id) {
-    if (type == mjOBJ_GEOM) body = m.geom_bodyid[id], at_frame = is_at_frame(m.geom_sameframe[id]);
-    if (type == mjOBJ_SITE) body = m.site_bodyid[id], at_frame = is_at_frame(m.site_sameframe[id]);
-    if (type == mjOBJ_CAMERA) body = m.cam_bodyid[id];
-    if (type == mjOBJ_BODY) pos = &mjModel::body_ipos, quat = &mjModel::body_iquat;
+    if (type == mjOBJ_XBODY) same = mjSAMEFRAME_BODY;
+    if (type == mjOBJ_BODY) same = mjSAMEFRAME_INERTIA, quat = &mjModel::body_iquat;
+    if (type == mjOBJ_GEOM) body = m.geom_bodyid[id], same = m.geom_sameframe[id];
     if (type == mjOBJ_GEOM) pos = &mjModel::geom_pos, quat = &mjModel::geom_quat;
+    if (type == mjOBJ_SITE) body = m.site_bodyid[id], same = m.site_sameframe[id];
     if (type == mjOBJ_SITE) pos = &mjModel::site_pos, quat = &mjModel::site_quat;
-    if (type == mjOBJ_CAMERA) pos = &mjModel::cam_pos, quat = &mjModel::cam_quat;
+    if (type == mjOBJ_CAMERA) body = m.cam_bodyid[id], pos = &mjModel::cam_pos, quat = &mjModel::cam_quat;
   }
 };
 
@@ -97,15 +97,14 @@ template <class V>
 void read_local(const Plan& plan, const Work<V>& w, const Object& o, mjtNum* mjModel::* field, int n, V* out) {
   for (int i = 0; i < n; ++i) {
     out[i] = V((plan.model.get()->*field)[n * o.id + i]);
-    if (!plan.own_places || o.at_frame || o.type == mjOBJ_BODY) continue;
-    for (int l = 0; l < V::width; ++l) lane(out[i], l) = (w.models[l]->*field)[n * o.id + i];
+    for (int l = 0; plan.own_places && l < V::width; ++l) lane(out[i], l) = (w.models[l]->*field)[n * o.id + i];
   }
 }
 
 template <class V>
 V3<V> position(const Plan& plan, const Work<V>& w, const Object& o) {
-  if (o.type == mjOBJ_XBODY) return load3(w.xpos + 3 * o.id);
-  if (o.type == mjOBJ_BODY) return load3(w.xipos + 3 * o.id);
+  if (o.same == mjSAMEFRAME_BODY) return load3(w.xpos + 3 * o.body);
+  if (o.same == mjSAMEFRAME_INERTIA) return load3(w.xipos + 3 * o.body);
   V local[3];
   read_local(plan, w, o, o.pos, 3, local);
   return load3(w.xpos + 3 * o.body) + load9(w.xmat + 9 * o.body) * load3(local);
@@ -113,8 +112,8 @@ V3<V> position(const Plan& plan, const Work<V>& w, const Object& o) {
 
 template <class V>
 Mat3<V> orientation(const Plan& plan, const Work<V>& w, const Object& o) {
-  if (o.type == mjOBJ_XBODY) return load9(w.xmat + 9 * o.id);
-  if (o.type == mjOBJ_BODY) return load9(w.ximat + 9 * o.id);
+  if (o.same == mjSAMEFRAME_BODY || o.same == mjSAMEFRAME_BODYROT) return load9(w.xmat + 9 * o.body);
+  if (o.same == mjSAMEFRAME_INERTIA || o.same == mjSAMEFRAME_INERTIAROT) return load9(w.ximat + 9 * o.body);
   V local[4];
   read_local(plan, w, o, o.quat, 4, local);
   return load9(w.xmat + 9 * o.body) * matrix_of(load4(local));
