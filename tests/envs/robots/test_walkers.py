@@ -118,8 +118,9 @@ def test_the_reward_is_the_sum_of_its_terms_of_which_penalties_are_scaled(task: 
             assert not terminated.any()
     np.testing.assert_allclose(rewards[2.0] - rewards[1.0], rewards[1.0] - rewards[0.0], rtol=1e-4, atol=1e-6)
     assert (rewards[1.0] < rewards[0.0]).all()
-    robot, terms = robot_of(task), pool.spec.metrics
-    scales = np.array([robot.scales[name.removeprefix("episode_")] for name in terms])
+    scales = np.array([*robot_of(task).scales.values()])
+    tracked = (info["reward_terms"][:, 0] + 0.5 * info["reward_terms"][:, 1]) / 1.5
+    np.testing.assert_allclose(info["tracking"], tracked, rtol=1e-5)
     np.testing.assert_allclose(rewards[1.0], 0.02 * info["reward_terms"] @ scales, rtol=1e-4, atol=1e-6)
 
 

@@ -17,7 +17,6 @@ from headrace.envs.robots.humanoid import (
     pose,
     soft_limits,
     striding,
-    tracking,
 )
 from headrace.envs.robots.robot import Robot, walking
 from headrace.envs.robots.walker import (
@@ -31,6 +30,7 @@ from headrace.envs.robots.walker import (
     is_commanded,
     spin,
     term,
+    tracking_terms,
     up,
 )
 
@@ -54,7 +54,7 @@ SCALES = {
 }
 TERMS = tuple(SCALES)
 (
-    LINEAR, TURNING, ROLLING, LEANING, AIR_TIME, SLIP, PHASE, FIDGETING, FALLING, TOUCHING, FORCE, KNEES, HIPS,
+    _, _, ROLLING, LEANING, AIR_TIME, SLIP, PHASE, FIDGETING, FALLING, TOUCHING, FORCE, KNEES, HIPS,
     AT_LIMITS, POSE,
 ) = map(wp.constant, range(len(TERMS)))  # fmt: skip
 LEAN = wp.constant(F(0.073))  # of the torso to the front
@@ -67,9 +67,7 @@ HARD = wp.constant(F(500.0))  # N
 def torso_terms(physics: Any, state: State, env: int, view: View) -> F:
     spinning, axis = spin(physics, env, state.torso_body), up(physics, env, state.torso)
     off = axis - wp.vec3d(LEAN, ZERO, ONE)
-    tracks = tracking(physics, state, env)
-    total = term(state, env, LINEAR, tracks[0], view)
-    total += term(state, env, TURNING, tracks[1], view)
+    total = tracking_terms(physics, state, env, view)
     total += term(state, env, ROLLING, spinning[0] * spinning[0] + spinning[1] * spinning[1], view)
     total += term(state, env, LEANING, wp.dot(off, off), view)
     return total

@@ -16,14 +16,11 @@ from headrace.envs.robots.walker import (
     ZERO,
     State,
     begin_stance,
-    in_frame,
     landed,
-    spin,
     velocity,
 )
 
 F = wp.float64
-SIGMA = wp.constant(F(0.25))  # of errors of tracking, m²/s² or rad²/s²
 SHORT, LONG = wp.constant(F(0.2)), wp.constant(F(0.5))  # s in the air that are rewarded
 NEAR = wp.constant(F(0.01))  # m², of errors of feet's heights
 PARALLEL = wp.constant(F(1e-12))
@@ -36,17 +33,6 @@ def soft_limits(ranges: np.ndarray) -> np.ndarray:
 
 
 # ---- terms ----------------------------------------------------------------------------------------------------------
-
-
-@wp.func
-def tracking(physics: Any, state: State, env: int) -> wp.vec2d:
-    """Returns the rewards for the velocity and for turning."""
-    moving = in_frame(physics, env, state.imu, velocity(physics, env, state.imu_body, state.imu))
-    spinning = in_frame(physics, env, state.imu, spin(physics, env, state.imu_body))
-    forwards, sideways = state.command[env, 0] - moving[0], state.command[env, 1] - moving[1]
-    turning = state.command[env, 2] - spinning[2]
-    off = forwards * forwards + sideways * sideways
-    return wp.vec2d(wp.exp(-off / SIGMA), wp.exp(-turning * turning / SIGMA))
 
 
 @wp.func

@@ -19,11 +19,11 @@ from headrace.envs.robots.walker import (
     begin_stance,
     earned,
     has_fallen,
-    in_frame,
     is_commanded,
     landed,
     spin,
     term,
+    tracking_terms,
     up,
     velocity,
 )
@@ -49,10 +49,9 @@ SCALES = {
 }
 TERMS = tuple(SCALES)
 (
-    LINEAR, TURNING, BOUNCING, ROLLING, LEANING, AT_LIMITS, POSE, FALLING, FIDGETING, TORQUES, RATE, ENERGY, CLEARANCE,
+    _, _, BOUNCING, ROLLING, LEANING, AT_LIMITS, POSE, FALLING, FIDGETING, TORQUES, RATE, ENERGY, CLEARANCE,
     HEIGHT, SLIP, AIR_TIME,
 ) = map(wp.constant, range(len(TERMS)))  # fmt: skip
-SIGMA = wp.constant(F(0.25))  # of errors of tracking, m²/s² or rad²/s²
 SHORT = wp.constant(F(0.1))  # s in the air
 
 
@@ -63,18 +62,11 @@ def soft_limits(ranges: np.ndarray) -> np.ndarray:
 
 @wp.func
 def trunk_terms(physics: Any, state: State, env: int, view: View) -> F:
-    world_moving = velocity(physics, env, state.imu_body, state.imu)
-    world_spinning = spin(physics, env, state.imu_body)
-    moving = in_frame(physics, env, state.imu, world_moving)
-    spinning = in_frame(physics, env, state.imu, world_spinning)
+    moving, spinning = velocity(physics, env, state.imu_body, state.imu), spin(physics, env, state.imu_body)
     leaning = up(physics, env, state.imu)
-    forwards, sideways = state.command[env, 0] - moving[0], state.command[env, 1] - moving[1]
-    turning = state.command[env, 2] - spinning[2]
-    total = term(state, env, LINEAR, wp.exp(-(forwards * forwards + sideways * sideways) / SIGMA), view)
-    total += term(state, env, TURNING, wp.exp(-turning * turning / SIGMA), view)
-    total += term(state, env, BOUNCING, world_moving[2] * world_moving[2], view)
-    rolling = world_spinning[0] * world_spinning[0] + world_spinning[1] * world_spinning[1]
-    total += term(state, env, ROLLING, rolling, view)
+    total = tracking_terms(physics, state, env, view)
+    total += term(state, env, BOUNCING, moving[2] * moving[2], view)
+    total += term(state, env, ROLLING, spinning[0] * spinning[0] + spinning[1] * spinning[1], view)
     total += term(state, env, LEANING, leaning[0] * leaning[0] + leaning[1] * leaning[1], view)
     return total
 

@@ -159,7 +159,7 @@ def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str
         robot.name, (*READS, *robot.reads), State, View, reset, step, observe, act,
         start=robot.start, sensors=robot.forces, constants=constants, tables=tables,
         shapes={name: shape for shape, names in widths.items() for name in names},
-        actions=gym.spaces.Box(-1.0, 1.0, (model.nu,), np.float64), metrics={"reward_terms": terms},
+        actions=gym.spaces.Box(-1.0, 1.0, (model.nu,), np.float64), metrics=("tracking",),
         bounds={name: FINITE for names in list(widths.values())[:-1] for name in names} | BOUNDS,
     )  # fmt: skip
 
@@ -191,6 +191,7 @@ def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> 
     """
     info = (
         Field("reward_terms", np.dtype(np.float32), (len(terms),)),
+        Field("tracking", np.dtype(np.float32)),
         Field("command", np.dtype(np.float32), (3,)),
         Field("fell", np.dtype(np.bool_)),
     )

@@ -16,7 +16,6 @@ from headrace.envs.robots.humanoid import (
     pose,
     soft_limits,
     striding,
-    tracking,
 )
 from headrace.envs.robots.robot import Robot, walking
 from headrace.envs.robots.walker import (
@@ -30,6 +29,7 @@ from headrace.envs.robots.walker import (
     is_commanded,
     spin,
     term,
+    tracking_terms,
     up,
 )
 from headrace.pool.options import decimal
@@ -53,7 +53,7 @@ SCALES = {
 }
 TERMS = tuple(SCALES)
 (
-    LINEAR, TURNING, ROLLING, LEANING, AIR_TIME, SLIP, PHASE, FALLING, KNEES, HIPS, AT_LIMITS, POSE, DISTANCE, TOUCHING,
+    _, _, ROLLING, LEANING, AIR_TIME, SLIP, PHASE, FALLING, KNEES, HIPS, AT_LIMITS, POSE, DISTANCE, TOUCHING,
 ) = map(wp.constant, range(len(TERMS)))  # fmt: skip
 STEPPING = wp.constant(F(0.1))  # the least command for which steps are rewarded, and to the side, for which hips are
 APART = wp.constant(F(0.2))  # m, of the feet
@@ -63,9 +63,8 @@ LEAST = wp.constant(F(0.1))  # m
 @wp.func
 def trunk_terms(physics: Any, state: State, env: int, view: View) -> F:
     spinning = in_frame(physics, env, state.imu, spin(physics, env, state.imu_body))
-    leaning, tracks = up(physics, env, state.imu), tracking(physics, state, env)
-    total = term(state, env, LINEAR, tracks[0], view)
-    total += term(state, env, TURNING, tracks[1], view)
+    leaning = up(physics, env, state.imu)
+    total = tracking_terms(physics, state, env, view)
     total += term(state, env, ROLLING, spinning[0] * spinning[0] + spinning[1] * spinning[1], view)
     total += term(state, env, LEANING, leaning[0] * leaning[0] + leaning[1] * leaning[1], view)
     return total

@@ -21,7 +21,9 @@ ZERO = wp.constant(F(0.0))
 ONE = wp.constant(F(1.0))
 TURN = wp.constant(F(math.tau))
 HALF_TURN = wp.constant(F(math.pi))
+SIGMA = wp.constant(F(0.25))  # of errors of tracking, m²/s² or rad²/s²
 STANDING = wp.constant(F(0.01))  # the greatest command to stand still
+LINEAR, TURNING = wp.constant(0), wp.constant(1)  # the first terms of all robots' rewards
 ROOT = wp.constant(1)  # the body of the free joint
 QPOS = wp.constant(7)  # where joints begin
 QVEL = wp.constant(6)
@@ -104,6 +106,7 @@ class View:
 
     obs: wp.array2d[wp.float32]
     reward_terms: wp.array2d[wp.float32]
+    tracking: wp.array[wp.float32]
     command: wp.array2d[wp.float32]
     fell: wp.array[wp.bool]
 
@@ -285,6 +288,19 @@ def term(state: State, env: int, i: int, value: F, view: View) -> F:
     """Shows the value of a term of the reward, and returns its part of the reward."""
     view.reward_terms[env, i] = wp.float32(value)
     return value * state.scales[i]
+
+
+@wp.func
+def tracking_terms(physics: Any, state: State, env: int, view: View) -> F:
+    """Returns the rewards for the velocity and for turning, and shows how well they are what was commanded, 0 to 1."""
+    moving = in_frame(physics, env, state.imu, velocity(physics, env, state.imu_body, state.imu))
+    spinning = in_frame(physics, env, state.imu, spin(physics, env, state.imu_body))
+    forwards, sideways = state.command[env, 0] - moving[0], state.command[env, 1] - moving[1]
+    off = state.command[env, 2] - spinning[2]
+    linear = wp.exp(-(forwards * forwards + sideways * sideways) / SIGMA)
+    turning = wp.exp(-off * off / SIGMA)
+    view.tracking[env] = wp.float32((linear + F(0.5) * turning) / F(1.5))
+    return term(state, env, LINEAR, linear, view) + term(state, env, TURNING, turning, view)
 
 
 @wp.func
