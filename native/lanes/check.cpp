@@ -248,7 +248,8 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
     refuse_if((field == "cfrc_ext" || field == "cfrc_int") && wanted.forces && has_spatial_tendons(m),
               field + " is read, and there are spatial tendons");
     if (field == "sensordata") check_sensors(m, wanted);
-    if (field == "sensordata" || model_fields().contains(field) || state.contains(field) || is_computed(m, field))
+    if (field == "sensordata" || model_fields().contains(field) || state.contains(field) || is_computed(m, field) ||
+        field.ends_with("frc_applied"))
       continue;
     refuse_if(!is_renewed(field), field + " is read");
     refuse_if(!wanted.kinematics, field + " is read of a substep's beginning: with fresh=True it is the new state's");
@@ -257,14 +258,34 @@ void check_wanted(const mjModel& m, const Wanted& wanted) {
 
 void read_varying(Plan& plan, const Wanted& wanted) {
   const mjModel& m = *plan.model;
+  const auto varies = [&](const auto& field) { return std::ranges::count(wanted.varies, field) > 0; };
+  for (int f = 0; f < kOwnFields; ++f) plan.own[f] = varies(kOwn[f].name);
+  if (std::ranges::any_of(kCauses, varies))  // what mj_setConst computes of them
+    for (const Own f : {kBodySubtreeMass, kBodyInvweight0, kDofInvweight0, kTendonLength0, kTendonInvweight0})
+      plan.own[f] = true;
+  for (const Own f : {kBodyInvweight0, kDofInvweight0, kTendonInvweight0, kGeomFriction, kPairFriction})
+    plan.own_grip |= plan.own[f];
+  plan.own_places = plan.own[kBodyIpos] || plan.own[kBodyIquat];
+  for (const auto& field : wanted.varies)
+    plan.own_places |=
+        field == "geom_pos" || field == "site_pos" || field.starts_with("cam_") || field.ends_with("_sameframe");
+  if (m.opt.disableflags & mjDSBL_SPRING) plan.own[kJntStiffness] = plan.own[kQposSpring] = false;
+  if (m.opt.disableflags & mjDSBL_DAMPER) plan.own[kDofDamping] = false;
+}
+
+void check_varying(Plan& plan, const Wanted& wanted) {
+  const mjModel& m = *plan.model;
   const auto read = [&](mjtNum* mjModel::* field, int id, int n) {
     plan.read.push_back({field, n * id, n * (id + 1)});
   };
+  const bool computed = plan.own[kBodyInvweight0] || std::ranges::count(wanted.varies, "eq_data") > 0;
+  for (int e = 0; e < m.neq && computed; ++e) read(&mjModel::eq_data, e, mjNEQDATA);
   for (const auto& field : wanted.varies) {
     const bool free = field.starts_with("light_") || field.starts_with("cam_") || field.starts_with("tex_") ||
-                      field.starts_with("mat_") || field == "geom_rgba" ||
-                      field == "hfield_data";  // MuJoCo's functions read it of each lane's model
-    plan.own_places |= field == "geom_pos" || field == "site_pos" || field.starts_with("cam_");
+                      field.starts_with("mat_") || field == "geom_rgba" || field == "hfield_data" ||
+                      field.ends_with("_sameframe") || field == "dof_M0" || field == "dof_length" ||
+                      field == "actuator_acc0" || field == "actuator_length0" ||
+                      field == "eq_data";  // MuJoCo's functions read it of each lane's model, or nobody does
     if (field == "geom_pos") {
       for (const Geom& g : plan.geoms) read(&mjModel::geom_pos, g.id, 3);
     } else if (field == "site_pos") {
@@ -274,14 +295,10 @@ void read_varying(Plan& plan, const Wanted& wanted) {
         if (m.eq_objtype[e] == mjOBJ_SITE)
           read(&mjModel::site_pos, m.eq_obj1id[e], 3), read(&mjModel::site_pos, m.eq_obj2id[e], 3);
     } else if (field == "jnt_stiffness") {
-      plan.own_stiffness = !(m.opt.disableflags & mjDSBL_SPRING);
       for (const Joint& j : plan.joints)
         refuse_if(j.type == mjJNT_FREE || j.type == mjJNT_BALL,
                   "jnt_stiffness of free and ball joints differs between environments");
-    } else if (field == "body_pos" || field == "body_quat") {
-      plan.own_poses = true;
     } else if (field == "wrap_prm") {
-      plan.own_coefficients = true;
       refuse_if(std::ranges::any_of(plan.tendons, [](const Combination& t) { return t.spatial >= 0; }),
                 "wrap_prm of spatial tendons differs between environments");
       refuse_if(std::ranges::any_of(plan.blocks,
@@ -291,7 +308,8 @@ void read_varying(Plan& plan, const Wanted& wanted) {
                                     }),
                 "wrap_prm of constrained tendons differs between environments");
     } else {
-      refuse_if(!free, field + " differs between environments");
+      refuse_if(!free && std::ranges::find(kOwn, field, &OwnField::name) == std::end(kOwn),
+                field + " differs between environments");
     }
   }
 }

@@ -13,7 +13,8 @@ namespace headrace::lanes {
 // Throws Unsupported.
 void check_model(const mjModel& model);
 void check_wanted(const mjModel& model, const Wanted& wanted);
-void read_varying(Plan& plan, const Wanted& wanted);  // and notes what a step reads of it
+void read_varying(Plan& plan, const Wanted& wanted);  // notes which fields each lane has of its own
+void check_varying(Plan& plan, const Wanted& wanted);  // and notes what a step reads of it
 
 // Returns the name of one of MuJoCo's callbacks that is set and changes physics, or null.
 const char* callback();

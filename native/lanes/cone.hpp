@@ -23,10 +23,10 @@ struct Curvature {
 };
 
 template <class V>
-void curve_scalar(const Block& b, V D, const V* jar, Curvature<V, 1>& c) {
+void curve_scalar(const Block& b, const Grip<V>& grip, V D, const V* jar, Curvature<V, 1>& c) {
   c.full = false;
   if (is_friction(b)) {
-    const V most(b.loss), force = -(D * jar[0]);
+    const V most = grip.loss, force = -(D * jar[0]);
     c.force[0] = min(max(force, -most), most);
     c.hessian[0] = select(abs(force) < most, D, V(0));
     return;
@@ -38,11 +38,11 @@ void curve_scalar(const Block& b, V D, const V* jar, Curvature<V, 1>& c) {
 
 // The edges J₀ ± μₖ Jₖ, each of which can only push.
 template <class V, int dim>
-void curve_pyramid(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
+void curve_pyramid(const Grip<V>& grip, V D, const V* jar, Curvature<V, dim>& c) {
   c.full = false;
   c.force[0] = c.hessian[0] = V(0);
   for (int k = 1; k < dim; ++k) {
-    const V mu(b.friction[k - 1]), plus = fma(mu, jar[k], jar[0]), minus = fnma(mu, jar[k], jar[0]);
+    const V mu = grip.friction[k - 1], plus = fma(mu, jar[k], jar[0]), minus = fnma(mu, jar[k], jar[0]);
     const V on_plus = select(plus < V(0), D, V(0)), on_minus = select(minus < V(0), D, V(0));
     const V push_plus = -(on_plus * plus), push_minus = -(on_minus * minus);
     c.force[0] = c.force[0] + (push_plus + push_minus);
@@ -55,10 +55,10 @@ void curve_pyramid(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
 
 // Joined bodies: each row pulls and pushes.
 template <class V, int dim>
-void curve_joined(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
+void curve_joined(const Grip<V>& grip, V D, const V* jar, Curvature<V, dim>& c) {
   c.full = false;
   for (int k = 0; k < dim; ++k) {
-    const V stiff = V(b.ratio[k]) * D;
+    const V stiff = grip.ratio[k] * D;
     c.force[k] = -(stiff * jar[k]);
     c.hessian[at(k, 0)] = V(0), c.hessian[at(k, k)] = stiff;
   }
@@ -70,11 +70,11 @@ struct Cone {
   V U[kMostDim], T;
   typename V::M apart, sticks;
 
-  Cone(const Block& b, const V* jar) {
-    const V mu(b.mu), none(0);
+  Cone(const Block& b, const Grip<V>& grip, const V* jar) {
+    const V mu = grip.mu, none(0);
     U[0] = mu * jar[0];
     V sum(0);
-    for (int k = 1; k < b.dim; ++k) U[k] = V(b.friction[k - 1]) * jar[k], sum = fma(U[k], U[k], sum);
+    for (int k = 1; k < b.dim; ++k) U[k] = grip.friction[k - 1] * jar[k], sum = fma(U[k], U[k], sum);
     T = sqrt(sum);
     const auto still = T <= none;
     apart = (U[0] >= mu * T) | (still & (U[0] >= none));
@@ -83,14 +83,14 @@ struct Cone {
 };
 
 template <class V, int dim>
-void curve_cone(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
-  const Cone<V> cone(b, jar);
+void curve_cone(const Block& b, const Grip<V>& grip, V D, const V* jar, Curvature<V, dim>& c) {
+  const Cone<V> cone(b, grip, jar);
   c.full = true;
-  const V mu(b.mu), none(0), T = select(cone.T <= none, V(1), cone.T), N = cone.U[0];
+  const V mu = grip.mu, none(0), T = select(cone.T <= none, V(1), cone.T), N = cone.U[0];
   const V Dm = D / (mu * mu * (V(1) + mu * mu)), sliding = -(Dm * fnma(mu, cone.T, N) * mu);
-  const auto scale = [&](int k) { return k == 0 ? mu : V(b.friction[k - 1]); };
+  const auto scale = [&](int k) { return k == 0 ? mu : grip.friction[k - 1]; };
   for (int k = 0; k < dim; ++k) {
-    const V stuck_D = V(b.ratio[k]) * D;
+    const V stuck_D = grip.ratio[k] * D;
     const V slid = k == 0 ? sliding : -(sliding / T * cone.U[k] * scale(k));
     c.force[k] = select(cone.apart, none, select(cone.sticks, -(stuck_D * jar[k]), slid));
     for (int j = 0; j <= k; ++j) {
@@ -103,25 +103,25 @@ void curve_cone(const Block& b, V D, const V* jar, Curvature<V, dim>& c) {
 }
 
 template <class V, int dim>
-Curvature<V, dim> curve(const Block& b, V D, const V* jar) {
+Curvature<V, dim> curve(const Block& b, const Grip<V>& grip, V D, const V* jar) {
   Curvature<V, dim> c;
-  if constexpr (dim == 1) curve_scalar(b, D, jar, c);
-  else if (joins_bodies(b)) curve_joined(b, D, jar, c);
-  else if (b.kind == Block::kPyramid) curve_pyramid(b, D, jar, c);
-  else curve_cone(b, D, jar, c);
+  if constexpr (dim == 1) curve_scalar(b, grip, D, jar, c);
+  else if (joins_bodies(b)) curve_joined(grip, D, jar, c);
+  else if (b.kind == Block::kPyramid) curve_pyramid(grip, D, jar, c);
+  else curve_cone(b, grip, D, jar, c);
   return c;
 }
 
 // Returns whether the cost has the same quadratic form on both ends of a step; where D is zero it has.
 template <class V>
-typename V::M same_form(const Block& b, V D, const V* jar, const V* Jv) {
+typename V::M same_form(const Block& b, const Grip<V>& grip, V D, const V* jar, const V* Jv) {
   const V none(0);
   auto same = D == none;
   const auto kept = [&](V from, V to) { return ~((from < none) ^ (to < none)); };
   if (b.kind == Block::kPyramid) {
     auto all = V(0) == V(0);
     for (int k = 1; k < b.dim; ++k) {
-      const V mu(b.friction[k - 1]), to0 = jar[0] + Jv[0], to = jar[k] + Jv[k];
+      const V mu = grip.friction[k - 1], to0 = jar[0] + Jv[0], to = jar[k] + Jv[k];
       all = all & kept(fma(mu, jar[k], jar[0]), fma(mu, to, to0)) & kept(fnma(mu, jar[k], jar[0]), fnma(mu, to, to0));
     }
     return same | all;
@@ -129,12 +129,12 @@ typename V::M same_form(const Block& b, V D, const V* jar, const V* Jv) {
   if (b.kind == Block::kCone) {
     V to[kMostDim];
     for (int k = 0; k < b.dim; ++k) to[k] = jar[k] + Jv[k];
-    const Cone<V> first(b, jar), last(b, to);
+    const Cone<V> first(b, grip, jar), last(b, grip, to);
     return same | (first.apart & last.apart) | (first.sticks & last.sticks);
   }
   if (is_equality(b)) return V(0) == V(0);
   if (!is_friction(b)) return same | kept(jar[0], jar[0] + Jv[0]);
-  const V most(b.loss), first = D * jar[0], last = D * (jar[0] + Jv[0]);
+  const V most = grip.loss, first = D * jar[0], last = D * (jar[0] + Jv[0]);
   return kept(first - most, last - most) & kept(first + most, last + most);
 }
 

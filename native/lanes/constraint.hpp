@@ -40,9 +40,15 @@ V impedance(const Impedance& p, V violation) {
   return select(x >= one, V(p.dmax), select(x <= V(0), V(p.dmin), inside));
 }
 
-// Writes the Jacobians that never change.
+// Writes the Jacobians that never change, and the grip of constraints whose numbers are the same in all lanes.
 template <class V>
-void write_constant_jacobians(const Plan& plan, Work<V>& w) {
+void write_constants(const Plan& plan, Work<V>& w) {
+  for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
+    const auto& grip = plan.blocks[i].grip;
+    for (int k = 0; k < 5; ++k) w.grip[i].friction[k] = V(grip.friction[k]);
+    for (int k = 0; k < 6; ++k) w.grip[i].ratio[k] = V(grip.ratio[k]);
+    w.grip[i].mu = V(grip.mu), w.grip[i].loss = V(grip.loss);
+  }
   for (const Block& b : plan.blocks)
     if (b.dim == 1 && !is_contact(b))
       for (int i = 0; i < b.n; ++i) w.J[b.jac + i] = V(plan.columns[b.dofs + i].sign);
@@ -144,13 +150,13 @@ template <class V>
 V equality_error(const Plan& plan, const Block& b, Work<V>& w) {
   const mjModel& m = *plan.model;
   const mjtNum* data = m.eq_data + mjNEQDATA * b.source;
-  const auto moved = [&](int object) {
-    if (b.kind == Block::kTendonEquality) return w.ten_length[object] - V(m.tendon_length0[object]);
-    return w.qpos[plan.joints[object].qpos] - V(plan.joints[object].ref);
+  const auto change = [&](int object) {
+    if (b.kind != Block::kTendonEquality) return moved(plan.joints[object], w);
+    return w.ten_length[object] - number(w, kTendonLength0, object, m.tendon_length0[object]);
   };
-  V error = moved(m.eq_obj1id[b.source]) - V(data[0]);
+  V error = change(m.eq_obj1id[b.source]) - V(data[0]);
   if (m.eq_obj2id[b.source] < 0) return error;
-  const V x = moved(m.eq_obj2id[b.source]);
+  const V x = change(m.eq_obj2id[b.source]);
   const V slope = fma(x, fma(x, fma(x, V(4 * data[4]), V(3 * data[3])), V(2 * data[2])), V(data[1]));
   for (int i = 0; i < b.n; ++i) {
     const Column& column = plan.columns[b.dofs + i];
@@ -163,17 +169,27 @@ V equality_error(const Plan& plan, const Block& b, Work<V>& w) {
 template <class V>
 V limit_distance(const Plan& plan, const Block& b, Work<V>& w) {
   const mjModel& m = *plan.model;
-  if (b.kind == Block::kBallLimit)
-    return V(std::fmax(m.jnt_range[2 * b.source], m.jnt_range[2 * b.source + 1])) - ball_angle(plan, b, w);
-  const bool joint = b.kind == Block::kLimit;
-  const double bound = (joint ? m.jnt_range : m.tendon_range)[2 * b.source + (b.side > 0)];
-  const V value = joint ? w.qpos[plan.joints[b.source].qpos] : w.ten_length[b.source];
-  return V(b.side) * (V(bound) - value);
+  const auto bound = [&](int side) {
+    return number(w, kJntRange, 2 * b.source + side, m.jnt_range[2 * b.source + side]);
+  };
+  if (b.kind == Block::kBallLimit) return max(bound(0), bound(1)) - ball_angle(plan, b, w);
+  const int side = b.side > 0;
+  if (b.kind == Block::kLimit) return V(b.side) * (bound(side) - w.qpos[plan.joints[b.source].qpos]);
+  return V(b.side) * (V(m.tendon_range[2 * b.source + side]) - w.ten_length[b.source]);
+}
+
+// Returns 0 in the lanes in which a degree of freedom has friction, and 1 in the others.
+template <class V>
+V friction_holds(const Block& b, int number, Work<V>& w) {
+  const V* own = b.kind == Block::kFrictionLoss ? w.own[kDofFrictionloss] : nullptr;
+  if (!own) return V(0);
+  w.grip[number].loss = own[b.source];
+  return select(V(0) < own[b.source], V(0), V(1));
 }
 
 template <class V>
 typename V::M holds(const Block& b, V dist) {
-  return is_friction(b) || is_equality(b) ? V(0) == V(0) : dist < V(b.margin);
+  return is_equality(b) ? V(0) == V(0) : dist < V(b.margin);
 }
 
 // Computes the distances of a new state's limits, and their Jacobians.
@@ -202,7 +218,7 @@ void find_constraints(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < blocks && !is_contact(plan.blocks[i]); ++i) {
     const Block& b = plan.blocks[i];
     if (b.moves) write_moment_arms(plan, b, w);
-    w.dist[i] = is_friction(b)    ? V(0)
+    w.dist[i] = is_friction(b)    ? friction_holds(b, i, w)
                 : joins_bodies(b) ? body_error(plan, b, w)
                 : is_equality(b)  ? equality_error(plan, b, w)
                                   : limit_distance(plan, b, w);
@@ -261,6 +277,48 @@ void times_jacobian(const Plan& plan, const Block& b, const Work<V>& w, const V*
   });
 }
 
+// Returns the inverse inertia of a block's first row (mj_diagApprox) and, where it differs between the lanes, writes
+// what else does.
+template <class V>
+V own_diagonal(const Plan& plan, int number, Work<V>& w) {
+  const mjModel& m = *plan.model;
+  const Block& b = plan.blocks[number];
+  Grip<V>& grip = w.grip[number];
+  const V *dofs = w.own[kDofInvweight0], *bodies = w.own[kBodyInvweight0], *tendons = w.own[kTendonInvweight0];
+  const auto both = [&](int k) { return bodies[2 * b.body[0] + k] + bodies[2 * b.body[1] + k]; };
+  if (is_contact(b)) {
+    const V moved = bodies ? both(0) : V(m.body_invweight0[2 * b.body[0]] + m.body_invweight0[2 * b.body[1]]);
+    constexpr int kFrom[5] = {0, 0, 1, 2, 2};
+    const V *pairs = w.own[kPairFriction], *geoms = w.own[kGeomFriction];
+    for (int k = 0; k < 5; ++k)
+      if (b.source >= 0 && pairs) grip.friction[k] = max(V(mjMINMU), pairs[5 * b.source + k]);
+      else if (b.source < 0 && geoms)
+        grip.friction[k] = max(V(mjMINMU), max(geoms[3 * b.surface[0] + kFrom[k]], geoms[3 * b.surface[1] + kFrom[k]]));
+    return finish_grip(b.kind, plan.impratio, moved, grip);
+  }
+  switch (b.kind) {
+    case Block::kFrictionLoss: return dofs ? dofs[b.source] : V(b.diagonal);
+    case Block::kLimit:
+    case Block::kBallLimit: return dofs ? dofs[m.jnt_dofadr[b.source]] : V(b.diagonal);
+    case Block::kTendonFriction:
+    case Block::kTendonLimit: return tendons ? tendons[b.source] : V(b.diagonal);
+    case Block::kJointEquality:
+    case Block::kTendonEquality: {
+      const bool joints = b.kind == Block::kJointEquality;
+      if (!(joints ? dofs : tendons)) return V(b.diagonal);
+      const auto of = [&](int object) { return joints ? dofs[m.jnt_dofadr[object]] : tendons[object]; };
+      const V first = of(m.eq_obj1id[b.source]);
+      return m.eq_obj2id[b.source] < 0 ? first : first + of(m.eq_obj2id[b.source]);
+    }
+    default: break;  // joined bodies
+  }
+  if (!bodies) return V(b.diagonal);
+  const V turned = both(1), none = V(0);
+  const auto fixed = turned < V(kMinValue);
+  for (int r = 3; r < b.dim; ++r) grip.ratio[r] = select(fixed, none, both(0) / select(fixed, V(1), turned));
+  return both(0);
+}
+
 // Computes D and aref of a block's rows.
 template <class V>
 void reference(const Plan& plan, int number, Work<V>& w) {
@@ -268,11 +326,12 @@ void reference(const Plan& plan, int number, Work<V>& w) {
   const Impedance& p = b.impedance;
   const V dist = w.dist[number], violation = is_friction(b) ? V(0) : dist - V(b.margin);
   const V imp = impedance(p, violation);
-  const V R = max(V(kMinValue), (V(1) - imp) * V(b.diagonal) / imp);
+  const V diagonal = plan.own_grip ? own_diagonal(plan, number, w) : V(b.diagonal);
+  const V R = max(V(kMinValue), (V(1) - imp) * diagonal / imp);
   w.D[number] = select(holds(b, dist), V(1) / R, V(0));
   // A constraint that met no inertia when the model was made, such as a tendon through a hinge, is so stiff that
   // rounding alone decides: libmujoco makes that step.
-  if (b.diagonal < kMinValue) w.bad = w.bad | holds(b, dist);
+  if (plan.own_grip || b.diagonal < kMinValue) w.bad = w.bad | (holds(b, dist) & (diagonal < V(kMinValue)));
   V* aref = w.aref + b.row;
   times_jacobian(plan, b, w, w.qvel, aref);
   if (joins_bodies(b)) {

@@ -36,12 +36,14 @@ int explicit_pair(const mjModel& m, int geom1, int geom2) {
 }
 
 // Returns a key by which pairs are sorted as mj_collision does.
-std::tuple<unsigned, int, int, int> order_of(const mjModel& m, const Pair& pair) {
+std::tuple<unsigned, int, int, int> order_of(const Plan& plan, const Pair& pair) {
+  const mjModel& m = *plan.model;
   const int p = explicit_pair(m, pair.names[0], pair.names[1]);
   if (p >= 0) return {static_cast<unsigned>(m.pair_signature[p]), 0, p, 0};
   const bool swapped = pair.body[1] < pair.body[0];
   const int b1 = pair.body[swapped], b2 = pair.body[!swapped];
-  const bool by_type = !(m.opt.disableflags & mjDSBL_MIDPHASE);  // contacts that a tree of volumes finds are sorted
+  // Contacts that a tree of volumes finds are sorted. There is none where frames of inertia differ (`own_copy`).
+  const bool by_type = !(m.opt.disableflags & mjDSBL_MIDPHASE || plan.own[kBodyIpos] || plan.own[kBodyIquat]);
   const unsigned signature = (static_cast<unsigned>(b1) << 16) + static_cast<unsigned>(b2);
   return {signature, 1, pair.names[by_type ? 0 : swapped], pair.names[by_type ? 1 : !swapped]};
 }
@@ -94,7 +96,7 @@ void read_contact_sensors(Plan& plan) {
     }
   if (plan.contact_sensors.empty()) return;
   std::vector<Pair> pairs = plan.pairs;
-  std::ranges::stable_sort(pairs, {}, [&](const Pair& pair) { return order_of(m, pair); });
+  std::ranges::stable_sort(pairs, {}, [&](const Pair& pair) { return order_of(plan, pair); });
   plan.contact_order.resize(plan.blocks.size());
   int number = 0;
   for (const Pair& pair : pairs)

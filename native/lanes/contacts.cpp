@@ -129,23 +129,25 @@ class Reader {
       block.diagonal += m_.body_invweight0[2 * body], turned += m_.body_invweight0[2 * body + 1];
     }
     const double ratio = turned < mjMINVAL ? 0 : block.diagonal / turned;  // 0 if neither body can turn
-    for (int r = 0; r < block.dim; ++r) block.ratio[r] = r < 3 ? 1 : ratio;
+    for (int r = 0; r < block.dim; ++r) block.grip.ratio[r] = r < 3 ? 1 : ratio;
     block.impedance = impedance_of(m_, m_.eq_solref + mjNREF * e, m_.eq_solimp + mjNIMP * e);
     block.source = e;
   }
 
   void read_friction() {
     for (int i = 0; i < m_.nv; ++i) {
-      if (m_.dof_frictionloss[i] == 0) continue;
+      if (m_.dof_frictionloss[i] == 0 && !plan_.own[kDofFrictionloss]) continue;
       auto& block = add(Block::kFrictionLoss, 1, {{i, 1}});
       block.impedance = impedance_of(m_, m_.dof_solref + mjNREF * i, m_.dof_solimp + mjNIMP * i);
-      block.diagonal = m_.dof_invweight0[i], block.loss = m_.dof_frictionloss[i];
+      block.diagonal = m_.dof_invweight0[i], block.grip.loss = m_.dof_frictionloss[i], block.margin = 1;
+      block.source = i;
     }
     for (int t = 0; t < m_.ntendon; ++t) {
       if (m_.tendon_frictionloss[t] <= 0) continue;
       auto& block = add(Block::kTendonFriction, 1, tendon_columns(t));
       block.impedance = impedance_of(m_, m_.tendon_solref_fri + mjNREF * t, m_.tendon_solimp_fri + mjNIMP * t);
-      block.diagonal = m_.tendon_invweight0[t], block.loss = m_.tendon_frictionloss[t], block.source = t;
+      block.diagonal = m_.tendon_invweight0[t], block.grip.loss = m_.tendon_frictionloss[t], block.margin = 1;
+      block.source = t;
     }
   }
 
@@ -178,6 +180,7 @@ class Reader {
   struct Surface {
     int dim;
     double solref[mjNREF], solreffriction[mjNREF], solimp[mjNIMP], friction[5], margin, gap;
+    int geoms[2], pair;  // whose friction it is, if it belongs to no <pair> (-1)
   };
 
   Surface mixed(int g1, int g2) const {
@@ -185,6 +188,7 @@ class Reader {
     const int higher = m_.geom_priority[g1] > m_.geom_priority[g2]   ? g1
                        : m_.geom_priority[g2] > m_.geom_priority[g1] ? g2
                                                                      : -1;
+    s.geoms[0] = higher >= 0 ? higher : g1, s.geoms[1] = higher >= 0 ? higher : g2, s.pair = -1;
     double slide[3];
     if (higher >= 0) {
       s.dim = m_.geom_condim[higher];
@@ -211,6 +215,7 @@ class Reader {
 
   Surface explicit_pair(int p) const {
     Surface s{};
+    s.pair = p;
     s.dim = m_.pair_dim[p], s.margin = m_.pair_margin[p], s.gap = m_.pair_gap[p];
     copy(s.solref, m_.pair_solref + mjNREF * p), copy(s.solreffriction, m_.pair_solreffriction + mjNREF * p);
     copy(s.solimp, m_.pair_solimp + mjNIMP * p), copy(s.friction, m_.pair_friction + 5 * p);
@@ -302,15 +307,10 @@ class Reader {
     block.margin = s.margin;
     std::ranges::copy(pair.body, block.body), std::ranges::copy(pair.root, block.root);
     block.impedance = impedance_of(m_, s.solref, s.solimp, s.solreffriction);
-    for (int i = 0; i < 5; ++i) block.friction[i] = std::max(mjMINMU, s.friction[i]);
-    const double impratio = std::max(mjMINVAL, m_.opt.impratio), f0 = block.friction[0];
+    for (int i = 0; i < 5; ++i) block.grip.friction[i] = std::max(mjMINMU, s.friction[i]);
+    std::ranges::copy(s.geoms, block.surface), block.source = s.pair;
     const double moved = m_.body_invweight0[2 * pair.body[0]] + m_.body_invweight0[2 * pair.body[1]];
-    block.mu = f0 * std::sqrt(1 / impratio);
-    // All rows of a pyramid have R = 2 mu² R of its first row, whose inertia includes friction.
-    block.diagonal = kind == Block::kPyramid ? 2 * block.mu * block.mu * (moved + f0 * f0 * moved) : moved;
-    block.ratio[0] = 1;
-    for (int j = 1; j < kMostDim; ++j)
-      block.ratio[j] = impratio * block.friction[j - 1] * block.friction[j - 1] / (f0 * f0);
+    block.diagonal = finish_grip(kind, plan_.impratio, moved, block.grip);
   }
 
   // The capsule around a geom, along its longest axis if it has one.

@@ -22,7 +22,7 @@ void inertia_matrix(const Plan& plan, Work<V>& w) {
     for (int i = b.first_dof; i < b.first_dof + b.dofs; ++i) {
       const auto momentum = inertia_times(w.crb + 10 * b.id, load6(w.cdof + 6 * i));
       each_below(plan.mass, i, w.mass, [&](int j, V& element) { element = dot(load6(w.cdof + 6 * j), momentum); });
-      w.mass[plan.mass.at(i, i)] = dot(load6(w.cdof + 6 * i), momentum) + V(plan.armature[i]);
+      w.mass[plan.mass.at(i, i)] = dot(load6(w.cdof + 6 * i), momentum) + number(w, kDofArmature, i, plan.armature[i]);
     }
 }
 

@@ -61,24 +61,22 @@ void add_damping(const Plan& plan, Work<V>& w) {
       for (const auto& b : c.terms)
         if (plan.mass.columns[a.dof] >> b.dof & 1) {
           V& element = w.factor[plan.mass.at(a.dof, b.dof)];
-          element = fma(h * damping * coefficient(a, plan, w), coefficient(b, plan, w), element);
+          element = fma(h * damping * coefficient(a, w), coefficient(b, w), element);
         }
   };
   for (const auto& tendon : plan.tendons)
     if (tendon.damping != 0) add(tendon, V(tendon.damping));
-  int number = 0;
   for (const Actuator& a : plan.actuators) {
-    const V force = w.actuator_force[number++];
-    if (a.gain[2] == 0 && a.bias[2] == 0) continue;
-    V damping = -fma(V(a.gain[2]), input_of(plan, a, w), V(a.bias[2]));
+    if (!a.damps) continue;
+    V damping = -fma(gain_of(a, w).z, input_of(plan, a, w), bias_of(a, w).z);
     // A clipped force does not change; a joint's limit that clips a tendon's force does not count.
-    const auto unless_clipped = [&](V x, const double (&range)[2]) {
-      damping = select((x <= V(range[0])) | (x >= V(range[1])), V(0), damping);
+    const auto unless_clipped = [&](V x, const Range<V>& range) {
+      damping = select((x <= range.low) | (x >= range.high), V(0), damping);
     };
-    if (a.force_limited) unless_clipped(force, a.force_range);
+    if (a.force_limited) unless_clipped(w.actuator_force[a.id], range_of(w, kActuatorForcerange, a.id, a.force_range));
     if (a.joint_limit >= 0) {
       const auto& limit = plan.force_limits[a.joint_limit];
-      unless_clipped(w.qfrc_actuator[limit.dof], limit.range);
+      unless_clipped(w.qfrc_actuator[limit.dof], {V(limit.range[0]), V(limit.range[1])});
     }
     add(a.transmission, damping);
   }
@@ -147,7 +145,7 @@ void euler(const Plan& plan, Work<V>& w) {
   copy_matrix(plan.mass, w.mass, plan.mass, w.factor);
   for (int i = 0; i < nv; ++i) {
     V& diagonal = w.factor[plan.mass.at(i, i)];
-    diagonal = fma(V(plan.timestep), V(plan.damping[i]), diagonal);
+    diagonal = fma(V(plan.timestep), number(w, kDofDamping, i, plan.damping[i]), diagonal);
   }
   if (plan.integrator == mjINT_IMPLICITFAST) add_damping(plan, w);
   for (int i = 0; i < nv; ++i) w.change[i] = w.qfrc_smooth[i] + w.qfrc_constraint[i];

@@ -11,8 +11,10 @@ namespace {
 // Places a body's centre of mass, and turns its inertia.
 template <class V>
 void place_inertia(const Body& body, const V3<V>& pos, const Mat3<V>& mat, Work<V>& w) {
-  store3(w.xipos + 3 * body.id, fma(V(1), pos, mat * constant3<V>(body.ipos)));
-  store9(w.ximat + 9 * body.id, body.tilted ? mat * constant9<V>(body.imat) : mat);
+  const V* turn = w.own[kBodyIquat];
+  store3(w.xipos + 3 * body.id, fma(V(1), pos, mat * numbers3(w, kBodyIpos, 3 * body.id, body.ipos)));
+  if (turn) store9(w.ximat + 9 * body.id, mat * matrix_of(load4(turn + 4 * body.id)));
+  else store9(w.ximat + 9 * body.id, body.tilted ? mat * constant9<V>(body.imat) : mat);
 }
 
 // Places the bodies that cannot move, once.
@@ -57,30 +59,36 @@ struct Pose {
 };
 
 template <class V>
-Pose<V> pose_before_joints(const Body& body, const Work<V>& w, bool own) {
+Pose<V> pose_before_joints(const Body& body, const Work<V>& w) {
   if (body.mocap >= 0) {
     const auto quat = normalized(load4(w.mocap_quat + 4 * body.mocap));
     return {load3(w.mocap_pos + 3 * body.mocap), quat, matrix_of(quat)};
   }
   const auto mat = load9(w.xmat + 9 * body.parent);
-  const auto local = own ? load3(w.body_pos + 3 * body.id) : constant3<V>(body.pos);
-  const auto pos = load3(w.xpos + 3 * body.parent) + mat * local;
+  const V* turn = w.own[kBodyQuat];
+  const auto pos = load3(w.xpos + 3 * body.parent) + mat * numbers3(w, kBodyPos, 3 * body.id, body.pos);
   const auto quat = load4(w.xquat + 4 * body.parent);
-  if (!body.turned && !own) return {pos, quat, mat};
-  const auto turned = quat * (own ? normalized(load4(w.body_quat + 4 * body.id)) : constant4<V>(body.quat));
+  if (!body.turned && !turn) return {pos, quat, mat};
+  const auto turned = quat * (turn ? normalized(load4(turn + 4 * body.id)) : constant4<V>(body.quat));
   return {pos, turned, matrix_of(turned)};
 }
 
-// Places the bodies that cannot move, but stand elsewhere in each lane.
+// Places the bodies that cannot move, but stand elsewhere in each lane or are otherwise heavy.
 template <class V>
 void place_own(const Plan& plan, Work<V>& w) {
   for (const Body& b : plan.fixed) {
     if (b.id == 0) continue;
-    const auto pose = pose_before_joints(b, w, true);
+    const auto pose = pose_before_joints(b, w);
     store3(w.xpos + 3 * b.id, pose.pos), store4(w.xquat + 4 * b.id, pose.quat), store9(w.xmat + 9 * b.id, pose.mat);
     place_inertia(b, pose.pos, pose.mat, w);
   }
   place_fixed_geoms(plan, w);
+}
+
+// Returns how far a hinge or slide is from where the model has it.
+template <class V>
+V moved(const Joint& joint, const Work<V>& w) {
+  return w.qpos[joint.qpos] - number(w, kQpos0, joint.qpos, joint.ref);
 }
 
 template <class V>
@@ -89,11 +97,11 @@ void move_by(const Joint& joint, int j, Pose<V>& pose, Work<V>& w) {
   store3(w.xaxis + 3 * j, axis), store3(w.xanchor + 3 * j, anchor);
   const V* q = w.qpos + joint.qpos;
   if (joint.type == mjJNT_SLIDE) {
-    pose.pos = fma(q[0] - V(joint.ref), axis, pose.pos);
+    pose.pos = fma(moved(joint, w), axis, pose.pos);
     return;
   }
   const auto turn =
-      joint.type == mjJNT_BALL ? normalized(load4(q)) : rotation(constant3<V>(joint.axis), q[0] - V(joint.ref));
+      joint.type == mjJNT_BALL ? normalized(load4(q)) : rotation(constant3<V>(joint.axis), moved(joint, w));
   pose.quat = pose.quat * turn;
   pose.mat = matrix_of(pose.quat);
   pose.pos = anchor - pose.mat * constant3<V>(joint.pos);
@@ -119,7 +127,7 @@ void kinematics(const Plan& plan, Work<V>& w) {
       pose = {load3(q), quat, matrix_of(quat)};
       store3(w.xanchor + 3 * body.first_joint, pose.pos);
     } else {
-      pose = pose_before_joints(body, w, plan.own_poses);
+      pose = pose_before_joints(body, w);
       for (int j = body.first_joint; j < body.first_joint + body.joints; ++j) move_by(plan.joints[j], j, pose, w);
     }
     store3(w.xpos + 3 * body.id, pose.pos), store4(w.xquat + 4 * body.id, pose.quat),
@@ -131,36 +139,45 @@ void kinematics(const Plan& plan, Work<V>& w) {
 }
 
 template <class V>
-V coefficient(const Combination::Term& term, const Plan& plan, const Work<V>& w) {
+V coefficient(const Combination::Term& term, const Work<V>& w) {
   if (term.arm >= 0) return V(term.gear) * w.ten_J[term.arm];
-  return plan.own_coefficients && term.wrap >= 0 ? V(term.gear) * w.wrap_prm[term.wrap] : V(term.coefficient);
+  const V* own = w.own[kWrapPrm];
+  return own && term.wrap >= 0 ? V(term.gear) * own[term.wrap] : V(term.coefficient);
 }
 
 template <class V>
-V length_of(const Combination& c, const Plan& plan, const Work<V>& w) {
+V length_of(const Combination& c, const Work<V>& w) {
   if (c.spatial >= 0) return V(c.gear) * w.ten_length[c.spatial];
   V sum(0);
-  for (const auto& term : c.terms) sum = fma(coefficient(term, plan, w), w.qpos[term.qpos], sum);
+  for (const auto& term : c.terms) sum = fma(coefficient(term, w), w.qpos[term.qpos], sum);
   return sum;
 }
 
 template <class V>
-V velocity_of(const Combination& c, const Plan& plan, const Work<V>& w) {
+V velocity_of(const Combination& c, const Work<V>& w) {
   V sum(0);
-  for (const auto& term : c.terms) sum = fma(coefficient(term, plan, w), w.qvel[term.dof], sum);
+  for (const auto& term : c.terms) sum = fma(coefficient(term, w), w.qvel[term.dof], sum);
   return sum;
+}
+
+template <class V>
+V mass(const Body& b, const Work<V>& w) {
+  return number(w, kBodyMass, b.id, b.mass);
 }
 
 template <class V>
 void centres_of_mass(const Plan& plan, Work<V>& w) {
-  const auto begin = [&](const Body& b) { store3(w.subtree_com + 3 * b.id, V(b.mass) * load3(w.xipos + 3 * b.id)); };
+  const auto begin = [&](const Body& b) { store3(w.subtree_com + 3 * b.id, mass(b, w) * load3(w.xipos + 3 * b.id)); };
   const auto add_to_parent = [&](const Body& b) {
     V* com = w.subtree_com + 3 * b.parent;
     store3(com, load3(com) + load3(w.subtree_com + 3 * b.id));
   };
   const auto finish = [&](const Body& b) {
     V* com = w.subtree_com + 3 * b.id;
-    if (b.subtree_mass < kMinValue) store3(com, load3(w.xipos + 3 * b.id));
+    if (const V* own = w.own[kBodySubtreeMass]) {
+      const auto none = own[b.id] < V(kMinValue);
+      store3(com, select(none, load3(w.xipos + 3 * b.id), V(1) / select(none, V(1), own[b.id]) * load3(com)));
+    } else if (b.subtree_mass < kMinValue) store3(com, load3(w.xipos + 3 * b.id));
     else store3(com, V(1 / b.subtree_mass) * load3(com));
   };
   if (plan.fixed_centres) std::for_each(plan.fixed.begin(), plan.fixed.end(), begin);
@@ -180,18 +197,19 @@ template <class V>
 void inertia_about_centre(const Body& b, Work<V>& w) {
   const auto mat = load9(w.ximat + 9 * b.id);
   const auto d = load3(w.xipos + 3 * b.id) - load3(w.subtree_com + 3 * b.root);
-  const V mass(b.mass);
-  const Mat3<V> scaled{{V(b.inertia[0]) * mat.a.x, V(b.inertia[1]) * mat.a.y, V(b.inertia[2]) * mat.a.z},
-                       {V(b.inertia[0]) * mat.b.x, V(b.inertia[1]) * mat.b.y, V(b.inertia[2]) * mat.b.z},
-                       {V(b.inertia[0]) * mat.c.x, V(b.inertia[1]) * mat.c.y, V(b.inertia[2]) * mat.c.z}};
-  const auto moment = mass * d;
+  const auto about = numbers3(w, kBodyInertia, 3 * b.id, b.inertia);
+  const Mat3<V> scaled{{about.x * mat.a.x, about.y * mat.a.y, about.z * mat.a.z},
+                       {about.x * mat.b.x, about.y * mat.b.y, about.z * mat.b.z},
+                       {about.x * mat.c.x, about.y * mat.c.y, about.z * mat.c.z}};
+  const V heavy = mass(b, w);
+  const auto moment = heavy * d;
   V* i = w.cinert + 10 * b.id;
   const V xx = moment.x * d.x, yy = moment.y * d.y, zz = moment.z * d.z;
   i[0] = dot(scaled.a, mat.a) + (yy + zz), i[1] = dot(scaled.b, mat.b) + (xx + zz),
   i[2] = dot(scaled.c, mat.c) + (xx + yy);
   i[3] = fnma(moment.x, d.y, dot(scaled.a, mat.b)), i[4] = fnma(moment.x, d.z, dot(scaled.a, mat.c));
   i[5] = fnma(moment.y, d.z, dot(scaled.b, mat.c));
-  store3(i + 6, moment), i[9] = mass;
+  store3(i + 6, moment), i[9] = heavy;
 }
 
 // Computes the motion along each degree of freedom, about its tree's centre of mass.
@@ -262,8 +280,8 @@ void tendons(const Plan& plan, Work<V>& w) {
   if (plan.wraps) wrapped_tendons(plan, w);
   else straight_tendons(plan, w);
   for (std::size_t t = 0; t < plan.tendons.size(); ++t) {
-    if (plan.tendons[t].spatial < 0) w.ten_length[t] = length_of(plan.tendons[t], plan, w);
-    w.ten_velocity[t] = velocity_of(plan.tendons[t], plan, w);
+    if (plan.tendons[t].spatial < 0) w.ten_length[t] = length_of(plan.tendons[t], w);
+    w.ten_velocity[t] = velocity_of(plan.tendons[t], w);
   }
 }
 

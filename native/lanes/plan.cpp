@@ -88,7 +88,7 @@ void read_tree(Plan& plan, const mjModel& m) {
       for (int j = body.first_dof; j <= i; ++j) plan.mass.columns[i] |= std::uint64_t{1} << j;
   plan.damped = m.opt.integrator == mjINT_IMPLICITFAST ||
                 (m.opt.integrator == mjINT_EULER && !(m.opt.disableflags & mjDSBL_EULERDAMP) &&
-                 std::ranges::any_of(plan.damping, [](double d) { return d > 0; }));
+                 (plan.own[kDofDamping] || std::ranges::any_of(plan.damping, [](double d) { return d > 0; })));
   plan.mass.size = m.nv;
   plan.mass.complete();
 }
@@ -144,7 +144,7 @@ void read_path(Plan& plan, const mjModel& m, int t) {
 
 Actuator actuator_of(const mjModel& m, const Plan& plan, int i) {
   Actuator a{};
-  a.joint_limit = -1;
+  a.id = i, a.joint_limit = -1;
   const int out = m.actuator_outadr[i], target = m.actuator_trnid[2 * i];
   const double gear = m.actuator_gear[6 * out];
   if (m.actuator_trntype[i] == mjTRN_TENDON) {
@@ -159,6 +159,10 @@ Actuator actuator_of(const mjModel& m, const Plan& plan, int i) {
   if (m.actuator_gaintype[i] == mjGAIN_FIXED) a.gain[0] = m.actuator_gainprm[mjNGAIN * i];
   else copy(a.gain, m.actuator_gainprm + mjNGAIN * i);
   if (m.actuator_biastype[i] == mjBIAS_AFFINE) copy(a.bias, m.actuator_biasprm + mjNBIAS * i);
+  a.affine[0] = m.actuator_gaintype[i] == mjGAIN_AFFINE, a.affine[1] = m.actuator_biastype[i] == mjBIAS_AFFINE;
+  const bool any = (plan.own[kActuatorGainprm] && a.affine[0]) || (plan.own[kActuatorBiasprm] && a.affine[1]);
+  a.damps = any || a.gain[2] != 0 || a.bias[2] != 0;
+  a.by_state = a.damps || a.gain[1] != 0 || a.bias[1] != 0;
   a.ctrl = m.actuator_ctrladr[i], a.act = m.actuator_actadr[i];
   a.dynamics = m.actuator_dyntype[i];
   a.tau = std::max(mjMINVAL, m.actuator_dynprm[mjNDYN * i]);
@@ -302,13 +306,17 @@ std::shared_ptr<const Plan> read_plan(std::shared_ptr<const mjModel> model, cons
   copy(plan->wind, m.opt.wind);
   plan->integrator = m.opt.integrator, plan->timestep = m.opt.timestep;
   for (int i = 0; i < 3; ++i) plan->gravity[i] = m.opt.disableflags & mjDSBL_GRAVITY ? 0 : m.opt.gravity[i];
+  plan->applied = std::ranges::any_of(
+      wanted.fields, [](const auto& field) { return field == "qfrc_applied" || field == "xfrc_applied"; });
   plan->clamps_ctrl = !(m.opt.disableflags & mjDSBL_CLAMPCTRL);
+  plan->impratio = std::max(mjMINVAL, m.opt.impratio);
   plan->scale = 1 / (m.stat.meaninertia * std::max(1, static_cast<int>(m.nv)));
+  read_varying(*plan, wanted);
   read_tree(*plan, m);
   read_forces(*plan, m);
   read_constraints(*plan, m);
   read_shown(*plan, wanted);
-  read_varying(*plan, wanted);
+  check_varying(*plan, wanted);
   return plan;
 }
 

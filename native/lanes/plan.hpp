@@ -4,11 +4,13 @@
 
 #include <mujoco/mujoco.h>
 
+#include <cmath>
 #include <memory>
 #include <vector>
 
 #include "lanes.hpp"
 #include "pattern.hpp"
+#include "varying.hpp"
 
 namespace headrace::lanes {
 
@@ -69,8 +71,11 @@ struct Segment {
 };
 
 struct Actuator {
+  int id;
   Combination transmission;
   double gain[3], bias[3];  // constant, length, velocity
+  bool affine[2];  // the gain, the bias: the last two numbers count
+  bool by_state, damps;  // length or velocity changes the force; velocity does
   int ctrl, act;  // addresses; act -1: without a state
   int joint_limit;  // the limit in Plan::force_limits of the joint that it drives, or -1
   int dynamics;  // mjtDyn
@@ -88,6 +93,15 @@ struct Impedance {
   double low, high;  // y(x) has these factors on both sides of the midpoint
   double stiffness, damping;  // K and B; with an elliptic cone's own damping of its friction:
   double friction_damping;
+};
+
+// The numbers of a constraint's friction and of its rows' proportions.
+template <class V>
+struct Grip {
+  V friction[5];  // a contact's coefficients
+  V mu;           // the regularized cone's coefficient
+  V ratio[6];     // D of row j divided by D of row 0, of an elliptic cone or a weld
+  V loss;         // the largest force of friction
 };
 
 // A constraint or contact: `dim` rows over `n` degrees of freedom.
@@ -115,14 +129,26 @@ struct Block {
   Impedance impedance;
   double margin;
   double diagonal;  // approximate inverse inertia of the first row (mj_diagApprox), from which R follows
-  double friction[5];  // a contact's coefficients
-  double mu;  // the regularized cone's coefficient
-  double ratio[6];  // D of row j divided by D of row 0, of an elliptic cone or a weld
-  double loss = 0;  // the largest force of friction
-  int source = 0, side = 0;  // the joint, tendon or equality, and the sign of the limit
+  Grip<double> grip;
+  int source = 0, side = 0;  // the joint, tendon, equality or explicit pair (-1: none), and the sign of the limit
   int body[2] = {}, root[2] = {};  // the bodies of a contact's geoms, or the joined ones
+  int surface[2] = {};  // geoms: a contact has the larger of their frictions
   double anchor[2][3], turn[2][4];  // points and orientations in the joined bodies
 };
+
+// Computes what follows from a contact's coefficients, and returns the inverse inertia of its first row; `moved` is that
+// of its bodies together.
+template <class V>
+V finish_grip(Block::Kind kind, double impratio, V moved, Grip<V>& grip) {
+  const V f0 = grip.friction[0];
+  grip.mu = f0 * V(std::sqrt(1 / impratio));
+  if (kind == Block::kPyramid)  // all rows have R = 2 mu² R of the first, whose inertia includes friction
+    return V(2) * grip.mu * grip.mu * (moved + f0 * f0 * moved);
+  if (kind == Block::kPoint) return moved;
+  grip.ratio[0] = V(1);
+  for (int j = 1; j < 6; ++j) grip.ratio[j] = V(impratio) * grip.friction[j - 1] * grip.friction[j - 1] / (f0 * f0);
+  return moved;
+}
 
 struct Pair {
   enum Kind {
@@ -212,15 +238,15 @@ struct Plan {
   double density, viscosity, wind[3];  // the fluid around the bodies
   bool damped;  // velocities are damped implicitly
   bool clamps_ctrl;
+  double impratio;  // resistance of friction to that of the normal, of cones
   double scale;  // scales gradients, as MuJoCo measures convergence
 
   std::vector<Joint> joints;
   std::vector<Body> bodies;  // the bodies that can move, parents first
   std::vector<Body> fixed;  // the others: the world, and the bodies that are welded to it
   bool fixed_centres = false, fixed_inertias = false;  // their subtrees' centres of mass, their inertias are needed
-  bool own_poses = false;  // bodies' positions and orientations differ between simulations
-  bool own_coefficients = false;  // tendons' coefficients differ
-  bool own_stiffness = false;  // and the stiffness of hinges and slides
+  OwnFields own;  // the fields that differ between simulations, among those that a step reads
+  bool own_grip = false;  // constraints' inertia or friction is among them
   std::vector<int> trees;  // numbers of the bodies that are roots, among those that can move
   std::vector<Body> spinning;  // bodies with damped spin that float and carry nothing that moves against them
   std::vector<double> armature, damping;
@@ -248,6 +274,7 @@ struct Plan {
     int begin, end;
   };
   std::vector<Read> read;  // the elements that a step reads of the model's fields that may vary
+  bool applied = false;  // somebody applies forces
   std::vector<Shown> shown, shown_new;  // fields of the last step, and of the new state
   bool kinematics = false;  // positions and velocities of the new state are shown
   std::vector<int> sensors, new_sensors;  // the sensors that are read: of the last step's beginning, of the new state
@@ -258,7 +285,7 @@ struct Plan {
   bool shows_bodies = false, senses_bodies = false;  // and what mj_rnePostConstraint computes
   bool inner_forces = false;  // accelerations of bodies and forces between them are shown
   bool lengths = false;  // actuators' lengths and velocities are read
-  bool own_places = false;  // sites, geoms or cameras that nothing touches stand elsewhere in each simulation
+  bool own_places = false;  // sites, geoms, cameras or inertias stand elsewhere in each simulation
   bool new_limits = false, new_contacts = false, new_bias = false, new_passive = false;  // are read of the new state
 };
 

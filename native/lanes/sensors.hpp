@@ -29,6 +29,9 @@ void joined_forces(const Plan& plan, const Block& b, Work<V>& w) {
 template <class V>
 void contact_forces(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < 6 * static_cast<int>(plan.model->nbody); ++i) w.cfrc_ext[i] = V(0);
+  for (const auto* each : {&plan.bodies, &plan.fixed})
+    for (const Body& b : *each)
+      if (plan.applied && b.id != 0) store6(w.cfrc_ext + 6 * b.id, applied_force(b, w));
   for (int a = 0; a < w.actives; ++a) {
     const Block& b = plan.blocks[w.active[a]];
     if (joins_bodies(b)) joined_forces(plan, b, w);
@@ -71,22 +74,30 @@ void post_constraint(const Plan& plan, Work<V>& w, const V* qacc, bool inner) {
   std::for_each(plan.fixed.rbegin(), plan.fixed.rend(), add_to_parent);
 }
 
-// Returns whether something stands at its body's frame, or at its inertia's. Then MuJoCo reads no position of its own,
+// Finds the place of something on a body. At the body's frame, or at its inertia's, MuJoCo reads no position of its own,
 // which may differ.
-inline bool is_at_frame(int sameframe) { return sameframe == mjSAMEFRAME_BODY || sameframe == mjSAMEFRAME_INERTIA; }
+template <class V>
+void place_of(const Work<V>& w, int body, int sameframe, const mjtNum local[3], int l, mjtNum pos[3]) {
+  if (sameframe == mjSAMEFRAME_BODY) return take(w.xpos + 3 * body, 3, l, pos);
+  if (sameframe == mjSAMEFRAME_INERTIA) return take(w.xipos + 3 * body, 3, l, pos);
+  mjtNum mat[9], middle[3];
+  take(w.xmat + 9 * body, 9, l, mat), take(w.xpos + 3 * body, 3, l, middle);
+  mju_mulMatVec3(pos, mat, local), mju_addTo3(pos, middle);
+}
 
 // A thing of the model that has a frame: a body, a body's inertia, a geom, a site or a camera.
 struct Object {
   int type, id, body;
   int same = mjSAMEFRAME_NONE;  // mjtSameFrame: what it shares with its body or that body's inertia
+  mjtByte* mjModel::* sameframe = nullptr;  // the same of each lane's model, where places differ
   mjtNum *mjModel::*pos = nullptr, *mjModel::*quat = nullptr;  // in its body
 
   Object(const mjModel& m, int type, int id) : type(type), id(id), body(id) {
     if (type == mjOBJ_XBODY) same = mjSAMEFRAME_BODY;
     if (type == mjOBJ_BODY) same = mjSAMEFRAME_INERTIA, quat = &mjModel::body_iquat;
-    if (type == mjOBJ_GEOM) body = m.geom_bodyid[id], same = m.geom_sameframe[id];
+    if (type == mjOBJ_GEOM) body = m.geom_bodyid[id], same = m.geom_sameframe[id], sameframe = &mjModel::geom_sameframe;
     if (type == mjOBJ_GEOM) pos = &mjModel::geom_pos, quat = &mjModel::geom_quat;
-    if (type == mjOBJ_SITE) body = m.site_bodyid[id], same = m.site_sameframe[id];
+    if (type == mjOBJ_SITE) body = m.site_bodyid[id], same = m.site_sameframe[id], sameframe = &mjModel::site_sameframe;
     if (type == mjOBJ_SITE) pos = &mjModel::site_pos, quat = &mjModel::site_quat;
     if (type == mjOBJ_CAMERA) body = m.cam_bodyid[id], pos = &mjModel::cam_pos, quat = &mjModel::cam_quat;
   }
@@ -103,20 +114,41 @@ void read_local(const Plan& plan, const Work<V>& w, const Object& o, mjtNum* mjM
 
 template <class V>
 V3<V> position(const Plan& plan, const Work<V>& w, const Object& o) {
-  if (o.same == mjSAMEFRAME_BODY) return load3(w.xpos + 3 * o.body);
-  if (o.same == mjSAMEFRAME_INERTIA) return load3(w.xipos + 3 * o.body);
+  const bool differs = plan.own_places && o.sameframe;
+  if (!differs && o.same == mjSAMEFRAME_BODY) return load3(w.xpos + 3 * o.body);
+  if (!differs && o.same == mjSAMEFRAME_INERTIA) return load3(w.xipos + 3 * o.body);
   V local[3];
   read_local(plan, w, o, o.pos, 3, local);
-  return load3(w.xpos + 3 * o.body) + load9(w.xmat + 9 * o.body) * load3(local);
+  auto pos = load3(w.xpos + 3 * o.body) + load9(w.xmat + 9 * o.body) * load3(local);
+  for (int l = 0; differs && l < V::width; ++l) {
+    const mjModel& own = *w.models[l];
+    mjtNum here[3];
+    place_of(w, o.body, (own.*o.sameframe)[o.id], own.*o.pos + 3 * o.id, l, here);
+    lane(pos.x, l) = here[0], lane(pos.y, l) = here[1], lane(pos.z, l) = here[2];
+  }
+  return pos;
+}
+
+// Returns the axes that something with such a frame has in common with its body, or its body's inertia; or null.
+template <class V>
+const V* common_axes(const Work<V>& w, int body, int same) {
+  if (same == mjSAMEFRAME_BODY || same == mjSAMEFRAME_BODYROT) return w.xmat + 9 * body;
+  return same == mjSAMEFRAME_INERTIA || same == mjSAMEFRAME_INERTIAROT ? w.ximat + 9 * body : nullptr;
 }
 
 template <class V>
 Mat3<V> orientation(const Plan& plan, const Work<V>& w, const Object& o) {
-  if (o.same == mjSAMEFRAME_BODY || o.same == mjSAMEFRAME_BODYROT) return load9(w.xmat + 9 * o.body);
-  if (o.same == mjSAMEFRAME_INERTIA || o.same == mjSAMEFRAME_INERTIAROT) return load9(w.ximat + 9 * o.body);
-  V local[4];
+  const bool differs = plan.own_places && o.sameframe;
+  const V* common = differs ? nullptr : common_axes(w, o.body, o.same);
+  if (common) return load9(common);
+  V local[4], mat[9];
   read_local(plan, w, o, o.quat, 4, local);
-  return load9(w.xmat + 9 * o.body) * matrix_of(load4(local));
+  store9(mat, load9(w.xmat + 9 * o.body) * matrix_of(load4(local)));
+  for (int l = 0; differs && l < V::width; ++l) {
+    const V* own = common_axes(w, o.body, (w.models[l]->*o.sameframe)[o.id]);
+    for (int i = 0; own && i < 9; ++i) lane(mat[i], l) = lane(own[i], l);
+  }
+  return load9(mat);
 }
 
 template <class V>
@@ -289,7 +321,8 @@ void sense(const Plan& plan, Work<V>& w, int sensor, V* out) {
     case mjSENS_TENDONLIMITFRC: return void(out[0] = limit(plan, w, sensor));
     case mjSENS_SUBTREECOM: return several(w.subtree_com + 3 * id, 3);
     case mjSENS_SUBTREELINVEL:
-      return store3(out, V(1 / std::fmax(kMinValue, m.body_subtreemass[id])) * subtree_momentum(plan, w, id).t);
+      return store3(out, V(1) / max(V(kMinValue), number(w, kBodySubtreeMass, id, m.body_subtreemass[id])) *
+                             subtree_momentum(plan, w, id).t);
     case mjSENS_SUBTREEANGMOM: return store3(out, subtree_momentum(plan, w, id).r);
     case mjSENS_MAGNETOMETER: return store3(out, transposed(orientation(plan, w, o), constant3<V>(m.opt.magnetic)));
     case mjSENS_TOUCH: return void(out[0] = touch(plan, w, o));

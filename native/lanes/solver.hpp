@@ -57,6 +57,7 @@ class Newton {
   static constexpr int kCoarseIterations = 10;
 
   const Block& block(int a) const { return plan_.blocks[w_.pending[a]]; }
+  const Grip<V>& grip(int a) const { return w_.grip[w_.pending[a]]; }
   V D(int a) const { return w_.D[w_.pending[a]]; }
 
   void all_pending() {
@@ -107,13 +108,13 @@ class Newton {
   void add_up(M idle) {
     for (int i = 0; i < nv_; ++i) w_.qfrc_constraint[i] = V(0);
     for (int a = 0; a < w_.pendings; ++a)
-      with_dim(block(a), [&](auto dim) { add<dim, hessian>(block(a), select(idle, V(0), D(a))); });
+      with_dim(block(a), [&](auto dim) { add<dim, hessian>(block(a), grip(a), select(idle, V(0), D(a))); });
     for (int i = 0; i < nv_; ++i) w_.grad[i] = (w_.Ma[i] - w_.qfrc_smooth[i]) - w_.qfrc_constraint[i];
   }
 
   template <int dim, bool hessian>
-  void add(const Block& b, V D) {
-    const auto c = curve<V, dim>(b, D, w_.jar + b.row);
+  void add(const Block& b, const Grip<V>& grip, V D) {
+    const auto c = curve<V, dim>(b, grip, D, w_.jar + b.row);
     for (int r = 0; r < dim; ++r) w_.force[b.row + r] = c.force[r];
     if (!is_friction(b) && !any(V(0) < c.hessian[0])) return;  // it does not push in any lane
     const V* J = w_.J + b.jac;
@@ -160,7 +161,7 @@ class Newton {
   M all_same_form() const {
     M same = V(0) == V(0);
     for (int a = 0; a < w_.pendings; ++a)
-      same = same & same_form(block(a), D(a), w_.jar + block(a).row, w_.Jv + block(a).row);
+      same = same & same_form(block(a), grip(a), D(a), w_.jar + block(a).row, w_.Jv + block(a).row);
     return same;
   }
 
@@ -171,7 +172,7 @@ class Newton {
         const V *jar = w_.jar + block(a).row, *Jv = w_.Jv + block(a).row;
         V there[dim];
         for (int r = 0; r < dim; ++r) there[r] = fma(alpha, Jv[r], jar[r]);
-        const auto c = curve<V, dim>(block(a), D(a), there);
+        const auto c = curve<V, dim>(block(a), grip(a), D(a), there);
         for (int r = 0; r < dim; ++r) {
           *first = fnma(c.force[r], Jv[r], *first);
           for (int s = 0; s <= r; ++s)

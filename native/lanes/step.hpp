@@ -61,7 +61,7 @@ class Lanes final : public Core {
   explicit Lanes(const Plan& plan) : plan_(plan), w_(plan) {
     place_fixed(plan_, w_);
     place_fixed_geoms(plan_, w_);
-    write_constant_jacobians(plan_, w_);
+    write_constants(plan_, w_);
   }
 
   std::uint32_t step(mjData* const* data, const mjModel* const* models, int count, int steps) override {
@@ -72,7 +72,7 @@ class Lanes final : public Core {
       const int from = l < count ? l : 0;
       w_.models[l] = &own(from), w_.data[l] = data[from], load(l, *data[from], own(from));
     }
-    if (plan_.own_poses) place_own(plan_, w_);
+    if (w_.own[kBodyPos] || w_.own[kBodyQuat] || w_.own[kBodyIpos] || w_.own[kBodyIquat]) place_own(plan_, w_);
     const std::uint32_t all = (std::uint32_t{1} << count) - 1;
     const std::uint32_t refused = unfit(data, models, count);
     w_.live = all & ~refused;
@@ -187,9 +187,11 @@ class Lanes final : public Core {
     each_state(d, read);
     read(w_.ctrl, d.ctrl, m.nu), w_.time[l] = d.time;
     read(w_.mocap_pos, d.mocap_pos, 3 * m.nmocap), read(w_.mocap_quat, d.mocap_quat, 4 * m.nmocap);
-    if (plan_.own_coefficients) read(w_.wrap_prm, own.wrap_prm, m.nwrap);
-    if (plan_.own_stiffness) read(w_.jnt_stiffness, own.jnt_stiffness, m.njnt);
-    if (plan_.own_poses) read(w_.body_pos, own.body_pos, 3 * m.nbody), read(w_.body_quat, own.body_quat, 4 * m.nbody);
+    if (plan_.applied) read(w_.qfrc_applied, d.qfrc_applied, m.nv), read(w_.xfrc_applied, d.xfrc_applied, 6 * m.nbody);
+    for (int f = 0; f < kOwnFields; ++f)
+      if (w_.own[f])
+        for (mjtSize i = 0; i < m.*kOwn[f].rows; ++i)
+          read(w_.own[f] + i * kOwn[f].used, own.*kOwn[f].field + i * kOwn[f].columns, kOwn[f].used);
   }
 
   // Writes the state and the wanted values. If libmujoco made the last step, it has left that step's values in place.
@@ -228,10 +230,10 @@ class Lanes final : public Core {
       case Shown::xipos: return bodies(w_.xipos, d.xipos, 3);
       case Shown::ximat: return bodies(w_.ximat, d.ximat, 9);
       case Shown::site_xpos:
-        return show_places(l, m.nsite, m.site_bodyid, m.site_sameframe, m.site_pos, own.site_pos, d.site_xpos);
+        return show_places(l, m.nsite, m.site_bodyid, own.site_sameframe, own.site_pos, d.site_xpos);
       case Shown::site_xmat: return show_turns(l, m.nsite, m.site_bodyid, own.site_quat, d.site_xmat);
       case Shown::geom_xpos:
-        return show_places(l, m.ngeom, m.geom_bodyid, m.geom_sameframe, m.geom_pos, own.geom_pos, d.geom_xpos);
+        return show_places(l, m.ngeom, m.geom_bodyid, own.geom_sameframe, own.geom_pos, d.geom_xpos);
       case Shown::geom_xmat: return show_turns(l, m.ngeom, m.geom_bodyid, own.geom_quat, d.geom_xmat);
       case Shown::ten_length: return write(w_.ten_length, d.ten_length, m.ntendon);
       case Shown::ten_velocity: return write(w_.ten_velocity, d.ten_velocity, m.ntendon);
@@ -255,13 +257,8 @@ class Lanes final : public Core {
   }
 
   // Writes positions and orientations of things that are fixed to bodies.
-  void show_places(int l, mjtSize n, const int* bodies, const mjtByte* frames, const mjtNum* all, const mjtNum* own,
-                   mjtNum* out) const {
-    mjtNum mat[9], pos[3];
-    for (mjtSize i = 0; i < n; ++i) {
-      take(w_.xmat + 9 * bodies[i], 9, l, mat), take(w_.xpos + 3 * bodies[i], 3, l, pos);
-      mju_mulMatVec3(out + 3 * i, mat, (is_at_frame(frames[i]) ? all : own) + 3 * i), mju_addTo3(out + 3 * i, pos);
-    }
+  void show_places(int l, mjtSize n, const int* bodies, const mjtByte* frames, const mjtNum* local, mjtNum* out) const {
+    for (mjtSize i = 0; i < n; ++i) place_of(w_, bodies[i], frames[i], local + 3 * i, l, out + 3 * i);
   }
 
   void show_turns(int l, mjtSize n, const int* bodies, const mjtNum* local, mjtNum* out) const {

@@ -31,7 +31,8 @@ struct Work {
   V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat;
   V* before;                // the state at a step's beginning, in the same order as far as `mocap_pos`
   double time[V::width], time_before[V::width];
-  V *body_pos, *body_quat, *wrap_prm, *jnt_stiffness;  // in models in which they differ
+  V* own[kOwnFields];       // numbers of the lanes' models, where models differ in them; else null
+  V *qfrc_applied, *xfrc_applied;  // if somebody applies forces
 
   // Positions of all bodies by their numbers, and of the plan's geoms by theirs.
   V *xpos, *xquat, *xmat, *xipos, *ximat, *xanchor, *xaxis, *subtree_com, *cinert, *cdof, *ten_length, *ten_velocity,
@@ -45,6 +46,7 @@ struct Work {
   V *actuator_force, *actuator_length, *actuator_velocity, *act_dot, *qacc_smooth, *qacc;
 
   // Constraints, of all blocks one after the other.
+  Grip<V>* grip;
   V *dist, *D, *J, *aref, *jar, *Jv, *force, *efc_pos, *contact_pos, *contact_frame;
   int* active;     // numbers of blocks in which a constraint holds in some lane
   int* pending;    // those of them that hold in a lane that the solver has not finished
@@ -91,8 +93,8 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   const auto geoms = static_cast<mjtSize>(plan.geoms.size()), rows = static_cast<mjtSize>(plan.rows);
   take(qpos, nq), take(qvel, nv), take(act, na), take(ctrl, nu), take(qacc_warmstart, nv);
   take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap), take(before, nq + 2 * nv + na + nu);
-  take(body_pos, plan.own_poses ? 3 * nbody : 0), take(body_quat, plan.own_poses ? 4 * nbody : 0);
-  take(wrap_prm, plan.own_coefficients ? m.nwrap : 0), take(jnt_stiffness, plan.own_stiffness ? m.njnt : 0);
+  for (int f = 0; f < kOwnFields; ++f) take(own[f], plan.own[f] ? kOwn[f].used * m.*kOwn[f].rows : 0);
+  take(qfrc_applied, plan.applied ? nv : 0), take(xfrc_applied, plan.applied ? 6 * nbody : 0);
   take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);
   take(xanchor, 3 * m.njnt), take(xaxis, 3 * m.njnt), take(subtree_com, 3 * nbody), take(cinert, 10 * nbody);
   take(cdof, 6 * nv), take(ten_length, m.ntendon), take(ten_velocity, m.ntendon), take(ten_J, m.nJten),
@@ -117,16 +119,31 @@ template <class V>
 Work<V>::Work(const Plan& plan) {
   mjtSize size = 0;
   lay_out(plan, [&](V*&, mjtSize n) { size += n; });
-  const auto numbers =
-      static_cast<mjtSize>(4 * plan.blocks.size() * sizeof(int) / sizeof(V) + 1);  // for `active` and the next three
-  size += numbers;
+  const auto blocks = plan.blocks.size();
+  size += static_cast<mjtSize>(blocks * sizeof(Grip<V>) / sizeof(V));
+  size += static_cast<mjtSize>(4 * blocks * sizeof(int) / sizeof(V) + 1);  // for `active` and the next three
   memory_.reset(static_cast<V*>(::operator new(static_cast<std::size_t>(size) * sizeof(V), std::align_val_t(64))));
   V* free = memory_.get();
   for (mjtSize i = 0; i < size; ++i) free[i] = V(0);
   lay_out(plan, [&](V*& array, mjtSize n) { array = free, free += n; });
-  active = reinterpret_cast<int*>(free), pending = active + plan.blocks.size();
-  matched = pending + plan.blocks.size(), chosen = matched + plan.blocks.size();
+  for (int f = 0; f < kOwnFields; ++f)
+    if (!plan.own[f]) own[f] = nullptr;
+  grip = reinterpret_cast<Grip<V>*>(free);
+  active = reinterpret_cast<int*>(grip + blocks), pending = active + blocks;
+  matched = pending + blocks, chosen = matched + blocks;
   constrained = bad = V(0) < V(0);
+}
+
+// Return numbers of the model from place i of a field: each lane's own where they differ, and else the plan's.
+template <class V>
+inline V number(const Work<V>& w, Own field, int i, double plan) {
+  const V* own = w.own[field];
+  return own ? own[i] : V(plan);
+}
+template <class V>
+inline V3<V> numbers3(const Work<V>& w, Own field, int i, const double* plan) {
+  const V* own = w.own[field];
+  return own ? load3(own + i) : constant3<V>(plan);
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ void MujocoEnv::start(Lane& lane) {
     lane.reset();
     lane.call(kReset);
     lane.enter(env_id_);  // the start may have set the environment's own model values
+    lane.compute_constants(env_id_);
   } while (task_->rules.may_refuse && refused(lane));
   forward(lane);  // forces between bodies stay zero until the first step, as Gymnasium has them
 }

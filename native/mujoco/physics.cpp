@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstring>
+#include <span>
 #include <stdexcept>
+#include <string_view>
 #include <unordered_map>
+
+#include "lanes/varying.hpp"
 
 namespace headrace::mujoco {
 namespace {
@@ -88,6 +92,19 @@ void check_may_share(const mjModel& model) {
   }
 }
 
+bool any_is(const std::vector<Varying>& varying, std::span<const std::string_view> names) {
+  return std::ranges::any_of(varying, [&](const Varying& v) { return std::ranges::count(names, v.name) > 0; });
+}
+
+// Returns a copy of the model, of which some fields will be an environment's.
+mjModel* own_copy(const mjModel& shared, const std::vector<Varying>& varying) {
+  mjModel* own = mj_copyModel(nullptr, &shared);
+  // Trees of bounding boxes stand in frames of inertia, and are too long for a row. Without them contacts are the same.
+  constexpr std::string_view frames[] = {"body_ipos", "body_iquat"};
+  if (own && any_is(varying, frames)) own->opt.disableflags |= mjDSBL_MIDPHASE;
+  return own;
+}
+
 // The parts of a state row. Forces, which are long, belong to it only if the task sets them; otherwise they are always
 // zero.
 int signature_of(bool keeps_forces) {
@@ -129,11 +146,12 @@ void run_guarded(void (*piece)(void*), void* context) {
 
 Lane::Lane(const mjModel& shared, const Program& program, const std::vector<Varying>& varying, int signature,
            int keyframe)
-    : program_(program),
+    : shared_(shared),
+      program_(program),
       varying_(varying),
       signature_(signature),
       keyframe_(keyframe),
-      own_model_(varying.empty() ? nullptr : mj_copyModel(nullptr, &shared)),
+      own_model_(varying.empty() ? nullptr : own_copy(shared, varying)),
       model_(own_model_ ? own_model_.get() : &shared),
       without_sensors_(*model_),
       senses_accelerations_(std::find(model_->sensor_needstage, model_->sensor_needstage + model_->nsensor,
@@ -161,6 +179,17 @@ void Lane::enter(int env_id) {
   std::memcpy(&arguments_[program_.env_id], &id, sizeof id);
   for (std::size_t i = 0; i < varying_.size(); ++i)
     std::memcpy(varying_fields_[i], varying_[i].rows.row(env_id), varying_[i].bytes);
+}
+
+void Lane::compute_constants(int env_id) {
+  if (!any_is(varying_, lanes::kCauses)) return;
+  guarded([this] {
+    if (!scratch_) scratch_.reset(mj_makeData(model_));
+    if (scratch_) mj_setConst(own_model_.get(), scratch_.get());
+  });
+  if (!scratch_) throw std::runtime_error("MuJoCo found no memory for a simulation");
+  for (std::size_t i = 0; i < varying_.size(); ++i)
+    std::memcpy(varying_[i].rows.row(env_id), varying_fields_[i], varying_[i].bytes);
 }
 
 // The places in mjData of the parts of a state row, in its order; none if a part is not simply copied.
@@ -194,6 +223,7 @@ void Lane::reset() {
 
 void Lane::reset_wholly() {
   mj_resetData(model_, data_.get());
+  mju_copy(data_->qpos, shared_.qpos0, shared_.nq);
   if (keyframe_ >= 0) mj_resetDataKeyframe(model_, data_.get(), keyframe_);
   data_->time = 0;
 }

@@ -97,7 +97,12 @@ class Lane {
   void enter(int env_id);
   void load(const std::byte* state);
 
-  // Resets as mj_resetData does, or mj_resetDataKeyframe at time 0.
+  // After an environment has set its model's own values: computes those that follow from them, as mj_setConst does, and
+  // keeps them in its rows.
+  void compute_constants(int env_id);
+
+  // Resets as mj_resetData does to the state of the model that all environments share, or as mj_resetDataKeyframe; at
+  // time 0.
   void reset();
   void save(std::byte* state) const;
 
@@ -122,13 +127,14 @@ class Lane {
     void operator()(mjData* d) const { mj_deleteData(d); }
   };
 
+  const mjModel& shared_;
   const Program& program_;
   const std::vector<Varying>& varying_;
   int signature_, keyframe_;
   std::unique_ptr<mjModel, FreeModel> own_model_;  // if environments' models differ
   const mjModel* model_;
   mjModel without_sensors_;                        // the same arrays under other options
-  std::unique_ptr<mjData, FreeData> data_;
+  std::unique_ptr<mjData, FreeData> data_, scratch_;  // the latter is mj_setConst's, if it is needed
   bool senses_accelerations_;                      // some sensors follow from accelerations and forces
   std::vector<Part> parts_;                        // the parts of a state row
   std::vector<std::byte> initial_;  // mjData's buffer after mj_resetData, if that is always the same

@@ -58,10 +58,11 @@ bool has_strings(const Model& m) {
   return std::any_of(m->wrap_type, m->wrap_type + m->nwrap, [](int type) { return type != mjWRAP_JOINT; });
 }
 
-std::unique_ptr<Stepper> stepper(const Model& m, int width = 0, Number number = Number::kDouble) {
+std::unique_ptr<Stepper> stepper(const Model& m, int width = 0, Number number = Number::kDouble,
+                                 std::vector<std::string> varies = {}) {
   Wanted wanted;
-  wanted.fields = {"qpos", "qvel", "qacc", "cfrc_ext", "cvel", "subtree_com"};
-  wanted.forces = true;
+  wanted.fields = {"qpos", "qvel", "qacc", "cfrc_ext", "cvel", "subtree_com", "xfrc_applied", "qfrc_applied"};
+  wanted.forces = true, wanted.varies = std::move(varies);
   if (has_strings(m)) std::erase(wanted.fields, "cfrc_ext");
   return make_stepper(m, wanted, number, width);
 }
@@ -94,9 +95,83 @@ double difference(const mjModel& m, const mjData& a, const mjData& b) {
                    std::abs(a.time - b.time)});
 }
 
+// Draws numbers of these fields around a model's own.
+void differ(mjModel& m, const std::vector<std::string>& varies, Generator& random) {
+  const auto draw = [&](const char* name, auto change) {
+    if (std::ranges::count(varies, name)) change();
+  };
+  const auto scale = [&](mjtNum* x, mjtSize n, double low, double high) {
+    for (mjtSize i = 0; i < n; ++i) x[i] *= random.real(low, high);
+  };
+  const auto shift = [&](mjtNum* x, mjtSize n, double far) {
+    for (mjtSize i = 0; i < n; ++i) x[i] += random.real(-far, far);
+  };
+  draw("body_mass", [&] { scale(m.body_mass, m.nbody, 0.5, 2); });
+  for (int b = 1; b < m.nbody; ++b) {
+    draw("body_inertia", [&] { mju_scl3(m.body_inertia + 3 * b, m.body_inertia + 3 * b, random.real(0.5, 2)); });
+    if (m.body_simple[b]) continue;
+    draw("body_ipos", [&] { shift(m.body_ipos + 3 * b, 3, 0.03); });
+    draw("body_iquat", [&] { shift(m.body_iquat + 4 * b, 4, 0.2), mju_normalize4(m.body_iquat + 4 * b); });
+  }
+  draw("dof_damping", [&] {
+    for (int i = 0; i < m.nv; ++i) m.dof_damping[i] = random.chance(0.3) ? 0 : random.real(0, 1);
+  });
+  draw("dof_frictionloss", [&] {
+    for (int i = 0; i < m.nv; ++i) m.dof_frictionloss[i] = random.chance(0.5) ? 0 : random.real(0, 1);
+  });
+  draw("dof_armature", [&] { scale(m.dof_armature, m.nv, 0.5, 2); });
+  draw("actuator_gainprm", [&] { scale(m.actuator_gainprm, mjNGAIN * m.nactuator, 0.5, 2); });
+  draw("actuator_biasprm", [&] { scale(m.actuator_biasprm, mjNBIAS * m.nactuator, 0.5, 2); });
+  draw("actuator_forcerange", [&] { scale(m.actuator_forcerange, 2 * m.nactuator, 0.3, 2); });
+  draw("actuator_ctrlrange", [&] { scale(m.actuator_ctrlrange, 2 * m.nu, 0.3, 2); });
+  draw("geom_friction", [&] { scale(m.geom_friction, 3 * m.ngeom, 0.3, 2); });
+  draw("pair_friction", [&] { scale(m.pair_friction, 5 * m.npair, 0.3, 2); });
+  draw("jnt_range", [&] { scale(m.jnt_range, 2 * m.njnt, 0.5, 1.5); });
+  draw("jnt_stiffness", [&] { scale(m.jnt_stiffness, m.njnt, 0.5, 2); });
+  draw("qpos_spring", [&] { shift(m.qpos_spring, m.nq, 0.1); });
+  draw("qpos0", [&] { shift(m.qpos0, m.nq, 0.1); });
+}
+
+const char* const kDiffer[] = {
+    "body_mass",        "body_inertia", "body_ipos",           "body_iquat",         "dof_damping",
+    "dof_frictionloss", "dof_armature", "actuator_gainprm",    "actuator_biasprm",   "geom_friction",
+    "pair_friction",    "jnt_range",    "actuator_forcerange", "actuator_ctrlrange", "jnt_stiffness",
+    "qpos_spring",      "qpos0"};
+
+// Models that differ in these fields, with what mj_setConst computes of them.
+std::vector<Model> different(const Model& m, int n, const std::vector<std::string>& varies, Generator& random) {
+  std::vector<Model> own;
+  for (int i = 0; i < n; ++i) {
+    own.push_back(copied(m));
+    if (varies.empty()) continue;
+    auto& model = const_cast<mjModel&>(*own.back());
+    differ(model, varies, random);
+    if (std::ranges::count(varies, "body_ipos") || std::ranges::count(varies, "body_iquat"))
+      model.opt.disableflags |= mjDSBL_MIDPHASE;  // as pools have it
+    mj_setConst(&model, data_of(own.back()).get());
+  }
+  return own;
+}
+
+std::vector<const mjModel*> pointers(const std::vector<Model>& models) {
+  std::vector<const mjModel*> p;
+  for (const auto& m : models) p.push_back(m.get());
+  return p;
+}
+
+// Some fields of these at random.
+std::vector<std::string> drawn(const mjModel& m, Generator& random) {
+  std::vector<std::string> varies;
+  for (const char* field : kDiffer)
+    if (random.chance(0.5)) varies.push_back(field);
+  if (std::any_of(m.jnt_type, m.jnt_type + m.njnt, [](int type) { return type < mjJNT_SLIDE; }))
+    std::erase(varies, "jnt_stiffness");  // springs of free and ball joints are libmujoco's
+  return varies;
+}
+
 // The values that follow from positions and velocities, and sensors: those of the new state if `fresh`, else of the
-// step's beginning.
-void equals_mujoco_after_a_step(std::uint64_t seed, bool fresh) {
+// step's beginning. Each simulation may have its own numbers.
+void equals_mujoco_after_a_step(std::uint64_t seed, bool fresh, bool differ) {
   Generator random(seed);
   const auto m = compiled(random.model());
   CHECK(m);
@@ -106,22 +181,25 @@ void equals_mujoco_after_a_step(std::uint64_t seed, bool fresh) {
   const bool senses = !has_strings(m);
   if (senses) wanted.fields.push_back("sensordata");
   wanted.kinematics = fresh;
+  if (differ) wanted.varies = drawn(*m, random);
   const auto lanes = make_stepper(m, wanted);
   CHECK(lanes->kinematics() == fresh);
   const int n = lanes->width();
   const auto theirs = several(m, n), ours = several(m, n);
+  const auto own = different(m, n, wanted.varies, random);
+  const auto models = pointers(own);
   for (int step = 0; step < kSteps; ++step) {
     for (int i = 0; i < n; ++i) {
       for (int k = 0; k < m->nu; ++k) theirs[i]->ctrl[k] = random.real(-1, 1);
       set_state(m, ours[i], state_of(m, theirs[i]));
     }
-    const auto left = lanes->step(pointers(ours, 0, n), 1);
+    const auto left = lanes->step(pointers(ours, 0, n), 1, models);
     for (int i = 0; i < n; ++i) {
       mjData &a = *theirs[i], &b = *ours[i];
-      mj_step(m.get(), &a);
+      const mjModel* x = models[i];
+      mj_step(x, &a);
       a.flg_subtreevel = 0;
-      if (fresh)
-        mj_fwdPosition(m.get(), &a), mj_sensorPos(m.get(), &a), mj_fwdVelocity(m.get(), &a), mj_sensorVel(m.get(), &a);
+      if (fresh) mj_fwdPosition(x, &a), mj_sensorPos(x, &a), mj_fwdVelocity(x, &a), mj_sensorVel(x, &a);
       if (left >> i & 1) continue;
       const auto near = [](const mjtNum* x, const mjtNum* y, mjtSize count) { CHECK(difference(x, y, count) < 1e-5); };
       near(a.xpos, b.xpos, 3 * m->nbody), near(a.xquat + 4, b.xquat + 4, 4 * m->nbody - 4);
@@ -134,39 +212,60 @@ void equals_mujoco_after_a_step(std::uint64_t seed, bool fresh) {
   }
 }
 
+// Applies forces to joints and bodies.
+void push(const mjModel& m, mjData& d, Generator& random) {
+  for (int i = 0; i < m.nv; ++i) d.qfrc_applied[i] = random.real(-1, 1);
+  for (int i = 6; i < 6 * m.nbody; ++i) d.xfrc_applied[i] = random.real(-1, 1);
+}
+
 // Makes one step of both from equal states, and goes on from mj_step's. Returns how many steps libmujoco did not make.
-int equals_mujoco(const Model& m, Generator& random, const std::string& name) {
+int equals_mujoco(const Model& m, Generator& random, const std::string& name,
+                  const std::vector<std::string>& varies = {}) {
   CHECK(m);
-  auto lanes = stepper(m);
+  auto lanes = stepper(m, 0, Number::kDouble, varies), alone = stepper(m, 1, Number::kDouble, varies);
   const int n = lanes->width();
-  const auto theirs = several(m, n), ours = several(m, n);
+  const auto own = different(m, n, varies, random), strict = different(m, n, {}, random);
+  const auto theirs = several(m, n), ours = several(m, n), apart_from_others = several(m, 1);
+  const auto models = pointers(own);
   for (const auto& d : theirs)
     for (int i = 0; i < m->nv; ++i) d->qvel[i] = random.real(-1, 1);
-  const auto strict = copied(m);
-  auto& option = const_cast<mjModel*>(strict.get())->opt;
-  option.tolerance = 0, option.iterations = 1000, option.ls_iterations = 300, option.ls_tolerance = 1e-9;
-  const auto patient = data_of(strict);
+  for (int i = 0; i < n; ++i) {
+    auto& exact = const_cast<mjModel&>(*strict[i]);
+    mj_copyModel(&exact, own[i].get());
+    auto& option = exact.opt;
+    option.tolerance = 0, option.iterations = 1000, option.ls_iterations = 300, option.ls_tolerance = 1e-9;
+  }
+  const auto patient = data_of(m);
   int advanced = 0;
   for (int step = 0; step < kSteps; ++step) {
     for (int i = 0; i < n; ++i) {
       for (int k = 0; k < m->nu; ++k) theirs[i]->ctrl[k] = random.real(-1, 1);
+      if (step == kSteps / 2) push(*m, *theirs[i], random);
       set_state(m, ours[i], state_of(m, theirs[i]));
       if (has_strings(m)) ours[i]->cfrc_ext[6] = kNotRead;  // libmujoco writes it if it makes a step
     }
-    const auto left = lanes->step(pointers(ours, 0, n), 1);
+    const auto left = lanes->step(pointers(ours, 0, n), 1, models);
     for (int i = 0; i < n; ++i) {
       const State before = state_of(m, theirs[i]);
       const bool exploded = mju_norm(theirs[i]->qvel, m->nv) > kExploded;
-      mj_step(m.get(), theirs[i].get());
-      mj_rnePostConstraint(m.get(), theirs[i].get());
-      CHECK(!(left >> i & 1));
+      if (!varies.empty()) {  // alone it has the same bits
+        set_state(m, apart_from_others[0], before);
+        CHECK(alone->step(pointers(apart_from_others, 0, 1), 1, {&models[i], 1}) == (left >> i & 1));
+        CHECK(same_bits(state_of(m, apart_from_others[0]), state_of(m, ours[i])));
+      }
+      mj_step(own[i].get(), theirs[i].get());
+      mj_rnePostConstraint(own[i].get(), theirs[i].get());
+      if (left >> i & 1) {  // bodies are joined otherwise than in the plan's model
+        CHECK(!std::equal(m->eq_data, m->eq_data + mjNEQDATA * m->neq, own[i]->eq_data));
+        continue;
+      }
       if (same_bits(state_of(m, ours[i]), state_of(m, theirs[i]))) continue;  // libmujoco stepped it
       if (exploded) continue;
       ++advanced;
       double apart = difference(*m, *theirs[i], *ours[i]);
       if (apart > 1e-8) {  // MuJoCo's solver stopped early: once more, to the end
         set_state(m, patient, before);
-        mj_step(strict.get(), patient.get()), mj_rnePostConstraint(strict.get(), patient.get());
+        mj_step(strict[i].get(), patient.get()), mj_rnePostConstraint(strict[i].get(), patient.get());
         apart = difference(*m, *patient, *ours[i]);
       }
       if (!(apart < 1e-7)) std::fprintf(stderr, "%s, step %d: %.1e apart\n", name.c_str(), step, apart);
@@ -208,6 +307,16 @@ int equals_mujoco(std::uint64_t seed) {
   Generator random(seed);
   const auto m = compiled(random.model());
   return equals_mujoco(m, random, "seed " + std::to_string(seed));
+}
+
+// A generated model of which each simulation has its own numbers.
+int equals_mujoco_where_models_differ(std::uint64_t seed) {
+  Generator random(seed);
+  const auto m = compiled(random.model());
+  const auto varies = drawn(*m, random);
+  std::string name = "differing seed " + std::to_string(seed);
+  for (const auto& field : varies) name += ' ' + field;
+  return equals_mujoco(m, random, name, varies);
 }
 
 // One geom on another: contacts that are easily missed or doubled.
@@ -391,8 +500,8 @@ void says_what_it_cannot_do() {
   Wanted wanted;
   wanted.fields = {"efc_force"};
   CHECK(refusal(world(""), wanted) == "efc_force is read");
-  wanted.fields = {"qpos"}, wanted.varies = {"body_mass"};
-  CHECK(refusal(world(""), wanted) == "body_mass differs between environments");
+  wanted.fields = {"qpos"}, wanted.varies = {"body_mass", "geom_size"};
+  CHECK(refusal(world(""), wanted) == "geom_size differs between environments");
 }
 
 // Callbacks are left to libmujoco, also those that are set later.
@@ -443,8 +552,14 @@ int main(int argc, char** argv) {
   int advanced = 0, near = 0;
   for (int seed = first; seed < last; ++seed) advanced += equals_mujoco(static_cast<std::uint64_t>(seed));
   CHECK(advanced > (last - first) * kSteps * widths().front() / 2);
+  advanced = 0;
   for (int seed = first; seed < last; ++seed)
-    for (const bool fresh : {false, true}) equals_mujoco_after_a_step(static_cast<std::uint64_t>(seed), fresh);
+    advanced += equals_mujoco_where_models_differ(static_cast<std::uint64_t>(seed));
+  CHECK(advanced > (last - first) * kSteps * widths().front() / 2);
+  for (int seed = first; seed < last; ++seed)
+    for (const bool fresh : {false, true})
+      for (const bool differ : {false, true})
+        equals_mujoco_after_a_step(static_cast<std::uint64_t>(seed), fresh, differ);
   for (int seed = first; seed < last; ++seed) {
     depends_on_nobody(static_cast<std::uint64_t>(seed), Number::kDouble);
     depends_on_nobody(static_cast<std::uint64_t>(seed), Number::kFloat);

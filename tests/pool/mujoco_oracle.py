@@ -28,6 +28,7 @@ from mujoco_reading import Reading
 
 import headrace
 from headrace.pool.executors.mujoco import first_steps
+from headrace.pool.executors.mujoco.fields import CAUSES
 from headrace.pool.executors.mujoco.lanes import why_not_lanes
 
 ENVS, STEPS = 11, 4  # more than there are lanes, and no multiple
@@ -58,15 +59,25 @@ READS = (
     (*STATE, "xpos", "cfrc_ext", "qfrc_constraint"),
     (*STATE, *ACTUATION, "xpos", "sensordata"),
     (*STATE, "xpos", "cacc", "cfrc_int", "cfrc_ext", "sensordata"),
+    (*STATE, *ACTUATION, "xpos", "cfrc_ext", "cfrc_int", "qfrc_applied", "xfrc_applied", "sensordata"),
     # what lanes refuse, or must show as MuJoCo does
     (*STATE, "xpos", "cacc", *SUBTREES),
     (*STATE, "qfrc_bias", "qfrc_smooth", "qacc_smooth", "actuator_length", "energy", "xiquat"),
     (*STATE, "ctrl", "mocap_pos", "mocap_quat", "eq_active"),
-    (*STATE, "qfrc_applied", "xfrc_applied"),
 )
 """fields that a task reads; a kernel is compiled for each of these, once"""
-USUAL = 7  # so many of them are often read
-VARIES = ("body_pos", "body_quat", "geom_pos", "site_pos", "jnt_stiffness", "wrap_prm", "geom_size", "body_mass")
+USUAL = 8  # so many of them are often read
+VARIES = (
+    *(("body_pos",), ("body_quat",), ("geom_pos",), ("site_pos",), ("jnt_stiffness",), ("wrap_prm",), ("geom_size",)),
+    ("body_mass", "body_inertia", "body_ipos", "body_iquat"),
+    ("dof_damping", "dof_frictionloss", "dof_armature"),
+    ("actuator_gainprm", "actuator_biasprm", "actuator_forcerange", "actuator_ctrlrange"),
+    ("geom_friction", "pair_friction", "jnt_range"),
+    ("qpos0", "qpos_spring", "body_mass"),
+)
+"""fields that differ between environments"""
+MOVED = ("_pos", "_quat", "_ipos", "_iquat", "qpos0", "_spring", "wrap_prm")
+"""ends of names of fields that are moved; others are scaled"""
 PLACED = 0.05  # how far things are from each other's places where models differ
 
 
@@ -75,7 +86,7 @@ def reading(model: mujoco.MjModel, rng: np.random.Generator) -> Reading:
     names = [model.sensor(i).name for i in range(model.nsensor)]
     return Reading(
         READS[rng.integers(USUAL if rng.random() < 0.8 else len(READS))],
-        (str(rng.choice(VARIES)),) if rng.random() < 0.25 else (),
+        VARIES[rng.integers(len(VARIES))] if rng.random() < 0.35 else (),
         tuple(name for name in names if rng.random() < 0.5) if rng.random() < 0.5 else (),
         fresh=bool(rng.random() < 0.5),
         forces=bool(rng.random() < 0.8 or (model.sensor_needstage == mujoco.mjtStage.mjSTAGE_ACC).any()),
@@ -100,7 +111,10 @@ class Reference:
     """MuJoCo's own step of one environment, and what a task reads after it."""
 
     def __init__(self, model: mujoco.MjModel, task: Reading, signature: int):
+        model = copy.copy(model)
         self.model, self.task, self.signature = model, task, signature
+        if {"body_ipos", "body_iquat"} & {*task.varies}:  # as pools do: trees of volumes stand in frames of inertia
+            model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_MIDPHASE
         self.models = {"own": copy.copy(model), "Newton": copy.copy(model), "CG": copy.copy(model)}
         for name, iterations in (("Newton", 100), ("CG", 2000)):
             option = self.models[name].opt
@@ -182,14 +196,17 @@ class Outcome:
     differences: list[Difference]
 
 
-def outcome(xml: str, seed: int) -> Outcome:
-    """Lanes beside MuJoCo over a model, in the task, states and actions of a seed; ends with the first that differ."""
+def outcome(xml: str, seed: int, read: Reading | None = None) -> Outcome:
+    """Lanes beside MuJoCo over a model, in the task, states and actions of a seed; ends with the first that differ.
+
+    What the task reads is given, or at random as well.
+    """
     rng = np.random.default_rng([seed, 1])
     try:
         model = mujoco.MjModel.from_xml_string(xml)
     except ValueError as why:
         return Outcome(False, f"MuJoCo: {why}", [])
-    task, why = accepted(model, reading(model, rng))
+    task, why = accepted(model, read or reading(model, rng))
     if task is None:
         return Outcome(False, why, [])
     headrace.register("Reading-v0", task.task(model), replace=True)
@@ -197,9 +214,7 @@ def outcome(xml: str, seed: int) -> Outcome:
     with headrace.make("Reading-v0", physics="lanes", **settings) as pool:
         executor: Any = pool._executor
         pool.reset()
-        for name, rows in executor._memory.varying.items():
-            rows += rng.normal(size=rows.shape) * PLACED
-            rows /= np.linalg.norm(rows, axis=-1, keepdims=True) if name.endswith("quat") else 1
+        _vary(model, task, executor._memory.varying, rng)
         for number in range(STEPS):
             if found := list(_differences(pool, Reference(model, task, executor._signature), rng, number)):
                 return Outcome(True, why, found)
@@ -266,13 +281,32 @@ def _growth(reference: Reference, step: Any, theirs: dict[str, np.ndarray], move
     return grown
 
 
+def _vary(model: mujoco.MjModel, task: Reading, varying: dict[str, np.ndarray], rng: np.random.Generator) -> None:
+    """Draws the fields that differ between environments, and has MuJoCo compute those that follow from them."""
+    for env in range(ENVS):
+        own = copy.copy(model)
+        for name in task.varies:
+            values = getattr(own, name)
+            if not name.endswith(MOVED):
+                values *= rng.uniform(0.5, 2, (len(values), *(1,) * (values.ndim - 1)))
+                continue
+            free = own.body_simple == 0 if name in ("body_ipos", "body_iquat") else slice(None)
+            values[free] += (rng.normal(size=values.shape) * PLACED)[free]
+            values /= np.linalg.norm(values, axis=-1, keepdims=True) if name.endswith("quat") else 1
+        if not CAUSES.isdisjoint(task.varies):
+            mujoco.mj_setConst(own, mujoco.MjData(own))
+        for name, rows in varying.items():
+            rows[env] = getattr(own, name)
+
+
 def _move(arrays: dict[str, np.ndarray], model: mujoco.MjModel, rng: np.random.Generator) -> None:
     """Moves an environment's state, given by name, somewhere else."""
     qpos = arrays["qpos"].copy()
     mujoco.mj_integratePos(model, qpos, rng.normal(size=model.nv), float(rng.choice([0, 0.03, 0.3])))
     arrays["qpos"][:] = qpos
     arrays["qvel"] += rng.normal(size=model.nv) * rng.choice([0.1, 1.0, 3.0])
-    for name, far in (("act", 0.5), ("mocap_pos", 0.05), ("mocap_quat", 0.3)):
+    pushes = (("qfrc_applied", rng.choice([0, 1])), ("xfrc_applied", rng.choice([0, 1])))
+    for name, far in (*pushes, ("act", 0.5), ("mocap_pos", 0.05), ("mocap_quat", 0.3)):
         if name in arrays:
             arrays[name] += far * rng.normal(size=arrays[name].shape)
 

@@ -77,7 +77,8 @@ class Reading:
 
     def env(self) -> MujocoEnv:
         reads = (*self.reads, *self.varies)
-        how = {"varies": self.varies, "sensors": self.sensors, "fresh": self.fresh, "forces": self.forces}
+        sensors = self.sensors if "sensordata" in self.reads else ()
+        how = {"varies": self.varies, "sensors": sensors, "fresh": self.fresh, "forces": self.forces}
         return MujocoEnv("Reading", reads, State, View, reset, step, observing(self.reads), **how)
 
     def task(self, model: mujoco.MjModel) -> MujocoTask:

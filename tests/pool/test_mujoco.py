@@ -118,6 +118,8 @@ def reference(start: np.ndarray, mass: float, actions: np.ndarray, up_to_date: b
     model = mujoco.MjModel.from_xml_string(XML)
     model.body_mass[1] = mass
     data = mujoco.MjData(model)
+    mujoco.mj_setConst(model, data)
+    mujoco.mj_resetData(model, data)
     data.qpos[:], data.qvel[:] = start[:8], start[8:15]
     mujoco.mj_forward(model, data)
     rows = []
@@ -141,7 +143,7 @@ def test_steps_equal_those_of_mujoco_bit_for_bit(
     actions = np.random.default_rng(0).uniform(-1, 1, (6, 40, 1))
     seen: list[list[np.ndarray]] = [[] for _ in range(6)]
     masses = np.zeros(6)
-    with tumble(task, num_envs=6, batch_size=batch_size, num_threads=num_threads, seed=3) as pool:
+    with tumble(task, num_envs=6, batch_size=batch_size, num_threads=num_threads, seed=3, physics="mujoco") as pool:
         pool.async_reset()
         while min(map(len, seen)) < 41:
             obs, *_, info = pool.recv()

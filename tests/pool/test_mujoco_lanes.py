@@ -35,7 +35,7 @@ def model_of(**options: Any) -> Any:
     return model
 
 
-ENV = MujocoEnv("Unused", ("qpos", "body_mass"), None, None, print, print, print)
+ENV = MujocoEnv("Unused", ("qpos", "geom_size"), None, None, print, print, print)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_the_default_physics_is_lanes_if_they_support_the_task() -> None:
     assert lanes.physics_of("x", "mujoco", ENV, model_of()) == "mujoco"
     for env, model in (
         (ENV, model_of(solver=solver.mjSOL_PGS)),
-        (replace(ENV, varies=("body_mass",)), model_of()),
+        (replace(ENV, varies=("geom_size",)), model_of()),
     ):
         assert lanes.physics_of("x", "", env, model) == "mujoco"
 
@@ -101,7 +101,7 @@ def test_the_default_physics_is_mujoco_without_the_compiled_module(monkeypatch: 
 @needs_lanes
 def test_why_not_lanes_names_varied_fields_noslip_and_callbacks() -> None:
     mujoco, model = library(), model_of()
-    assert "body_mass" in lanes.why_not_lanes(replace(ENV, varies=("body_mass",)), model)
+    assert "geom_size" in lanes.why_not_lanes(replace(ENV, varies=("geom_size",)), model)
     assert "noslip" in lanes.why_not_lanes(ENV, model_of(noslip_iterations=3))
     mujoco.set_mjcb_control(lambda model, data: None)
     try:

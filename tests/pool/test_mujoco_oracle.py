@@ -13,12 +13,14 @@ pytest.importorskip("headrace_mujoco._mujoco", reason="MuJoCo, or the module com
 
 import mujoco_oracle
 from mujoco_models import ACTUATORS, model_xml
-from mujoco_oracle import Outcome, outcome
+from mujoco_oracle import READS, VARIES, Outcome, outcome
+from mujoco_reading import Reading
 from mujoco_sensors import FRAMES
 
 from headrace.pool.executors.mujoco.fields import native_module
 
 pytestmark = pytest.mark.skipif(not native_module().lane_widths(), reason="nothing is stepped in lanes here")
+DIFFERING = 3  # models of each case in which fields differ and all sensors are read
 FEW, MANY, CHUNKS = range(12), 5000, 40  # seeds of every run; the number of nightly seeds, and of cases that share them
 
 
@@ -40,6 +42,19 @@ def test_lanes_step_a_random_model_as_mujoco(seed: int) -> None:
     xml = model_xml(seed)
     found = outcome(xml, seed)
     assert not found.differences, told(seed, found, xml)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("varies", VARIES[-5:], ids=lambda names: names[0])
+def test_sensors_of_models_that_differ_are_those_of_mujoco(varies: tuple[str, ...], fresh: bool) -> None:
+    seeds, whole = iter(range(100)), 0
+    while whole < DIFFERING:
+        xml = model_xml(seed := next(seeds))
+        if "tendon" in xml and "spatial" in xml:  # beside these some sensors of forces are libmujoco's
+            continue
+        found = outcome(xml, seed, Reading(READS[1], varies, (), fresh, forces=True, skip=2))
+        whole += found.stepped and not found.refused
+        assert not found.differences, told(seed, found, xml)
 
 
 @pytest.mark.nightly

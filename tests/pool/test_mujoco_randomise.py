@@ -5,6 +5,7 @@
 from dataclasses import replace
 from typing import Any
 
+import gymnasium as gym
 import mujoco
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import warp as wp
 
 from headrace.errors import KernelError, OptionError
 from headrace.mujoco import Field, MujocoEnv, MujocoTask, Streams, add, draw, scale, uniform
+from headrace.pool.executors.mujoco.fields import native_module
 from pool.mujoco_robot import NUMBER, SEEN, XML, F, State, played, pool_of, same, with_env
 
 MODEL = mujoco.MjModel.from_xml_string(XML)
@@ -180,3 +182,46 @@ def test_a_task_whose_ranges_differ_shares_its_kernel_and_draws_its_own() -> Non
     wide = replace(TASK, env=replace(ENV, randomise=RANDOM | {"dof_damping": add(5, 6)}))
     with pool_of(wide, num_envs=2, seed=1, physics="mujoco") as pool:
         assert (played(pool, 0)[0]["damping"] >= 5).all()
+
+
+SENSED = XML.replace(
+    "<sensor>",
+    """<sensor><accelerometer name="acc" site="imu"/> <force name="force" site="front_foot"/>
+    <subtreelinvel name="linvel" body="trunk"/> <subtreeangmom name="angmom" body="trunk"/>
+    <framepos name="com" objtype="body" objname="front" reftype="site" refname="imu"/>
+    <framequat name="turn" objtype="body" objname="front"/>""",
+)
+SENSORS = mujoco.MjModel.from_xml_string(SENSED)
+
+
+@wp.func
+def observe_sensors(physics: Any, state: State, env: int, view: View):
+    for i in range(state.nq):
+        view.obs[env, i] = physics.qpos[env, i]
+    for i in range(state.nv):
+        view.obs[env, state.nq + i] = physics.qvel[env, i]
+    for i in range(view.obs.shape[1] - state.nq - state.nv):
+        view.obs[env, state.nq + state.nv + i] = physics.sensordata[env, i]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_lanes_step_and_sense_what_is_drawn_as_mujoco_does(fresh: bool) -> None:
+    if not native_module().lane_widths():
+        pytest.skip("nothing is stepped in lanes here")
+    drawn = {
+        "body_mass": scale(0.9, 1.1),
+        ("body_ipos", "body_inertia"): scale(0.8, 1.2, only=("front", "rear")),
+        "geom_friction": draw(0.4, 1.0, column=0),
+        "dof_frictionloss": draw(0.0, 0.3),
+        "actuator_gainprm": scale(0.8, 1.2, column=0),
+    }
+    env = replace(ENV, reads=(*ENV.reads, "sensordata"), observe=observe_sensors, randomise=drawn, fresh=fresh)
+    size = SENSORS.nq + SENSORS.nv + SENSORS.nsensordata
+    space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float64)
+    task = MujocoTask(env, lambda options: SENSORS, space, frame_skip=1, max_episode_steps=50)
+    games = []
+    for physics in ("lanes", "mujoco"):
+        with pool_of(task, num_envs=13, num_threads=1, physics=physics) as pool:
+            games.append([row for seed in range(5) for row in played(pool, 1, seed)])
+    same(*games, obs=1e-9)
+    assert len(np.unique(games[0][1]["obs"][:, SENSORS.nq])) == 13

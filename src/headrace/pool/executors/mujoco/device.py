@@ -174,6 +174,7 @@ class WarpExecutor(DeviceExecutor):
             physics.pull()
             self._command(program.RESET, left)
             physics.push()
+            physics.compute_constants()
             physics.begin()
             physics.pull()
             if self.env.accept is None:

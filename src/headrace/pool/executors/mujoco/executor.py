@@ -161,7 +161,7 @@ def _physics(
         env_id=functions.offset("env_id"),
         command=functions.offset("command"),
         arrays=[
-            *((functions.offset("physics", f), f, 0) for f in env.reads if f not in env.varies),
+            *((functions.offset("physics", f), f, 0) for f in env.reads if f not in memory.varying),
             *((functions.offset("physics", f"{SENSOR}.{s.name}"), "sensordata", 8 * s.first) for s in sensors),
         ],
         varying=list(memory.varying.items()),

@@ -29,6 +29,14 @@ FORCES = ("cacc", "cfrc_int", "cfrc_ext")  # fields that mj_rnePostConstraint co
 SENSOR = "sensor"
 """the field of the struct of physics in which a task's sensors are by name"""
 APPLIED = ("qfrc_applied", "xfrc_applied")  # forces that a task may set
+CAUSES = frozenset({"body_mass", "body_inertia", "body_ipos", "body_iquat", "dof_armature", "qpos0"})
+"""fields of the model of which MuJoCo computes others; see `COMPUTED`"""
+COMPUTED = (
+    "body_subtreemass", "body_invweight0", "body_sameframe", "geom_sameframe", "site_sameframe", "dof_invweight0",
+    "dof_M0", "dof_length", "tendon_length0", "tendon_invweight0", "actuator_length0", "actuator_acc0", "eq_data",
+    "cam_pos0", "cam_poscom0", "cam_mat0", "light_pos0", "light_poscom0", "light_dir0",
+)  # fmt: skip
+"""fields that `mujoco.mj_setConst` computes of `CAUSES`, and of the model's shape"""
 VECTORS = {2: wp.vec2d, 3: wp.vec3d, 4: wp.vec4d, 6: wp.spatial_vectord, 9: wp.mat33d}
 SCALARS = {
     np.dtype(np.float64): wp.float64,
@@ -99,8 +107,14 @@ def field_array(model: MjModel, data: MjData, name: str) -> np.ndarray:
     raise KernelError(f"MuJoCo's mjData and mjModel have no array {name!r} that a task could read")
 
 
+def varying_names(model: MjModel, names: Sequence[str]) -> list[str]:
+    """Returns the fields that differ between environments if these do: with those that MuJoCo computes of them."""
+    computed = () if CAUSES.isdisjoint(names) else COMPUTED
+    return [*names, *(name for name in computed if name not in names and getattr(model, name).size)]
+
+
 def varying_rows(model: MjModel, names: Sequence[str], reads: Sequence[str], num_envs: int) -> dict[str, np.ndarray]:
-    """Returns copies of model fields for each environment: name → [N, n] or [N, n, k].
+    """Returns copies of model fields for each environment: name → [N, n] or [N, n, k], with those computed of them.
 
     Raises:
         KernelError: a name is not a field of the model, or not among ``reads``.
@@ -108,7 +122,7 @@ def varying_rows(model: MjModel, names: Sequence[str], reads: Sequence[str], num
     for name in names:
         if name not in reads or not isinstance(getattr(model, name, None), np.ndarray):
             raise KernelError(f"varies: {name!r} must be a field of mjModel that the task names in reads=(…) too")
-    return {name: np.stack([getattr(model, name)] * num_envs) for name in names}
+    return {name: np.stack([getattr(model, name)] * num_envs) for name in varying_names(model, names)}
 
 
 def field_dtype(name: str, array: np.ndarray) -> Any:

@@ -65,6 +65,7 @@ class MujocoEnv:
             `step`, `observe` and `act` may draw random numbers as `reset` does: with ``streams`` as a last argument.
         names: info name → field of the view, for info fields whose names differ.
         varies: fields of ``mjModel`` among `reads` with different values for each environment; `reset` may write them.
+            What `mujoco.mj_setConst` computes of masses, armature and ``qpos0`` then differs as well.
         fresh: whether positions, velocities and their sensors are those of the new state after a step, as in
             dm_control; otherwise they are those of the beginning of the last substep, as `mj_step` leaves them. Forces
             and accelerations always are.

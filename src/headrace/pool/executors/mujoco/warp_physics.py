@@ -25,6 +25,7 @@ import warp as wp
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.launch import COMPILING, _torch_stream, on_torch_stream, quiet
 from headrace.pool.executors.mujoco.fields import (
+    CAUSES,
     FORCES,
     SINGLE,
     MjModel,
@@ -34,6 +35,7 @@ from headrace.pool.executors.mujoco.fields import (
     library,
     physics_struct,
     sensors_of,
+    varying_names,
     varying_rows,
 )
 from headrace.pool.executors.mujoco.program import MujocoEnv
@@ -43,6 +45,8 @@ STATE = (
     "time qpos qvel act history plastic qacc_warmstart ctrl qfrc_applied xfrc_applied eq_active mocap_pos mocap_quat "
     "userdata"
 ).split()
+NOT_COMPUTED = {"dof_M0", "dof_length", "actuator_length0", "body_sameframe", "geom_sameframe", "site_sameframe"}
+"""fields that MuJoCo computes of a model's masses, and MuJoCo Warp has not or has once for all worlds"""
 PLACES = {"geom_pos", "geom_quat", "body_pos", "body_quat"}
 """fields of the model on which the places of geoms depend"""
 TRIED = 300  # physics steps in which constraint rows are counted
@@ -70,13 +74,18 @@ class WarpPhysics:
         self._env, self._varied = env, varied
         data = library().MjData(model)
         varying_rows(model, env.varies, env.reads, 1)  # raises the same errors as on threads
+        self._varying = [name for name in varying_names(model, env.varies) if name not in NOT_COMPUTED]
+        if lost := {*varying_names(model, env.varies)} & {*env.reads} & NOT_COMPUTED:
+            names = " and ".join(sorted(lost))
+            raise OptionError(f"{env.name} reads {names}, which MuJoCo Warp does not compute: it runs on the CPU")
         with quiet(), wp.ScopedDevice(self._device):
             try:
-                self._model = self._mjw.put_model(model, batch_sizes=dict.fromkeys(env.varies, num_envs))
+                self._model = self._mjw.put_model(model, batch_sizes=dict.fromkeys(self._varying, num_envs))
                 self._data = self._mjw.make_data(model, nworld=num_envs, njmax=_constraint_rows(model))
             except (NotImplementedError, ValueError) as error:
                 raise OptionError(f"{env.name}: MuJoCo Warp cannot run this model: {error}") from error
             self._mjw.step(self._model, self._data)  # compiles its kernels before any capture
+        self._sliding = torch.as_tensor(np.flatnonzero(model.body_simple == 2), device=self._device)
         self._graphs: dict[Hashable, Any] = {}
         self._captured: list[Any] = []
         self._placing = self._with_moved_geoms()
@@ -101,7 +110,7 @@ class WarpPhysics:
 
     def rows(self) -> State:
         """Returns the worlds' state, not copied, and the model's varying fields, by MuJoCo's names."""
-        return {**self._state, **{name: self._tensor(name) for name in self._env.varies}}
+        return {**self._state, **{name: self._tensor(name) for name in self._varying}}
 
     def set_controls(self, actions: torch.Tensor, picked: torch.Tensor) -> None:
         """Sets the controls of the worlds picked, bool [N], to actions float64 [N, nu]."""
@@ -140,6 +149,17 @@ class WarpPhysics:
             mjw.sensor_pos(model, data)
             mjw.com_vel(model, data)
             mjw.sensor_vel(model, data)
+
+    def compute_constants(self) -> None:
+        """Computes the fields of the model that follow from those that vary, as `mujoco.mj_setConst`; then `begin`."""
+        if CAUSES.isdisjoint(self._env.varies):
+            return
+        self._run("constants", lambda: self._mjw.set_const(self._model, self._data, restore=False))
+        weights, masses = (
+            self._tensor("body_invweight0"),
+            self._tensor("body_mass"),
+        )  # MuJoCo Warp does all bodies alike
+        weights[:, self._sliding, 0] = 1 / masses[:, self._sliding].clamp(min=1e-15)
 
     def begin(self, steps: int = 0) -> None:
         """Computes all fields that follow from the worlds' state, after ``steps`` settling steps."""
@@ -244,7 +264,7 @@ class WarpPhysics:
         arrays, mirrors = self.struct(), {}
         for name in self._env.reads:
             field, dtype = field_array(model, data, name), self.struct.vars[name].type.dtype
-            if hasattr(model, name) and name not in self._env.varies:  # the same in all worlds
+            if hasattr(model, name) and name not in self._varying:  # the same in all worlds
                 memory = torch.as_tensor(field.copy(), device=self._device)
                 self._constant.append(memory)
                 with quiet():
