@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 import warp as wp
 
 pytest.importorskip("mujoco")  # its library must be there first
@@ -390,3 +392,40 @@ def test_an_episode_starts_in_the_models_own_qpos0() -> None:
             obs = pool.reset()[0]
             assert (obs[:, : model.nq] == model.qpos0).all()
             assert (pool._executor._memory.varying["qpos0"][:, 7:] != 0).all()
+
+
+# -- on a device --------------------------------------------------------------------------------------
+
+
+@pytest.mark.nightly
+def test_a_device_computes_what_follows_from_each_environments_model() -> None:
+    pytest.importorskip("mujoco_warp")
+    pool, model = made(DRAWN, physics="mujoco")
+    with pool, headrace.make_torch("Drawn-v0", device="cpu", num_envs=N, seed=3) as device:
+        pool.reset()
+        device.reset()
+        theirs, ours = pool._executor.state_arrays(), device._executor.state_arrays()
+        for name in varying_names(model, VARIES):
+            if name in ours:
+                found = ours[name].numpy().reshape(theirs[name].shape)
+                np.testing.assert_allclose(found, theirs[name], rtol=1e-3, atol=1e-5, err_msg=name)
+        assert {"body_subtreemass", "body_invweight0", "dof_invweight0"} <= {*ours}
+        actions = actions_of(pool, 1)[0]
+        obs, moved = pool.step(actions)[0], device.step(torch.as_tensor(actions))[0].numpy()
+        np.testing.assert_allclose(moved, obs, atol=2e-3)
+
+
+@pytest.mark.nightly
+def test_a_device_names_what_it_does_not_compute() -> None:
+    pytest.importorskip("mujoco_warp")
+    for env, said in (
+        (replace(DRAWN, reads=(*READS, "dof_M0")), "reads dof_M0, which MuJoCo Warp does not compute"),
+        (
+            replace(DRAWN, reads=(*READS, "body_parentid"), varies=("body_parentid",)),
+            "'body_parentid' is not a batched",
+        ),
+    ):
+        pool, _ = made(env, physics="mujoco")
+        pool.close()
+        with pytest.raises(OptionError, match=said):
+            headrace.make_torch("Drawn-v0", device="cpu", num_envs=2)
