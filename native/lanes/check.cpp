@@ -295,9 +295,8 @@ void check_varying(Plan& plan, const Wanted& wanted) {
         if (m.eq_objtype[e] == mjOBJ_SITE)
           read(&mjModel::site_pos, m.eq_obj1id[e], 3), read(&mjModel::site_pos, m.eq_obj2id[e], 3);
     } else if (field == "jnt_stiffness") {
-      for (const Joint& j : plan.joints)
-        refuse_if(j.type == mjJNT_FREE || j.type == mjJNT_BALL,
-                  "jnt_stiffness of free and ball joints differs between environments");
+      for (int j = 0; j < m.njnt; ++j)  // springs of other joints are not computed in lanes
+        if (m.jnt_type[j] == mjJNT_FREE || m.jnt_type[j] == mjJNT_BALL) read(&mjModel::jnt_stiffness, j, 1);
     } else if (field == "wrap_prm") {
       refuse_if(std::ranges::any_of(plan.tendons, [](const Combination& t) { return t.spatial >= 0; }),
                 "wrap_prm of spatial tendons differs between environments");

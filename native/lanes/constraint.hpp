@@ -181,7 +181,7 @@ V limit_distance(const Plan& plan, const Block& b, Work<V>& w) {
 // Returns 0 in the lanes in which a degree of freedom has friction, and 1 in the others.
 template <class V>
 V friction_holds(const Block& b, int number, Work<V>& w) {
-  const V* own = b.kind == Block::kFrictionLoss ? w.own[kDofFrictionloss] : nullptr;
+  const V* own = b.kind == Block::kFrictionLoss ? w.own(kDofFrictionloss) : nullptr;
   if (!own) return V(0);
   w.grip[number].loss = own[b.source];
   return select(V(0) < own[b.source], V(0), V(1));
@@ -278,18 +278,18 @@ void times_jacobian(const Plan& plan, const Block& b, const Work<V>& w, const V*
 }
 
 // Returns the inverse inertia of a block's first row (mj_diagApprox) and, where it differs between the lanes, writes
-// what else does.
+// what else does. Few models need it, so it stays out of the others' way.
 template <class V>
-V own_diagonal(const Plan& plan, int number, Work<V>& w) {
+[[gnu::noinline]] V own_diagonal(const Plan& plan, int number, Work<V>& w) {
   const mjModel& m = *plan.model;
   const Block& b = plan.blocks[number];
   Grip<V>& grip = w.grip[number];
-  const V *dofs = w.own[kDofInvweight0], *bodies = w.own[kBodyInvweight0], *tendons = w.own[kTendonInvweight0];
+  const V *dofs = w.own(kDofInvweight0), *bodies = w.own(kBodyInvweight0), *tendons = w.own(kTendonInvweight0);
   const auto both = [&](int k) { return bodies[2 * b.body[0] + k] + bodies[2 * b.body[1] + k]; };
   if (is_contact(b)) {
     const V moved = bodies ? both(0) : V(m.body_invweight0[2 * b.body[0]] + m.body_invweight0[2 * b.body[1]]);
     constexpr int kFrom[5] = {0, 0, 1, 2, 2};
-    const V *pairs = w.own[kPairFriction], *geoms = w.own[kGeomFriction];
+    const V *pairs = w.own(kPairFriction), *geoms = w.own(kGeomFriction);
     for (int k = 0; k < 5; ++k)
       if (b.source >= 0 && pairs) grip.friction[k] = max(V(mjMINMU), pairs[5 * b.source + k]);
       else if (b.source < 0 && geoms)
@@ -326,12 +326,13 @@ void reference(const Plan& plan, int number, Work<V>& w) {
   const Impedance& p = b.impedance;
   const V dist = w.dist[number], violation = is_friction(b) ? V(0) : dist - V(b.margin);
   const V imp = impedance(p, violation);
-  const V diagonal = plan.own_grip ? own_diagonal(plan, number, w) : V(b.diagonal);
+  const bool differs = kDiffer && plan.own_grip;
+  const V diagonal = differs ? own_diagonal(plan, number, w) : V(b.diagonal);
   const V R = max(V(kMinValue), (V(1) - imp) * diagonal / imp);
   w.D[number] = select(holds(b, dist), V(1) / R, V(0));
   // A constraint that met no inertia when the model was made, such as a tendon through a hinge, is so stiff that
   // rounding alone decides: libmujoco makes that step.
-  if (plan.own_grip || b.diagonal < kMinValue) w.bad = w.bad | (holds(b, dist) & (diagonal < V(kMinValue)));
+  if (differs || b.diagonal < kMinValue) w.bad = w.bad | (holds(b, dist) & (diagonal < V(kMinValue)));
   V* aref = w.aref + b.row;
   times_jacobian(plan, b, w, w.qvel, aref);
   if (joins_bodies(b)) {

@@ -2,6 +2,6 @@
 
 namespace headrace::lanes {
 
-Core* make_double_1(const Plan& plan) { return new Lanes<Vec<1, double>>(plan); }
+Core* HEADRACE_LANES_MAKE(double_1)(const Plan& plan) { return new Lanes<Vec<1, double>>(plan); }
 
 }  // namespace headrace::lanes

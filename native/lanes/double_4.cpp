@@ -2,6 +2,6 @@
 
 namespace headrace::lanes {
 
-Core* make_double_4(const Plan& plan) { return new Lanes<Vec<4, double>>(plan); }
+Core* HEADRACE_LANES_MAKE(double_4)(const Plan& plan) { return new Lanes<Vec<4, double>>(plan); }
 
 }  // namespace headrace::lanes

@@ -2,6 +2,6 @@
 
 namespace headrace::lanes {
 
-Core* make_double_8(const Plan& plan) { return new Lanes<Vec<8, double>>(plan); }
+Core* HEADRACE_LANES_MAKE(double_8)(const Plan& plan) { return new Lanes<Vec<8, double>>(plan); }
 
 }  // namespace headrace::lanes

@@ -36,55 +36,38 @@ Spatial<V> force_on(const Body& b, const Spatial<V>& acc, const Work<V>& w) {
   return inertia_times(inertia, acc) + cross_force(vel, inertia_times(inertia, vel));
 }
 
-// The factors of a fluid's forces along and about one axis of a box.
-template <class T>
-struct Drag {
-  T lift, whirl, slide, spin;
-};
-
-template <class T>
-Drag<T> drag_of(const Plan& plan, const T (&box)[3], int i) {
-  const double pi = 3.14159265358979323846;
-  const T d = (box[0] + box[1] + box[2]) / T(3), x = box[i], y = box[(i + 1) % 3], z = box[(i + 2) % 3];
-  return {T(0.5 * plan.density) * y * z, T(plan.density) * x * (y * y * y * y + z * z * z * z) / T(64),
-          T(3 * pi) * d * T(plan.viscosity), T(pi) * d * d * d * T(plan.viscosity)};
-}
-
-// Computes the sides of a box of the mass and inertia that a body has in each lane.
-template <class V>
-void own_box(const Body& b, const Work<V>& w, V (&box)[3]) {
-  const auto about = numbers3(w, kBodyInertia, 3 * b.id, b.inertia);
-  const V heavy = mass(b, w), trace = about.x + about.y + about.z;
-  const auto none = heavy < V(kMinValue);
-  store3(box, about);
-  for (V& x : box)
-    x = select(none, V(0), sqrt(max(V(kMinValue), fnma(V(2), x, trace)) / select(none, V(1), heavy) * V(6)));
-}
-
-// The force of a still or blowing fluid on a body's box (mj_inertiaBoxFluidModel), about its tree's centre of mass.
-template <class V>
-Spatial<V> fluid_force(const Plan& plan, const Body& b, const Work<V>& w) {
+// The force of a still or blowing fluid on a body's box (mj_inertiaBoxFluidModel), about its tree's centre of mass; the
+// box's sides are the same in all lanes, or each lane's own.
+template <class V, class T>
+Spatial<V> fluid_force(const Plan& plan, const Body& b, const Work<V>& w, const T (&box)[3]) {
   const auto mat = load9(w.ximat + 9 * b.id);
   const auto arm = load3(w.xipos + 3 * b.id) - load3(w.subtree_com + 3 * b.root);
   const auto vel = load6(w.cvel + 6 * b.id);
   const auto turn = transposed(mat, vel.r),
              move = transposed(mat, (vel.t + cross(vel.r, arm)) - constant3<V>(plan.wind));
-  const bool differs = w.own[kBodyMass] || w.own[kBodyInertia];
-  V box[3], torque[3] = {turn.x, turn.y, turn.z}, force[3] = {move.x, move.y, move.z};
-  if (differs) own_box(b, w, box);
+  const double pi = 3.14159265358979323846;
+  const T d = (box[0] + box[1] + box[2]) / T(3), density(plan.density), viscosity(plan.viscosity);
+  V torque[3] = {turn.x, turn.y, turn.z}, force[3] = {move.x, move.y, move.z};
   for (int i = 0; i < 3; ++i) {
-    Drag<V> drag;
-    if (differs) {
-      drag = drag_of(plan, box, i);
-    } else {
-      const auto same = drag_of(plan, b.box, i);
-      drag = {V(same.lift), V(same.whirl), V(same.slide), V(same.spin)};
-    }
-    force[i] = -(fma(drag.lift, abs(force[i]), drag.slide) * force[i]);
-    torque[i] = -(fma(drag.whirl, abs(torque[i]), drag.spin) * torque[i]);
+    const T x = box[i], y = box[(i + 1) % 3], z = box[(i + 2) % 3];
+    const T lift = T(0.5) * density * y * z, whirl = density * x * (y * y * y * y + z * z * z * z) / T(64);
+    force[i] = -(fma(V(lift), abs(force[i]), V(T(3 * pi) * d * viscosity)) * force[i]);
+    torque[i] = -(fma(V(whirl), abs(torque[i]), V(T(pi) * d * d * d * viscosity)) * torque[i]);
   }
   const auto push = mat * load3(force);
   return {mat * load3(torque) + cross(arm, push), push};
+}
+
+// The same, where the lanes' masses or inertias differ.
+template <class V>
+[[gnu::noinline]] Spatial<V> own_fluid_force(const Plan& plan, const Body& b, const Work<V>& w) {
+  const auto about = numbers3(w, kBodyInertia, 3 * b.id, b.inertia);
+  const V heavy = mass(b, w), trace = about.x + about.y + about.z;
+  const auto none = heavy < V(kMinValue);
+  V box[3] = {about.x, about.y, about.z};
+  for (V& x : box)
+    x = select(none, V(0), sqrt(max(V(kMinValue), fnma(V(2), x, trace)) / select(none, V(1), heavy) * V(6)));
+  return fluid_force(plan, b, w, box);
 }
 
 // The force that somebody applies to a body, about its tree's centre of mass.
@@ -119,7 +102,8 @@ void bias_forces(const Plan& plan, Work<V>& w) {
   com_vels(plan, w);
   for (const Body& b : plan.bodies) {
     auto force = force_on(b, load6(w.bias_acc + 6 * b.id), w);
-    if (fluid && (w.own[kBodyMass] || b.mass >= kMinValue)) force = force - fluid_force(plan, b, w);
+    if (fluid && (w.own(kBodyMass) || w.own(kBodyInertia))) force = force - own_fluid_force(plan, b, w);
+    else if (fluid && b.mass >= kMinValue) force = force - fluid_force(plan, b, w, b.box);
     store6(w.cfrc + 6 * b.id, force);
   }
   project_forces(plan, w, [&](int i, V force) { w.qfrc_bias[i] = force; });
@@ -135,7 +119,7 @@ void passive_forces(const Plan& plan, Work<V>& w) {
   for (int i = 0; i < plan.mass.size; ++i)
     w.qfrc_passive[i] = -(number(w, kDofDamping, i, plan.damping[i]) * w.qvel[i]);
   for (const Joint& j : plan.joints)
-    if (w.own[kJntStiffness] || j.stiffness != 0) {
+    if (w.own(kJntStiffness) || j.stiffness != 0) {
       const V stiffness = number(w, kJntStiffness, static_cast<int>(&j - plan.joints.data()), j.stiffness);
       const V stretch = w.qpos[j.qpos] - number(w, kQposSpring, j.qpos, j.spring_ref);
       w.qfrc_passive[j.dof] = fnma(stiffness, stretch, w.qfrc_passive[j.dof]);
@@ -172,13 +156,13 @@ Range<V> range_of(const Work<V>& w, Own field, int row, const double (&range)[2]
 // Returns an actuator's gain or bias: constant, by length, by velocity.
 template <class V>
 V3<V> gain_of(const Actuator& a, const Work<V>& w) {
-  const V* own = w.own[kActuatorGainprm];
+  const V* own = w.own(kActuatorGainprm);
   if (!own) return constant3<V>(a.gain);
   return a.affine[0] ? load3(own + 3 * a.id) : V3<V>{own[3 * a.id], V(0), V(0)};
 }
 template <class V>
 V3<V> bias_of(const Actuator& a, const Work<V>& w) {
-  const V* own = w.own[kActuatorBiasprm];
+  const V* own = w.own(kActuatorBiasprm);
   return own && a.affine[1] ? load3(own + 3 * a.id) : constant3<V>(a.bias);
 }
 

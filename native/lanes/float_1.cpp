@@ -2,6 +2,6 @@
 
 namespace headrace::lanes {
 
-Core* make_float_1(const Plan& plan) { return new Lanes<Vec<1, float>>(plan); }
+Core* HEADRACE_LANES_MAKE(float_1)(const Plan& plan) { return new Lanes<Vec<1, float>>(plan); }
 
 }  // namespace headrace::lanes

@@ -2,6 +2,6 @@
 
 namespace headrace::lanes {
 
-Core* make_float_16(const Plan& plan) { return new Lanes<Vec<16, float>>(plan); }
+Core* HEADRACE_LANES_MAKE(float_16)(const Plan& plan) { return new Lanes<Vec<16, float>>(plan); }
 
 }  // namespace headrace::lanes

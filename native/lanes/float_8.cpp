@@ -2,6 +2,6 @@
 
 namespace headrace::lanes {
 
-Core* make_float_8(const Plan& plan) { return new Lanes<Vec<8, float>>(plan); }
+Core* HEADRACE_LANES_MAKE(float_8)(const Plan& plan) { return new Lanes<Vec<8, float>>(plan); }
 
 }  // namespace headrace::lanes

@@ -11,7 +11,7 @@ namespace {
 // Places a body's centre of mass, and turns its inertia.
 template <class V>
 void place_inertia(const Body& body, const V3<V>& pos, const Mat3<V>& mat, Work<V>& w) {
-  const V* turn = w.own[kBodyIquat];
+  const V* turn = w.own(kBodyIquat);
   store3(w.xipos + 3 * body.id, fma(V(1), pos, mat * numbers3(w, kBodyIpos, 3 * body.id, body.ipos)));
   if (turn) store9(w.ximat + 9 * body.id, mat * matrix_of(load4(turn + 4 * body.id)));
   else store9(w.ximat + 9 * body.id, body.tilted ? mat * constant9<V>(body.imat) : mat);
@@ -65,7 +65,7 @@ Pose<V> pose_before_joints(const Body& body, const Work<V>& w) {
     return {load3(w.mocap_pos + 3 * body.mocap), quat, matrix_of(quat)};
   }
   const auto mat = load9(w.xmat + 9 * body.parent);
-  const V* turn = w.own[kBodyQuat];
+  const V* turn = w.own(kBodyQuat);
   const auto pos = load3(w.xpos + 3 * body.parent) + mat * numbers3(w, kBodyPos, 3 * body.id, body.pos);
   const auto quat = load4(w.xquat + 4 * body.parent);
   if (!body.turned && !turn) return {pos, quat, mat};
@@ -141,7 +141,7 @@ void kinematics(const Plan& plan, Work<V>& w) {
 template <class V>
 V coefficient(const Combination::Term& term, const Work<V>& w) {
   if (term.arm >= 0) return V(term.gear) * w.ten_J[term.arm];
-  const V* own = w.own[kWrapPrm];
+  const V* own = w.own(kWrapPrm);
   return own && term.wrap >= 0 ? V(term.gear) * own[term.wrap] : V(term.coefficient);
 }
 
@@ -174,7 +174,7 @@ void centres_of_mass(const Plan& plan, Work<V>& w) {
   };
   const auto finish = [&](const Body& b) {
     V* com = w.subtree_com + 3 * b.id;
-    if (const V* own = w.own[kBodySubtreeMass]) {
+    if (const V* own = w.own(kBodySubtreeMass)) {
       const auto none = own[b.id] < V(kMinValue);
       store3(com, select(none, load3(w.xipos + 3 * b.id), V(1) / select(none, V(1), own[b.id]) * load3(com)));
     } else if (b.subtree_mass < kMinValue) store3(com, load3(w.xipos + 3 * b.id));

@@ -11,19 +11,22 @@ namespace {
 using Make = Core* (*)(const Plan&);
 
 // Returns the widths that were compiled and that this processor has, the best first.
-std::vector<std::pair<int, Make>> cores(Number number) {
+std::vector<std::pair<int, Make>> cores(Number number, bool differ = false) {
   const bool floats = number == Number::kFloat;
   std::vector<std::pair<int, Make>> found;
+  const auto add = [&](int width, Make single, Make single_differing, Make twice, Make twice_differing) {
+    found.emplace_back(width, floats ? (differ ? single_differing : single) : (differ ? twice_differing : twice));
+  };
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
-    found.emplace_back(floats ? 16 : 8, floats ? make_float_16 : make_double_8);
-  if (fma) found.emplace_back(floats ? 8 : 4, floats ? make_float_8 : make_double_4);
+    add(floats ? 16 : 8, make_float_16, make_float_16_differing, make_double_8, make_double_8_differing);
+  if (fma) add(floats ? 8 : 4, make_float_8, make_float_8_differing, make_double_4, make_double_4_differing);
   if (!fma) return found;
 #endif
-  found.emplace_back(1, floats ? make_float_1 : make_double_1);
+  add(1, make_float_1, make_float_1_differing, make_double_1, make_double_1_differing);
   return found;
 }
 
@@ -69,10 +72,11 @@ std::vector<int> widths(Number number) {
 
 std::unique_ptr<Stepper> make_stepper(std::shared_ptr<const mjModel> model, const Wanted& wanted, Number number,
                                       int width) {
-  auto widths = cores(number);
+  const auto plan = read_plan(std::move(model), wanted);
+  auto widths = cores(number, plan->own.any());
   if (width != 0) std::erase_if(widths, [&](const auto& each) { return each.first != width; });
   if (widths.empty()) throw Unsupported("this processor has no registers of that width");
-  return std::make_unique<Owner>(read_plan(std::move(model), wanted), std::move(widths));
+  return std::make_unique<Owner>(plan, std::move(widths));
 }
 
 }  // namespace headrace::lanes

@@ -72,7 +72,7 @@ class Lanes final : public Core {
       const int from = l < count ? l : 0;
       w_.models[l] = &own(from), w_.data[l] = data[from], load(l, *data[from], own(from));
     }
-    if (w_.own[kBodyPos] || w_.own[kBodyQuat] || w_.own[kBodyIpos] || w_.own[kBodyIquat]) place_own(plan_, w_);
+    if (w_.own(kBodyPos) || w_.own(kBodyQuat) || w_.own(kBodyIpos) || w_.own(kBodyIquat)) place_own(plan_, w_);
     const std::uint32_t all = (std::uint32_t{1} << count) - 1;
     const std::uint32_t refused = unfit(data, models, count);
     w_.live = all & ~refused;
@@ -189,9 +189,9 @@ class Lanes final : public Core {
     read(w_.mocap_pos, d.mocap_pos, 3 * m.nmocap), read(w_.mocap_quat, d.mocap_quat, 4 * m.nmocap);
     if (plan_.applied) read(w_.qfrc_applied, d.qfrc_applied, m.nv), read(w_.xfrc_applied, d.xfrc_applied, 6 * m.nbody);
     for (int f = 0; f < kOwnFields; ++f)
-      if (w_.own[f])
+      if (w_.owned[f])
         for (mjtSize i = 0; i < m.*kOwn[f].rows; ++i)
-          read(w_.own[f] + i * kOwn[f].used, own.*kOwn[f].field + i * kOwn[f].columns, kOwn[f].used);
+          read(w_.owned[f] + i * kOwn[f].used, own.*kOwn[f].field + i * kOwn[f].columns, kOwn[f].used);
   }
 
   // Writes the state and the wanted values. If libmujoco made the last step, it has left that step's values in place.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 
+#include "core.hpp"
 #include "math.hpp"
 #include "plan.hpp"
 
@@ -31,7 +32,7 @@ struct Work {
   V *qpos, *qvel, *act, *ctrl, *qacc_warmstart, *mocap_pos, *mocap_quat;
   V* before;                // the state at a step's beginning, in the same order as far as `mocap_pos`
   double time[V::width], time_before[V::width];
-  V* own[kOwnFields];       // numbers of the lanes' models, where models differ in them; else null
+  V* owned[kOwnFields];     // numbers of the lanes' models, where models differ in them; else null
   V *qfrc_applied, *xfrc_applied;  // if somebody applies forces
 
   // Positions of all bodies by their numbers, and of the plan's geoms by theirs.
@@ -72,6 +73,9 @@ struct Work {
   V *cacc, *cfrc_ext, *cfrc_int;  // accelerations of bodies, forces of contacts on them, and between them
   V* last_qvel;                   // the velocities of the last `forward`, if these are shown
 
+  // Returns the numbers of a field, of the lanes' models; null if they do not differ.
+  const V* own(Own field) const { return kDiffer ? owned[field] : nullptr; }
+
  private:
   struct Free {
     void operator()(V* p) const { ::operator delete(p, std::align_val_t(64)); }
@@ -93,7 +97,7 @@ void Work<V>::lay_out(const Plan& plan, Take take) {
   const auto geoms = static_cast<mjtSize>(plan.geoms.size()), rows = static_cast<mjtSize>(plan.rows);
   take(qpos, nq), take(qvel, nv), take(act, na), take(ctrl, nu), take(qacc_warmstart, nv);
   take(mocap_pos, 3 * nmocap), take(mocap_quat, 4 * nmocap), take(before, nq + 2 * nv + na + nu);
-  for (int f = 0; f < kOwnFields; ++f) take(own[f], plan.own[f] ? kOwn[f].used * m.*kOwn[f].rows : 0);
+  for (int f = 0; f < kOwnFields; ++f) take(owned[f], plan.own[f] ? kOwn[f].used * m.*kOwn[f].rows : 0);
   take(qfrc_applied, plan.applied ? nv : 0), take(xfrc_applied, plan.applied ? 6 * nbody : 0);
   take(xpos, 3 * nbody), take(xquat, 4 * nbody), take(xmat, 9 * nbody), take(xipos, 3 * nbody), take(ximat, 9 * nbody);
   take(xanchor, 3 * m.njnt), take(xaxis, 3 * m.njnt), take(subtree_com, 3 * nbody), take(cinert, 10 * nbody);
@@ -127,7 +131,7 @@ Work<V>::Work(const Plan& plan) {
   for (mjtSize i = 0; i < size; ++i) free[i] = V(0);
   lay_out(plan, [&](V*& array, mjtSize n) { array = free, free += n; });
   for (int f = 0; f < kOwnFields; ++f)
-    if (!plan.own[f]) own[f] = nullptr;
+    if (!plan.own[f]) owned[f] = nullptr;
   grip = reinterpret_cast<Grip<V>*>(free);
   active = reinterpret_cast<int*>(grip + blocks), pending = active + blocks;
   matched = pending + blocks, chosen = matched + blocks;
@@ -137,12 +141,12 @@ Work<V>::Work(const Plan& plan) {
 // Return numbers of the model from place i of a field: each lane's own where they differ, and else the plan's.
 template <class V>
 inline V number(const Work<V>& w, Own field, int i, double plan) {
-  const V* own = w.own[field];
+  const V* own = w.own(field);
   return own ? own[i] : V(plan);
 }
 template <class V>
 inline V3<V> numbers3(const Work<V>& w, Own field, int i, const double* plan) {
-  const V* own = w.own[field];
+  const V* own = w.own(field);
   return own ? load3(own + i) : constant3<V>(plan);
 }
 

@@ -35,7 +35,7 @@ N, STEPS = 11, 5
 VARIES = (
     "body_mass", "body_inertia", "body_ipos", "body_iquat", "dof_damping", "dof_frictionloss", "dof_armature",
     "actuator_gainprm", "actuator_biasprm", "actuator_forcerange", "actuator_ctrlrange", "geom_friction", "jnt_range",
-    "qpos0", "qpos_spring",
+    "jnt_stiffness", "qpos0", "qpos_spring",
 )  # fmt: skip
 NEAR = {"lanes": 1e-9, "lanes32": 1e-3}  # of velocities after one step, by the largest
 
@@ -95,6 +95,8 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
         physics.geom_friction[env, i] = physics.geom_friction[env, i] * scale(streams, env)
     for i in range(state.njnt):
         physics.jnt_range[env, i] = physics.jnt_range[env, i] * scale(streams, env)
+    for i in range(1, state.njnt):
+        physics.jnt_stiffness[env, i] = wp.float64(20.0) * scale(streams, env)
     for i in range(7, state.nq):
         physics.qpos0[env, i] = shift(streams, env)
         physics.qpos_spring[env, i] = shift(streams, env)
@@ -341,6 +343,25 @@ def test_lanes_step_robots_whose_models_differ_as_mujoco(robot: str, varies: tup
                 values = getattr(other, name)
                 near = 1e-9 * max(1.0, np.abs(values).max())
                 np.testing.assert_allclose(getattr(one, name), values, rtol=0, atol=near, err_msg=name)
+
+
+@needs_lanes
+@pytest.mark.parametrize("what", ["a spring of a free joint", "bodies that are joined otherwise"])
+def test_lanes_leave_to_libmujoco_an_environment_whose_model_they_cannot_step(what: str) -> None:
+    free = "<body name='{}' pos='0 0 {}'><freejoint/><geom size='.1'/></body>"
+    joined = "<equality><connect body1='a' body2='b' anchor='0 0 .2'/></equality>"
+    model = mujoco.MjModel.from_xml_string(
+        f"<mujoco><worldbody>{free.format('a', 1)}{free.format('b', 2)}</worldbody>{joined}</mujoco>"
+    )
+    varies = ["jnt_stiffness"] if "spring" in what else ["qpos0"]
+    trial = native_module().Trial(
+        model=model._address, reads=["qpos", *varies], varies=varies, kinematics=False, forces=False, sensors=[]
+    )
+    own, datas = copy.copy(model), [mujoco.MjData(model) for _ in range(trial.width)]
+    own.jnt_stiffness[1], own.qpos0[7] = 3.0 * ("spring" in what), 0.5 * ("joined" in what)
+    mujoco.mj_setConst(own, mujoco.MjData(own))
+    models = [own, *[model] * (trial.width - 1)]
+    assert trial.in_lanes([d._address for d in datas], 1, [m._address for m in models]) == 1
 
 
 # -- what is refused --------------------------------------------------------------------------------
