@@ -8,7 +8,7 @@ from headrace.pool.family import Presets, Settings
 PPO_FAST: Settings = {
     "total_steps": 5_000_000, "num_envs": 256, "num_steps": 32, "epochs": 3, "minibatch_size": 2048,
     "hidden": (128, 128), "learning_rate": 1e-3, "gamma": 0.97, "gae_lambda": 0.95, "log_std_init": -1.0,
-    "deviation_floor": 0.1, "normalise_observations": True, "normalise_values": True,
+    "deviation_floor": 0.1, "normalise_observations": True, "normalise_values": True, "matmul_precision": "medium",
     "env_options": {"physics": "lanes32"},
 }
 # Under the published weights a robot first learns to stand still, which it leaves after some 200 million steps. With a
