@@ -141,6 +141,9 @@ class Reference:
         for name, values in own.items():
             getattr(model, name).flat = values.ravel()
         data = mujoco.MjData(model)
+        if not CAUSES.isdisjoint(own):  # the trees of bounding boxes follow as well, which are not among these fields
+            mujoco.mj_setConst(model, data)
+            mujoco.mj_resetData(model, data)
         mujoco.mj_setState(model, data, state, self.signature)
         data.ctrl[:] = control
         rng = np.random.default_rng(noise[1] if noise else 0)
