@@ -3,6 +3,7 @@
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 import warp as wp
 
-from headrace.errors import KernelError
+import headrace
+from headrace.errors import KernelError, OptionError
 from headrace.mujoco import MujocoEnv, MujocoTask, Streams, uniform
+from headrace.train import train
+from headrace.train.launch.checks import check_request
 from pool.mujoco_robot import SEEN, XML, F, State, played, pool_of, reset, same
 from pool.mujoco_robot import TASK as TWO
 
@@ -58,6 +62,26 @@ def test_both_parts_are_stacked_and_are_the_same_on_threads() -> None:
         rows = played(pool, 6)
     for name in ("obs:obs", "obs:critic"):
         same([{name: row[name][:, 1]} for row in stacked], [{name: row[name]} for row in rows])
+
+
+def test_critic_is_an_option_without_which_observations_are_one_array() -> None:
+    with pool_of(TASK, num_envs=3, seed=2, physics="mujoco") as pool:
+        both = played(pool, 6)
+    with pool_of(TASK, num_envs=3, seed=2, critic=False, physics="mujoco") as pool:
+        assert pool.observation_space == SEEN
+        same([{"obs": row["obs"]} for row in played(pool, 6)], [{"obs": row["obs:obs"]} for row in both])
+    with pytest.raises(OptionError, match="critic"), pool_of(TWO, num_envs=1, critic=False):
+        pass
+
+
+def test_training_learns_without_what_only_a_critic_sees(tmp_path: Path) -> None:
+    headrace.register("Pair-v0", TASK, replace=True)
+    request = check_request("Pair-v0", {"total_steps": 1000})
+    assert request.config.env_options["critic"] is False
+    assert "learns without what only a critic sees (critic=False)" in request.remarks
+    assert check_request("Pair-v0", {"env_options": {"critic": False}}).config.env_options["critic"] is False
+    run: Any = {"total_steps": 512, "num_envs": 8, "num_steps": 32, "hidden": (8,), "quiet": True, "video": False}
+    assert train("Pair-v0", "ppo", run_dir=tmp_path / "run", **run).steps >= 512
 
 
 def test_parts_that_are_no_boxes_and_a_view_without_them_are_refused() -> None:

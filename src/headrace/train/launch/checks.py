@@ -26,6 +26,8 @@ from headrace.train.settings.workers import Apart
 
 PHYSICS = "physics"
 """the option of a MuJoCo task that says what steps it"""
+CRITIC = "critic"
+"""the option of a robot's task that says whether observations have a part that only a critic sees"""
 FLAT = "flat_observation"
 """the option with which a task's observations of several parts are one array"""
 
@@ -62,6 +64,8 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     remarks = [*_on_presets(config, overrides, policies, why), *map(learns_nothing, policies.values())]
     remarks.append(_decided_by_cores(requested, config))
     remarks.append(_what_is_seen(requested, config))
+    if CRITIC in config.env_options and CRITIC not in requested.env_options:
+        remarks.append(f"learns without what only a critic sees ({CRITIC}=False)")
     remarks += forecast(config)
     if "algo" not in overrides:
         remarks.insert(0, _chosen(config, overrides))
@@ -126,7 +130,7 @@ def resolved(config: Config) -> Config:
     """
     from headrace.machine import usable_cores
 
-    config = _with_flat_observation(config)
+    config = _with_flat_observation(_without_critics_part(config))
     spec = config.build().spec
     config = with_options(config, spec.options, PHYSICS)
     decided: dict[str, Any] = {"metrics": tuple(dict.fromkeys((*config.metrics, *spec.metrics)))}
@@ -138,6 +142,13 @@ def resolved(config: Config) -> Config:
         apart = _can_learn_apart(config.replace(**decided))
         decided["actor_device"] = "cpu" if apart and usable_cores() > 1 else ""
     return config.replace(**decided)
+
+
+def _without_critics_part(config: Config) -> Config:
+    """Returns settings without what only critics see of a task, where nobody chose: no algorithm has such a critic."""
+    if not config.build().spec.options.get(CRITIC):
+        return config
+    return config.replace(env_options={CRITIC: False} | config.env_options)
 
 
 def with_options(config: Config, options: Mapping[str, Any], *names: str) -> Config:

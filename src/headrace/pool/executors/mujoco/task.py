@@ -30,7 +30,7 @@ from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
 from headrace.pool.task import Task
 
 CRITIC = "critic"
-"""the key of the part of an observation that only a critic sees"""
+"""the key of the part of an observation that only a critic sees, and the option that says whether there is one"""
 ROBOTS = "robots"
 """the family whose recipe fits any robot that moves by targets of servos"""
 RANDOMISE = "randomise"
@@ -65,7 +65,7 @@ class MujocoTask:
             ``dt``, the seconds from one reward to the next.
         critic: the space of what only a critic sees, which is in ``view.obs_critic``; or a function (options, model) →
             space. The observation is then a `Dict` of ``obs``, which `observation` describes and ``view.obs`` has, and
-            ``critic``.
+            ``critic``, unless the option ``critic`` is false.
         frame_skip, max_episode_steps: defaults of these options, the latter divided by ``action_repeat``.
         camera: the default camera of pictures; by default one that shows all that the model can reach.
         steering: what a person may command who watches in 3D: label → least and greatest value, in the order of the
@@ -103,6 +103,7 @@ class MujocoTask:
             "frame_stack": Option(1, 1),
             PHYSICS: OPTION,
             RANDOMISE: Option(True),
+            **({CRITIC: Option(True)} if self.critic is not None else {}),
         }
         own = {"max_episode_steps": self.max_episode_steps, "frame_skip": self.frame_skip}
         given = complete(task, {**known, **picture_options(options), **self.options}, {**own, **options})
@@ -118,8 +119,11 @@ class MujocoTask:
         observation = self.observation(given, model) if callable(self.observation) else self.observation
         if self.critic is not None:
             critic = self.critic(given, model) if callable(self.critic) else self.critic
-            observation = with_critic(task, observation, critic)
-            env = replace(env, names={**env.names, f"{OBS}:{OBS}": OBS})
+            seen = with_critic(task, observation, critic)
+            if given[CRITIC]:
+                observation, env = seen, replace(env, names={**env.names, f"{OBS}:{OBS}": OBS})
+            else:  # it is written all the same, and shown to nobody
+                env = replace(env, shapes={**env.shapes, f"{OBS}_{CRITIC}": critic.shape})
         info = self.info(given, model) if callable(self.info) else self.info
         mirror = self.mirror(given, model) if callable(self.mirror) else self.mirror
         check_metrics(env, info)
