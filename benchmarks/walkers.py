@@ -5,7 +5,9 @@ noise and changing commands, on double-precision physics: how close the robot ke
 exp(-error²/0.25), of which the turn counts half, as in the reward), in how many games it falls, and how far it slips
 and jerks. Kicks change its horizontal velocity every one to three seconds.
 
-    python benchmarks/walkers.py [--task Go1Flat-v0] [--seeds 301 302 303] [--games 100] [--folder runs/walkers]
+Rows of other tasks, and of robots that differ or do not, stay in the file.
+
+    python benchmarks/walkers.py [--task Go1Flat-v0] [--seeds 301 302 303] [--steps 12000000] [--randomise]
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ import numpy as np
 import tyro
 
 import headrace
-from common import RESULTS, heading, tell
+from common import RESULTS, earlier, heading, tell
 from headrace.train.runs.metrics import read_metrics
 
 NAME = "walkers"
@@ -45,6 +48,8 @@ class WalkersArgs:
     """of each run; by default the recipe's"""
     folder: Path | None = None
     """where run folders stay; None keeps none"""
+    randomise: bool = False
+    """train and play with masses, friction and others drawn for each episode"""
     run: Path | None = None
     """train the first seed in this process, into this folder"""
     out: Path = RESULTS
@@ -54,6 +59,7 @@ class WalkersArgs:
 def train(args: WalkersArgs, run: Path) -> None:
     """One run of the recipe."""
     more: dict[str, Any] = {} if args.steps is None else {"total_steps": args.steps}
+    more |= {"env_options": {"randomise": True}} if args.randomise else {}
     quiet: dict[str, Any] = {"quiet": True, "video": False, "tensorboard": False, "viewer": False}
     headrace.train(args.task, **more, seed=args.seeds[0], run_dir=run, **quiet)
 
@@ -62,6 +68,7 @@ def in_process(args: WalkersArgs, seed: int, run: Path) -> dict[str, float]:
     """What a run takes in a process of its own: seconds, and processor seconds, with its start and compiling."""
     command = [sys.executable, __file__, f"--task={args.task}", f"--seeds={seed}", f"--run={run}"]
     command += [] if args.steps is None else [f"--steps={args.steps}"]
+    command += ["--randomise"] * args.randomise
     before, begun = os.times(), time.perf_counter()
     subprocess.run(command, check=True)
     after = os.times()
@@ -73,22 +80,31 @@ def in_process(args: WalkersArgs, seed: int, run: Path) -> dict[str, float]:
 def play(args: WalkersArgs, run: Path, kicks: float) -> dict[str, float]:
     """Means over the steps of games up to a fall, and the share of games with one."""
     agent = headrace.load(run, which="newest")
-    with headrace.make(args.task, num_envs=args.games, seed=GAMES_SEED, push=kicks) as pool:
-        names = [name.removeprefix("episode_") for name in pool.spec.metrics]
+    with headrace.make(args.task, num_envs=args.games, seed=GAMES_SEED, push=kicks, randomise=args.randomise) as pool:
+        slip = terms_of(args.task).index("feet_slip")
         obs, _ = pool.reset()
         fell, actions = np.zeros(args.games, bool), [np.zeros((args.games, *pool.action_space.shape))] * 2
-        terms, jerk, steps = np.zeros(len(names)), 0.0, 0
+        tracking, slipped, jerk, steps = 0.0, 0.0, 0.0, 0
         for _ in range(SECONDS * RATE):
             action = agent.act(obs)
             obs, _, terminated, _, info = pool.step(action)
             fell |= terminated
-            terms += info["reward_terms"][~fell].sum(0)
+            tracking += float(info["tracking"][~fell].sum())
+            slipped += float(info["reward_terms"][~fell, slip].sum())
             jerk += float(np.abs(action - 2 * actions[1] + actions[0])[~fell].mean(1).sum())
-            actions, steps = [actions[1], action], steps + int((~fell).sum())
-    mean = dict(zip(names, terms / max(steps, 1), strict=True))
-    tracking = (mean["tracking_lin_vel"] + mean["tracking_ang_vel"] / 2) / 1.5
-    seen = {"tracking": tracking, "games with a fall": fell.mean(), "slip": mean["feet_slip"], "jerk": jerk / steps}
+            actions, steps = [actions[1], action], max(1, steps + int((~fell).sum()))
+    seen = {
+        "tracking": tracking / steps,
+        "games with a fall": fell.mean(),
+        "slip": slipped / steps,
+        "jerk": jerk / steps,
+    }
     return {name: round(float(value), 3) for name, value in seen.items()}
+
+
+def terms_of(task: str) -> tuple[str, ...]:
+    """The names of the terms of a task's reward."""
+    return import_module(f"headrace.envs.robots.{task.split('Flat')[0].lower()}").TERMS
 
 
 def main() -> None:
@@ -96,17 +112,17 @@ def main() -> None:
     if args.run is not None:
         train(args, args.run)
         return
-    rows: list[dict[str, Any]] = []
+    case = {"task": args.task, "randomised": args.randomise}
+    rows = [row for row in earlier(args.out, NAME, "rows") or [] if {key: row[key] for key in case} != case]
     with tempfile.TemporaryDirectory() as made:
         for seed in args.seeds:
             run = (args.folder or Path(made)) / f"{args.task}-{seed}"
             took = in_process(args, seed, run)
             for kicks in KICKS:
-                rows.append({"seed": seed, **took, "kicks, m/s": kicks, **play(args, run, kicks)})
+                rows.append({**case, "seed": seed, **took, "kicks, m/s": kicks, **play(args, run, kicks)})
                 print(rows[-1], flush=True)
-    settings = {name: getattr(args, name) for name in ("task", "seeds", "games", "steps")}
-    title = f"{args.task} by the plain command, and {args.games} games of each agent"
-    tell(args.out, heading(f"{NAME}_{args.task.split('-')[0].lower()}", title) | {"settings": settings, "rows": rows})
+    title = f"Robots that walk by commands, after the plain command: {args.games} games of each agent"
+    tell(args.out, heading(NAME, title) | {"settings": {"games": args.games}, "rows": rows})
 
 
 if __name__ == "__main__":

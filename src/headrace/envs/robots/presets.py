@@ -19,6 +19,6 @@ WALKING: Settings = PPO_FAST | {
     "env_options": {"physics": "lanes32", "tracking": 2.0, "fall": 50.0, "push": 0.5},
     "option_schedules": {"penalty": [(0, 0.2), (600_000, 0.2), (1_500_000, 1.0)]},
 }
-TASKS = "Go1Flat-v0", "Go2Flat-v0", "G1Flat-v0", "T1Flat-v0"
-FAST: dict[str, Settings] = {"robots": PPO_FAST} | dict.fromkeys(TASKS, WALKING)
+# Robots on two legs have not learnt to walk by these settings: the G1 fell in every game after five million steps.
+FAST: dict[str, Settings] = {"robots": PPO_FAST, "Go1Flat-v0": WALKING, "Go2Flat-v0": WALKING}
 PRESETS: Presets = {"ppo": {"default": {"robots": PPO_FAST}, "fast": FAST}}

@@ -18,7 +18,7 @@ from headrace.envs.robots.sides import mirror_of
 from headrace.envs.robots.walker import State, View, act, observe, reset
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
-from headrace.pool.executors.mujoco import Camera, MujocoEnv, MujocoTask
+from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, decimal
 from headrace.pool.spec import Field
@@ -160,8 +160,28 @@ def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str
         start=robot.start, sensors=robot.forces, constants=constants, tables=tables,
         shapes={name: shape for shape, names in widths.items() for name in names},
         actions=gym.spaces.Box(-1.0, 1.0, (model.nu,), np.float64), metrics=("tracking",),
+        randomise=drawn(robot, model),
         bounds={name: FINITE for names in list(widths.values())[:-1] for name in names} | BOUNDS,
     )  # fmt: skip
+
+
+def drawn(robot: Robot, model: Any) -> dict[Any, Draw]:
+    """Returns what the option ``randomise`` draws anew for each episode, within Playground's bounds.
+
+    Masses go with inertias; ground and feet have one friction.
+    """
+    joints = [model.joint(i).name for i in range(1, model.njnt)]
+    torso = model.body(model.site_bodyid[model.site(robot.torso).id]).name
+    soles = [model.pair(i).name for i in range(model.npair) if model.pair_dim[i] > 1]
+    friction = draw(0.4, 1.0, together=True, only=soles or ("floor", *robot.feet), column=None if soles else 0)
+    return {
+        ("body_mass", "body_inertia"): scale(0.9, 1.1),
+        "body_ipos": add(-0.05, 0.05, only=(torso,)),
+        "dof_frictionloss": scale(0.9, 1.1),
+        "dof_armature": scale(1.0, 1.05),
+        "qpos0": add(-0.05, 0.05, only=joints),
+        "pair_friction" if soles else "geom_friction": friction,
+    }
 
 
 def _numbers(found: list[int]) -> np.ndarray:
@@ -212,6 +232,7 @@ def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> 
         "foot_height": robot.foot_height,
         "tilt": Option(90.0, 0, 180),
         "height": 0.0,
+        "randomise": False,
     }
     return MujocoTask(
         partial(env_of, robot, step, terms), model_of, partial(space_of, robot), info,
