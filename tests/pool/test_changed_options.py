@@ -11,8 +11,8 @@ import pytest
 import torch
 import warp as wp
 
-import counting  # noqa: F401 (registers its task)
 import headrace
+import weighed_games  # noqa: F401 (registers its task)
 from headrace import HeadraceError
 from headrace.mujoco import Streams
 from pool.mujoco_robot import ENV, TASK, F, View

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import counting  # noqa: F401 (registers its task)
 import headrace
+import weighed_games  # noqa: F401 (registers its task)
 from headrace import HeadraceError
 from headrace.train import resume
 from headrace.train.collect.curriculum import final_options, scheduled_options, stage_at

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from counting import count
+
 from headrace.errors import OptionError, WorkerError
 from headrace.pool.executors.processes import deaths
 from headrace.train.processes import supervisor as supervisor_module
