@@ -42,7 +42,9 @@ class Rewards(Callback):
         self.seen.append((training.step, float(rewards[0, 0]), source.pool.config.get("bonus")))
 
 
-@pytest.mark.parametrize("settings", [{}, {"batch_size": 4}, {"reward": lambda step: step.reward}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"batch_size": 4}, {"reward": lambda step: step.reward}], ids=["", "batch_size", "reward"]
+)
 def test_rewards_follow_the_schedule_within_episodes(tmp_path: Path, settings: dict[str, Any]) -> None:
     rewards = Rewards()
     run = train("Counting-v0", **SHORT | settings, run_dir=tmp_path / "run", callback=rewards).run_dir
