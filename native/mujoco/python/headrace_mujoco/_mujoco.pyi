@@ -122,6 +122,7 @@ class Physics:
         command: int,
         arrays: Sequence[tuple[int, str]],
         varying: Sequence[tuple[str, Annotated[NDArray, dict(order="C", device="cpu")]]],
+        keyframe: int,
         keeps_forces: bool,
         physics: str,
         kinematics: bool,
