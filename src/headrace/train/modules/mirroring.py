@@ -27,10 +27,12 @@ class Mirroring:
         if mirror is None:
             raise OptionError(
                 "mirror=True needs a task that says how it looks in a mirror: give its MujocoTask, or its TaskSpec, a "
-                "headrace.Mirror"
+                "headrace.Mirror; or say mirror=False, as for pictures, which have none"
             )
         if not isinstance(seen, gym.spaces.Box) or is_image(seen) or not isinstance(acted, gym.spaces.Box):
-            raise OptionError(f"mirror=True needs observations and actions of numbers, not {seen} and {acted}")
+            raise OptionError(
+                f"mirror=True needs observations and actions of numbers, not {seen} and {acted}: mirror=False"
+            )
         for name, space, side in (("observation", seen, mirror.observation), ("action", acted, mirror.action)):
             if not space.shape or len(side[0]) != space.shape[-1]:
                 raise OptionError(f"the task's mirror has {len(side[0])} elements of an {name} of shape {space.shape}")
