@@ -22,6 +22,13 @@ def mirrored(rows: np.ndarray, side: Any) -> np.ndarray:
     return rows[..., list(indices)] * np.array(signs)
 
 
+def joints_of(mirror: Any, count: int) -> Any:
+    """The sides of all joints, of which actions may move a part: those of an observation's angles."""
+    indices, signs = mirror.observation
+    begin = 12 if list(indices[9:12]) == [9, 10, 11] else 9  # after the command, or before it
+    return [i - begin for i in indices[begin : begin + count]], signs[begin : begin + count]
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_a_robot_and_its_mirror_image_move_as_the_mirror_says(task: str) -> None:
     with headrace.make(task, num_envs=2, num_threads=1, seed=3, noise=0.0, hold=True, push=0.0) as pool:
@@ -31,8 +38,9 @@ def test_a_robot_and_its_mirror_image_move_as_the_mirror_says(task: str) -> None
         rows = pool._executor.state_arrays()
         chance = np.random.default_rng(0)
         rows["qvel"][0] = chance.uniform(-0.3, 0.3, rows["qvel"].shape[1])
-        rows["qpos"][1] = np.concatenate((rows["qpos"][0, :7] * BASE, mirrored(rows["qpos"][0, 7:], mirror.action)))
-        rows["qvel"][1] = np.concatenate((rows["qvel"][0, :6] * TWIST, mirrored(rows["qvel"][0, 6:], mirror.action)))
+        joints = joints_of(mirror, rows["qpos"].shape[1] - 7)
+        rows["qpos"][1] = np.concatenate((rows["qpos"][0, :7] * BASE, mirrored(rows["qpos"][0, 7:], joints)))
+        rows["qvel"][1] = np.concatenate((rows["qvel"][0, :6] * TWIST, mirrored(rows["qvel"][0, 6:], joints)))
         rows["command"][:] = (0.5, 0.3, -0.4), (0.5, -0.3, 0.4)
         for name in ("stride", "phase"):
             rows[name][1] = rows[name][0]
@@ -56,4 +64,4 @@ def test_a_model_without_sides_is_refused() -> None:
         "</body></worldbody><actuator><position joint='FL_hip'/></actuator></mujoco>"
     )
     with pytest.raises(OptionError, match="has no FR_hip"):
-        mirror_of(model, ("FL",), False, False)
+        mirror_of(model, 1, ("FL",), False, False)

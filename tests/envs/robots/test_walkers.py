@@ -39,9 +39,9 @@ def rest(pool: headrace.Pool) -> np.ndarray:
 def test_noise_is_of_its_sizes_and_of_sensors_alone(task: str) -> None:
     with pool_of(task, 512) as noisy, pool_of(task, 512, noise=0.0) as exact:
         (seen, _), (true, _) = noisy.reset(), exact.reset()
-        nu = exact.action_space.shape[0]
+        nu = arrays(exact)["ctrl"].shape[1]
         apart = seen - true
-        joints = 12 if len(seen[0]) > 12 + 3 * nu else 9  # after the command, or before it
+        joints = 12 if robot_of(task).command_first else 9  # after the command, or before it
         parts = [(0, 3, 0.1), (3, 6, 0.2), (6, 9, 0.05), (joints, joints + nu, 0.03)]
         for start, end, size in [*parts, (joints + nu, joints + 2 * nu, 1.5)]:
             noise = apart[:, start:end] / size

@@ -24,7 +24,7 @@ from headrace.pool.options import Option, decimal
 from headrace.pool.spec import Field
 
 QPOS, QVEL = 7, 6  # where joints begin, after the free one
-OF_ROBOT = ("radius", "changed", "idle", "period", "regular", "spread", "stands")  # numbers of the state
+OF_ROBOT = ("radius", "changed", "idle", "period", "regular", "spread", "thrown", "stands")  # numbers of the state
 COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
 BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS}
@@ -57,6 +57,7 @@ class Robot:
         scales: term of the reward → factor.
         fall: what the end of an episode costs.
         action_scale: radians per unit of an action.
+        thrown: the greatest velocity at the start, in each direction (m/s, rad/s).
         push: default of this option.
         imu, torso: sites of the sensors of the observation, and of those of the reward for being upright.
         command_first: whether an observation has the command before the joints rather than at its end.
@@ -67,6 +68,8 @@ class Robot:
         forces: names of sensors of forces in the feet.
         reads: fields of MuJoCo that the reward reads beside `READS`.
         strides: least and greatest frequency of strides (Hz), of which an observation shows the phase; 0 for none.
+        driven: how many servos, from the first, actions move; the others keep the pose of the start. None for all.
+        timestep: seconds of a physics step; None for the model's.
     """
 
     name: str
@@ -90,12 +93,15 @@ class Robot:
     regular: bool = True
     kicks: tuple[float, float] = (1.0, 3.0)
     spread: float = 0.0
+    thrown: float = 0.5
     push: float = 0.0
     imu: str = "imu"
     torso: str = "imu"
     command_first: bool = False
     strides: tuple[float, float] = (0.0, 0.0)
     stands: bool = False
+    driven: int | None = None
+    timestep: float | None = None
     legs: tuple[str, ...] = ()
     boxes: tuple[str, ...] = ()
     capsules: tuple[str, ...] = ()
@@ -103,9 +109,10 @@ class Robot:
     reads: tuple[str, ...] = ()
 
 
-def model_of(options: Mapping[str, Any]) -> Any:
+def model_of(robot: Robot, options: Mapping[str, Any]) -> Any:
     """Returns the model, with the stiffness and the damping of its servos that the options ask for."""
     model = load_model(options, FOLDER)
+    model.opt.timestep = robot.timestep or model.opt.timestep
     model.actuator_gainprm[:, 0] *= options["stiffness"]
     model.actuator_biasprm[:, 1] *= options["stiffness"]
     model.actuator_biasprm[:, 2] *= options["damping"]
@@ -131,7 +138,7 @@ def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str
     low, high = robot.soft_limits(model.jnt_range[1:]).T
     scales = np.array([robot.scales.get(name, 0.0) for name in terms])
     scales[terms.index("tracking_lin_vel")] *= options["tracking"]
-    scales[terms.index("termination")] = -options["fall"]
+    scales[terms.index("termination")] = -robot.fall
     scales[scales < 0] *= options["penalty"]
     tables = {
         "home": home, "low": low, "high": high, "weights": np.array(robot.weights), "scales": scales,
@@ -143,15 +150,17 @@ def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str
     constants = {
         "num_feet": len(robot.feet), "num_points": len(robot.sole), "imu": imu,
         "imu_body": int(model.site_bodyid[imu]), "torso": torso, "torso_body": int(model.site_bodyid[torso]),
-        "at_command": 9 if robot.command_first else 9 + 3 * model.nu, "at_joints": 12 if robot.command_first else 9,
-        "kick_soon": robot.kicks[0], "kick_late": robot.kicks[1],
+        "driven": driven_of(robot, model),
+        "at_command": 9 if robot.command_first else 9 + 2 * model.nu + driven_of(robot, model),
+        "at_joints": 12 if robot.command_first else 9,
+        "fall_cost": options["fall"] - robot.fall, "kick_soon": robot.kicks[0], "kick_late": robot.kicks[1],
         "slow_stride": robot.strides[0], "fast_stride": robot.strides[1],
         "upright": math.cos(math.radians(options["tilt"])),
         **{name: getattr(robot, name) for name in OF_ROBOT},
     }  # fmt: skip
     widths = {
         (3,): ("command",),
-        (model.nu,): ("action", "last_action"),
+        (driven_of(robot, model),): ("action", "last_action"),
         (len(robot.feet),): ("air_time", "touching", "peak", "phase"),
         (len(terms),): ("reward_terms",),
     }
@@ -159,7 +168,7 @@ def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str
         robot.name, (*READS, *robot.reads), State, View, reset, step, observe, act,
         start=robot.start, sensors=robot.forces, constants=constants, tables=tables,
         shapes={name: shape for shape, names in widths.items() for name in names},
-        actions=gym.spaces.Box(-1.0, 1.0, (model.nu,), np.float64), metrics=("tracking",),
+        actions=gym.spaces.Box(-1.0, 1.0, (driven_of(robot, model),), np.float64), metrics=("tracking",),
         randomise=drawn(robot, model),
         bounds={name: FINITE for names in list(widths.values())[:-1] for name in names} | BOUNDS,
     )  # fmt: skip
@@ -184,6 +193,11 @@ def drawn(robot: Robot, model: Any) -> dict[Any, Draw]:
     }
 
 
+def driven_of(robot: Robot, model: Any) -> int:
+    """Returns the number of servos that actions move."""
+    return robot.driven or model.nu
+
+
 def _numbers(found: list[int]) -> np.ndarray:
     """Returns a table int32 [n] for a kernel, which has at least one row."""
     return np.array(found or [0], np.int32)
@@ -191,13 +205,14 @@ def _numbers(found: list[int]) -> np.ndarray:
 
 def space_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
     """Returns the space of observations."""
-    size = 12 + 3 * model.nu + 2 * len(robot.feet) * (robot.strides[1] > 0)
+    size = 12 + 2 * model.nu + driven_of(robot, model) + 2 * len(robot.feet) * (robot.strides[1] > 0)
     return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
 
 def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror:
     """Returns how observations and actions look in a mirror."""
-    return mirror_of(model, robot.feet, robot.command_first, robot.strides[1] > 0)
+    driven = driven_of(robot, model)
+    return mirror_of(model, driven, robot.feet, robot.command_first, robot.strides[1] > 0)
 
 
 def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> MujocoTask:
@@ -235,7 +250,7 @@ def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> 
         "randomise": False,
     }
     return MujocoTask(
-        partial(env_of, robot, step, terms), model_of, partial(space_of, robot), info,
+        partial(env_of, robot, step, terms), partial(model_of, robot), partial(space_of, robot), info,
         known | options, robot.frame_skip, camera=Camera("track"),
         mirror=partial(mirror, robot),
         steering={name: (-most, most) for name, most in zip(COMMANDS, robot.limits, strict=True)},

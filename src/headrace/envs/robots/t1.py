@@ -113,7 +113,7 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: Vie
     total += joint_terms(physics, state, env, view)
     total += feet_terms(physics, state, env, view)
     total += term(state, env, FALLING, wp.where(fell, ONE, ZERO), view)
-    return earned(state, total), fell
+    return earned(state, total, fell), fell
 
 
 LEG = (0.01, 1.0, 1.0, 0.01, 1.0, 1.0)

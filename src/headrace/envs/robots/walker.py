@@ -71,6 +71,7 @@ class State:
     num_feet: int
     num_points: int
     nu: int
+    driven: int  # servos that actions move: the first ones
     imu: int
     imu_body: int
     torso: int
@@ -88,6 +89,7 @@ class State:
     kick_soon: F
     kick_late: F
     spread: F
+    thrown: F
     slow_stride: F
     fast_stride: F
     upright: F
@@ -96,6 +98,7 @@ class State:
     speed: F
     hold: bool
     alive: F
+    fall_cost: F  # beyond the published term, which is clipped with the others
     clipped: bool
     height: F
 
@@ -236,17 +239,18 @@ def advance_phase(state: State, env: int):
 
 @wp.func
 def reset(physics: Any, state: State, env: int, streams: Streams):
-    """Begins an episode: anywhere, turned to anywhere, with some velocity."""
+    """Begins an episode: anywhere, turned to anywhere, thrown with some velocity."""
     half = uniform(streams, env, ZERO, TURN) * F(0.5)
     physics.qpos[env, 3] = wp.cos(half)
     physics.qpos[env, 6] = wp.sin(half)
     for i in range(2):
         physics.qpos[env, i] = uniform(streams, env, F(-0.5), F(0.5))
     for i in range(QVEL):
-        physics.qvel[env, i] = uniform(streams, env, F(-0.5), F(0.5))
-    for i in range(state.nu):
+        physics.qvel[env, i] = uniform(streams, env, -state.thrown, state.thrown)
+    for i in range(state.driven):
         state.action[env, i] = ZERO
         state.last_action[env, i] = ZERO
+    for i in range(state.nu):
         if state.spread > ZERO:
             part = ONE + uniform(streams, env, -state.spread, state.spread)
             physics.qpos[env, QPOS + i] = physics.qpos[env, QPOS + i] * part
@@ -277,10 +281,12 @@ def act(physics: Any, state: State, env: int, actions: wp.array2d[F], streams: S
     state.steps[env] = state.steps[env] + 1
     if state.push[0] > ZERO:
         kick(physics, state, env, streams)
-    for i in range(state.nu):
+    for i in range(state.driven):
         state.last_action[env, i] = state.action[env, i]
         state.action[env, i] = actions[env, i]
         physics.ctrl[env, i] = state.home[i] + state.action_scale * actions[env, i]
+    for i in range(state.driven, state.nu):
+        physics.ctrl[env, i] = state.home[i]
 
 
 @wp.func
@@ -311,11 +317,13 @@ def has_fallen(physics: Any, state: State, env: int) -> bool:
 
 
 @wp.func
-def earned(state: State, total: F) -> wp.float32:
-    """Returns the reward of a step from the sum of its terms."""
+def earned(state: State, total: F, fell: bool) -> wp.float32:
+    """Returns the reward of a step from the sum of its terms, and what a fall costs beyond its term."""
     reward = (total + state.alive) * state.dt
     if state.clipped:
         reward = wp.max(reward, ZERO)
+    if fell:
+        reward = reward - state.fall_cost * state.dt
     return wp.float32(reward)
 
 
@@ -353,8 +361,10 @@ def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
         bits = noise_bits(state, env, streams)
         view.obs[env, at + i] = noisy(state, physics.qpos[env, QPOS + i] - state.home[i], ANGLE_NOISE, bits, 0)
         view.obs[env, at + state.nu + i] = noisy(state, physics.qvel[env, QVEL + i], SPEED_NOISE, bits, 1)
-        view.obs[env, at + 2 * state.nu + i] = wp.float32(state.last_action[env, i])
+    at = at + 2 * state.nu
+    for i in range(state.driven):
+        view.obs[env, at + i] = wp.float32(state.last_action[env, i])
     if state.fast_stride > ZERO:
         for foot in range(state.num_feet):
-            view.obs[env, at + 3 * state.nu + foot] = wp.float32(wp.cos(state.phase[env, foot]))
-            view.obs[env, at + 3 * state.nu + state.num_feet + foot] = wp.float32(wp.sin(state.phase[env, foot]))
+            view.obs[env, at + state.driven + foot] = wp.float32(wp.cos(state.phase[env, foot]))
+            view.obs[env, at + state.driven + state.num_feet + foot] = wp.float32(wp.sin(state.phase[env, foot]))
