@@ -27,6 +27,7 @@ import tyro
 
 import headrace
 from common import RESULTS, earlier, heading, tell
+from headrace.envs.robots import _MODULES
 from headrace.train.runs.metrics import read_metrics
 
 NAME = "walkers"
@@ -59,7 +60,8 @@ class WalkersArgs:
 def train(args: WalkersArgs, run: Path) -> None:
     """One run of the recipe."""
     more: dict[str, Any] = {} if args.steps is None else {"total_steps": args.steps}
-    more |= {"env_options": {"randomise": True}} if args.randomise else {}
+    if args.randomise:
+        more["env_options"] = differing(args)
     quiet: dict[str, Any] = {"quiet": True, "video": False, "tensorboard": False, "viewer": False}
     headrace.train(args.task, **more, seed=args.seeds[0], run_dir=run, **quiet)
 
@@ -77,26 +79,33 @@ def in_process(args: WalkersArgs, seed: int, run: Path) -> dict[str, float]:
     return {"seconds": round(time.perf_counter() - begun, 1), "processor seconds": round(used, 1), "steps": steps}
 
 
+def differing(args: WalkersArgs) -> dict[str, Any]:
+    """The option by which robots differ, which some tasks have by default."""
+    return {"randomise": True} if args.randomise else {}
+
+
 def play(args: WalkersArgs, run: Path, kicks: float) -> dict[str, float]:
     """Means over the steps of games up to a fall, and the share of games with one."""
     agent = headrace.load(run, which="newest")
-    with headrace.make(args.task, num_envs=args.games, seed=GAMES_SEED, push=kicks, randomise=args.randomise) as pool:
-        slip = terms_of(args.task).index("feet_slip")
+    with headrace.make(args.task, num_envs=args.games, seed=GAMES_SEED, push=kicks, **differing(args)) as pool:
+        slip = [i for i, name in enumerate(terms_of(args.task)) if name.endswith("_slip")]
         obs, _ = pool.reset()
         fell, actions = np.zeros(args.games, bool), [np.zeros((args.games, *pool.action_space.shape))] * 2
-        tracking, slipped, jerk, steps = 0.0, 0.0, 0.0, 0
+        tracking, earned, slipped, jerk, steps = 0.0, 0.0, 0.0, 0.0, 0
         for _ in range(SECONDS * RATE):
             action = agent.act(obs)
-            obs, _, terminated, _, info = pool.step(action)
+            obs, reward, terminated, _, info = pool.step(action)
             fell |= terminated
             tracking += float(info["tracking"][~fell].sum())
-            slipped += float(info["reward_terms"][~fell, slip].sum())
+            earned += float(reward[~fell].sum())
+            slipped += float(info["reward_terms"][~fell][:, slip].sum())
             jerk += float(np.abs(action - 2 * actions[1] + actions[0])[~fell].mean(1).sum())
             actions, steps = [actions[1], action], max(1, steps + int((~fell).sum()))
     seen = {
         "tracking": tracking / steps,
         "games with a fall": fell.mean(),
-        "slip": slipped / steps,
+        "return of a game": earned / args.games,
+        **({"slip": slipped / steps} if slip else {}),
         "jerk": jerk / steps,
     }
     return {name: round(float(value), 3) for name, value in seen.items()}
@@ -104,7 +113,7 @@ def play(args: WalkersArgs, run: Path, kicks: float) -> dict[str, float]:
 
 def terms_of(task: str) -> tuple[str, ...]:
     """The names of the terms of a task's reward."""
-    return import_module(f"headrace.envs.robots.{task.split('Flat')[0].lower()}").TERMS
+    return import_module(f"headrace.envs.robots.{_MODULES[task]}").TERMS
 
 
 def main() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
 import headrace
-from headrace.envs.robots import TASKS
+from headrace.envs.robots import _MODULES, TASKS
 from headrace.envs.robots.sides import mirror_of
 from headrace.errors import OptionError
 
@@ -22,30 +23,31 @@ def mirrored(rows: np.ndarray, side: Any) -> np.ndarray:
     return rows[..., list(indices)] * np.array(signs)
 
 
-def joints_of(mirror: Any, count: int) -> Any:
+def joints_of(task: str, mirror: Any, count: int) -> Any:
     """The sides of all joints, of which actions may move a part: those of an observation's angles."""
-    indices, signs = mirror.observation
-    begin = 12 if list(indices[9:12]) == [9, 10, 11] else 9  # after the command, or before it
+    module = import_module(f"headrace.envs.robots.{_MODULES[task]}")
+    robot, (indices, signs) = getattr(module, _MODULES[task].upper()), mirror.observation
+    begin = 6 + 3 * robot.sees_velocity + 3 * robot.command_first
     return [i - begin for i in indices[begin : begin + count]], signs[begin : begin + count]
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_robot_and_its_mirror_image_move_as_the_mirror_says(task: str) -> None:
-    with headrace.make(task, num_envs=2, num_threads=1, seed=3, noise=0.0, hold=True, push=0.0) as pool:
+    equal: dict[str, Any] = {"noise": 0.0, "hold": True, "push": 0.0, "randomise": False}
+    with headrace.make(task, num_envs=2, num_threads=1, seed=3, **equal) as pool:
         mirror = pool.spec.mirror
         assert mirror is not None
         pool.reset()
         rows = pool._executor.state_arrays()
         chance = np.random.default_rng(0)
         rows["qvel"][0] = chance.uniform(-0.3, 0.3, rows["qvel"].shape[1])
-        joints = joints_of(mirror, rows["qpos"].shape[1] - 7)
+        joints = joints_of(task, mirror, rows["qpos"].shape[1] - 7)
         rows["qpos"][1] = np.concatenate((rows["qpos"][0, :7] * BASE, mirrored(rows["qpos"][0, 7:], joints)))
         rows["qvel"][1] = np.concatenate((rows["qvel"][0, :6] * TWIST, mirrored(rows["qvel"][0, 6:], joints)))
         rows["command"][:] = (0.5, 0.3, -0.4), (0.5, -0.3, 0.4)
         for name in ("stride", "phase"):
             rows[name][1] = rows[name][0]
-        if rows["phase"].shape[1] == 2:  # the legs take turns
-            rows["phase"][1] = rows["phase"][0, ::-1]
+        rows["phase"][1] = rows["phase"][0].reshape(-1, 2)[:, ::-1].ravel()  # the legs of a pair take turns
         obs, reward = np.empty(0), np.empty(0)
         for _ in range(STEPS):
             action = chance.uniform(-0.3, 0.3, pool.action_space.shape)

@@ -13,7 +13,14 @@ from typing import Any
 from headrace.pool.family import Family
 from headrace.pool.task import Task
 
-_MODULES = {"Go1Flat-v0": "go1", "Go2Flat-v0": "go2", "G1Flat-v0": "g1", "G1Nano-v0": "nano", "T1Flat-v0": "t1"}
+_MODULES = {
+    "Go1Flat-v0": "go1",
+    "Go2Flat-v0": "go2",
+    "Go2UniLab-v0": "go2_unilab",
+    "G1Flat-v0": "g1",
+    "G1Nano-v0": "nano",
+    "T1Flat-v0": "t1",
+}
 TASKS: tuple[str, ...] = tuple(_MODULES)
 
 

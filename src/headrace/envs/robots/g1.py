@@ -138,6 +138,8 @@ G1 = Robot(
     torso="imu_in_torso",
     command_first=True,
     strides=(1.25, 1.5),
+    gait=(0.0, 0.5),
+    phases=2,
     legs=(
         "left_hip_roll_joint",
         "left_hip_yaw_joint",

@@ -20,5 +20,10 @@ WALKING: Settings = PPO_FAST | {
     "option_schedules": {"penalty": [(0, 0.2), (600_000, 0.2), (1_500_000, 1.0)]},
 }
 # Robots on two legs have not learnt to walk by these settings: the G1 fell in every game after five million steps.
-FAST: dict[str, Settings] = {"robots": PPO_FAST, "Go1Flat-v0": WALKING, "Go2Flat-v0": WALKING}
+FAST: dict[str, Settings] = {
+    "robots": PPO_FAST,
+    "Go1Flat-v0": WALKING,
+    "Go2Flat-v0": WALKING,
+    "Go2UniLab-v0": PPO_FAST | {"mirror": True},
+}
 PRESETS: Presets = {"ppo": {"default": {"robots": PPO_FAST}, "fast": FAST}}

@@ -44,6 +44,7 @@ class Robot:
         sole: points of a foot in the frame of its site (m), one of which touches the ground when the foot does.
         radius: the distance of these points from the ground when they touch it (m).
         limits: the greatest commands, forwards and sideways (m/s) and turning (rad/s).
+        least: the least ones; by default these with the other sign.
         kept: probabilities that a part of a new command is not 0.
         changed: the probability that a part of a command changes when it may.
         idle: the probability that a command is to stand still.
@@ -70,6 +71,10 @@ class Robot:
         strides: least and greatest frequency of strides (Hz), of which an observation shows the phase; 0 for none.
         driven: how many servos, from the first, actions move; the others keep the pose of the start. None for all.
         timestep: seconds of a physics step; None for the model's.
+        gait: the phase of each leg when an episode begins, as a part of a stride; by default 0.
+        phases: numbers of a leg's phase in an observation.
+        sees_velocity: whether an observation begins with the velocity.
+        drawn: a function (robot, model) → what the option ``randomise`` draws; by default Playground's.
     """
 
     name: str
@@ -86,6 +91,7 @@ class Robot:
     scales: Mapping[str, float]
     action_scale: float
     fall: float
+    least: tuple[float, float, float] | None = None
     kept: tuple[float, float, float] = (1.0, 1.0, 1.0)
     changed: float = 1.0
     idle: float = 0.0
@@ -99,6 +105,9 @@ class Robot:
     torso: str = "imu"
     command_first: bool = False
     strides: tuple[float, float] = (0.0, 0.0)
+    gait: tuple[float, ...] = ()
+    phases: int = 0
+    sees_velocity: bool = True
     stands: bool = False
     driven: int | None = None
     timestep: float | None = None
@@ -107,6 +116,11 @@ class Robot:
     capsules: tuple[str, ...] = ()
     forces: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    drawn: Callable[[Robot, Any], dict[Any, Draw]] | None = None
+
+    def lowest(self) -> tuple[float, ...]:
+        """Returns the least commands."""
+        return self.least or tuple(-most for most in self.limits)
 
 
 def model_of(robot: Robot, options: Mapping[str, Any]) -> Any:
@@ -120,8 +134,10 @@ def model_of(robot: Robot, options: Mapping[str, Any]) -> Any:
     return model
 
 
-def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str, Any], model: Any) -> MujocoEnv:
-    """Returns the task of a robot, with the reward of its kind."""
+def env_of(
+    robot: Robot, step: Any, terms: tuple[str, ...], see: Any, most: float, options: Mapping[str, Any], model: Any
+) -> MujocoEnv:
+    """Returns the task of a robot, with the reward and the observation of its kind, and actions within ± ``most``."""
     try:
         home = model.key(robot.start).qpos[QPOS:]
         sites = np.array([model.site(name).id for name in robot.feet], np.int32)
@@ -137,13 +153,14 @@ def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str
         )
     low, high = robot.soft_limits(model.jnt_range[1:]).T
     scales = np.array([robot.scales.get(name, 0.0) for name in terms])
-    scales[terms.index("tracking_lin_vel")] *= options["tracking"]
+    scales[0] *= options["tracking"]
     scales[terms.index("termination")] = -robot.fall
     scales[scales < 0] *= options["penalty"]
     tables = {
         "home": home, "low": low, "high": high, "weights": np.array(robot.weights), "scales": scales,
-        "limits": np.array(robot.limits), "kept": np.array(robot.kept), "push": np.array([options["push"]]),
-        "sites": sites,
+        "limits": np.array(robot.limits), "least": np.array(robot.lowest()), "kept": np.array(robot.kept),
+        "push": np.array([options["push"]]),
+        "sites": sites, "gait": math.tau * np.array(robot.gait or (0.0,) * len(sites)),
         "bodies": model.site_bodyid[sites].astype(np.int32), "sole": np.array(robot.sole),
         "legs": legs, "geoms": geoms, "sizes": model.geom_size[geoms], "forces": forces,
     }  # fmt: skip
@@ -165,11 +182,11 @@ def env_of(robot: Robot, step: Any, terms: tuple[str, ...], options: Mapping[str
         (len(terms),): ("reward_terms",),
     }
     return MujocoEnv(
-        robot.name, (*READS, *robot.reads), State, View, reset, step, observe, act,
+        robot.name, (*READS, *robot.reads), State, View, reset, step, see, act,
         start=robot.start, sensors=robot.forces, constants=constants, tables=tables,
         shapes={name: shape for shape, names in widths.items() for name in names},
-        actions=gym.spaces.Box(-1.0, 1.0, (driven_of(robot, model),), np.float64), metrics=("tracking",),
-        randomise=drawn(robot, model),
+        actions=gym.spaces.Box(-most, most, (driven_of(robot, model),), np.float64), metrics=("tracking",),
+        randomise=(robot.drawn or drawn)(robot, model),
         bounds={name: FINITE for names in list(widths.values())[:-1] for name in names} | BOUNDS,
     )  # fmt: skip
 
@@ -205,23 +222,28 @@ def _numbers(found: list[int]) -> np.ndarray:
 
 def space_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
     """Returns the space of observations."""
-    size = 12 + 2 * model.nu + driven_of(robot, model) + 2 * len(robot.feet) * (robot.strides[1] > 0)
+    size = 9 + 3 * robot.sees_velocity + 2 * model.nu + driven_of(robot, model) + robot.phases * len(robot.feet)
     return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
 
 def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror:
     """Returns how observations and actions look in a mirror."""
     driven = driven_of(robot, model)
-    return mirror_of(model, driven, robot.feet, robot.command_first, robot.strides[1] > 0)
+    return mirror_of(model, driven, robot.feet, robot.command_first, robot.phases, robot.sees_velocity)
 
 
-def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> MujocoTask:
+def walking(
+    robot: Robot, step: Any, terms: tuple[str, ...], see: Any = observe, most: float = 1.0, **options: Any
+) -> MujocoTask:
     """Returns the task of walking by commands.
 
     Args:
         robot: its numbers.
         step: the function of the reward and of an episode's end, a Warp function as for `MujocoEnv`.
-        terms: the names of the reward's terms, in the order of the info field ``reward_terms``.
+        terms: the names of the reward's terms, in the order of the info field ``reward_terms``; the first is that of
+            tracking the velocity.
+        see: the function that writes an observation.
+        most: the greatest action.
         options: defaults of options that differ from those of all robots.
     """
     info = (
@@ -250,8 +272,8 @@ def walking(robot: Robot, step: Any, terms: tuple[str, ...], **options: Any) -> 
         "randomise": False,
     }
     return MujocoTask(
-        partial(env_of, robot, step, terms), partial(model_of, robot), partial(space_of, robot), info,
+        partial(env_of, robot, step, terms, see, most), partial(model_of, robot), partial(space_of, robot), info,
         known | options, robot.frame_skip, camera=Camera("track"),
         mirror=partial(mirror, robot),
-        steering={name: (-most, most) for name, most in zip(COMMANDS, robot.limits, strict=True)},
+        steering=dict(zip(COMMANDS, zip(robot.lowest(), robot.limits, strict=True), strict=True)),
     )  # fmt: skip

@@ -14,14 +14,16 @@ VECTOR, SPIN, COMMAND = (1, -1, 1), (-1, 1, -1), (1, -1, -1)  # signs of mirrore
 ALONG = 0.9  # the least part of a joint's axis in one direction
 
 
-def mirror_of(model: Any, driven: int, feet: tuple[str, ...], command_first: bool, has_phase: bool) -> Mirror:
+def mirror_of(
+    model: Any, driven: int, feet: tuple[str, ...], command_first: bool, phases: int, sees_velocity: bool = True
+) -> Mirror:
     """Returns how the observations and actions of a walker look in a mirror, in their order in `walker.observe`.
 
     Args:
         model: its model, in which a joint's name says its side.
         driven: how many joints, from the first, actions move; of both sides.
         feet: the names of its feet, which say their sides.
-        command_first, has_phase: as in `walker.Robot`.
+        command_first, phases, sees_velocity: as in `robot.Robot`.
 
     Raises:
         OptionError: a joint has no counterpart, or an axis that no mirror turns into one.
@@ -31,10 +33,10 @@ def mirror_of(model: Any, driven: int, feet: tuple[str, ...], command_first: boo
     signs = [_sign(model, i + 1) for i in range(model.nu)]
     legs = [feet.index(_other(name, feet)) for name in feet]
     command = ([0, 1, 2], COMMAND)
-    parts = [([0, 1, 2], VECTOR), ([0, 1, 2], SPIN), ([0, 1, 2], VECTOR)]
     moved = (joints[:driven], signs[:driven])
+    parts = [([0, 1, 2], VECTOR)] * sees_velocity + [([0, 1, 2], SPIN), ([0, 1, 2], VECTOR)]
     parts += [command] * command_first + [(joints, signs)] * 2 + [moved]
-    parts += [(legs, (1,) * len(feet))] * (2 * has_phase) + [command] * (not command_first)
+    parts += [command] * (not command_first) + [(legs, (1,) * len(feet))] * phases
     begins = np.cumsum([0, *(len(indices) for indices, _ in parts)])
     indices = [int(begin) + i for begin, (part, _) in zip(begins, parts, strict=False) for i in part]
     return Mirror((indices, [sign for _, part in parts for sign in part]), moved)

@@ -1,9 +1,10 @@
 """Robots that walk by commands of velocity: what all of them have, whatever their number of legs.
 
-The tasks are those of MuJoCo Playground (Zakka et al. 2025, https://arxiv.org/abs/2502.08844): their observations,
+Most tasks are those of MuJoCo Playground (Zakka et al. 2025, https://arxiv.org/abs/2502.08844): their observations,
 rewards and ends of episodes are equal step by step. As there, an observation and a reward are of the beginning of the
 last substep, except for joints, and the action and the command in an observation are those before the newest.
 The reward is a function of a robot's kind, in `quadruped`, `g1` and `t1`; its numbers are a `robot.Robot`.
+Tasks of other publishers have functions of their own in their modules, and share what is equal.
 """
 
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportIndexIssue=false, reportOperatorIssue=false
@@ -53,12 +54,14 @@ class State:
     peak: wp.array2d[F]  # the greatest height since the foot left the ground, m
     phase: wp.array2d[F]  # of each leg's stride, rad
     stride: wp.array[F]  # rad in a step
+    gait: wp.array[F]  # phase of each leg at the start, rad
     home: wp.array[F]
     low: wp.array[F]
     high: wp.array[F]
     weights: wp.array[F]
     scales: wp.array[F]
     limits: wp.array[F]
+    least: wp.array[F]  # command, as `limits` is the greatest
     kept: wp.array[F]
     push: wp.array[F]  # one number, which may change within an episode, as `scales` may, m/s
     sites: wp.array[wp.int32]
@@ -197,7 +200,7 @@ def waiting(state: State, env: int, streams: Streams) -> int:
 def draw_command(state: State, env: int, share: F, sparse: bool, streams: Streams):
     """Draws a new command, of which each part takes the place of the old with the probability ``share``."""
     for i in range(3):
-        new = state.speed * uniform(streams, env, -state.limits[i], state.limits[i])
+        new = state.speed * uniform(streams, env, state.least[i], state.limits[i])
         if sparse and not chance(env, state.kept[i], streams):
             new = ZERO
         if share == ONE or chance(env, share, streams):
@@ -258,7 +261,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
         state.air_time[env, foot] = ZERO
         state.touching[env, foot] = ZERO
         state.peak[env, foot] = ZERO
-        state.phase[env, foot] = wp.where(foot == 1, HALF_TURN, ZERO)
+        state.phase[env, foot] = state.gait[foot]
     state.stride[env] = TURN * state.dt * uniform(streams, env, state.slow_stride, state.fast_stride)
     state.until_kick[env] = int(uniform(streams, env, state.kick_soon, state.kick_late) / state.dt)
     for i in range(3):
@@ -281,6 +284,12 @@ def act(physics: Any, state: State, env: int, actions: wp.array2d[F], streams: S
     state.steps[env] = state.steps[env] + 1
     if state.push[0] > ZERO:
         kick(physics, state, env, streams)
+    aim(physics, state, env, actions)
+
+
+@wp.func
+def aim(physics: Any, state: State, env: int, actions: wp.array2d[F]):
+    """Gives the servos the targets of an action, which becomes the newest; those that it does not move keep theirs."""
     for i in range(state.driven):
         state.last_action[env, i] = state.action[env, i]
         state.action[env, i] = actions[env, i]
@@ -297,23 +306,36 @@ def term(state: State, env: int, i: int, value: F, view: View) -> F:
 
 
 @wp.func
-def tracking_terms(physics: Any, state: State, env: int, view: View) -> F:
-    """Returns the rewards for the velocity and for turning, and shows how well they are what was commanded, 0 to 1."""
-    moving = in_frame(physics, env, state.imu, velocity(physics, env, state.imu_body, state.imu))
-    spinning = in_frame(physics, env, state.imu, spin(physics, env, state.imu_body))
+def follow(state: State, env: int, moving: wp.vec3d, spinning: wp.vec3d, view: View) -> wp.vec2d:
+    """Returns how well a velocity and a turning are what was commanded, 0 to 1 each, and shows it as one number."""
     forwards, sideways = state.command[env, 0] - moving[0], state.command[env, 1] - moving[1]
     off = state.command[env, 2] - spinning[2]
     linear = wp.exp(-(forwards * forwards + sideways * sideways) / SIGMA)
     turning = wp.exp(-off * off / SIGMA)
     view.tracking[env] = wp.float32((linear + F(0.5) * turning) / F(1.5))
-    return term(state, env, LINEAR, linear, view) + term(state, env, TURNING, turning, view)
+    return wp.vec2d(linear, turning)
+
+
+@wp.func
+def tracking_terms(physics: Any, state: State, env: int, view: View) -> F:
+    """Returns the rewards for the velocity and for turning, and shows how well they are what was commanded, 0 to 1."""
+    moving = in_frame(physics, env, state.imu, velocity(physics, env, state.imu_body, state.imu))
+    spinning = in_frame(physics, env, state.imu, spin(physics, env, state.imu_body))
+    tracked = follow(state, env, moving, spinning, view)
+    return term(state, env, LINEAR, tracked[0], view) + term(state, env, TURNING, tracked[1], view)
+
+
+@wp.func
+def is_down(physics: Any, state: State, env: int, upright: F) -> bool:
+    """Returns whether the torso is too low or leans too far: ``upright`` is the cosine of how far it leans."""
+    too_low = state.height > ZERO and physics.qpos[env, 2] < state.height
+    return too_low or upright < state.upright
 
 
 @wp.func
 def has_fallen(physics: Any, state: State, env: int) -> bool:
     """Returns whether the torso is too low or leans too far."""
-    too_low = state.height > ZERO and physics.qpos[env, 2] < state.height
-    return too_low or up(physics, env, state.torso)[2] < state.upright
+    return is_down(physics, state, env, up(physics, env, state.torso)[2])
 
 
 @wp.func
@@ -344,6 +366,15 @@ def noise_bits(state: State, env: int, streams: Streams) -> wp.uint64:
 
 
 @wp.func
+def observe_joints(physics: Any, state: State, env: int, at: int, view: View, streams: Streams):
+    """Writes what sensors of joints see into an observation: angles from the pose of the start, and speeds."""
+    for i in range(state.nu):
+        bits = noise_bits(state, env, streams)
+        view.obs[env, at + i] = noisy(state, physics.qpos[env, QPOS + i] - state.home[i], ANGLE_NOISE, bits, 0)
+        view.obs[env, at + state.nu + i] = noisy(state, physics.qvel[env, QVEL + i], SPEED_NOISE, bits, 1)
+
+
+@wp.func
 def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
     """Writes what sensors of velocity, gyroscope, gravity and joints see, the action before, command and phase."""
     spinning = in_frame(physics, env, state.imu, spin(physics, env, state.imu_body))
@@ -357,14 +388,11 @@ def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
         view.obs[env, state.at_command + i] = wp.float32(state.command[env, i])
         view.command[env, i] = wp.float32(state.command[env, i])
     at = state.at_joints
-    for i in range(state.nu):
-        bits = noise_bits(state, env, streams)
-        view.obs[env, at + i] = noisy(state, physics.qpos[env, QPOS + i] - state.home[i], ANGLE_NOISE, bits, 0)
-        view.obs[env, at + state.nu + i] = noisy(state, physics.qvel[env, QVEL + i], SPEED_NOISE, bits, 1)
-    at = at + 2 * state.nu
+    observe_joints(physics, state, env, at, view, streams)
     for i in range(state.driven):
-        view.obs[env, at + i] = wp.float32(state.last_action[env, i])
+        view.obs[env, at + 2 * state.nu + i] = wp.float32(state.last_action[env, i])
+    at = at + 2 * state.nu + state.driven
     if state.fast_stride > ZERO:
         for foot in range(state.num_feet):
-            view.obs[env, at + state.driven + foot] = wp.float32(wp.cos(state.phase[env, foot]))
-            view.obs[env, at + state.driven + state.num_feet + foot] = wp.float32(wp.sin(state.phase[env, foot]))
+            view.obs[env, at + foot] = wp.float32(wp.cos(state.phase[env, foot]))
+            view.obs[env, at + state.num_feet + foot] = wp.float32(wp.sin(state.phase[env, foot]))
