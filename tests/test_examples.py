@@ -27,6 +27,7 @@ ARGUMENTS = {
     "dqn_atari.py": ["--total-steps", "1600", "--learning-starts", "1200", "--replay-size", "2000"],
     "guard_and_thieves.py": ["10000"],
     "kernel_environment.py": ["20000"],
+    "own_robot.py": ["8192"],
     "ppo.py": ["--total-steps", "4096"],
     "ppo_in_a_page.py": ["--total-steps", "81920"],
     "pqn.py": ["--total-steps", "8192"],

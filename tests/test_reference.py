@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 LISTED = set(re.findall(r"^::: (\S+)", (DOCS / "reference.md").read_text(), re.M))
 
 
-PUBLIC = "headrace headrace.kernels headrace.mujoco headrace.testing headrace.train headrace.wrappers"
+PUBLIC = "headrace headrace.kernels headrace.mujoco headrace.robots headrace.testing headrace.train headrace.wrappers"
 """modules whose names users import; those of EnvPool's places are names of these"""
 ELSEWHERE = {"HeadraceError", "CHECKS"}  # in the entry of `headrace.errors`, and on the page about checks
 

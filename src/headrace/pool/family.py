@@ -38,8 +38,9 @@ class Family:
         runs_on: what steps the environments, in a few words.
         extra: what has to be installed beside the package, as pip takes it; empty for nothing.
         presets: the settings with which training begins: algorithm → preset → the family's name or a task → settings;
-            or the import path of such a dictionary. They are added to those that the algorithm has for all tasks. Both
-            kinds of keys may end in `FROM_PIXELS`.
+            or the import path of such a dictionary. They are added to those that the algorithm has for all tasks. All
+            keys may end in `FROM_PIXELS`.
+        kinds: further keys of presets, of users' tasks that are alike: those whose spec has this ``kind``.
         recipe: the algorithm, and its preset, that are the best for the family, if they are not those of all tasks.
         recipe_from_pixels: the same, for tasks with the option ``from_pixels``.
         meanings: names of the discrete actions of a task, by its name; or a function ``(task, options) → names``.
@@ -56,6 +57,7 @@ class Family:
     runs_on: str
     extra: str = ""
     presets: Presets | str = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
     recipe: tuple[str, str] | None = None
     recipe_from_pixels: tuple[str, str] | None = None
     meanings: Mapping[str, Sequence[str]] | Callable[[str, Mapping[str, Any]], Sequence[str]] = field(
@@ -69,10 +71,10 @@ class Family:
         """Returns the presets of an algorithm: preset → the family's name or a task → settings.
 
         Raises:
-            OptionError: they are for something that is neither the family nor one of its tasks.
+            OptionError: they are for something that is neither the family nor one of its tasks or kinds.
         """
         found = (imported(self.presets) if isinstance(self.presets, str) else self.presets).get(algorithm, {})
-        names = {self.name, *self.tasks}
+        names = {self.name, *self.tasks, *self.kinds}
         for key in (key for table in found.values() for key in table if key.removesuffix(FROM_PIXELS) not in names):
             raise OptionError(f"presets of the family {self.name} for {key!r}, which is no task of it")
         return found

@@ -156,7 +156,7 @@ def test_a_picture_shows_the_robot_before_floor_and_sky(task: str) -> None:
 def test_a_model_of_ones_own_must_have_what_the_task_reads(tmp_path: Path) -> None:
     file = tmp_path / "robot.xml"
     file.write_text('<mujoco><worldbody><body><freejoint/><geom size="0.1"/></body></worldbody></mujoco>')
-    with pytest.raises(OptionError, match="xml_file: the model lacks what Go1's has"):
+    with pytest.raises(OptionError, match="the model of Go1 has no keyframe 'home'"):
         pool_of("Go1Flat-v0", xml_file=str(file))
     (tmp_path / "scene.xml").write_text((FOLDER / "scene.xml").read_text())
     file.write_text((FOLDER / "go1.xml").read_text().replace('mass="5.204"', 'mass="6.204"'))

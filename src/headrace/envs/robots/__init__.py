@@ -47,5 +47,6 @@ FAMILY = Family(
     runs_on="MuJoCo on threads, or on a GPU",
     extra="headrace[mujoco]",
     presets="headrace.envs.robots.presets:PRESETS",
+    kinds=("robots on four legs",),
     recipe=("ppo", "fast"),
 )

@@ -22,6 +22,7 @@ WALKING: Settings = PPO_FAST | {
 # Robots on two legs have not learnt to walk by these settings: the G1 fell in every game after five million steps.
 FAST: dict[str, Settings] = {
     "robots": PPO_FAST,
+    "robots on four legs": WALKING,
     "Go1Flat-v0": WALKING,
     "Go2Flat-v0": WALKING,
     "Go2UniLab-v0": PPO_FAST | {"mirror": True},

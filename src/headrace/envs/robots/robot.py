@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -13,18 +14,22 @@ import numpy as np
 
 from headrace.envs.mujoco.common import load_model
 from headrace.envs.mujoco.options import xml_file
+from headrace.envs.robots import humanoid, quadruped
+from headrace.envs.robots.checks import check_model
 from headrace.envs.robots.models import FOLDER
 from headrace.envs.robots.sides import mirror_of
 from headrace.envs.robots.walker import State, View, act, observe, reset
-from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale
+from headrace.pool.executors.mujoco.task import ROBOTS
 from headrace.pool.mirror import Mirror
-from headrace.pool.options import Option, decimal
+from headrace.pool.options import Option, Options, decimal
 from headrace.pool.spec import Field
 
 QPOS, QVEL = 7, 6  # where joints begin, after the free one
 OF_ROBOT = ("radius", "changed", "idle", "period", "regular", "spread", "thrown", "stands")  # numbers of the state
+FOUR_LEGS = "robots on four legs"
+"""the kind of tasks whose recipe fits all that the reward of `quadruped` is for"""
 COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
 BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS}
@@ -35,14 +40,19 @@ READS = ("qpos", "qvel", "ctrl", "actuator_force", "site_xpos", "site_xmat", "cv
 class Robot:
     """The numbers of a robot and of its task.
 
+    Its model has a free joint in its trunk, which is the world's first body, then hinges, a position servo for each in
+    their order, a keyframe, and sites of its feet and sensors; what is missing is named when a pool is made.
+
     Attributes:
         name: an identifier.
-        model: the file of the model, in the folder of `headrace.envs.robots.models`.
+        model: the file of the model, a `Path` or, with ``./``, ``/`` or ``~`` at its beginning, a string; or a function
+            (options) → `mujoco.MjModel`.
+        feet: names of the feet's sites; with ``FL`` and ``FR``, ``left`` and ``right`` or the like, as the joints'
+            names, the robot has a mirror image.
+        radius: the height of a foot's site when the foot stands on the ground, such as the radius of a sphere (m).
         start: the keyframe from which episodes start, and to which actions are added.
         frame_skip: physics steps between actions.
-        feet: names of the feet's sites.
-        sole: points of a foot in the frame of its site (m), one of which touches the ground when the foot does.
-        radius: the distance of these points from the ground when they touch it (m).
+        sole: points of a foot in the frame of its site (m), one of which is at the height ``radius`` when it stands.
         limits: the greatest commands, forwards and sideways (m/s) and turning (rad/s).
         least: the least ones; by default these with the other sign.
         kept: probabilities that a part of a new command is not 0.
@@ -52,12 +62,12 @@ class Robot:
         regular: whether that is always the same time; otherwise it is exponentially distributed.
         kicks: least and greatest time between kicks (s).
         spread: the part by which joints differ from the keyframe at the start, at most.
-        weights: of joints in the reward for the pose.
+        weights: of joints in the reward for the pose; by default 1 each.
         soft_limits: a function (ranges [joints, 2]) → the ranges that the reward keeps joints in.
         foot_height: how high a foot is lifted (m).
         scales: term of the reward → factor.
-        fall: what the end of an episode costs.
         action_scale: radians per unit of an action.
+        fall: what the end of an episode costs.
         thrown: the greatest velocity at the start, in each direction (m/s, rad/s).
         push: default of this option.
         imu, torso: sites of the sensors of the observation, and of those of the reward for being upright.
@@ -66,7 +76,7 @@ class Robot:
         legs: joints whose deviation the reward counts by itself: roll and yaw of both hips, then both knees.
         boxes: names of the feet's geoms, boxes that must not touch each other.
         capsules: names of capsules that must not touch: each with the next.
-        forces: names of sensors of forces in the feet.
+        forces: names of sensors in the feet, of forces or of the ground that they touch.
         reads: fields of MuJoCo that the reward reads beside `READS`.
         strides: least and greatest frequency of strides (Hz), of which an observation shows the phase; 0 for none.
         driven: how many servos, from the first, actions move; the others keep the pose of the start. None for all.
@@ -78,19 +88,13 @@ class Robot:
     """
 
     name: str
-    model: str
-    start: str
-    frame_skip: int
+    model: str | Path | Callable[[Options], Any]
     feet: tuple[str, ...]
-    sole: tuple[tuple[float, float, float], ...]
     radius: float
-    limits: tuple[float, float, float]
-    weights: tuple[float, ...]
-    soft_limits: Callable[[np.ndarray], np.ndarray]
-    foot_height: float
-    scales: Mapping[str, float]
-    action_scale: float
-    fall: float
+    start: str = "home"
+    frame_skip: int = 5
+    sole: tuple[tuple[float, float, float], ...] = ((0.0, 0.0, 0.0),)
+    limits: tuple[float, float, float] = (1.0, 0.5, 1.0)
     least: tuple[float, float, float] | None = None
     kept: tuple[float, float, float] = (1.0, 1.0, 1.0)
     changed: float = 1.0
@@ -100,6 +104,12 @@ class Robot:
     kicks: tuple[float, float] = (1.0, 3.0)
     spread: float = 0.0
     thrown: float = 0.5
+    weights: tuple[float, ...] = ()
+    soft_limits: Callable[[np.ndarray], np.ndarray] = humanoid.soft_limits
+    foot_height: float = 0.1
+    scales: Mapping[str, float] = field(default_factory=lambda: quadruped.SCALES)
+    action_scale: float = 0.5
+    fall: float = 1.0
     push: float = 0.0
     imu: str = "imu"
     torso: str = "imu"
@@ -123,9 +133,9 @@ class Robot:
         return self.least or tuple(-most for most in self.limits)
 
 
-def model_of(robot: Robot, options: Mapping[str, Any]) -> Any:
+def model_of(robot: Robot, source: Callable[[Options], Any], options: Options) -> Any:
     """Returns the model, with the stiffness and the damping of its servos that the options ask for."""
-    model = load_model(options, FOLDER)
+    model = source(options)
     model.opt.timestep = robot.timestep or model.opt.timestep
     model.actuator_gainprm[:, 0] *= options["stiffness"]
     model.actuator_biasprm[:, 1] *= options["stiffness"]
@@ -135,29 +145,24 @@ def model_of(robot: Robot, options: Mapping[str, Any]) -> Any:
 
 
 def env_of(
-    robot: Robot, step: Any, terms: tuple[str, ...], see: Any, most: float, options: Mapping[str, Any], model: Any
+    robot: Robot, step: Any, terms: tuple[str, ...], see: Any, most: float, options: Options, model: Any
 ) -> MujocoEnv:
     """Returns the task of a robot, with the reward and the observation of its kind, and actions within ± ``most``."""
-    try:
-        home = model.key(robot.start).qpos[QPOS:]
-        sites = np.array([model.site(name).id for name in robot.feet], np.int32)
-        imu, torso = (model.site(name).id for name in (robot.imu, robot.torso))
-        geoms = _numbers([model.geom(name).id for name in (*robot.boxes, *robot.capsules)])
-        legs = _numbers([model.joint(name).qposadr[0] - QPOS for name in robot.legs])
-        forces = _numbers([model.sensor(name).adr[0] for name in robot.forces])
-    except KeyError as error:
-        raise OptionError(f"xml_file: the model lacks what {robot.name}'s has: {error.args[0]}") from error
-    if model.nu != len(robot.weights) or model.nq != QPOS + model.nu:
-        raise OptionError(
-            f"xml_file: the model has {model.nu} servos and {model.nq - QPOS} joints, not {len(robot.weights)}"
-        )
+    check_model(robot, model)
+    home = model.key(robot.start).qpos[QPOS:]
+    sites = np.array([model.site(name).id for name in robot.feet], np.int32)
+    imu, torso = (model.site(name).id for name in (robot.imu, robot.torso))
+    geoms = _numbers([model.geom(name).id for name in (*robot.boxes, *robot.capsules)])
+    legs = _numbers([model.joint(name).qposadr[0] - QPOS for name in robot.legs])
+    forces = _numbers([model.sensor(name).adr[0] for name in robot.forces])
     low, high = robot.soft_limits(model.jnt_range[1:]).T
     scales = np.array([robot.scales.get(name, 0.0) for name in terms])
     scales[0] *= options["tracking"]
     scales[terms.index("termination")] = -robot.fall
     scales[scales < 0] *= options["penalty"]
+    weights = np.array(robot.weights) if robot.weights else np.ones(model.nu)
     tables = {
-        "home": home, "low": low, "high": high, "weights": np.array(robot.weights), "scales": scales,
+        "home": home, "low": low, "high": high, "weights": weights, "scales": scales,
         "limits": np.array(robot.limits), "least": np.array(robot.lowest()), "kept": np.array(robot.kept),
         "push": np.array([options["push"]]),
         "sites": sites, "gait": math.tau * np.array(robot.gait or (0.0,) * len(sites)),
@@ -226,20 +231,26 @@ def space_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
     return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
 
-def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror:
-    """Returns how observations and actions look in a mirror."""
+def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror | None:
+    """Returns how observations and actions look in a mirror; None if its feet's names say no sides."""
     driven = driven_of(robot, model)
     return mirror_of(model, driven, robot.feet, robot.command_first, robot.phases, robot.sees_velocity)
 
 
 def walking(
-    robot: Robot, step: Any, terms: tuple[str, ...], see: Any = observe, most: float = 1.0, **options: Any
+    robot: Robot,
+    step: Any = quadruped.step,
+    terms: tuple[str, ...] = quadruped.TERMS,
+    see: Any = observe,
+    most: float = 1.0,
+    **options: Any,
 ) -> MujocoTask:
-    """Returns the task of walking by commands.
+    """Returns the task of walking by commands, for `headrace.register`.
 
     Args:
         robot: its numbers.
-        step: the function of the reward and of an episode's end, a Warp function as for `MujocoEnv`.
+        step: the function of the reward and of an episode's end, a Warp function as for `MujocoEnv`; by default that of
+            robots on four legs, which are trained as the Go1 is.
         terms: the names of the reward's terms, in the order of the info field ``reward_terms``; the first is that of
             tracking the velocity.
         see: the function that writes an observation.
@@ -252,8 +263,12 @@ def walking(
         Field("command", np.dtype(np.float32), (3,)),
         Field("fell", np.dtype(np.bool_)),
     )
+    model, file = robot.model, {}
+    if not callable(model):
+        file = {"xml_file": xml_file(str(model.absolute()) if isinstance(model, Path) else model)}
+        model = partial(load_model, folder=FOLDER)
     known = {
-        "xml_file": xml_file(robot.model),
+        **file,
         "noise": 1.0,
         "push": robot.push,
         "action_scale": robot.action_scale,
@@ -272,8 +287,9 @@ def walking(
         "randomise": False,
     }
     return MujocoTask(
-        partial(env_of, robot, step, terms, see, most), partial(model_of, robot), partial(space_of, robot), info,
+        partial(env_of, robot, step, terms, see, most), partial(model_of, robot, model), partial(space_of, robot), info,
         known | options, robot.frame_skip, camera=Camera("track"),
         mirror=partial(mirror, robot),
         steering=dict(zip(COMMANDS, zip(robot.lowest(), robot.limits, strict=True), strict=True)),
+        kind=FOUR_LEGS if step is quadruped.step else ROBOTS,
     )  # fmt: skip

@@ -7,30 +7,38 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.pool.executors.mujoco.fields import library
 from headrace.pool.mirror import Mirror
 
-SIDES = (("left", "right"), ("Left", "Right"), ("FL", "FR"), ("RL", "RR"))  # in the names of joints
+SIDES = (  # in the names of joints and feet
+    *(("left", "right"), ("Left", "Right"), ("FL", "FR"), ("RL", "RR"), ("HL", "HR"), ("BL", "BR")),
+    *(("LF", "RF"), ("LH", "RH"), ("fl_", "fr_"), ("rl_", "rr_"), ("hl_", "hr_"), ("bl_", "br_")),
+)
 VECTOR, SPIN, COMMAND = (1, -1, 1), (-1, 1, -1), (1, -1, -1)  # signs of mirrored x, y, z; and of a command
-ALONG = 0.9  # the least part of a joint's axis in one direction
+ALONG = 0.9  # the least part of an axis that is that of its mirror image
 
 
 def mirror_of(
     model: Any, driven: int, feet: tuple[str, ...], command_first: bool, phases: int, sees_velocity: bool = True
-) -> Mirror:
+) -> Mirror | None:
     """Returns how the observations and actions of a walker look in a mirror, in their order in `walker.observe`.
 
     Args:
         model: its model, in which a joint's name says its side.
         driven: how many joints, from the first, actions move; of both sides.
-        feet: the names of its feet, which say their sides.
+        feet: the names of its feet, which say their sides; if none does, there is no mirror.
         command_first, phases, sees_velocity: as in `robot.Robot`.
 
     Raises:
-        OptionError: a joint has no counterpart, or an axis that no mirror turns into one.
+        OptionError: a joint has no counterpart, or an axis that no mirror turns into that of its counterpart.
     """
+    if not any(side in foot for foot in feet for sides in SIDES for side in sides):
+        return None
     names = [model.joint(i + 1).name for i in range(model.nu)]
     joints = [names.index(_other(name, names)) for name in names]
-    signs = [_sign(model, i + 1) for i in range(model.nu)]
+    data = library().MjData(model)
+    library().mj_kinematics(model, data)
+    signs = [_sign(model, data.xaxis, i + 1, other + 1) for i, other in enumerate(joints)]
     legs = [feet.index(_other(name, feet)) for name in feet]
     command = ([0, 1, 2], COMMAND)
     moved = (joints[:driven], signs[:driven])
@@ -54,9 +62,10 @@ def _other(name: str, names: Any) -> str:
     return name
 
 
-def _sign(model: Any, joint: int) -> float:
-    """Returns 1 if a joint turns about a body's y axis, which a mirror leaves, or -1 if about its x or z axis."""
-    axis = np.abs(model.jnt_axis[joint])
-    if axis.max() < ALONG:
-        raise OptionError(f"xml_file: the axis of joint {model.joint(joint).name} is along none of its body's")
-    return 1.0 if axis[1] >= ALONG else -1.0
+def _sign(model: Any, axes: np.ndarray, joint: int, other: int) -> float:
+    """Returns 1 if a joint turns as the mirror image of another does, or -1 if it turns the other way."""
+    alike = float(np.dot(axes[joint], axes[other] * SPIN))
+    if abs(alike) < ALONG:
+        names = f"{model.joint(joint).name} and {model.joint(other).name}"
+        raise OptionError(f"xml_file: the axes of the joints {names} are no mirror images in the model's zero pose")
+    return 1.0 if alike > 0 else -1.0

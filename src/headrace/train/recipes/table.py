@@ -13,6 +13,7 @@ def _recipes() -> dict[str, tuple[str, str]]:
     known = families().items()
     every = {name: family.recipe for name, family in known}
     every |= {f"{name}{FROM_PIXELS}": family.recipe_from_pixels for name, family in known}
+    every |= {kind: family.recipe for _, family in known for kind in family.kinds}
     found = {name: recipe for name, recipe in every.items() if recipe}
     for name, (algo, preset) in list(found.items()):
         if algo not in ALGORITHMS or preset not in ALGORITHMS[algo].presets:
@@ -24,6 +25,7 @@ def _recipes() -> dict[str, tuple[str, str]]:
 RECIPES = _recipes()
 """key, as in presets → the best algorithm, and the preset of it with the best settings"""
 KINDS = (
+    *(kind for family in families().values() for kind in family.kinds),
     "several agents",
     "pictures",
     "observations of a category",
@@ -32,4 +34,4 @@ KINDS = (
     "continuous actions",
     "discrete actions",
 )
-"""kinds of tasks, by their spaces and by the time that a step takes"""
+"""kinds of tasks, by what they say of themselves, by their spaces and by the time that a step takes"""

@@ -59,8 +59,9 @@ class Verdict:
 
 
 def comes_with_headrace(env: MujocoEnv, model: Any) -> bool:
-    """Returns whether a task's functions and the function that makes its model are Headrace's own."""
-    return is_ours(model) and all(is_ours(function) for function, _ in called(env))
+    """Returns whether a task's functions, and those that make its model, are Headrace's own."""
+    makers = (model, *filter(callable, getattr(model, "args", ())))  # of a partial, whose arguments may be a user's
+    return all(map(is_ours, makers)) and all(is_ours(function) for function, _ in called(env))
 
 
 def verdict_of(task: str, env: MujocoEnv, model: MjModel) -> Verdict:

@@ -70,6 +70,7 @@ class MujocoTask:
         camera: the default camera of pictures; by default one that shows all that the model can reach.
         steering: what a person may command who watches in 3D: label → least and greatest value, in the order of the
             columns of the state's array ``command``.
+        kind: the key of recipes that fit the task if it belongs to no family; by default that of robots with servos.
         mirror: how observations and actions look in a mirror; or a function (options, model) → that. Of pictures it is
             not used.
     """
@@ -85,6 +86,7 @@ class MujocoTask:
     camera: Camera = field(default_factory=lambda: Camera(on_reach=True))
     mirror: Mirror | Callable[[Options, MjModel], Mirror | None] | None = None
     steering: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    kind: str = ""
 
     def __call__(self, task: str, **options: Any) -> Task:
         """Returns the task under the name ``task``, with these options.
@@ -144,7 +146,7 @@ class MujocoTask:
             metrics=tuple(f.name for f in means),
             mirror=None if pictured else mirror,
             steering=self.steering,
-            kind=ROBOTS if isinstance(env.actions, Servo) else "",
+            kind=self.kind or (ROBOTS if isinstance(env.actions, Servo) else ""),
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
 
@@ -163,9 +165,11 @@ class MujocoTask:
         )
 
     def _has_own_file(self, given: Options) -> bool:
-        """Returns whether the model is of another file than the task's own."""
+        """Returns whether the model is of another file than the task's own, or that is a user's."""
         default = self.options.get(XML_FILE)
-        return isinstance(default, Option) and given[XML_FILE] != default.default
+        return isinstance(default, Option) and (
+            given[XML_FILE] != default.default or given[XML_FILE].startswith(("/", ".", "~"))
+        )
 
 
 def _on_device(*parts: Any) -> Any:
