@@ -133,6 +133,18 @@ def test_the_reward_is_the_sum_of_its_terms_of_which_penalties_are_scaled(task: 
 
 
 @pytest.mark.parametrize("task", TASKS)
+def test_a_fall_costs_what_the_option_says_of_clipped_rewards_too(task: str) -> None:
+    rewards, published = {}, robot_of(task).fall
+    for more in (0.0, 100.0):
+        with pool_of(task, 2, fall=published + more, clipped=True, autoreset="disabled") as pool:
+            pool.reset()
+            arrays(pool)["qpos"][1, 2:7] = 2.0, 0, 1, 0, 0  # upside down
+            _, rewards[more], terminated, *_ = pool.step(rest(pool))
+            assert terminated.tolist() == [False, True]
+    np.testing.assert_allclose(rewards[0.0] - rewards[100.0], (0, 100 * 0.02), rtol=1e-5)
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_lanes_step_a_robot_and_leave_nothing_to_libmujoco(task: str) -> None:
     with pool_of(task) as pool:
         assert pool.spec.options["physics"] == "lanes"
