@@ -100,6 +100,38 @@ def test_kicks_change_the_horizontal_velocity_when_they_are_due(task: str) -> No
         assert (arrays(kicked)["until_kick"][:32] >= 50).all()
 
 
+def kicks_of(task: str, push: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Kicks of robots that fly, which nothing else tells apart; and steps to the first and from each to the next."""
+    with pool_of(task, 2048, push=push) as kicked, pool_of(task, 2048, push=0.0) as left:
+        for pool in (kicked, left):
+            pool.reset()
+            arrays(pool)["qpos"][:, 2] = 5.0
+            first = arrays(pool)["until_kick"].copy()
+            arrays(pool)["until_kick"][:] = 1
+            pool.step(rest(pool))
+        apart = (arrays(kicked)["qvel"] - arrays(left)["qvel"])[:, :2]
+        return apart.astype(float), first, arrays(kicked)["until_kick"].copy()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_kicks_are_published_ones(task: str) -> None:
+    push = 1.5
+    kicks, first, then = kicks_of(task, push)
+    robot = robot_of(task)
+    if robot.kick_least:
+        size, angle = np.hypot(*kicks.T), np.arctan2(*kicks.T)
+        drawn = [(size, 0.1, push), (angle, -np.pi, np.pi)]
+        np.testing.assert_array_equal(then, first)
+    else:
+        drawn = [(kicks[:, 0], -push, push), (kicks[:, 1], -push, push)]
+        assert (then != first).mean() > 0.9
+    steps = np.array(robot.kicks) * 50
+    for values, low, high in [*drawn, (first, *steps), (then, *steps)]:
+        assert values.min() >= low - 1e-9 and values.max() <= high + 1e-9
+        parts = np.sort((values - low) / (high - low))  # uniform: Kolmogorov and Smirnov's distance
+        assert np.abs(parts - (np.arange(len(parts)) + 0.5) / len(parts)).max() < 0.05
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_an_episode_ends_when_the_robot_leans_or_sinks_too_far(task: str) -> None:
     with pool_of(task, tilt=60.0, height=1.0, autoreset="disabled") as pool:

@@ -32,7 +32,7 @@ FOUR_LEGS = "robots on four legs"
 """the kind of tasks whose recipe fits all that the reward of `quadruped` is for"""
 COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
-BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS}
+BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS, "kick_every": STEPS}
 READS = ("qpos", "qvel", "ctrl", "actuator_force", "site_xpos", "site_xmat", "cvel", "subtree_com")
 
 
@@ -61,6 +61,7 @@ class Robot:
         period: seconds from one command to the next.
         regular: whether that is always the same time; otherwise it is exponentially distributed.
         kicks: least and greatest time between kicks (s).
+        kick_least: the least size of a kick (m/s), which is in any direction; 0 for kicks that change both axes.
         spread: the part by which joints differ from the keyframe at the start, at most.
         weights: of joints in the reward for the pose; by default 1 each.
         soft_limits: a function (ranges [joints, 2]) → the ranges that the reward keeps joints in.
@@ -102,6 +103,7 @@ class Robot:
     period: float = 10.0
     regular: bool = True
     kicks: tuple[float, float] = (1.0, 3.0)
+    kick_least: float = 0.0
     spread: float = 0.0
     thrown: float = 0.5
     weights: tuple[float, ...] = ()
@@ -174,8 +176,8 @@ def env_of(
         "imu_body": int(model.site_bodyid[imu]), "torso": torso, "torso_body": int(model.site_bodyid[torso]),
         "driven": driven_of(robot, model),
         "at_command": 9 if robot.command_first else 9 + 2 * model.nu + driven_of(robot, model),
-        "at_joints": 12 if robot.command_first else 9,
-        "fall_cost": options["fall"] - robot.fall, "kick_soon": robot.kicks[0], "kick_late": robot.kicks[1],
+        "at_joints": 12 if robot.command_first else 9, "fall_cost": options["fall"] - robot.fall,
+        "kick_soon": robot.kicks[0], "kick_late": robot.kicks[1], "kick_least": robot.kick_least,
         "slow_stride": robot.strides[0], "fast_stride": robot.strides[1],
         "upright": math.cos(math.radians(options["tilt"])),
         **{name: getattr(robot, name) for name in OF_ROBOT},

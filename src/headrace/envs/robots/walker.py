@@ -47,6 +47,7 @@ class State:
     steps: wp.array[wp.int32]  # since the episode began
     until_command: wp.array[wp.int32]  # steps
     until_kick: wp.array[wp.int32]
+    kick_every: wp.array[wp.int32]  # steps, if kicks have a direction
     action: wp.array2d[F]  # of this step
     last_action: wp.array2d[F]
     air_time: wp.array2d[F]  # of each foot, s
@@ -91,6 +92,7 @@ class State:
     stands: bool
     kick_soon: F
     kick_late: F
+    kick_least: F  # m/s, in any direction; or 0 for kicks of both axes
     spread: F
     thrown: F
     slow_stride: F
@@ -219,12 +221,19 @@ def is_commanded(state: State, env: int, least: F) -> bool:
 
 @wp.func
 def kick(physics: Any, state: State, env: int, streams: Streams):
-    """Changes the horizontal velocity now and then, as mjlab has it."""
+    """Changes the horizontal velocity: both axes now and then, or at equal times in a direction, as Playground has it."""
     state.until_kick[env] = state.until_kick[env] - 1
     if state.until_kick[env] <= 0:
-        for i in range(2):
-            physics.qvel[env, i] = physics.qvel[env, i] + uniform(streams, env, -state.push[0], state.push[0])
-        state.until_kick[env] = int(uniform(streams, env, state.kick_soon, state.kick_late) / state.dt)
+        if state.kick_least > ZERO:
+            angle = uniform(streams, env, ZERO, TURN)
+            size = uniform(streams, env, wp.min(state.kick_least, state.push[0]), state.push[0])
+            physics.qvel[env, 0] = physics.qvel[env, 0] + size * wp.cos(angle)
+            physics.qvel[env, 1] = physics.qvel[env, 1] + size * wp.sin(angle)
+            state.until_kick[env] = state.kick_every[env]
+        else:
+            for i in range(2):
+                physics.qvel[env, i] = physics.qvel[env, i] + uniform(streams, env, -state.push[0], state.push[0])
+            state.until_kick[env] = int(uniform(streams, env, state.kick_soon, state.kick_late) / state.dt)
 
 
 @wp.func
@@ -264,6 +273,7 @@ def reset(physics: Any, state: State, env: int, streams: Streams):
         state.phase[env, foot] = state.gait[foot]
     state.stride[env] = TURN * state.dt * uniform(streams, env, state.slow_stride, state.fast_stride)
     state.until_kick[env] = int(uniform(streams, env, state.kick_soon, state.kick_late) / state.dt)
+    state.kick_every[env] = state.until_kick[env]
     for i in range(3):
         state.command[env, i] = ZERO
     state.steps[env] = 0
