@@ -221,7 +221,7 @@ def is_commanded(state: State, env: int, least: F) -> bool:
 
 @wp.func
 def kick(physics: Any, state: State, env: int, streams: Streams):
-    """Changes the horizontal velocity: both axes now and then, or at equal times in a direction, as Playground has it."""
+    """Changes the horizontal velocity: along both axes now and then, or in one direction at equal times."""
     state.until_kick[env] = state.until_kick[env] - 1
     if state.until_kick[env] <= 0:
         if state.kick_least > ZERO:
