@@ -47,6 +47,7 @@ PLAYED: dict[str, dict[str, dict[str, Any]]] = {
         "Hopper-v5": ROBOT,
         **{f"{name}-v5": ROBOT for name in ("Ant", "HalfCheetah", "Humanoid", "InvertedPendulum", "Pusher", "Swimmer")},
     },
+    "gymnasium_robotics": {"FetchPush-v4": ROBOT, "FetchPickAndPlace-v4": ROBOT},
     "robots": {f"{name}Flat-v0": ROBOT for name in ("Go1", "Go2", "G1", "T1")},
     "dm_control": {
         "WalkerRun-v1": ROBOT,

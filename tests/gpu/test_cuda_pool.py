@@ -14,7 +14,7 @@ from headrace.errors import ActionError, EnvIdError, OptionError, SequenceError
 torch = pytest.importorskip("torch")
 
 CUDA = "cuda:0"
-NATIVE = ("atari", "box2d", "dm_control", "mujoco", "robots", "vizdoom")
+NATIVE = ("atari", "box2d", "dm_control", "gymnasium_robotics", "mujoco", "robots", "vizdoom")
 KERNEL_TASKS = [task for name, family in FAMILIES.items() if name not in NATIVE for task in family.tasks]
 
 

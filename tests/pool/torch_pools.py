@@ -11,7 +11,7 @@ import torch
 from headrace.envs import FAMILIES
 from headrace.pool.torch.pool import TorchPool
 
-NATIVE = ("atari", "box2d", "dm_control", "mujoco", "robots", "vizdoom")
+NATIVE = ("atari", "box2d", "dm_control", "gymnasium_robotics", "mujoco", "robots", "vizdoom")
 TEXTURED = () if find_spec("craftax") else ("Craftax-Classic-Pixels-v1",)  # drawn with that package's textures
 KERNEL_TASKS = [
     task for name, family in FAMILIES.items() if name not in NATIVE for task in family.tasks if task not in TEXTURED

@@ -1,8 +1,8 @@
 """Goal-conditioned tasks, whose observations contain the achieved goal and the desired goal.
 
 The convention is that of Gymnasium-Robotics (Plappert et al. 2018, arXiv:1802.09464): observations are a dict of
-``observation``, ``achieved_goal`` and ``desired_goal``, and the environment's ``compute_reward`` returns the reward of
-any pair of goals.
+``observation``, ``achieved_goal`` and ``desired_goal``, and the environment's ``compute_reward``, or a MuJoCo task's
+``goal_reward``, returns the reward of any pair of goals.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Goals:
     Attributes:
         achieved, desired: the columns of an observation that hold the achieved and the desired goal; both have the
             same number of columns.
-        judge: a function that makes an environment and returns a `Judge`, which calls its ``compute_reward`` and
-            ``compute_terminated``.
+        judge: a function that returns a `Judge`. That of a Gymnasium environment makes one, and calls its
+            ``compute_reward`` and ``compute_terminated``.
     """
 
     achieved: slice
@@ -47,14 +47,24 @@ def goals_of(env: Any, make: Callable[[], Any]) -> Goals | None:
         make: a function that makes another such environment.
     """
     space, game = env.observation_space, getattr(env, "unwrapped", env)
-    if not (isinstance(space, gym.spaces.Dict) and set(space) == set(KEYS) and hasattr(game, "compute_reward")):
+    if not has_goals(space) or not hasattr(game, "compute_reward"):
         return None
+    shape = space["desired_goal"].shape or ()
+    return goals_in(space, lambda: _judge(make(), shape))
+
+
+def has_goals(space: gym.Space) -> bool:
+    """Returns whether observations of a space have the parts of a task with goals, and no other."""
+    return isinstance(space, gym.spaces.Dict) and set(space) == set(KEYS)
+
+
+def goals_in(space: gym.spaces.Dict, judge: Callable[[], Judge]) -> Goals:
+    """Returns the goals in observations of a space that `has_goals`, with their parts in one array, in its order."""
     places, start = {}, 0
-    for name, part in space.items():  # the order in which Gymnasium flattens them
+    for name, part in space.items():
         size = gym.spaces.flatdim(part)
         places[name], start = slice(start, start + size), start + size
-    shape = space["desired_goal"].shape or ()
-    return Goals(places["achieved_goal"], places["desired_goal"], lambda: _judge(make(), shape))
+    return Goals(places["achieved_goal"], places["desired_goal"], judge)
 
 
 def _judge(env: Any, shape: tuple[int, ...]) -> Judge:

@@ -111,8 +111,8 @@ def goals_for(config: Config) -> Goals:
     goals = config.build().goals
     if goals is None:
         raise OptionError(
-            f"hindsight={config.hindsight} is for Gymnasium environments whose observations are a Dict of observation, "
-            f"achieved_goal and desired_goal, with a compute_reward and the option flat_observation=True, which "
-            f"{config.task} is not"
+            f"hindsight={config.hindsight} is for tasks whose observations are a Dict of observation, achieved_goal "
+            f"and desired_goal, with a compute_reward (Gymnasium) or goal_reward (MuJoCo tasks) and the option "
+            f"flat_observation=True, which {config.task} is not"
         )
     return goals

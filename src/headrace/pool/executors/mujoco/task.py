@@ -24,6 +24,7 @@ from headrace.pool.executors.mujoco.lanes import OPTION, PHYSICS, physics_of, re
 from headrace.pool.executors.mujoco.pictures import Camera, camera_of, picture_options, picture_space
 from headrace.pool.executors.mujoco.program import MujocoEnv
 from headrace.pool.executors.mujoco.randomise import fields_of, tables_of
+from headrace.pool.goals import KEYS, Goals, Judge, goals_in, has_goals
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, complete
 from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
@@ -73,6 +74,9 @@ class MujocoTask:
         kind: the key of recipes that fit the task if it belongs to no family; by default that of robots with servos.
         mirror: how observations and actions look in a mirror; or a function (options, model) → that. Of pictures it is
             not used.
+        goal_reward: of a task with goals, whose observation is a `Dict` of ``achieved_goal``, ``desired_goal`` and
+            ``observation``: a function (options, achieved, desired) → what pairs of goals [B, k] earn, float32[B], and
+            whether they end an episode, bool[B], or None if none does. Training with `hindsight` asks it.
     """
 
     env: MujocoEnv | Callable[[Options, MjModel], MujocoEnv]
@@ -87,6 +91,7 @@ class MujocoTask:
     mirror: Mirror | Callable[[Options, MjModel], Mirror | None] | None = None
     steering: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     kind: str = ""
+    goal_reward: Callable[[Options, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]] | None = None
 
     def __call__(self, task: str, **options: Any) -> Task:
         """Returns the task under the name ``task``, with these options.
@@ -155,10 +160,14 @@ class MujocoTask:
 
         saved = partial(_saved, model)
         changes = Changes(self, options, spec, env, scalars_of(env, model, spec), tables, saved)
+        goals = None
+        if self.goal_reward is not None:
+            goals = _goals(task, observation, partial(self.goal_reward, given))
         return Task(
             spec,
             partial(MujocoExecutor, *parts, camera),
             make_on_device=partial(_on_device, *parts),
+            goals=goals if given.get("flat_observation") and depth == 1 and not pictured else None,
             stack=stack,
             remark=partial(remark, task, given[PHYSICS], env, model, ours),
             changes=changes,
@@ -184,6 +193,14 @@ def with_critic(task: str, observation: gym.Space, critic: gym.Space) -> gym.spa
         if not isinstance(space, gym.spaces.Box):
             raise KernelError(f"{task} has a critic's observation: observation and critic must be a Box, not {space}")
     return gym.spaces.Dict(OrderedDict({OBS: observation, CRITIC: critic}))
+
+
+def _goals(task: str, observation: gym.Space, judge: Judge) -> Goals:
+    """Returns the goals of a task in its observations as one array; raises `KernelError` if these have none."""
+    if not has_goals(observation):
+        raise KernelError(f"{task} has a goal_reward: its observation must be a Dict of {', '.join(KEYS)}")
+    assert isinstance(observation, gym.spaces.Dict)
+    return goals_in(observation, lambda: judge)
 
 
 def completed(env: MujocoEnv, model: MjModel) -> MujocoEnv:
