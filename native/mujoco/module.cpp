@@ -207,6 +207,7 @@ NB_MODULE(_mujoco, m) {
       [](std::shared_ptr<Physics> physics, std::shared_ptr<Studio> studio, const Array& state, const Array& actions,
          const Array& reward, const Array& terminated, const Array& accepted, const Array& warning, const Array& seed,
          const Array& drawn, const std::vector<Array>& kept, const std::optional<Array>& pixels,
+         const std::optional<Array>& arrows,
          const std::vector<std::tuple<std::string, std::vector<int>, Array, std::optional<Array>, int>>& reports,
          int frame_skip, int action_repeat, bool kinematics, bool forces, std::vector<std::string> sensors, bool acts,
          bool may_refuse, int settling_steps, bool starts_unactuated) {
@@ -220,7 +221,8 @@ NB_MODULE(_mujoco, m) {
                       rows_of(seed),
                       rows_of(drawn),
                       {},
-                      pixels ? rows_of(*pixels) : Rows{}};
+                      pixels ? rows_of(*pixels) : Rows{},
+                      arrows ? rows_of(*arrows) : Rows{}};
         Task task(std::move(physics), std::move(studio), std::move(memory));
         for (const auto& array : kept) task.memory.kept.emplace_back(rows_of(array), rows_of(array).stride);
         task.rules = {frame_skip, action_repeat, after, acts, may_refuse, settling_steps, starts_unactuated};
@@ -229,9 +231,9 @@ NB_MODULE(_mujoco, m) {
         return simulator(std::move(task));
       },
       nb::kw_only(), "physics"_a, "studio"_a, "state"_a, "actions"_a, "reward"_a, "terminated"_a, "accepted"_a,
-      "warning"_a, "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "reports"_a, "frame_skip"_a, "action_repeat"_a,
-      "kinematics"_a, "forces"_a, "sensors"_a, "acts"_a, "may_refuse"_a, "settling_steps"_a, "starts_unactuated"_a,
-      "The simulator of one task, over arrays [N, …] that the caller keeps.");
+      "warning"_a, "seed"_a, "drawn"_a, "kept"_a, "pixels"_a.none(), "arrows"_a.none(), "reports"_a, "frame_skip"_a,
+      "action_repeat"_a, "kinematics"_a, "forces"_a, "sensors"_a, "acts"_a, "may_refuse"_a, "settling_steps"_a,
+      "starts_unactuated"_a, "The simulator of one task, over arrays [N, …] that the caller keeps.");
 
   m.def(
       "lane_widths", [](const std::string& physics) { return lanes::widths(number_of(physics)); },

@@ -56,7 +56,7 @@ void MujocoEnv::reset() {
   lane.call(kObserve);
   lane.save(task_->memory.state.row(env_id_));
   at<std::int32_t>(task_->memory.warning, env_id_) = lane.warning();
-  if (task_->memory.pixels.data) draw(lane, Layout::planes, &at<std::uint8_t>(task_->memory.pixels, env_id_));
+  if (task_->memory.pixels.data) draw(lane, {}, Layout::planes, &at<std::uint8_t>(task_->memory.pixels, env_id_));
   report(true);
 }
 
@@ -181,7 +181,7 @@ StepResult MujocoEnv::conclude(Lane& lane, bool last) {
   lane.save(memory.state.row(env_id_));
   const bool over = warning != 0 || at<bool>(memory.terminated, env_id_);
   if (over || last) {
-    if (warning == 0 && memory.pixels.data) draw(lane, Layout::planes, &at<std::uint8_t>(memory.pixels, env_id_));
+    if (warning == 0 && memory.pixels.data) draw(lane, {}, Layout::planes, &at<std::uint8_t>(memory.pixels, env_id_));
     report(false);
   }
   return {warning == 0 ? at<float>(memory.reward, env_id_) : 0, over, false};
@@ -233,14 +233,16 @@ void MujocoEnv::render(std::uint8_t* rgb) const {
   Lane& lane = group->lane();
   lane.enter(env_id_);
   lane.load(task_->memory.state.row(env_id_));
-  draw(lane, Layout::pixels, rgb);
+  const Rows& arrows = task_->memory.arrows;
+  const auto* first = arrows.data ? &at<Arrow>(arrows, env_id_) : nullptr;
+  draw(lane, {first, arrows.stride / sizeof(Arrow)}, Layout::pixels, rgb);
 }
 
 // The picture shows the state, not the beginning of the last substep. The state is saved in its row already, so this
 // may compute on in mjData.
-void MujocoEnv::draw(Lane& lane, Layout layout, std::uint8_t* rgb) const {
+void MujocoEnv::draw(Lane& lane, std::span<const Arrow> arrows, Layout layout, std::uint8_t* rgb) const {
   guarded([&] { mj_forward(&lane.model(), &lane.data()); });
-  task_->studio->borrow()->draw(lane.model(), lane.data(), layout, rgb);
+  task_->studio->borrow()->draw(lane.model(), lane.data(), arrows, layout, rgb);
 }
 
 Simulator simulator(Task task) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct Memory {
   Rows seed, drawn;  // uint64: the random stream
   std::vector<std::pair<Rows, std::size_t>> kept;  // rows of the task's own state, and their bytes
   Rows pixels = {};  // uint8[3, height, width]: pictures are drawn here, if they are seen
+  Rows arrows = {};  // `Arrow`s over rendered pictures, not over `pixels`
 };
 
 struct Rules {
@@ -83,7 +85,7 @@ class MujocoEnv final : public Environment {
   bool refused(Lane& lane);
   void forward(Lane& lane);
   void settle(Lane& lane);
-  void draw(Lane& lane, Layout layout, std::uint8_t* rgb) const;
+  void draw(Lane& lane, std::span<const Arrow> arrows, Layout layout, std::uint8_t* rgb) const;
   void report(bool first);
 
   template <class Visit>

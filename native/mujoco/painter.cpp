@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
-#include <span>
 
 #include "physics.hpp"
 
 namespace headrace::mujoco {
 namespace {
 
+constexpr int kHeadPieces = 6;
 constexpr int kFontScale = mjFONTSCALE_50;  // there is no text to draw
 
 // The side of a shadow map that is fine enough for a picture. Models ask for one that suits a screen; for small
@@ -81,7 +81,8 @@ void Painter::free() {
   mjv_freeScene(&scene_);
 }
 
-void Painter::draw(const mjModel& model, mjData& data, Layout layout, std::uint8_t* rgb) {
+void Painter::draw(const mjModel& model, mjData& data, std::span<const Arrow> arrows, Layout layout,
+                   std::uint8_t* rgb) {
   Current current(*gl_);
   if (!current) throw NoPictures("the OpenGL context cannot be used any more");
   guarded([&] {
@@ -89,10 +90,26 @@ void Painter::draw(const mjModel& model, mjData& data, Layout layout, std::uint8
     upload(model);
     const mjrRect frame = {0, 0, picture_.width, picture_.height};
     mjv_updateScene(&model, &data, &option_, nullptr, &camera, mjCAT_ALL, &scene_);
+    for (const Arrow& arrow : arrows) add(arrow);
     mjr_render(frame, &scene_, &context_);
     mjr_readPixels(pixels_.data(), nullptr, frame, &context_);
   });
   copy_out(layout, rgb);
+}
+
+// A head is made of ever thinner rods: MuJoCo's own arrows have heads as flat as plates.
+void Painter::add(const Arrow& arrow) {
+  const int pieces = arrow.headed > 0 ? kHeadPieces : 1;
+  for (int i = 0; arrow.width > 0 && i < pieces && scene_.ngeom < scene_.maxgeom; ++i) {
+    mjtNum ends[2][3];
+    for (int k = 0; k < 3; ++k)
+      for (int end = 0; end < 2; ++end)
+        ends[end][k] = arrow.from[k] + (arrow.to[k] - arrow.from[k]) * static_cast<mjtNum>(i + end) / pieces;
+    mjvGeom& geom = scene_.geoms[scene_.ngeom++];
+    mjv_initGeom(&geom, mjGEOM_CAPSULE, nullptr, nullptr, nullptr, arrow.rgba);
+    mjv_connector(&geom, mjGEOM_CAPSULE, arrow.width * (pieces - i) / pieces, ends[0], ends[1]);
+    geom.category = mjCAT_DECOR;
+  }
 }
 
 // OpenGL has copies of terrains and textures, and environments may have different ones.

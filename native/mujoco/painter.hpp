@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,14 @@ struct Picture {
   bool textures_vary = false;  // between environments
 };
 
+// A rod over the scene, or an arrow's head, in the order of its numbers in a row of `Memory::arrows`.
+struct Arrow {
+  float from[3], to[3];  // m
+  float width;           // radius in m, of a head where it begins; 0 for what is not drawn
+  float headed;          // 1 for a head, 0 for a rod
+  float rgba[4];
+};
+
 // The order of a picture's bytes, its top row first: [height, width, 3] or [3, height, width].
 enum class Layout { pixels, planes };
 
@@ -33,12 +42,13 @@ class Painter {
   Painter(const Painter&) = delete;
   Painter& operator=(const Painter&) = delete;
 
-  // Draws the camera's view; positions in `data` must be those of the state.
-  void draw(const mjModel& model, mjData& data, Layout layout, std::uint8_t* rgb);
+  // Draws the camera's view, and arrows over it; positions in `data` must be those of the state.
+  void draw(const mjModel& model, mjData& data, std::span<const Arrow> arrows, Layout layout, std::uint8_t* rgb);
 
  private:
   void make(const mjModel& model);
   void upload(const mjModel& model);
+  void add(const Arrow& arrow);
   void free();
   void copy_out(Layout layout, std::uint8_t* rgb) const;
 

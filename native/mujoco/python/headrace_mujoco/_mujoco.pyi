@@ -178,6 +178,7 @@ def simulator(
     drawn: Annotated[NDArray, dict(order="C", device="cpu")],
     kept: Sequence[Annotated[NDArray, dict(order="C", device="cpu")]],
     pixels: Annotated[NDArray, dict(order="C", device="cpu")] | None,
+    arrows: Annotated[NDArray, dict(order="C", device="cpu")] | None,
     reports: Sequence[
         tuple[
             str,

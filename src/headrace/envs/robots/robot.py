@@ -20,7 +20,7 @@ from headrace.envs.robots.models import FOLDER
 from headrace.envs.robots.sides import mirror_of
 from headrace.envs.robots.walker import State, View, act, observe, reset
 from headrace.pool.executors.kernels.program import FINITE
-from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale
+from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale, velocity_arrows
 from headrace.pool.executors.mujoco.task import ROBOTS
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, decimal
@@ -292,6 +292,7 @@ def walking(
         partial(env_of, robot, step, terms, see, most), partial(model_of, robot, model), partial(space_of, robot), info,
         known | options, robot.frame_skip, camera=Camera("track"),
         mirror=partial(mirror, robot),
+        arrows=velocity_arrows,
         steering=dict(zip(COMMANDS, zip(robot.lowest(), robot.limits, strict=True), strict=True)),
         kind=FOUR_LEGS if step is quadruped.step else ROBOTS,
     )  # fmt: skip

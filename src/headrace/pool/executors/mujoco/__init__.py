@@ -4,6 +4,7 @@
 """
 
 from headrace.pool.executors.kernels.random import Streams, integers, normal, random_bits, uniform
+from headrace.pool.executors.mujoco.arrows import velocity_arrows
 from headrace.pool.executors.mujoco.declared import Servo
 from headrace.pool.executors.mujoco.frames import SITE_VELOCITY, projected_gravity, site_velocity, to_frame, to_world
 from headrace.pool.executors.mujoco.pictures import Camera
@@ -37,4 +38,5 @@ __all__ = [
     "to_frame",
     "to_world",
     "uniform",
+    "velocity_arrows",
 ]

@@ -15,6 +15,7 @@ from headrace.pool.executors.kernels.changes import put_tables
 from headrace.pool.executors.kernels.diagnostics.mistakes import mistakes_named
 from headrace.pool.executors.kernels.launch import COMPILING, Compiled, compiled, view_of
 from headrace.pool.executors.kernels.memory import unpacked_rows
+from headrace.pool.executors.mujoco.arrows import ARROW, Arrows
 from headrace.pool.executors.mujoco.declared import acts
 from headrace.pool.executors.mujoco.fields import (
     APPLIED,
@@ -49,6 +50,7 @@ class MujocoExecutor(ThreadsExecutor):
         model: its model.
         observation, shown: see `StepOutputs`.
         camera: the camera of pictures.
+        arrows: what is drawn over pictures that people see; None for nothing.
         spec, settings, ring: as for every executor.
     """
 
@@ -59,6 +61,7 @@ class MujocoExecutor(ThreadsExecutor):
         observation: gym.Space,
         shown: gym.Space,
         camera: MjvCamera,
+        arrows: Arrows | None,
         spec: TaskSpec,
         settings: PoolSettings,
         ring: BatchRing,
@@ -72,6 +75,8 @@ class MujocoExecutor(ThreadsExecutor):
         self._rows = np.zeros((n, library().mj_stateSize(model, physics.signature)))
         self._components = state_components(model, self._rows, physics.signature)
         self._studio = _studio(native, physics, spec, camera)
+        self._arrows = arrows
+        self._over = None if arrows is None else np.repeat(self.arrows(np.zeros(1, np.int64)), n, 0)
         if memory.seen.pixels is not None:
             self._studio.open()  # otherwise the first picture opens it
         simulator = native.simulator(
@@ -84,6 +89,7 @@ class MujocoExecutor(ThreadsExecutor):
             **memory.streams.arrays,
             kept=memory.kept(),
             pixels=memory.seen.pixels,
+            arrows=self._over,
             reports=memory.seen.reports(),
             frame_skip=self._frame_skip,
             action_repeat=spec.options["action_repeat"],
@@ -110,6 +116,17 @@ class MujocoExecutor(ThreadsExecutor):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Returns the simulations' state and varying model fields by MuJoCo's names, and the task's state, [N, …]."""
         return {**self._components, **self._memory.varying, **self._memory.state.arrays}
+
+    def arrows(self, env_ids: np.ndarray) -> np.ndarray:
+        """Returns what is drawn over pictures of these K environments, float32 [K, n, 12], see `arrows.Arrows`."""
+        if self._arrows is None:
+            return np.zeros((len(env_ids), 0, ARROW), np.float32)
+        return self._arrows(self.state_arrays(), env_ids)
+
+    def render(self, env_ids: np.ndarray) -> np.ndarray:
+        if self._over is not None:
+            self._over[env_ids] = self.arrows(env_ids)
+        return super().render(env_ids)
 
     def put_tables(self, tables: Mapping[str, np.ndarray]) -> None:
         put_tables(self._memory.state.struct, tables)

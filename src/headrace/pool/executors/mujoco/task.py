@@ -17,6 +17,8 @@ from headrace.errors import KernelError, OptionError
 from headrace.limits import limits_named
 from headrace.pool.batch import OBS
 from headrace.pool.executors.kernels.changes import Changes
+from headrace.pool.executors.mujoco.arrows import OPTION as ARROWS
+from headrace.pool.executors.mujoco.arrows import Arrows
 from headrace.pool.executors.mujoco.comparison import comes_with_headrace
 from headrace.pool.executors.mujoco.declared import Servo, action_space, check_metrics, metric_fields
 from headrace.pool.executors.mujoco.fields import MjModel, keyframe_of, library, sensors_of
@@ -69,7 +71,9 @@ class MujocoTask:
             ``critic``, unless the option ``critic`` is false.
         frame_skip, max_episode_steps: defaults of these options, the latter divided by ``action_repeat``.
         camera: the default camera of pictures; by default one that shows all that the model can reach.
-        steering: what a person may command who watches in 3D: label → least and greatest value, in the order of the
+        arrows: what is drawn over pictures that people see, not over observations of pixels, unless the option
+            ``render_arrows`` is false: a function model → arrows, such as `velocity_arrows`; None for nothing.
+        steering: what a person may command who watches: label → least and greatest value, in the order of the
             columns of the state's array ``command``.
         kind: the key of recipes that fit the task if it belongs to no family; by default that of robots with servos.
         mirror: how observations and actions look in a mirror; or a function (options, model) → that. Of pictures it is
@@ -90,6 +94,7 @@ class MujocoTask:
     camera: Camera = field(default_factory=lambda: Camera(on_reach=True))
     mirror: Mirror | Callable[[Options, MjModel], Mirror | None] | None = None
     steering: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    arrows: Callable[[MjModel], Arrows] | None = None
     kind: str = ""
     goal_reward: Callable[[Options, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]] | None = None
 
@@ -111,6 +116,7 @@ class MujocoTask:
             PHYSICS: OPTION,
             RANDOMISE: Option(True),
             **({CRITIC: Option(True)} if self.critic is not None else {}),
+            **({ARROWS: Option(True)} if self.arrows is not None else {}),
         }
         own = {"max_episode_steps": self.max_episode_steps, "frame_skip": self.frame_skip}
         given = complete(task, {**known, **picture_options(options), **self.options}, {**own, **options})
@@ -138,6 +144,7 @@ class MujocoTask:
         shown = flattened(observation) if given.get("flat_observation") else observation
         depth, pictured = given["frame_stack"], given["from_pixels"]
         shown = picture_space(given) if pictured else shown
+        arrows = self.arrows(model) if self.arrows is not None and given[ARROWS] else None
         camera, frames = camera_of(task, model, given, self.camera), given["frame_skip"] * given["action_repeat"]
         spec = TaskSpec(
             task=task,
@@ -165,7 +172,7 @@ class MujocoTask:
             goals = _goals(task, observation, partial(self.goal_reward, given))
         return Task(
             spec,
-            partial(MujocoExecutor, *parts, camera),
+            partial(MujocoExecutor, *parts, camera, arrows),
             make_on_device=partial(_on_device, *parts),
             goals=goals if given.get("flat_observation") and depth == 1 and not pictured else None,
             stack=stack,
