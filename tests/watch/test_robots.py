@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import threading
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -68,34 +70,72 @@ def test_a_robot_is_served_until_its_episodes_are_over(tmp_path, capsys):
         OPEN(found[0], timeout=5)
 
 
-def test_who_watches_a_walker_commands_and_pushes_it():
+def test_who_watches_a_walker_commands_and_pushes_it_by_sliders_and_keys():
     viser = pytest.importorskip("viser")
     pytest.importorskip("mjviser")
     pytest.importorskip("mujoco")
-    from headrace.watch.robots import HOST, PUSH, _free_port, _model_of, _Screen, _silence
+    from headrace.watch.robots import HOST, _free_port, _model_of, _Screen, _silence
+    from headrace.watch.steering import KEYS, PUSH
 
     with headrace.make("Go1Flat-v0", num_envs=1, noise=0.0, push=0.0) as pool:
         pool.reset()
         with _silence():
             server = viser.ViserServer(host=HOST, port=_free_port())
         try:
+            added: dict[str, Any] = {}
+            add = server.gui.add_command
+
+            def noted(label: str, *, hotkey: Any) -> Any:
+                added[hotkey] = add(label, hotkey=hotkey)  # which refuses a name that browsers do not have
+                return added[hotkey]
+
+            server.gui.add_command = noted
             screen = _Screen(server, _model_of(pool), pool)
             own = pool.state_arrays(["command"])["command"][0]
-            screen.steer()
+            screen.steering.apply()
             assert (pool.state_arrays(["command"])["command"][0] == own).all()  # it walks by the task's commands
-            screen._steered.value = True
+
+            def moved(slider: Any, value: float) -> None:  # as the browser of a person does
+                slider._impl.value = value
+                asyncio.run(screen._hand_over(SimpleNamespace(client=object(), target=slider)))
+
             for slider, wanted in zip(screen._sliders, (0.4, -0.2, 0.8), strict=True):
                 assert slider.min < wanted < slider.max
-                slider.value = wanted
-            screen.steer()
+                moved(slider, wanted)
+            screen.steering.apply()
+            assert screen._steered.value
             assert pool.state_arrays(["command"])["command"][0] == pytest.approx((0.4, -0.2, 0.8))
             before = pool.state_arrays(["qvel"])["qvel"][0].copy()
-            screen._pushes.append(PUSH)
-            screen.steer()
+            assert len(added) == len(KEYS)
+
+            def press(hotkey: str) -> None:
+                for act in added[hotkey]._impl.trigger_cb:
+                    asyncio.run(act(None))
+
+            press("P")
+            screen.steering.apply()
             pushed = pool.state_arrays(["qvel"])["qvel"][0] - before
             assert (pushed[:2] ** 2).sum() ** 0.5 == pytest.approx(PUSH) and not pushed[2:].any()
             *_, info = pool.step(np.zeros((1, 12)))
             assert info["command"][0] == pytest.approx((0.4, -0.2, 0.8))
+            press("space")
+            for hotkey in ("W", "arrowup", "arrowright", "Q"):
+                press(hotkey)
+            screen.steering.apply()
+            assert pool.state_arrays(["command"])["command"][0] == pytest.approx((0.75, -0.2, 0.3))
+            assert [slider.value for slider in screen._sliders] == pytest.approx([0.75, -0.2, 0.3])
+            screen.draw("", at_once=True)
+            heads, rods = screen._over[1.0], screen._over[0.0]
+            assert len(heads.points) >= 2 and len(rods.points) >= 8
+            wanted = pool._executor.arrows(np.array([0]))[0]  # pyright: ignore[reportAttributeAccessIssue]
+            assert heads.points[0] == pytest.approx(wanted[wanted[:, 7] == 1][0, :6].reshape(2, 3))
+            moved(screen._steered, False)
+            press("space")
+            rows = pool._executor.state_arrays()
+            screen.steering.apply()
+            rows["qvel"][:] = 0
+            screen.draw("", at_once=True)
+            assert not screen._over
         finally:
             with _silence():
                 server.stop()

@@ -10,12 +10,14 @@ import io
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headrace.errors import OptionError, StateError
+from headrace.pool.executors.mujoco.arrows import COLOUR, HEADED, WIDTH
 from headrace.pool.pool import Pool
 from headrace.train.modules.action_masks import MASK
 from headrace.train.play.agent import Agent, load_checkpoint
@@ -23,12 +25,12 @@ from headrace.train.play.evaluate import playing_pool
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.words import return_text
 from headrace.watch.player import LATE, Source
+from headrace.watch.steering import HELP, KEYS, PUSHES, Steering, slider_step
 
 HOST = "127.0.0.1"
 MOST_FRAMES = 60.0  # greatest number of frames per second
 TOLD = 0.25  # seconds between updates of the text
 HELD = 0.5  # seconds for which the end of an episode is shown
-PUSH = 0.7  # m/s that the button adds to a robot's velocity, in a random direction
 VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in multiples of the robot's size
 SHOWN = ("qpos", "mocap_pos", "mocap_quat")
 """the arrays of a simulation that its picture depends on"""
@@ -98,29 +100,63 @@ class _Screen:
         self._words = server.gui.add_markdown("")
         self._names = [name for name in SHOWN if name in pool.state_arrays()]
         self._drawn = self._told = 0.0
-        self._rows, steering = pool._executor.state_arrays(), pool.spec.steering
+        self._server = server
+        self._over: dict[float, Any] = {}
+        self._add_controls(server.gui, Steering(pool))
+
+    def _add_controls(self, gui: Any, steering: Steering) -> None:
+        self.steering, controls = steering, steering.controls
+        self._steered = gui.add_checkbox("steer", False, visible=bool(controls.ranges))
+        self._steered.on_update(self._hand_over)
         self._sliders = [
-            server.gui.add_slider(label, low, high, (high - low) / 60, 0.0, disabled=True)
-            for label, (low, high) in steering.items()
+            gui.add_slider(label, low, high, slider_step(low, high), min(max(0.0, low), high))
+            for label, low, high in controls.ranges
         ]
-        self._steered = server.gui.add_checkbox("steer", False, visible=bool(steering))
-        self._steered.on_update(lambda _: self._hand_over())
-        if model.njnt and model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE:  # pyright: ignore[reportAttributeAccessIssue]
-            server.gui.add_button("push").on_click(lambda _: self._pushes.append(PUSH))
-        self._pushes: list[float] = []
-
-    def _hand_over(self) -> None:
-        """Lets a person command in place of the task, or the task again."""
         for slider in self._sliders:
-            slider.disabled = not self._steered.value
+            slider.on_update(self._hand_over)
+        if controls.can_push:
+            gui.add_button("push").on_click(partial(self._press, PUSHES))
+        if controls.ranges:
+            gui.add_markdown(HELP)
+        for key, move in KEYS.items():
+            works = controls.can_push if key == PUSHES else move is None or move[0] < len(controls.ranges)
+            if works and (controls.ranges or key == PUSHES):
+                hotkey = "space" if key == " " else key if key.startswith("arrow") else key.upper()
+                gui.add_command(f"steer: {hotkey}", hotkey=hotkey).on_trigger(partial(self._press, key))
 
-    def steer(self) -> None:
-        """Gives the robot the commands and pushes of whoever watches; called before a step."""
-        if self._steered.value:
-            self._rows["command"][0] = [slider.value for slider in self._sliders]
-        while self._pushes:
-            way = np.random.default_rng().uniform(0, 2 * np.pi)
-            self._rows["qvel"][0, :2] += self._pushes.pop() * np.array((np.cos(way), np.sin(way)))
+    async def _hand_over(self, event: Any) -> None:
+        """Lets the person command who has moved a slider, or the task again; `event.client` is None for code."""
+        if event.client is None:
+            return
+        if event.target is not self._steered:
+            self._steered.value = True
+        ranges = [(low, high) for _, low, high in self.steering.controls.ranges]
+        values = [min(max(s.value, low), high) for s, (low, high) in zip(self._sliders, ranges, strict=True)]
+        self.steering.take({"command": values if self._steered.value else None})
+
+    async def _press(self, key: str, _: object) -> None:  # in the server's one thread, as `_hand_over`
+        self.steering.take({"key": key})
+        self._steered.value = self.steering.command is not None
+        for slider, value in zip(self._sliders, self.steering.command or (), strict=False):
+            slider.value = value
+
+    def _draw_arrows(self, rows: np.ndarray) -> None:
+        """Draws the arrows of a picture, float32 [n, 12], the rods among them as lines."""
+        rows = rows[rows[:, WIDTH] > 0]
+        scene, frame = self._server.scene, self._scene.fixed_bodies_frame.name  # whose children are in the world
+        for kind, add in ((1.0, scene.add_arrows), (0.0, scene.add_line_segments)):
+            chosen = rows[rows[:, HEADED] == kind]
+            if kind in self._over and not len(chosen):
+                self._over.pop(kind).remove()
+            if len(chosen):
+                ends, width = chosen[:, :6].reshape(-1, 2, 3), float(chosen[0, WIDTH])
+                colours = (255 * chosen[:, COLOUR][:, :3]).astype(np.uint8)
+                if kind:
+                    head = {"shaft_radius": width / 2, "head_radius": width, "head_length": 2.5 * width}
+                    how = {"colors": colours, **head}
+                else:
+                    how = {"colors": colours[:, None].repeat(2, 1), "thickness": 2 * width}
+                self._over[kind] = add(f"{frame}/over{kind:g}", ends, **how)
 
     def _size(self) -> float:
         """Returns the greatest extent in m of all bodies that move, or of the whole model if none does."""
@@ -145,6 +181,7 @@ class _Screen:
             there[...] = rows[0].reshape(there.shape)
         self._mujoco.mj_forward(self._model, self._data)
         self._scene.update_from_mjdata(self._data)
+        self._draw_arrows(self._pool._executor.arrows(np.zeros(1, np.int64))[0])  # pyright: ignore[reportAttributeAccessIssue]
         self._drawn = now
         if now - self._told >= TOLD or at_once:
             self._words.content, self._told = words, now
@@ -162,8 +199,9 @@ def _play(
             with contextlib.suppress(StateError):  # the weights may be of a new run in the same folder
                 agent.load(weights.model)
                 trained = weights.step
-        screen.steer()
+        screen.steering.apply()
         obs, reward, terminated, truncated, info = pool.step(agent.act(obs, deterministic, info.get(MASK)))
+        screen.steering.apply()
         if over:
             episode, steps, earned = episode + 1, 0, 0.0
         else:
