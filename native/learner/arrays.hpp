@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "learner.hpp"
 
@@ -201,7 +202,8 @@ std::size_t rows_of(const Seen& seen) {
 // stacks of layers of parts
 using Stacks = std::vector<std::vector<std::vector<Linear>>>;
 
-Network network_of(const Sight& sight, bool relu, const Stacks& stacks) {
+// some_columns: whether a stack may read only the first of the inputs
+Network network_of(const Sight& sight, bool relu, const Stacks& stacks, bool some_columns = false) {
   const int inputs = sight.features();
   Network network{inputs, relu ? Activation::kRelu : Activation::kTanh, {}, {}};
   if (sight.trunk) {
@@ -221,6 +223,8 @@ Network network_of(const Sight& sight, bool relu, const Stacks& stacks) {
         if (each.norm) layer.norm = each.norm->norm();
         layer.inputs = std::max(layer.inputs, each.begin + each.inputs()), outputs += each.outputs();
       }
+      if (some_columns && !sight.trunk && stack.empty() && layer.inputs < before)
+        layer.columns = std::exchange(before, layer.inputs);
       check(layer.inputs == before && outputs > 0, "as many inputs as the layer below has outputs");
       before = outputs;
       stack.push_back(std::move(layer));

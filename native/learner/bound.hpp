@@ -37,7 +37,7 @@ struct Bound {
         log_std(std::move(deviations)),
         log_std_gradient(std::move(gradient)),
         sight(std::move(seen)),
-        learner(make_learner(network_of(sight, relu, stacks), registers)) {
+        learner(make_learner(network_of(sight, relu, stacks, true), registers)) {
     for (const auto& layers : stacks)
       for (const Linear& part : layers.back()) outputs += static_cast<std::size_t>(part.outputs());
     check(log_std.has_value() == log_std_gradient.has_value(), "logarithms of deviations, and their gradient");

@@ -49,6 +49,7 @@ class Dense {
       : layer_(layer),
         inputs(layer.inputs),
         outputs(count(layer)),
+        columns(layer.columns == 0 ? inputs : layer.columns),
         direct_(layer.parts.size() == 1 && !layer.parts[0].output_first && outputs % kPad == 0 && inputs % kPad == 0),
         single_(outputs == 1),
         weight_(floats(padded(inputs), stride())),
@@ -111,7 +112,7 @@ class Dense {
   void forward(const float* x, int rows, float* y, Activate activate) const {
     if (single_) return forward_single(x, rows, y, activate);
     product<V>(
-        rows, padded(outputs), inputs, View<float>{x, distance(inputs), 1}, weight_.get(), stride(),
+        rows, padded(outputs), inputs, View<float>{x, distance(columns), 1}, weight_.get(), stride(),
         [&](int, int n) { return load<V>(bias_.get() + n); },
         [&](int m, int n, V sum) { store(y + m * stride() + n, activate(sum)); });
   }
@@ -128,11 +129,11 @@ class Dense {
   // gradients d contribute; further ones add to it.
   void add_gradients(const float* x, int rows, const float* d, bool first, Range some) {
     if (some.begin == 0) add_bias_gradients(rows, d, first);
-    if (single_) return sum_rows<true>(x, distance(inputs), rows, d, some, first, weight_gradient_.get());
+    if (single_) return sum_rows<true>(x, distance(columns), rows, d, some, first, weight_gradient_.get());
     float* gradient = gradients() + some.begin * gradients_stride();
     const int ld = gradients_stride();
     product<V>(
-        some.size(), padded(outputs), rows, View<float>{x + some.begin, 1, distance(inputs)}, d, stride(),
+        some.size(), padded(outputs), rows, View<float>{x + some.begin, 1, distance(columns)}, d, stride(),
         [&](int m, int n) { return first ? V(0) : load<V>(gradient + m * ld + n); },
         [&](int m, int n, V sum) { store(gradient + m * ld + n, sum); });
   }
@@ -199,7 +200,7 @@ class Dense {
         for (int k = 0; k < kSums; ++k) {
           const V weight = load<V>(transposed_.get() + i + k * V::width);
           for (int m = 0; m < kAtOnce; ++m)
-            sums[m][k] = fma(load<V>(x + (r + m) * distance(inputs) + i + k * V::width), weight, sums[m][k]);
+            sums[m][k] = fma(load<V>(x + (r + m) * distance(columns) + i + k * V::width), weight, sums[m][k]);
         }
       for (int m = 0; m < kAtOnce; ++m) {
         float halves[kPad];
@@ -236,6 +237,7 @@ class Dense {
 
  public:
   const int inputs, outputs;
+  const int columns;  // of rows of inputs, which are the first of these
 
  private:
   bool direct_;  // gradients of weights can be written where they belong

@@ -65,9 +65,11 @@ class Layers {
   }
 
   // whether inputs of which few are not zero may be given as such, which changes no result
-  bool takes_sparse() const { return kTakesSparse && dense_.size() > 1; }
+  bool takes_sparse() const {
+    return kTakesSparse && dense_.size() > 1 && dense_.front().columns == dense_.front().inputs;
+  }
 
-  // of some rows of inputs x [rows, distance(inputs)], or of sparse ones if there are any; returns all results
+  // of some rows of inputs x [rows, distance(columns)], or of sparse ones if there are any; returns all results
   const float* forward(const float* x, Range rows, const Sparse<V>& sparse = {}) {
     for (std::size_t l = 0; l < dense_.size(); ++l) {
       const D& layer = dense_[l];
@@ -75,7 +77,7 @@ class Layers {
       const auto make = [&](auto activate) {
         if constexpr (kTakesSparse)
           if (l == 0 && sparse) return layer.forward(sparse, y, activate);
-        layer.forward(x + rows.begin * distance(layer.inputs), rows.size(), y, activate);
+        layer.forward(x + rows.begin * distance(layer.columns), rows.size(), y, activate);
       };
       const auto relu = [](V v) { return max(v, V(0)); };
       const auto curved = [](V v) { return tanh(v); };
@@ -122,7 +124,7 @@ class Layers {
     if constexpr (kTakesSparse)
       if (l == 0 && sparse != nullptr && *sparse) return layer.add_gradients(*sparse, rows.size(), d, first, some);
     const float* below = l == 0 ? x : activations_[l - 1].get();
-    layer.add_gradients(below + rows.begin * distance(layer.inputs), rows.size(), d, first, some);
+    layer.add_gradients(below + rows.begin * distance(layer.columns), rows.size(), d, first, some);
   }
 
   // after `come_back`: the gradients of inputs that a ReLU made, [rows, distance(inputs)]

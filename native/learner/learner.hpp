@@ -32,6 +32,7 @@ struct Layer {
   int inputs;
   std::vector<Part> parts;  // whose outputs follow each other
   Norm norm = {};           // of the outputs, before the activation
+  int columns = 0;          // of what it gets, of which it reads the first `inputs`; 0: no more
 };
 
 // layers of which all but the last have activations

@@ -56,7 +56,7 @@ class Rounded : public Dense<Wide> {
     if (!wide_) return Dense::forward(x, rows, y, activate);
     const int ld = word_distance(inputs);
     std::uint32_t* left = scratch(Scratch::kLeft, whole(rows), ld);
-    pair_columns(x, distance(inputs), rows, inputs, left, ld);
+    pair_columns(x, distance(columns), rows, inputs, left, ld);
     Unit::product(rows, outputs, inputs, {left, ld, 1}, pairs_.get(), pair_distance(outputs),
                   [&](int m, int n, Wide sum) {
                     if (n < padded(outputs)) store(y + m * stride() + n, activate(sum + load<Wide>(bias_.get() + n)));
@@ -70,8 +70,9 @@ class Rounded : public Dense<Wide> {
     const int ld = pair_distance(some.size()), right_ld = pair_distance(across_);
     std::uint32_t *pairs = scratch(Scratch::kPairs, whole(rows) / 2, ld),
                   *right = scratch(Scratch::kRight, whole(rows) / 2, right_ld);
-    pair_rows(tall + some.begin, distance(tall_), rows, some.size(), pairs, ld);
-    pair_rows(across, distance(across_), rows, across_, right, right_ld);
+    const int outputs_ld = stride(), inputs_ld = distance(columns);
+    pair_rows(tall + some.begin, part_.output_first ? outputs_ld : inputs_ld, rows, some.size(), pairs, ld);
+    pair_rows(across, part_.output_first ? inputs_ld : outputs_ld, rows, across_, right, right_ld);
     float* gradient = part_.weight_gradient + static_cast<std::ptrdiff_t>(some.begin) * across_;
     Unit::product(some.size(), across_, rows, turned(pairs, ld, rows, some.size()), right, right_ld,
                   [&](int m, int n, Wide sum) {

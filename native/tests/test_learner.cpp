@@ -30,8 +30,9 @@ struct Owned {
   std::vector<std::vector<Where>> stacks;
   Network network;
 
+  // first: of the inputs, those that the first stack reads; 0: all
   Owned(int inputs, const std::vector<int>& hidden, const std::vector<int>& outputs, Activation activation,
-        std::uint32_t seed) {
+        std::uint32_t seed, int first = 0) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal(0, 0.4f);
     const auto reserve = [&](int n) {
@@ -42,7 +43,7 @@ struct Owned {
     };
     for (const int last : outputs) {
       std::vector<Where> layers;
-      int width = inputs;
+      int width = stacks.empty() && first > 0 ? first : inputs;
       std::vector<int> widths = hidden;
       widths.push_back(last);
       for (const int next : widths) layers.push_back({width, next, reserve(width * next), reserve(next)}), width = next;
@@ -56,6 +57,7 @@ struct Owned {
         stack.push_back({l.inputs,
                          {{l.outputs, l.inputs % 2 == 0, &parameters[l.weight], &parameters[l.bias],
                            &gradient[l.weight], &gradient[l.bias]}}});
+      if (stack.front().inputs < inputs) stack.front().columns = inputs;
       network.stacks.push_back(stack);
     }
   }
@@ -110,8 +112,8 @@ void same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 // outputs, and the derivative of their weighted sum along a direction, by differences
-void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation activation, int rows) {
-  Owned owned(inputs, hidden, {3, 1}, activation, 1);
+void agrees_with_doubles(int inputs, const std::vector<int>& hidden, Activation activation, int rows, int first = 0) {
+  Owned owned(inputs, hidden, {3, 1}, activation, 1, first);
   const auto learner = make_learner(owned.network);
   const auto x = numbers(static_cast<std::size_t>(rows * inputs), 2),
              d = numbers(static_cast<std::size_t>(rows * 4), 3);
@@ -169,10 +171,10 @@ void sparse_inputs_change_no_bits(int width) {
 
 // all of a learner's results after two epochs of two minibatches, at one width; of some inputs few are not zero
 std::vector<float> learnt(int width, bool continuous, int rows = 200, int threads = 1, int hidden = 20,
-                          bool sparse = false) {
-  const int inputs = sparse ? 150 : 5;
+                          bool sparse = false, int first = 0) {
+  const int inputs = sparse || first > 0 ? 150 : 5;
   constexpr int kChoices = 3;
-  Owned owned(inputs, {hidden, hidden + 13}, {kChoices, 1}, Activation::kTanh, 4);
+  Owned owned(inputs, {hidden, hidden + 13}, {kChoices, 1}, Activation::kTanh, 4, first);
   const auto learner = make_learner(owned.network, {width});
   auto x = numbers(static_cast<std::size_t>(rows * inputs), 5);
   const auto actions = numbers(static_cast<std::size_t>(rows * kChoices), 6),
@@ -395,6 +397,7 @@ int main() {
       agrees_with_doubles(17, {64, 64}, activation, rows);
     }
   agrees_with_doubles(1000, {7, 40, 16}, Activation::kTanh, 3);
+  for (const int first : {1, 48, 110}) agrees_with_doubles(121, {64, 33}, Activation::kTanh, 70, first);
   for (const bool continuous : {false, true}) {
     const auto first = learnt(widths().front(), continuous);
     for (const int width : widths()) {
@@ -407,6 +410,8 @@ int main() {
   each_has_helpers();
   for (const int width : widths()) {
     sparse_inputs_change_no_bits(width);
+    for (const bool sparse : {false, true})
+      same_bits(learnt(0, true, 200, 1, 20, sparse, 48), learnt(width, true, 200, 3, 20, sparse, 48));
     for (const bool stochastic : {false, true})
       same_bits(learnt_from_replay({}, stochastic), learnt_from_replay({width}, stochastic));
     same_bits(learnt_values({}), learnt_values({width}));

@@ -19,6 +19,7 @@ class Mirror:
         observation: indices and signs, one of each for each element: a mirrored observation's element i is ``signs[i]``
             times element ``indices[i]``. Where observations are stacked, they are those of one of the stack.
         action: the same of the elements of an action.
+        critic: the same of what only a critic sees; None if a task does not say it.
 
     Raises:
         OptionError: indices and signs differ in number, a sign is not 1 or -1, or what is mirrored twice is not what it
@@ -27,12 +28,13 @@ class Mirror:
 
     observation: Side
     action: Side
+    critic: Side | None = None
 
     def __post_init__(self) -> None:
-        for name in ("observation", "action"):
+        for name in ("observation", "action", *(["critic"] if self.critic is not None else [])):
             indices, signs = (tuple(each) for each in getattr(self, name))
             object.__setattr__(self, name, (indices, signs))
-            where = f"the mirror of the {name}"
+            where = f"the mirror of the {name}" + "'s part" * (name == "critic")
             if len(indices) != len(signs):
                 raise OptionError(f"{where} has {len(indices)} indices but {len(signs)} signs: give one of each")
             for i, (index, sign) in enumerate(zip(indices, signs, strict=True)):

@@ -22,6 +22,8 @@ ARRAYS = (gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete, gym.spa
 MOST_ENVS = 2**24
 MOST_THREADS = 1024
 LAST_CORE = 2**16 - 1
+CRITIC = "critic"
+"""the key of the part of an observation that only a critic sees, and the option that says whether there is one"""
 POOL_OPTIONS = tuple(
     "num_envs batch_size num_threads seed autoreset device thread_affinity_offset max_num_players".split()
 )  # options of pools of any task
@@ -84,6 +86,7 @@ class TaskSpec:
         mirror: how the task looks in a mirror, in which it is the same task; None if it says nothing of that.
         steering: what a person may command who watches: label → least and greatest value, of a column of the state
             array ``command`` [N, k].
+        critic: the last columns of an observation that only a critic sees, of one array [n]; 0 for none.
         kind: the family of tasks, such as ``"robots"``, whose recipe fits a task that belongs to none.
 
     Raises:
@@ -101,6 +104,7 @@ class TaskSpec:
     render_fps: float = 30.0
     metrics: tuple[str, ...] = ()
     mirror: Mirror | None = None
+    critic: int = 0
     kind: str = ""
     steering: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 

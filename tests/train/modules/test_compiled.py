@@ -87,11 +87,34 @@ def test_outputs_and_gradients_equal_those_of_torch(
     torch.testing.assert_close(optimiser.gradient, wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()))
 
 
-def policy_of(action: gym.Space, **settings: Any) -> PPO:
+@pytest.mark.parametrize(("actor", "critic"), [(1, 1), (5, 300), (48, 75), (100, 30)])
+@pytest.mark.parametrize("rows", [1, 63, 130])
+def test_a_critic_that_sees_more_equals_that_of_torch(actor: int, critic: int, rows: int) -> None:
     torch.manual_seed(0)
-    return PPO(
-        "", make_config("x", defaults=False, algo="ppo", **settings), AgentGroup(SEEN, action), torch.device("cpu")
-    )
+    network = MLP(actor, 6, (64, 33), "tanh", None, critic=critic)
+    optimiser = FlatAdam(network)
+    x, d = torch.randn(rows, actor + critic), torch.randn(rows, 7)
+    params, values = network(x)
+    torch.autograd.backward((params, values), (d[:, :-1], d[:, -1]))
+    wanted = optimiser.gradient.clone()
+    optimiser.gradient.zero_()
+    compiled, both = CompiledNetwork(network), torch.cat((params, values.unsqueeze(1)), 1).detach()
+    torch.testing.assert_close(compiled.forward(x), both, rtol=1e-5, atol=1e-5)
+    compiled.backward(x, d)
+    torch.testing.assert_close(optimiser.gradient, wanted, rtol=1e-5, atol=1e-5 * float(wanted.abs().max()))
+    network.compiled = compiled
+    with torch.no_grad():
+        alone, unknown = network(x[:, :actor])
+    torch.testing.assert_close(alone, params.detach(), rtol=1e-5, atol=1e-5)
+    assert unknown.isnan().all() and not values.isnan().any()
+
+
+def policy_of(action: gym.Space, critic: int = 0, inputs: int = 5, **settings: Any) -> PPO:
+    """A policy, whose critic sees the last columns of the inputs alone."""
+    torch.manual_seed(0)
+    seen = gym.spaces.Box(-1, 1, (inputs,), np.float32)
+    config = make_config("x", defaults=False, algo="ppo", **settings)
+    return PPO("", config, AgentGroup(seen, action, critic=critic), torch.device("cpu"))
 
 
 def samples_of(policy: PPO | A2C, action: gym.Space) -> Samples:
@@ -99,7 +122,7 @@ def samples_of(policy: PPO | A2C, action: gym.Space) -> Samples:
     torch.manual_seed(1)
     columns = torch.randn(4, ROWS)
     actions = torch.randint(0, 3, (ROWS,)) if action is CHOICE else torch.randn(ROWS, 2)
-    inputs = torch.randn(ROWS, 5)
+    inputs = torch.randn(ROWS, *policy.encoder.shape)
     with torch.no_grad():
         log_probs = policy.distribution.evaluate(policy.network(inputs)[0], actions)[0] + 0.2 * columns[0]
     return Samples(inputs, actions, log_probs, columns[1], columns[2], columns[3])
@@ -118,8 +141,15 @@ def masked_samples_of(policy: PPO) -> Samples:
 @pytest.mark.parametrize("action", [CHOICE, BOX], ids=["discrete", "continuous"])
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"shared": True, "hidden": (32,)}, {"value_clip_range": 0.2}, {"normalise_advantages": False}],
-    ids=["plain", "shared", "clipped values", "plain advantages"],
+    [
+        {},
+        {"shared": True, "hidden": (32,)},
+        {"value_clip_range": 0.2},
+        {"normalise_advantages": False},
+        {"critic": 2},
+        {"critic": 140, "inputs": 170, "hidden": (20,)},
+    ],
+    ids=["plain", "shared", "clipped values", "plain advantages", "critic sees more", "critic sees much more"],
 )
 def test_an_epoch_ends_with_the_weights_of_torch(action: gym.Space, settings: dict[str, Any]) -> None:
     results = []
@@ -208,9 +238,17 @@ def test_any_number_of_threads_ends_with_the_same_bits(action: gym.Space, hidden
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
-@pytest.mark.parametrize(("hidden", "size"), [((128, 128), 301), ((70, 97), 64)])
+@pytest.mark.parametrize(
+    ("hidden", "size", "sees"),
+    [
+        ((128, 128), 301, {}),
+        ((70, 97), 64, {}),
+        ((128, 128), 301, {"inputs": 123, "critic": 75}),
+        ((70, 97), 64, {"inputs": 200, "critic": 101}),
+    ],
+)
 def test_products_of_bfloat16_are_close_with_any_number_of_threads(
-    precision: str, hidden: tuple[int, ...], size: int, monkeypatch: pytest.MonkeyPatch
+    precision: str, hidden: tuple[int, ...], size: int, sees: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module: Any = compiled_module()
     if not module.widths(bfloat16=True):
@@ -218,7 +256,7 @@ def test_products_of_bfloat16_are_close_with_any_number_of_threads(
     results = []
     for chosen, threads in (("highest", 1), *((precision, threads) for threads in (1, 2, 3, 8))):
         monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: chosen)  # noqa: B023
-        policy = policy_of(BOX, minibatch_size=size, hidden=hidden)
+        policy = policy_of(BOX, minibatch_size=size, hidden=hidden, **sees)
         assert policy.updated_by == described(chosen == "medium")
         samples = pick(samples_of(policy, BOX), torch.arange(size) % ROWS)
         with torch_threads(threads), torch.inference_mode():
@@ -371,8 +409,9 @@ def test_networks_and_optimisers_of_wrong_shapes_are_errors() -> None:
     one = {"weight": np.ones((3, 5), np.float32), "bias": np.ones(3, np.float32)}
     none = {"weight_gradient": None, "bias_gradient": None}
     whole = module.Linear(**one, **none)
-    with pytest.raises(ValueError, match="as many inputs as the layer below has outputs"):
-        module.Learner(inputs=5, relu=True, stacks=[[[whole], [whole]]])
+    for inputs, stacks in ((5, [[[whole], [whole]]]), (4, [[[whole]]])):
+        with pytest.raises(ValueError, match="as many inputs as the layer below has outputs"):
+            module.Learner(inputs=inputs, relu=True, stacks=stacks)
     for wrong in ({"bias": np.ones(5, np.float32)}, {"weight": np.ones((3, 5))}, {"weight_gradient": one["weight"]}):
         with pytest.raises((TypeError, ValueError)):
             module.Linear(**one | none | wrong)

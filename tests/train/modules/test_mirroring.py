@@ -139,6 +139,7 @@ def test_rows_that_are_left_out_are_left_out_of_the_mirror() -> None:
         (AgentGroup(SEEN, ACTED), "needs a task that says how it looks in a mirror: give its MujocoTask"),
         (replace(LEGS, observation=gym.spaces.Box(-1, 1, (4,))), r"has 5 elements of an observation of shape \(4,\)"),
         (replace(LEGS, action=gym.spaces.Box(-1, 1, (2,))), r"has 3 elements of an action of shape \(2,\)"),
+        (replace(LEGS, critic=2), "needs to know how the 2 numbers that only the critic sees look in a mirror"),
         (replace(LEGS, action=gym.spaces.Discrete(3)), "needs observations and actions of numbers, not"),
         (
             replace(LEGS, action=gym.spaces.Box(np.array([-1, -2, -1]), np.array([1, 1, 1]), dtype=np.float64)),
@@ -157,6 +158,17 @@ def test_stacked_observations_are_mirrored_one_by_one() -> None:
     assert mirroring is not None
     samples, seen = rollout(), in_a_mirror(rollout()).inputs
     assert torch.equal(mirroring.inputs(samples.inputs.view(48, 10)), seen.view(48, 10))
+
+
+def test_what_only_the_critic_sees_is_mirrored_as_well() -> None:
+    """As the same numbers are where the actor sees them."""
+    observation, critic = (((1, 0, 2), (1, 1, 1)), ((1, 0), (-1, -1)))
+    parts = replace(LEGS, mirror=Mirror(observation, MIRROR.action, critic), critic=2)
+    mirroring = policy_of(parts, mirror=True).mirroring
+    assert mirroring is not None
+    assert torch.equal(mirroring.inputs(rollout().inputs), in_a_mirror(rollout()).inputs)
+    with pytest.raises(HeadraceError, match="the mirror of the critic's part has the sign 2 of element 0"):
+        Mirror(observation, MIRROR.action, ((0,), (2,)))
 
 
 def test_a_run_is_resumed_to_the_same_bits_and_normalises_both_sides_alike(tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ class OnPolicy(Policy):
     def _build(self) -> None:
         self.distribution = distribution_for(self.agent_group.action, self.device)
         how = self.config.pick("network", "hidden", "activation", "shared", "log_std_init", "trunk", "bf16")
-        self.network = make_network(self.agent_group.observation, self.distribution, **how).to(self.device)
+        group = self.agent_group
+        self.network = make_network(group.observation, self.distribution, critic=group.critic, **how).to(self.device)
         self.optimiser = FlatAdam(self.network, epsilon=self.config.adam_epsilon)
         if CompiledNetwork.why_not(self.network, self.distribution) is None:
             self.network.compiled = CompiledNetwork(self.network, (self.optimiser.parameters, self.optimiser.steps))

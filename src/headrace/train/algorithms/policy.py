@@ -69,7 +69,12 @@ class Policy:
         self.name, self.config, self.agent_group, self.device = name, config, agent_group, device
         self.heads = agent_group.heads if config.action_masks else ()
         self.encoder = InputEncoder(
-            agent_group.observation, device, config.network, config.normalise_observations, config.deviation_floor
+            agent_group.observation,
+            device,
+            config.network,
+            config.normalise_observations,
+            config.deviation_floor,
+            agent_group.critic,
         )
         columns = config.num_envs * agent_group.width
         self.reward_scaler = self._make_reward_scaler(columns)

@@ -71,6 +71,17 @@ def check_capable(config: Config, spec: TaskSpec, agent_group: AgentGroup) -> No
     if spec.agents and able.replays and uses_images(config.network, agent_group.observation):
         raise OptionError(f"the replay of algo={algo!r} holds images of tasks with one agent, not of {config.task}")
     _check_network(config, agent_group.observation, kind)
+    if agent_group.critic and not critic_sees_more(config, agent_group.observation):
+        raise OptionError(
+            f"{config.task} shows what only a critic may see, and by these settings algo={config.algo!r} has no critic "
+            "apart from its actor, as the two perceptrons of ppo and a2c are: leave it out by the option critic=False"
+        )
+
+
+def critic_sees_more(config: Config, space: gym.Space) -> bool:
+    """Returns whether a critic can read columns of observations that its actor does not: they are two perceptrons."""
+    apart = config.algorithm.critic_sees_more and not vars(config).get("shared")
+    return apart and network_kind(config.network, space) == "mlp"
 
 
 def check_space(task: str, what: str, space: gym.Space) -> None:

@@ -11,6 +11,7 @@ import gymnasium as gym
 from headrace.errors import OptionError
 from headrace.pool.flat_observation import PICTURES, picture_shape
 from headrace.pool.registry import is_known_here_only
+from headrace.pool.spec import CRITIC
 from headrace.pool.structure import leaves
 from headrace.train.launch.forecast import forecast
 from headrace.train.launch.used import check_learns, check_used, learns_nothing, unused_presets
@@ -26,8 +27,6 @@ from headrace.train.settings.workers import Apart
 
 PHYSICS = "physics"
 """the option of a MuJoCo task that says what steps it"""
-CRITIC = "critic"
-"""the option of a robot's task that says whether observations have a part that only a critic sees"""
 FLAT = "flat_observation"
 """the option with which a task's observations of several parts are one array"""
 
@@ -64,7 +63,7 @@ def check_request(task: str, overrides: Mapping[str, Any]) -> Request:
     remarks = [*_on_presets(config, overrides, policies, why), *map(learns_nothing, policies.values())]
     remarks.append(_decided_by_cores(requested, config))
     remarks.append(_what_is_seen(requested, config))
-    if CRITIC in config.env_options and CRITIC not in requested.env_options:
+    if config.env_options.get(CRITIC) is False and CRITIC not in requested.env_options:
         remarks.append(f"learns without what only a critic sees ({CRITIC}=False)")
     remarks += forecast(config)
     if "algo" not in overrides:
@@ -83,7 +82,9 @@ def _how_it_runs(config: Config) -> str | None:
 
 def _what_is_seen(requested: Config, config: Config) -> str | None:
     """Returns in words which one array was chosen to be learnt from, in place of several; None for none."""
-    flat = config.env_options.get(FLAT)
+    flat, spec = config.env_options.get(FLAT), config.build().spec
+    if spec.critic:
+        return f"the critic sees {spec.critic} numbers that the actor does not ({CRITIC}=True)"
     if not flat or FLAT in requested.env_options:
         return None
     parts = leaves(requested.build().spec.observation)
@@ -130,7 +131,7 @@ def resolved(config: Config) -> Config:
     """
     from headrace.machine import usable_cores
 
-    config = _with_flat_observation(_without_critics_part(config))
+    config = _with_flat_observation(_with_critics_part(config))
     spec = config.build().spec
     config = with_options(config, spec.options, PHYSICS)
     decided: dict[str, Any] = {"metrics": tuple(dict.fromkeys((*config.metrics, *spec.metrics)))}
@@ -144,10 +145,22 @@ def resolved(config: Config) -> Config:
     return config.replace(**decided)
 
 
-def _without_critics_part(config: Config) -> Config:
-    """Returns settings without what only critics see of a task, where nobody chose: no algorithm has such a critic."""
-    if not config.build().spec.options.get(CRITIC):
+def _with_critics_part(config: Config) -> Config:
+    """Returns settings with what only critics see of a task at the end of an observation, where nobody chose.
+
+    Without it where the critic cannot see more than the actor, or observations are no such array.
+    """
+    from headrace.train.collect.fitting import critic_sees_more  # imports torch
+
+    if not config.build().spec.options.get(CRITIC) or CRITIC in config.env_options:
         return config
+    whole = config.replace(env_options={CRITIC: True, FLAT: True} | config.env_options)
+    try:
+        spec = whole.build().spec
+        if spec.critic and critic_sees_more(config, spec.observation):
+            return whole
+    except OptionError:  # no array has both
+        pass
     return config.replace(env_options={CRITIC: False} | config.env_options)
 
 

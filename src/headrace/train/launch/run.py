@@ -13,6 +13,7 @@ from headrace.errors import OptionError, RenderError, StateError, StorageError
 from headrace.machine import cores
 from headrace.pool.registry import family
 from headrace.train.launch.checks import (
+    CRITIC,
     FLAT,
     PHYSICS,
     check_cluster,
@@ -119,7 +120,7 @@ def resume_or_begin(task: str, overrides: dict[str, Any], run_dir: str | Path | 
     asked = make_config(task, **{"algo": begun.algo, "preset": begun.preset, **overrides})
     remember(vars(asked))
     _, config = RunFolder.open(run_dir, trust=options.trust, training=True)
-    asked = with_options(asked, config.env_options, PHYSICS, FLAT)  # the run keeps what was decided for it
+    asked = with_options(asked, config.env_options, PHYSICS, FLAT, CRITIC)  # the run keeps what was decided for it
     changes = {k: v for k, v in overrides.items() if vars(config).get(k) != vars(asked).get(k)}
     return resume_run(run_dir, changes, options)
 

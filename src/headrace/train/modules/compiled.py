@@ -130,7 +130,7 @@ def input_columns(network: Any) -> int:
     if type(network) is NormedPerceptron:
         network = network[0]
         return network.in_features
-    return (network.first_weight if type(network) is MLP else network.weights[0]).shape[1]
+    return network.columns if type(network) is MLP else network.weights[0].shape[1]
 
 
 def trunk_in(network: nn.Module) -> nn.Module | None:
@@ -220,7 +220,9 @@ def _stacks_of_mlp(network: MLP) -> list[Stack]:
     stacks: list[Stack] = []
     for k in range(network.count):
         rows = slice(k * width, (k + 1) * width)
-        layers = [[_part(network.first_weight, network.first_bias, rows, rows)]]
+        apart = len(network.first_weight) < len(network.first_bias)  # the critic's weights
+        first = network.critic_weight if apart and k == 1 else network.first_weight
+        layers = [[_part(first, network.first_bias, ... if apart else rows, rows)]]
         layers += [[_part(weight, bias, k, (k, 0), output_first=False)] for weight, bias in network._layers]
         stacks.append([*layers, heads if network.count == 1 else heads[k : k + 1]])
     return stacks

@@ -33,7 +33,18 @@ class Mirroring:
             raise OptionError(
                 f"mirror=True needs observations and actions of numbers, not {seen} and {acted}: mirror=False"
             )
-        for name, space, side in (("observation", seen, mirror.observation), ("action", acted, mirror.action)):
+        observation = mirror.observation
+        if agent_group.critic:
+            if mirror.critic is None:
+                raise OptionError(
+                    f"mirror=True needs to know how the {agent_group.critic} numbers that only the critic sees look "
+                    "in a mirror: give the task headrace.Mirror(observation, action, critic); or say mirror=False, or "
+                    "leave them out by the option critic=False"
+                )
+            begin = len(observation[0])
+            indices = (*observation[0], *(begin + i for i in mirror.critic[0]))
+            observation = indices, (*observation[1], *mirror.critic[1])
+        for name, space, side in (("observation", seen, observation), ("action", acted, mirror.action)):
             if not space.shape or len(side[0]) != space.shape[-1]:
                 raise OptionError(f"the task's mirror has {len(side[0])} elements of an {name} of shape {space.shape}")
         indices, signs = list(mirror.action[0]), np.array(mirror.action[1])
@@ -41,7 +52,7 @@ class Mirroring:
         low, high = np.minimum(low, high), np.maximum(low, high)
         if not (np.array_equal(low, acted.low) and np.array_equal(high, acted.high)):
             raise OptionError(f"the task's mirror shows actions of other bounds, from {low} to {high}, than {acted}")
-        self._observation, self._action = (_side(each, device) for each in (mirror.observation, mirror.action))
+        self._observation, self._action = (_side(each, device) for each in (observation, mirror.action))
 
     def inputs(self, inputs: Tensor) -> Tensor:
         """Returns inputs [B, D], or flattened observations of any dtype, as the mirror shows them."""

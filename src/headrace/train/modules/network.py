@@ -33,10 +33,12 @@ def make_network(
     log_std_init: float = 0.0,
     trunk: str = "nature",
     bf16: bool = False,
+    critic: int = 0,
 ) -> nn.Module:
     """Returns the actor-critic for an observation space, on the CPU, initialised from torch's global generator.
 
-    The arguments after the distribution mean the same as the settings of these names.
+    The arguments after the distribution mean the same as the settings of these names; but ``critic`` is the number of
+    last columns that only the critic sees, of two perceptrons.
 
     Raises:
         OptionError: no network fits the space, or the user's own network does not have the right interface.
@@ -49,8 +51,10 @@ def make_network(
     check_cnn(network, space)
     kind = NETWORKS[network_kind(network, space)]
     inputs = trunk_for(space, trunk, bf16) if kind.pictures else input_size(space)
-    layers = {"hidden": hidden, "activation": activation, "shared": shared}
+    layers: dict[str, Any] = {"hidden": hidden, "activation": activation, "shared": shared}
     layers = {name: value for name, value in layers.items() if name in kind.settings}
+    if critic:
+        inputs, layers["critic"] = input_size(space) - critic, critic
     return imported(kind.made_by)(inputs, outputs, log_std=log_std, **layers)
 
 

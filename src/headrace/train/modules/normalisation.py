@@ -153,8 +153,11 @@ class ObservationNormaliser(Standardiser):
             numbers, rest = observations.tensor_split((self.size,), 1)
             whole = torch.cat((self.forward(numbers), rest.to(torch.float32)), 1)
             return whole if out is None else out.copy_(whole)
-        centred = torch.sub(observations, self.mean, out=out).to(torch.float32)
-        return centred.mul_(self.scale).clamp_(-10.0, 10.0)
+        mean, scale = self.mean, self.scale
+        if observations.shape[1] < self.size:  # without what only a critic sees
+            mean, scale = mean[: observations.shape[1]], scale[: observations.shape[1]]
+        centred = torch.sub(observations, mean, out=out).to(torch.float32)
+        return centred.mul_(scale).clamp_(-10.0, 10.0)
 
 
 class ValueNormaliser(Standardiser):

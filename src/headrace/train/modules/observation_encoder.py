@@ -23,13 +23,20 @@ class InputEncoder(nn.Module):
     Args:
         network: the setting of this name, as images are inputs of some networks only.
         normalise: whether numbers are normalised, by standard deviations of at least ``floor``.
+        critic: the last columns, that only a critic sees; observations may be without them.
 
     Attributes:
         raw_dtype: the dtype of observations before they are normalised, see `raw_dtype_of`.
     """
 
     def __init__(
-        self, space: gym.Space, device: torch.device, network: str = "auto", normalise: bool = False, floor: float = 0.0
+        self,
+        space: gym.Space,
+        device: torch.device,
+        network: str = "auto",
+        normalise: bool = False,
+        floor: float = 0.0,
+        critic: int = 0,
     ):
         super().__init__()
         if not isinstance(space, gym.spaces.Box | gym.spaces.Discrete):
@@ -41,6 +48,7 @@ class InputEncoder(nn.Module):
         self.categories = int(space.n) if isinstance(space, gym.spaces.Discrete) else 0
         self.first = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
         self.shape: tuple[int, ...] = tuple(space.shape or ()) if self.image else (input_size(space),)
+        self._has_rows = critic > 0  # of one array, and perhaps without the critic's columns
         self.dtype = torch.uint8 if self.image else torch.float32
         wanted = normalise and not self.image and not self.categories
         self.raw_dtype = raw_dtype_of(space, normalise)
@@ -57,7 +65,10 @@ class InputEncoder(nn.Module):
         if self.normaliser is None:
             return self.plain(observations, out)
         raw = observations.to(self.raw_dtype) if out is None else observations.to(out.device, self.raw_dtype)
-        return self.normaliser(raw.reshape(-1, *self.shape), out)
+        return self.normaliser(self._rows(raw), out)
+
+    def _rows(self, observations: Tensor) -> Tensor:
+        return observations if self._has_rows else observations.reshape(-1, *self.shape)
 
     def plain(self, observations: Tensor, out: Tensor | None = None) -> Tensor:
         """Encodes observations as `forward`, but without normalisation."""
@@ -68,7 +79,7 @@ class InputEncoder(nn.Module):
             return out.zero_().scatter_(1, rows.unsqueeze(1) - self.first, 1.0)
         if out is not None:
             return out.copy_(observations.view(out.shape), non_blocking=True)
-        return observations if self.image else observations.to(self.dtype).reshape(-1, *self.shape)
+        return observations if self.image else self._rows(observations.to(self.dtype))
 
 
 def raw_dtype_of(space: gym.Space, normalise: bool) -> torch.dtype:

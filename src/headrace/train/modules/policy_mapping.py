@@ -57,6 +57,7 @@ class AgentGroup:
         heads: the number of actions of each choice, in a task with action masks; otherwise, and for continuous actions,
             empty.
         mirror: how the task looks in a mirror; None if it does not say, or has several agents.
+        critic: the last columns of an observation, float[n], that only a critic sees; 0 for none.
     """
 
     observation: gym.Space
@@ -68,6 +69,16 @@ class AgentGroup:
     types: Mapping[str, Agents] = field(default_factory=dict)
     heads: tuple[int, ...] = ()
     mirror: Mirror | None = None
+    critic: int = 0
+
+    @property
+    def acting(self) -> gym.Space:
+        """The space of what an actor sees of an observation."""
+        if not self.critic:
+            return self.observation
+        assert isinstance(self.observation, gym.spaces.Box)
+        low, high = (bound[: -self.critic] for bound in (self.observation.low, self.observation.high))
+        return gym.spaces.Box(low, high, dtype=np.dtype(self.observation.dtype).type)
 
     def on(self, device: torch.device) -> AgentGroup:
         """Returns the same group with its agents' numbers as tensors on a device, so that indexing needs no copy."""
@@ -130,7 +141,8 @@ def policy_mapping(spec: TaskSpec, policies: Mapping[str, Mapping[str, Any]]) ->
     if not spec.agents:
         if policies:
             raise OptionError(f"{spec.task} has one agent, and so one policy: leave policies out")
-        return {"": AgentGroup(spec.observation, spec.action, heads=_heads(spec, spec.action), mirror=spec.mirror)}
+        also = {"heads": _heads(spec, spec.action), "mirror": spec.mirror, "critic": spec.critic}
+        return {"": AgentGroup(spec.observation, spec.action, **also)}
     wanted = policies or {kind.name: {AGENTS: (kind.name,)} for kind in spec.agents}
     groups = {name: _numbers(spec, name, settings.get(AGENTS, (name,))) for name, settings in wanted.items()}
     taken = np.bincount(np.concatenate(list(groups.values())), minlength=spec.num_agents)

@@ -14,7 +14,7 @@ import torch
 
 from headrace.errors import OptionError, StateError
 from headrace.pool.actions import ACTION, action_fields
-from headrace.pool.spec import TaskSpec
+from headrace.pool.spec import CRITIC, TaskSpec
 from headrace.pool.structure import mapped
 from headrace.train.algorithms.off_policy import OffPolicy
 from headrace.train.algorithms.policy import Policy
@@ -64,6 +64,7 @@ def insight(policy: Policy, acted: Acted, rows: slice) -> Insight:
         lowest = None if critic is None else policy.in_rewards(critic(inputs, actions.reshape(1, -1)).amin())
         return Insight(None if lowest is None else float(lowest), None, None, done)
     value, logits = float(policy.worth(inputs, params, acted.values[rows])), ()
+    value = None if math.isnan(value) else value  # without what only the critic sees
     if isinstance(distribution, Categorical | MultiCategorical):
         logits = params[0].split(distribution.sizes if isinstance(distribution, MultiCategorical) else len(params[0]))
     return Insight(value, [torch.softmax(each, 0).tolist() for each in logits] or None, None, done)
@@ -89,7 +90,7 @@ class Agent:
         self.config, self.spec, self.run_dir = config, spec, run_dir
         self.policies = [
             frozen_policy(name, config.of_policy(name), agent_group)
-            for name, agent_group in policy_mapping(spec, config.policies).items()
+            for name, agent_group in policy_mapping(_as_learnt(config, spec), config.policies).items()
         ]
         for policy in self.policies:
             policy.module.requires_grad_(False).eval()
@@ -128,7 +129,8 @@ class Agent:
 
         Args:
             observations: observations of one environment, as its ``reset`` and ``step`` return them; or a batch, as a
-                pool returns it, with one more dimension in front. They include all agents of a multi-agent task.
+                pool returns it, with one more dimension in front. They include all agents of a multi-agent task. What
+                only a critic sees may be left out.
             deterministic: whether to take the most likely actions, instead of sampling.
             action_mask: the ``info["action_mask"]`` of the same result, [B, K] or [B, agents, K], without B for one
                 environment, or a tuple with one for each part of a `MultiDiscrete`; None without masks.
@@ -142,7 +144,10 @@ class Agent:
             NotFiniteError: an observation holds NaN or infinity.
         """
         generator = None if deterministic else self._generator
-        seen, single = batched(observations, self.spec.observation)
+        space, group = self.spec.observation, self.policies[0].agent_group
+        if group.critic and np.shape(observations)[-1:] != space.shape:
+            space = group.acting
+        seen, single = batched(observations, space)
         if isinstance(action_mask, tuple):
             action_mask = np.concatenate(action_mask, -1)
         mask = None if action_mask is None else np.asarray(action_mask)[None if single else ...]
@@ -243,6 +248,11 @@ class Agent:
         """Returns the mean reward of the first policy's agents, [B], from rewards [B] or [B, agents]."""
         agents = self.policies[0].agent_group.agents
         return rewards if agents is None else rewards[:, agents].mean(-1)
+
+
+def _as_learnt(config: Config, spec: TaskSpec) -> TaskSpec:
+    """Returns the spec of the task in training, if only there a critic's part ends observations; else ``spec``."""
+    return config.build().spec if config.env_options.get(CRITIC) and not spec.critic else spec
 
 
 def frozen_policy(name: str, config: Config, agent_group: AgentGroup) -> Policy:

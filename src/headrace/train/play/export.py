@@ -69,18 +69,23 @@ class Exported:
 
 
 class _Deployed(nn.Module):
-    """The module that is exported: observations, memory and masks to actions, parameters, values and memory."""
+    """The module that is exported: observations, memory and masks to actions, parameters, values and memory.
 
-    def __init__(self, module: PolicyModule, action_dtype: torch.dtype):
+    Args:
+        valued: whether there are values: a critic that sees more than the actor has none.
+    """
+
+    def __init__(self, module: PolicyModule, action_dtype: torch.dtype, valued: bool):
         super().__init__()
-        self.policy, self.dtype = module, action_dtype
+        self.policy, self.dtype, self.valued = module, action_dtype, valued
 
     def forward(self, observation: Tensor, *more: Tensor) -> tuple[Tensor, ...]:
         rest = list(more)
         memory = rest.pop(0) if self.policy.memory_size else None
         params, values, *after = self.policy(observation, memory, rest.pop(0) if rest else None)
         distribution = self.policy.distribution
-        return distribution.to_env(distribution.mode(params)).to(self.dtype), params, values, *after
+        chosen = distribution.to_env(distribution.mode(params)).to(self.dtype)
+        return chosen, params, *((values,) if self.valued else ()), *after
 
 
 def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> Exported:
@@ -114,12 +119,12 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
         "env_options": json.loads(json.dumps(agent.config.env_options, default=str)),
         "algo": played.config.algo,
         "policy": played.name,
-        "observation_space": str(played.agent_group.observation),
+        "observation_space": str(played.agent_group.acting),
         "action_space": str(played.agent_group.action),
         "inputs": [asdict(array) | {"shape": ["batch", *array.shape]} for array in inputs],
         "outputs": [asdict(array) | {"shape": ["batch", *array.shape]} for array in outputs],
     }
-    deployed = _Deployed(module, getattr(torch, outputs[0].dtype)).eval()
+    deployed = _Deployed(module, getattr(torch, outputs[0].dtype), not played.agent_group.critic).eval()
     examples = _examples(played, inputs, 2)
     with _exporting(module), FullPrecision(), torch.no_grad():
         if path.suffix == ".pt":
@@ -137,7 +142,7 @@ def export_policy(agent: Agent, path: str | Path, policy: str | None = None) -> 
 
 def _arrays(played: Policy) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     group, module = played.agent_group, played.module
-    seen, done = group.observation, group.action
+    seen, done = group.acting, group.action
     memory = (module.memory_size,) if module.memory_size else None
     given = f"in one row: {seen.words()}" if isinstance(seen, Joined) else "as the environment gives it"
     inputs = [Array("observation", str(np.dtype(seen.dtype)), tuple(seen.shape or ()), given)]
@@ -149,8 +154,9 @@ def _arrays(played: Policy) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     outputs = [
         Array("action", str(np.dtype(done.dtype)), tuple(done.shape or ()), "the most likely, for env.step"),
         Array("parameters", "float32", (size,), "logits or values of actions; or means, and log standard deviations"),
-        Array("value", "float32", (), "what the policy expects to earn, discounted"),
     ]
+    if not group.critic:
+        outputs.append(Array("value", "float32", (), "what the policy expects to earn, discounted"))
     if memory:
         outputs.append(Array("next_memory", "float32", memory, "the memory of the next step"))
     return tuple(inputs), tuple(outputs)
@@ -158,7 +164,7 @@ def _arrays(played: Policy) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
 
 def _examples(played: Policy, inputs: tuple[Array, ...], rows: int) -> tuple[Tensor, ...]:
     """Returns example inputs with ``rows`` rows, of the spaces' shapes and dtypes."""
-    space = played.agent_group.observation
+    space = played.agent_group.acting
     space.seed(rows)
     generator = torch.Generator().manual_seed(rows)
     found = []

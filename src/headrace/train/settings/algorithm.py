@@ -76,6 +76,7 @@ class Algorithm:
         several_agents: whether it can play tasks with several agents.
         keeps_masks: whether it keeps to action masks of discrete actions.
         has_workers: whether it can learn from samplers in other processes.
+        critic_sees_more: whether its critic, of two perceptrons, can read columns that its actor does not.
         presets: settings with which its runs begin, as `Presets` says.
     """
 
@@ -85,6 +86,7 @@ class Algorithm:
     several_agents: bool = True
     keeps_masks: bool = True
     has_workers: bool = False
+    critic_sees_more: bool = False
     presets: Presets = field(default_factory=lambda: {DEFAULT_PRESET: {}})
 
     def extended(self, *kinds: type[Any] | Part, without: tuple[type[Any], ...] = (), **able: Any) -> Algorithm:

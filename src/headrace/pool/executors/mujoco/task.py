@@ -29,11 +29,11 @@ from headrace.pool.executors.mujoco.randomise import fields_of, tables_of
 from headrace.pool.goals import KEYS, Goals, Judge, goals_in, has_goals
 from headrace.pool.mirror import Mirror
 from headrace.pool.options import Option, Options, complete
-from headrace.pool.spec import Field, TaskSpec, bounds, subspaces
+from headrace.pool.spec import CRITIC, Field, TaskSpec, bounds, subspaces
 from headrace.pool.task import Task
 
-CRITIC = "critic"
-"""the key of the part of an observation that only a critic sees, and the option that says whether there is one"""
+FLAT = "flat_observation"
+"""the option that says whether a `Dict` of arrays is one array"""
 ROBOTS = "robots"
 """the family whose recipe fits any robot that moves by targets of servos"""
 RANDOMISE = "randomise"
@@ -68,7 +68,7 @@ class MujocoTask:
             ``dt``, the seconds from one reward to the next.
         critic: the space of what only a critic sees, which is in ``view.obs_critic``; or a function (options, model) →
             space. The observation is then a `Dict` of ``obs``, which `observation` describes and ``view.obs`` has, and
-            ``critic``, unless the option ``critic`` is false.
+            ``critic``, unless the option ``critic`` is false; with ``flat_observation`` one array that ends with it.
         frame_skip, max_episode_steps: defaults of these options, the latter divided by ``action_repeat``.
         camera: the default camera of pictures; by default one that shows all that the model can reach.
         arrows: what is drawn over pictures that people see, not over observations of pixels, unless the option
@@ -115,7 +115,7 @@ class MujocoTask:
             "frame_stack": Option(1, 1),
             PHYSICS: OPTION,
             RANDOMISE: Option(True),
-            **({CRITIC: Option(True)} if self.critic is not None else {}),
+            **({CRITIC: Option(True), FLAT: Option(False)} if self.critic is not None else {}),
             **({ARROWS: Option(True)} if self.arrows is not None else {}),
         }
         own = {"max_episode_steps": self.max_episode_steps, "frame_skip": self.frame_skip}
@@ -130,18 +130,20 @@ class MujocoTask:
         ours = comes_with_headrace(env, self.model) and not self._has_own_file(given)
         given[PHYSICS] = physics_of(task, given[PHYSICS], env, model, ours)
         observation = self.observation(given, model) if callable(self.observation) else self.observation
+        unseen = 0
         if self.critic is not None:
             critic = self.critic(given, model) if callable(self.critic) else self.critic
             seen = with_critic(task, observation, critic)
             if given[CRITIC]:
                 observation, env = seen, replace(env, names={**env.names, f"{OBS}:{OBS}": OBS})
+                unseen = check_flat(task, seen, given) if given[FLAT] else 0
             else:  # it is written all the same, and shown to nobody
                 env = replace(env, shapes={**env.shapes, f"{OBS}_{CRITIC}": critic.shape})
         info = self.info(given, model) if callable(self.info) else self.info
         mirror = self.mirror(given, model) if callable(self.mirror) else self.mirror
         check_metrics(env, info)
         means = metric_fields(env)
-        shown = flattened(observation) if given.get("flat_observation") else observation
+        shown = flattened(observation) if given.get(FLAT) else observation
         depth, pictured = given["frame_stack"], given["from_pixels"]
         shown = picture_space(given) if pictured else shown
         arrows = self.arrows(model) if self.arrows is not None and given[ARROWS] else None
@@ -158,6 +160,7 @@ class MujocoTask:
             metrics=tuple(f.name for f in means),
             mirror=None if pictured else mirror,
             steering=self.steering,
+            critic=0 if pictured else unseen,
             kind=self.kind or (ROBOTS if isinstance(env.actions, Servo) else ""),
         )
         parts, stack = (env, model, observation, shown), "frame_stack" if pictured else None
@@ -174,7 +177,7 @@ class MujocoTask:
             spec,
             partial(MujocoExecutor, *parts, camera, arrows),
             make_on_device=partial(_on_device, *parts),
-            goals=goals if given.get("flat_observation") and depth == 1 and not pictured else None,
+            goals=goals if given.get(FLAT) and depth == 1 and not pictured else None,
             stack=stack,
             remark=partial(remark, task, given[PHYSICS], env, model, ours),
             changes=changes,
@@ -208,6 +211,18 @@ def _goals(task: str, observation: gym.Space, judge: Judge) -> Goals:
         raise KernelError(f"{task} has a goal_reward: its observation must be a Dict of {', '.join(KEYS)}")
     assert isinstance(observation, gym.spaces.Dict)
     return goals_in(observation, lambda: judge)
+
+
+def check_flat(task: str, both: gym.spaces.Dict, options: Options) -> int:
+    """Returns the columns that only a critic sees at the end of one array; raises `OptionError` if there is no such."""
+    observation, critic = both[OBS], both[CRITIC]
+    if options["frame_stack"] > 1 or observation.dtype != critic.dtype:
+        raise OptionError(
+            f"{task}: with flat_observation=True, frame_stack={options['frame_stack']} and parts of dtypes "
+            f"{observation.dtype} and {critic.dtype} no array ends with what only a critic sees: give one frame and "
+            "one dtype, or critic=False"
+        )
+    return math.prod(critic.shape or ())
 
 
 def completed(env: MujocoEnv, model: MjModel) -> MujocoEnv:

@@ -33,4 +33,4 @@ PRESETS = {
 }
 # fmt: on
 
-A2C = ROLLOUTS.extended(presets=PRESETS)
+A2C = ROLLOUTS.extended(critic_sees_more=True, presets=PRESETS)

@@ -114,4 +114,4 @@ PRESETS = with_families("ppo", {
 })
 # fmt: on
 
-PPO = ROLLOUTS.extended(PPOSettings, Symmetry, VTrace, has_workers=True, presets=PRESETS)
+PPO = ROLLOUTS.extended(PPOSettings, Symmetry, VTrace, has_workers=True, critic_sees_more=True, presets=PRESETS)
