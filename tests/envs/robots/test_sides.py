@@ -33,10 +33,10 @@ def joints_of(task: str, mirror: Any, count: int) -> Any:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_robot_and_its_mirror_image_move_as_the_mirror_says(task: str) -> None:
-    equal: dict[str, Any] = {"noise": 0.0, "hold": True, "push": 0.0, "randomise": False}
+    equal: dict[str, Any] = {"noise": 0.0, "hold": True, "push": 0.0, "randomise": False, "critic": True}
     with headrace.make(task, num_envs=2, num_threads=1, seed=3, **equal) as pool:
         mirror = pool.spec.mirror
-        assert mirror is not None
+        assert mirror is not None and mirror.critic is not None
         pool.reset()
         rows = pool._executor.state_arrays()
         chance = np.random.default_rng(0)
@@ -48,13 +48,14 @@ def test_a_robot_and_its_mirror_image_move_as_the_mirror_says(task: str) -> None
         for name in ("stride", "phase"):
             rows[name][1] = rows[name][0]
         rows["phase"][1] = rows["phase"][0].reshape(-1, 2)[:, ::-1].ravel()  # the legs of a pair take turns
-        obs, reward = np.empty(0), np.empty(0)
+        seen, reward = {}, np.empty(0)
         for _ in range(STEPS):
             action = chance.uniform(-0.3, 0.3, pool.action_space.shape)
-            obs, reward, *_ = pool.step(np.stack((action, mirrored(action, mirror.action))))
-        image, size = mirrored(obs[1], mirror.observation), np.linalg.norm(obs[0])
-        # what a maker put on one side of the trunk makes the difference
-        assert np.linalg.norm(obs[0] - image) < 0.1 * size < np.linalg.norm(obs[0] - obs[1])
+            seen, reward, *_ = pool.step(np.stack((action, mirrored(action, mirror.action))))
+        for obs, side, part in ((seen["obs"], mirror.observation, 0.1), (seen["critic"], mirror.critic, 0.15)):
+            image, size = mirrored(obs[1], side), np.linalg.norm(obs[0])
+            # what a maker put on one side of the trunk makes the difference
+            assert np.linalg.norm(obs[0] - image) < part * size < np.linalg.norm(obs[0] - obs[1])
         assert reward[0] == pytest.approx(reward[1], abs=0.01)
 
 

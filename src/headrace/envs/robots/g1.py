@@ -152,6 +152,7 @@ G1 = Robot(
     boxes=("left_foot", "right_foot"),
     capsules=("left_hand_collision", "left_thigh", "right_hand_collision", "right_thigh"),
     forces=("left_foot_force", "right_foot_force"),
+    accelerometer="accelerometer_pelvis",
     reads=("geom_xpos", "geom_xmat", "sensordata"),
 )
 TASKS = {"G1Flat-v0": walking(G1, step, TERMS, clipped=False)}

@@ -32,6 +32,7 @@ from headrace.envs.robots.walker import (
     is_down,
     noise_bits,
     noisy,
+    observe_critic,
     observe_joints,
     spin,
     term,
@@ -137,6 +138,8 @@ def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
         view.obs[env, 6 + 2 * state.nu + i] = wp.float32(state.action[env, i])
     for foot in range(state.num_feet):
         view.obs[env, end + 3 + foot] = wp.float32(clock(state, env, foot))
+    if state.to_critic:
+        observe_critic(physics, state, env, view)
 
 
 def drawn(robot: Robot, model: Any) -> dict[Any, Draw]:

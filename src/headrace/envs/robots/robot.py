@@ -19,6 +19,7 @@ from headrace.envs.robots.checks import check_model
 from headrace.envs.robots.models import FOLDER
 from headrace.envs.robots.sides import mirror_of
 from headrace.envs.robots.walker import State, View, act, observe, reset
+from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale, velocity_arrows
 from headrace.pool.executors.mujoco.task import ROBOTS
@@ -78,6 +79,7 @@ class Robot:
         boxes: names of the feet's geoms, boxes that must not touch each other.
         capsules: names of capsules that must not touch: each with the next.
         forces: names of sensors in the feet, of forces or of the ground that they touch.
+        accelerometer: name of the sensor at `imu`, which only a critic sees.
         reads: fields of MuJoCo that the reward reads beside `READS`.
         strides: least and greatest frequency of strides (Hz), of which an observation shows the phase; 0 for none.
         driven: how many servos, from the first, actions move; the others keep the pose of the start. None for all.
@@ -127,6 +129,7 @@ class Robot:
     boxes: tuple[str, ...] = ()
     capsules: tuple[str, ...] = ()
     forces: tuple[str, ...] = ()
+    accelerometer: str = "accelerometer"
     reads: tuple[str, ...] = ()
     drawn: Callable[[Robot, Any], dict[Any, Draw]] | None = None
 
@@ -157,6 +160,7 @@ def env_of(
     geoms = _numbers([model.geom(name).id for name in (*robot.boxes, *robot.capsules)])
     legs = _numbers([model.joint(name).qposadr[0] - QPOS for name in robot.legs])
     forces = _numbers([model.sensor(name).adr[0] for name in robot.forces])
+    critics = accelerometer_of(robot, model) if options["critic"] else {}
     low, high = robot.soft_limits(model.jnt_range[1:]).T
     scales = np.array([robot.scales.get(name, 0.0) for name in terms])
     scales[0] *= options["tracking"]
@@ -174,6 +178,7 @@ def env_of(
     constants = {
         "num_feet": len(robot.feet), "num_points": len(robot.sole), "imu": imu,
         "imu_body": int(model.site_bodyid[imu]), "torso": torso, "torso_body": int(model.site_bodyid[torso]),
+        "to_critic": bool(critics), "accelerometer": next(iter(critics.values()), 0),
         "driven": driven_of(robot, model),
         "at_command": 9 if robot.command_first else 9 + 2 * model.nu + driven_of(robot, model),
         "at_joints": 12 if robot.command_first else 9, "fall_cost": options["fall"] - robot.fall,
@@ -190,7 +195,7 @@ def env_of(
     }
     return MujocoEnv(
         robot.name, (*READS, *robot.reads), State, View, reset, step, see, act,
-        start=robot.start, sensors=robot.forces, constants=constants, tables=tables,
+        start=robot.start, sensors=(*robot.forces, *critics), constants=constants, tables=tables,
         shapes={name: shape for shape, names in widths.items() for name in names},
         actions=gym.spaces.Box(-most, most, (driven_of(robot, model),), np.float64), metrics=("tracking",),
         randomise=(robot.drawn or drawn)(robot, model),
@@ -233,6 +238,23 @@ def space_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
     return gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
 
 
+def accelerometer_of(robot: Robot, model: Any) -> dict[str, int]:
+    """Returns the name of the accelerometer and where its values are."""
+    name = robot.accelerometer
+    try:
+        return {name: int(model.sensor(name).adr[0])}
+    except KeyError:
+        raise OptionError(
+            f"critic=True: the model of {robot.name} has no sensor {name!r}: add <accelerometer "
+            f'name="{name}" site="{robot.imu}"/> to its <sensor>, or leave critic out'
+        ) from None
+
+
+def critic_of(robot: Robot, options: Mapping[str, Any], model: Any) -> gym.Space:
+    """Returns the space of what only a critic sees, by `walker.observe_critic`."""
+    return gym.spaces.Box(-np.inf, np.inf, (17 + 3 * model.nu + 5 * len(robot.feet),), np.float32)
+
+
 def mirror(robot: Robot, options: Mapping[str, Any], model: Any) -> Mirror | None:
     """Returns how observations and actions look in a mirror; None if its feet's names say no sides."""
     driven = driven_of(robot, model)
@@ -255,7 +277,7 @@ def walking(
             robots on four legs, which are trained as the Go1 is.
         terms: the names of the reward's terms, in the order of the info field ``reward_terms``; the first is that of
             tracking the velocity.
-        see: the function that writes an observation.
+        see: the function that writes an observation, and by `walker.observe_critic` what only a critic sees.
         most: the greatest action.
         options: defaults of options that differ from those of all robots.
     """
@@ -287,10 +309,11 @@ def walking(
         "tilt": Option(90.0, 0, 180),
         "height": 0.0,
         "randomise": False,
+        "critic": False,
     }
     return MujocoTask(
         partial(env_of, robot, step, terms, see, most), partial(model_of, robot, model), partial(space_of, robot), info,
-        known | options, robot.frame_skip, camera=Camera("track"),
+        known | options, robot.frame_skip, critic=partial(critic_of, robot), camera=Camera("track"),
         mirror=partial(mirror, robot),
         arrows=velocity_arrows,
         steering=dict(zip(COMMANDS, zip(robot.lowest(), robot.limits, strict=True), strict=True)),

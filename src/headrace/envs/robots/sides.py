@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,17 @@ def mirror_of(
     parts = [([0, 1, 2], VECTOR)] * sees_velocity + [([0, 1, 2], SPIN), ([0, 1, 2], VECTOR)]
     parts += [command] * command_first + [(joints, signs)] * 2 + [moved]
     parts += [command] * (not command_first) + [(legs, (1,) * len(feet))] * phases
+    along, about, same = (([0, 1, 2], VECTOR), ([0, 1, 2], SPIN), (legs, (1,) * len(feet)))
+    critic: list[tuple[Any, Any]] = [about, along, along, along, about, ([0, 1], (1, 1)), *[(joints, signs)] * 3]
+    critic += [same, same, ([3 * leg + i for leg in legs for i in range(3)], VECTOR * len(feet))]
+    return Mirror(_joined(parts), moved, _joined(critic))
+
+
+def _joined(parts: Sequence[tuple[Any, Any]]) -> tuple[list[int], list[float]]:
+    """Returns indices and signs of parts that follow each other."""
     begins = np.cumsum([0, *(len(indices) for indices, _ in parts)])
     indices = [int(begin) + i for begin, (part, _) in zip(begins, parts, strict=False) for i in part]
-    return Mirror((indices, [sign for _, part in parts for sign in part]), moved)
+    return indices, [sign for _, part in parts for sign in part]
 
 
 def _other(name: str, names: Any) -> str:

@@ -72,6 +72,8 @@ class State:
     geoms: wp.array[wp.int32]  # boxes, then capsules
     sizes: wp.array2d[F]
     forces: wp.array[wp.int32]  # in sensordata
+    accelerometer: int  # in sensordata
+    to_critic: bool  # whether there is one that sees more
     num_feet: int
     num_points: int
     nu: int
@@ -113,6 +115,7 @@ class View:
     """The outputs of all environments."""
 
     obs: wp.array2d[wp.float32]
+    obs_critic: wp.array2d[wp.float32]
     reward_terms: wp.array2d[wp.float32]
     tracking: wp.array[wp.float32]
     command: wp.array2d[wp.float32]
@@ -385,6 +388,34 @@ def observe_joints(physics: Any, state: State, env: int, at: int, view: View, st
 
 
 @wp.func
+def observe_critic(physics: Any, state: State, env: int, view: View):
+    """Writes what Playground shows a critic, which sensors do not see, or not without noise."""
+    spinning, moving = spin(physics, env, state.imu_body), velocity(physics, env, state.imu_body, state.imu)
+    gyro, local = in_frame(physics, env, state.imu, spinning), in_frame(physics, env, state.imu, moving)
+    down = in_frame(physics, env, state.imu, wp.vec3d(ZERO, ZERO, -ONE))
+    for i in range(3):
+        view.obs_critic[env, i] = wp.float32(gyro[i])
+        view.obs_critic[env, 3 + i] = wp.float32(physics.sensordata[env, state.accelerometer + i])
+        view.obs_critic[env, 6 + i] = wp.float32(down[i])
+        view.obs_critic[env, 9 + i] = wp.float32(local[i])
+        view.obs_critic[env, 12 + i] = wp.float32(spinning[i])
+    view.obs_critic[env, 15] = wp.float32(physics.qpos[env, 2])
+    kick_in = wp.where(state.push[0] > ZERO, F(state.until_kick[env]) * state.dt, ZERO)
+    view.obs_critic[env, 16] = wp.float32(kick_in)
+    for i in range(state.nu):
+        view.obs_critic[env, 17 + i] = wp.float32(physics.qpos[env, QPOS + i] - state.home[i])
+        view.obs_critic[env, 17 + state.nu + i] = wp.float32(physics.qvel[env, QVEL + i])
+        view.obs_critic[env, 17 + 2 * state.nu + i] = wp.float32(physics.actuator_force[env, i])
+    at = 17 + 3 * state.nu
+    for foot in range(state.num_feet):
+        view.obs_critic[env, at + foot] = wp.float32(state.touching[env, foot])
+        view.obs_critic[env, at + state.num_feet + foot] = wp.float32(state.air_time[env, foot])
+        motion = velocity(physics, env, state.bodies[foot], state.sites[foot])
+        for i in range(3):
+            view.obs_critic[env, at + 2 * state.num_feet + 3 * foot + i] = wp.float32(motion[i])
+
+
+@wp.func
 def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
     """Writes what sensors of velocity, gyroscope, gravity and joints see, the action before, command and phase."""
     spinning = in_frame(physics, env, state.imu, spin(physics, env, state.imu_body))
@@ -406,3 +437,5 @@ def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
         for foot in range(state.num_feet):
             view.obs[env, at + foot] = wp.float32(wp.cos(state.phase[env, foot]))
             view.obs[env, at + state.num_feet + foot] = wp.float32(wp.sin(state.phase[env, foot]))
+    if state.to_critic:
+        observe_critic(physics, state, env, view)
