@@ -138,8 +138,13 @@ def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
         view.obs[env, 6 + 2 * state.nu + i] = wp.float32(state.action[env, i])
     for foot in range(state.num_feet):
         view.obs[env, end + 3 + foot] = wp.float32(clock(state, env, foot))
-    if state.to_critic:
-        observe_critic(physics, state, env, view)
+
+
+@wp.func
+def observe_all(physics: Any, state: State, env: int, view: View, streams: Streams):
+    """As `observe`, and for a critic."""
+    observe(physics, state, env, view, streams)
+    observe_critic(physics, state, env, view)
 
 
 def drawn(robot: Robot, model: Any) -> dict[Any, Draw]:
@@ -170,6 +175,14 @@ GO2_UNILAB = replace(
 )
 TASKS = {
     "Go2UniLab-v0": walking(
-        GO2_UNILAB, step, TERMS, observe, math.inf, noise=0.0, clipped=False, tilt=Option(60.0, 0, 180), randomise=True
+        GO2_UNILAB,
+        step,
+        TERMS,
+        (observe, observe_all),
+        math.inf,
+        noise=0.0,
+        clipped=False,
+        tilt=Option(60.0, 0, 180),
+        randomise=True,
     )
 }

@@ -18,7 +18,7 @@ from headrace.envs.robots import humanoid, quadruped
 from headrace.envs.robots.checks import check_model
 from headrace.envs.robots.models import FOLDER
 from headrace.envs.robots.sides import mirror_of
-from headrace.envs.robots.walker import State, View, act, observe, reset
+from headrace.envs.robots.walker import State, View, act, observe, observe_all, reset
 from headrace.errors import OptionError
 from headrace.pool.executors.kernels.program import FINITE
 from headrace.pool.executors.mujoco import Camera, Draw, MujocoEnv, MujocoTask, add, draw, scale, velocity_arrows
@@ -33,6 +33,7 @@ FOUR_LEGS = "robots on four legs"
 """the kind of tasks whose recipe fits all that the reward of `quadruped` is for"""
 COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
+Sees = tuple[Any, Any]
 BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS, "kick_every": STEPS}
 READS = ("qpos", "qvel", "ctrl", "actuator_force", "site_xpos", "site_xmat", "cvel", "subtree_com")
 
@@ -150,7 +151,7 @@ def model_of(robot: Robot, source: Callable[[Options], Any], options: Options) -
 
 
 def env_of(
-    robot: Robot, step: Any, terms: tuple[str, ...], see: Any, most: float, options: Options, model: Any
+    robot: Robot, step: Any, terms: tuple[str, ...], see: Sees, most: float, options: Options, model: Any
 ) -> MujocoEnv:
     """Returns the task of a robot, with the reward and the observation of its kind, and actions within ± ``most``."""
     check_model(robot, model)
@@ -178,7 +179,7 @@ def env_of(
     constants = {
         "num_feet": len(robot.feet), "num_points": len(robot.sole), "imu": imu,
         "imu_body": int(model.site_bodyid[imu]), "torso": torso, "torso_body": int(model.site_bodyid[torso]),
-        "to_critic": bool(critics), "accelerometer": next(iter(critics.values()), 0),
+        "accelerometer": next(iter(critics.values()), 0),
         "driven": driven_of(robot, model),
         "at_command": 9 if robot.command_first else 9 + 2 * model.nu + driven_of(robot, model),
         "at_joints": 12 if robot.command_first else 9, "fall_cost": options["fall"] - robot.fall,
@@ -194,7 +195,7 @@ def env_of(
         (len(terms),): ("reward_terms",),
     }
     return MujocoEnv(
-        robot.name, (*READS, *robot.reads), State, View, reset, step, see, act,
+        robot.name, (*READS, *robot.reads), State, View, reset, step, see[bool(critics)], act,
         start=robot.start, sensors=(*robot.forces, *critics), constants=constants, tables=tables,
         shapes={name: shape for shape, names in widths.items() for name in names},
         actions=gym.spaces.Box(-most, most, (driven_of(robot, model),), np.float64), metrics=("tracking",),
@@ -265,7 +266,7 @@ def walking(
     robot: Robot,
     step: Any = quadruped.step,
     terms: tuple[str, ...] = quadruped.TERMS,
-    see: Any = observe,
+    see: Sees = (observe, observe_all),
     most: float = 1.0,
     **options: Any,
 ) -> MujocoTask:
@@ -277,7 +278,7 @@ def walking(
             robots on four legs, which are trained as the Go1 is.
         terms: the names of the reward's terms, in the order of the info field ``reward_terms``; the first is that of
             tracking the velocity.
-        see: the function that writes an observation, and by `walker.observe_critic` what only a critic sees.
+        see: the function that writes an observation, and one that also writes what only a critic sees.
         most: the greatest action.
         options: defaults of options that differ from those of all robots.
     """

@@ -73,7 +73,6 @@ class State:
     sizes: wp.array2d[F]
     forces: wp.array[wp.int32]  # in sensordata
     accelerometer: int  # in sensordata
-    to_critic: bool  # whether there is one that sees more
     num_feet: int
     num_points: int
     nu: int
@@ -437,5 +436,10 @@ def observe(physics: Any, state: State, env: int, view: View, streams: Streams):
         for foot in range(state.num_feet):
             view.obs[env, at + foot] = wp.float32(wp.cos(state.phase[env, foot]))
             view.obs[env, at + state.num_feet + foot] = wp.float32(wp.sin(state.phase[env, foot]))
-    if state.to_critic:
-        observe_critic(physics, state, env, view)
+
+
+@wp.func
+def observe_all(physics: Any, state: State, env: int, view: View, streams: Streams):
+    """As `observe`, and for a critic."""
+    observe(physics, state, env, view, streams)
+    observe_critic(physics, state, env, view)
