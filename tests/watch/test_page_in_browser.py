@@ -22,8 +22,8 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 Open = Callable[..., Any]
 
 
-def train(path: Path, *arguments: str) -> Program:
-    command = [sys.executable, "-m", "headrace.cli.main", "train", "CartPole-v1", "--run-dir", str(path), "--quiet",
+def train(path: Path, *arguments: str, task: str = "CartPole-v1") -> Program:
+    command = [sys.executable, "-m", "headrace.cli.main", "train", task, "--run-dir", str(path), "--quiet",
                "--no-video", "--no-tensorboard", *arguments]  # fmt: skip
     return Program(command, stdout=subprocess.DEVNULL)
 
@@ -395,6 +395,40 @@ def test_the_agent_plays_as_long_as_its_page_is_open(tmp_path: Path, open_page: 
         assert players(tmp_path)
         page.context.close()
         wait_for(lambda: not players(tmp_path))
+
+
+@pytest.mark.nightly
+def test_a_robot_is_steered_by_sliders_keys_and_pushes(tmp_path: Path, open_page: Open) -> None:
+    pytest.importorskip("mujoco")
+    expect = pytest.importorskip("playwright.sync_api").expect
+    assert train(tmp_path / "run", "--total-steps", "256", "--num-envs", "4", task="Go1Flat-v0").wait(240) == 0
+    with serving(tmp_path) as address:
+        page = open_page(address)
+        card = page.locator("section[aria-label='The agent']")
+        card.get_by_role("tab", name="best, at play").click()
+        steer = card.get_by_role("group", name="Steer the robot")
+        steer.wait_for(timeout=90_000)
+        box, values = steer.get_by_label("steer", exact=True), steer.locator(".ranges b")
+        assert not box.is_checked() and steer.locator("input[type=range]").count() == 3
+        steer.get_by_label("forwards, m/s").fill("0.5")
+        expect(values.first).to_have_text("0.5")
+        expect(box).to_be_checked()
+        page.wait_for_timeout(1500)
+        expect(values.first).to_have_text("0.5")  # what the player says, too
+        card.locator(".screen").click()
+        keys = {"Space": "0 0 0", "w": "0.38 0 0", "ArrowLeft": "0.38 0.2 0", "e": "0.38 0.2 −0.3"}
+        for key, shown in keys.items():
+            page.keyboard.press(key)
+            for value, wanted in zip(values.all(), shown.split(), strict=True):
+                expect(value).to_have_text(wanted)
+        steer.get_by_role("button", name="push").click()
+        page.keyboard.press("p")
+        box.uncheck()
+        page.wait_for_timeout(1500)
+        assert not box.is_checked() and steer.locator("[role=status]").text_content() == ""
+        page.evaluate("window.scrollTo(0, 0)")
+        page.locator("#filter").fill("w")  # which is no command
+        assert not box.is_checked()
 
 
 def players(folder: Path) -> list[int]:

@@ -139,7 +139,7 @@ def test_a_player_waits_for_a_first_checkpoint(run):
 
 
 def player_nothing() -> dict[str, Any]:
-    unknown = ("value", "probabilities", "action_values", "actions", "meanings")
+    unknown = ("value", "probabilities", "action_values", "actions", "meanings", "controls")
     return {"episode": 1, "step": 0, "return": 0.0, "trained_steps": 0} | dict.fromkeys(unknown)
 
 
@@ -173,6 +173,28 @@ def test_every_kind_of_agent_is_shown_with_its_picture(tmp_path, task, algo, cha
         if header["probabilities"] is not None:
             assert sum(map(len, header["probabilities"])) == len(header["meanings"])
             assert len(header["actions"]) == len(header["probabilities"])
+
+
+def test_a_robot_at_play_is_steered_by_lines_of_its_input(tmp_path):
+    pytest.importorskip("mujoco")
+    run = train(tmp_path / "run", "Go1Flat-v0", num_steps=8)
+    with shown(run) as player:
+        stdin = player.process.stdin
+        assert stdin is not None
+        header, _ = player.until(lambda header, _: header["controls"])
+        assert [low for _, low, _ in header["controls"]["ranges"]] == [-1.5, -0.8, -1.2]
+        assert header["controls"]["can_push"] and not header["controls"]["steered"]
+        for line in (b"{", b"[]", b'{"command": [9, 0, 0]}', b'{"command": [NaN, 0, 0]}', b"[" * 5000, b"\xff"):
+            stdin.write(line + b"\n")  # which nobody's page sends
+        stdin.write(b'{"command": [0.5, 0, -0.25]}\n{"push": true}\n')
+        stdin.flush()
+        header, _ = player.until(lambda header, _: header["controls"]["steered"])
+        for _ in range(5):
+            assert header["controls"]["command"] == [0.5, 0.0, -0.25] and header["error"] is None
+            header, _ = player.next()
+        stdin.write(b'{"command": null}\n')
+        stdin.flush()
+        player.until(lambda header, _: not header["controls"]["steered"])
 
 
 @pytest.mark.parametrize("breakage", ["stdout", "stdin"])

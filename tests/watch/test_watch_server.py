@@ -24,7 +24,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
+import headrace.train
 from headrace.cli.main import main
+from headrace.errors import OptionError
 from headrace.train.runs import lock
 from headrace.watch import players
 from headrace.watch.players import Players
@@ -333,6 +335,89 @@ def test_a_player_lives_as_long_as_a_page_shows_it(tmp_path: Path, monkeypatch: 
 
     asyncio.run(look())
     assert not any(map(is_alive, started))
+
+
+WALKER = """
+import json, os, sys
+heard = []
+while True:
+    told = {"ranges": [["forwards", -1.0, 1.0]], "can_push": True, "command": [0.0], "steered": False}
+    head = json.dumps({"step": len(heard), "heard": heard, "controls": told}).encode()
+    sys.stdout.buffer.write(len(head).to_bytes(4, "big") + head + bytes(4))
+    sys.stdout.buffer.flush()
+    line = sys.stdin.readline()
+    if not line:
+        break
+    heard.append(json.loads(line))
+"""
+
+
+def test_who_commanded_last_has_the_robot_until_the_page_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "player.py").write_text(WALKER)
+    monkeypatch.setattr(players, "COMMAND", (sys.executable, str(tmp_path / "player.py")))
+
+    async def look() -> list[Any]:
+        async with Players().watched(tmp_path, "best") as player:
+            with pytest.raises(OptionError, match="not at play now"):
+                player.steer({"push": True}, "a")
+            frames = player.frames()
+            await anext(frames)
+            for who, said in (("a", {"command": [0.5]}), ("b", {"key": "p"}), ("b", {"push": True})):
+                player.steer(said, who)
+            for wrong in ({"command": [2]}, {"command": [0.5, 0]}, {"key": "ctrl"}, "__import__('os')"):
+                with pytest.raises(OptionError):
+                    player.steer(wrong, "b")
+            player.let_go("b")  # which has only pushed
+            player.steer({"key": "w"}, "a")
+            player.let_go("a")
+            player.let_go("a")
+            while (said := await anext(frames))[0]["step"] < 5:
+                pass
+            return said[0]["heard"]
+
+    heard = asyncio.run(look())
+    assert heard == [{"command": [0.5]}, {"push": True}, {"push": True}, {"key": "w"}, {"command": None}]
+
+
+@pytest.mark.nightly
+def test_two_people_steer_one_robot_and_wrong_values_are_told_to_their_sender(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco")
+    quick = {"total_steps": 64, "num_envs": 4, "num_steps": 8, "video": False, "tensorboard": False}
+    headrace.train.train("Go1Flat-v0", run_dir=tmp_path / "walker", quiet=True, viewer=False, **quick)
+    path = tmp_path / "walker"
+
+    def controls(page: Connection, wanted: Any) -> dict[str, Any]:
+        """The controls of the first frame for which `wanted` holds."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            found = hear(page, "picture", 60)["frame"].get("controls")
+            if found and wanted(found):
+                return found
+        raise AssertionError("no such frame")
+
+    with serving(tmp_path) as address, talk(address) as one:
+        hear(one, "runs")
+        say(one, steer={"push": True})
+        assert hear(one, "refused")["words"] == "no agent is at play"
+        say(one, runs=[identity(path)], agent={"run": identity(path), "source": "best"})
+        assert not controls(one, bool)["steered"]
+        with talk(address) as two:
+            hear(two, "runs")
+            say(two, runs=[identity(path)], agent={"run": identity(path), "source": "best"})
+            controls(two, bool)
+            say(one, steer={"command": [0.5, 0.1, 0]})
+            assert controls(two, lambda told: told["steered"])["command"] == [0.5, 0.1, 0.0]
+            say(two, steer={"command": [-0.5, 0, 0.2]})
+            assert controls(one, lambda told: told["command"][0] < 0)["command"] == [-0.5, 0.0, 0.2]
+            for wrong in ([99, 0, 0], [0, 0], "x", {"0": 1}, [True, 0, 0], [None, 0, 0]):
+                say(two, steer={"command": wrong})
+                assert re.search("a command is 3 numbers|must be a number", hear(two, "refused")["words"])
+            two.send('{"steer": {"command": [NaN, 0, 0]}}')
+            assert "forwards, m/s must be a number from -1.5 to 1.5" in hear(two, "refused")["words"]
+            assert controls(one, bool)["command"] == [-0.5, 0.0, 0.2]
+        assert not controls(one, lambda told: not told["steered"])["steered"]  # the page of who commanded is closed
 
 
 # -- beginning and ending ------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 The page's server runs this program while a page shows the agent. It writes frames to standard output: the length of a
 header (4 bytes, big-endian), the header as JSON, the length of a picture, and the picture as a JPEG; length 0 means no
-picture. It ends when standard input or output is closed. Weights come from ``live.safetensors`` while the run trains,
-else from the newest checkpoint.
+picture. Lines of standard input steer a robot, as JSON (`headrace.watch.steering`). It ends when standard input or
+output is closed. Weights come from ``live.safetensors`` while the run trains, else from the newest checkpoint.
 
 The process has the lowest priority and one thread. While all cores are busy it renders rarely, so that training is
 hardly slowed down.
@@ -16,6 +16,7 @@ import io
 import json
 import math
 import os
+import queue
 import signal
 import sys
 import time
@@ -29,7 +30,7 @@ import numpy as np
 import psutil
 import torch
 
-from headrace.errors import HeadraceError, RenderError, StateError
+from headrace.errors import HeadraceError, OptionError, RenderError, StateError
 from headrace.machine import cores, give_way, usable_cores
 from headrace.pool.meanings import action_meanings
 from headrace.pool.pool import Pool
@@ -46,6 +47,7 @@ from headrace.train.runs.checkpoint import Checkpoint
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.live import read_live
 from headrace.train.settings.config import Config
+from headrace.watch.steering import Steering
 
 LEAST_PICTURES = 1.0  # least number of pictures per second, of a task that is slow to render
 SHARES = 0.01, 0.25  # share of all cores' time for rendering: while all cores are busy, and while one is idle
@@ -137,14 +139,17 @@ class Player:
         config: the run's settings.
         source: the source of its weights.
         writer: the output of frames.
+        heard: messages of pages, see `headrace.watch.steering`.
     """
 
-    def __init__(self, run: RunFolder, config: Config, source: Source, writer: Writer):
+    def __init__(self, run: RunFolder, config: Config, source: Source, writer: Writer, heard: queue.SimpleQueue[bytes]):
         self._run, self._config, self._source, self._writer = run, config, source, writer
         self._episode, self._steps, self._earned, self._trained = 1, 0, 0.0, 0
         self._trouble: str | None = None
         self._drawn = self._pause = 0.0
         self._halve = False
+        self._heard = heard
+        self._steering: Steering | None = None
 
     def play(self) -> None:
         """Plays until the process ends."""
@@ -190,13 +195,17 @@ class Player:
         fps = pool.spec.render_fps
         every = max(1, round(fps / MOST_PICTURES))
         obs, info = pool.reset()
+        self._steering = steering = Steering(pool)
         ended = over = np.zeros(pool.num_envs, np.bool_)
         due = time.monotonic()
         while True:
             self._take_weights(agent)
+            self._take_messages(steering)
+            steering.apply()
             # with deterministic actions, several environments that are not random would all look the same
             actions = agent.act(obs, deterministic=pool.num_envs == 1, action_mask=info.get(MASK))
             obs, reward, terminated, truncated, info = pool.step(actions)
+            steering.apply()
             if over[0]:
                 self._episode, self._steps, self._earned = self._episode + 1, 0, 0.0
             elif not ended[0]:  # otherwise this step only begins a new life
@@ -217,6 +226,13 @@ class Player:
             with suppress(StateError):  # the weights may be of a new run in the same folder
                 agent.load(weights.model)
                 self._trained = weights.step
+
+    def _take_messages(self, steering: Steering) -> None:
+        while not self._heard.empty():
+            try:
+                steering.take(json.loads(self._heard.get()))
+            except (OptionError, ValueError, RecursionError) as error:  # the server has told whoever sent it
+                print(f"a message was dropped: {error}", file=sys.stderr)
 
     def _show(self, pool: Pool, agent: Agent, over: bool, behind: bool) -> None:
         """Writes the step's metrics, with a picture if one is due."""
@@ -253,6 +269,7 @@ class Player:
             "actions": None if found is None else _numbers(found.actions),
             "meanings": None if found is None else self._meanings,
             "error": self._trouble,
+            "controls": None if self._steering is None else self._steering.shown(),
         }
 
 
@@ -264,12 +281,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     writer = Writer(_own_output())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training
-    at_end_of_input(lambda: os._exit(0))
+    heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    at_end_of_input(lambda: os._exit(0), heard.put)
     give_way()
     torch.set_num_threads(1)
     try:
         run, config = RunFolder.open(args.run)
-        Player(run, config, Source(run, args.source), writer).play()
+        Player(run, config, Source(run, args.source), writer, heard).play()
     except BrokenPipeError:
         return 0
     except Exception as error:

@@ -14,7 +14,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from headrace.errors import OptionError
 from headrace.train.runs import files
+from headrace.watch.steering import Controls
 
 AGAIN = 3.0  # seconds until a player that has ended is restarted
 PAUSE = 0.06  # shortest time in seconds between two frames for one page
@@ -22,6 +24,7 @@ TOUCH = 1.0  # seconds between two touches of the run's file ``watched``
 PATIENCE = 2.0  # seconds for a player to end after its input was closed
 LARGEST = 1 << 24  # greatest size in bytes of a header or a picture
 WORDS = 400  # number of last bytes of a player's error output that are searched for its last line
+WAITING = 1 << 16  # most bytes of messages that a player has not read yet
 SOURCES = ("live", "best")
 COMMAND = (sys.executable, "-m", "headrace.watch.player")
 """the command of a player, without the arguments: the run folder, and ``--source`` with one of `SOURCES`"""
@@ -41,7 +44,29 @@ class Player:
         self._said: dict[str, Any] | None = None
         self._picture: bytes | None = None
         self._changed = asyncio.Condition()
+        self._ears: asyncio.StreamWriter | None = None
+        self._steers: object = None
         self.watchers = 0
+
+    def steer(self, said: Any, who: object) -> None:
+        """Sends a page's message to the process; who commanded last keeps the robot until `let_go`.
+
+        Raises:
+            OptionError: the message is none of `headrace.watch.steering`, or not for this robot, or nothing plays now.
+        """
+        if self._ears is None or self._ears.transport.get_write_buffer_size() > WAITING:
+            raise OptionError("the agent is not at play now: try again in a moment")
+        said = Controls.of_frame(self._said).check(said)
+        self._ears.write(json.dumps(said).encode() + b"\n")
+        if "push" not in said:
+            self._steers = who
+
+    def let_go(self, who: object) -> None:
+        """Lets the task command again if the last command was of this page, which is closed or shows another run."""
+        if self._steers is who:
+            with contextlib.suppress(OptionError):
+                self.steer({"command": None}, None)
+            self._steers = None
 
     async def frames(self) -> AsyncIterator[Frame]:
         """Yields new headers of the player, each with the newest picture, or b"" if that was yielded before."""
@@ -81,11 +106,13 @@ class Player:
         assert process.stderr
         said = asyncio.create_task(_last_words(process.stderr))
         said_by_frame = ""
+        self._ears = process.stdin
         try:
             while (frame := await _frame(process.stdout)) is not None:
                 said_by_frame = frame[0].get("error") or ""
                 await self._show(*frame)
         finally:
+            self._ears = None
             await _end(process)
             words = await said
         return said_by_frame or words or "the player has ended"

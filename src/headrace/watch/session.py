@@ -22,10 +22,11 @@ from typing import Any, TypeVar
 import numpy as np
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from headrace.errors import OptionError
 from headrace.train.runs.events import one_line
 from headrace.watch.files import plain
 from headrace.watch.library import Library
-from headrace.watch.players import SOURCES, Players
+from headrace.watch.players import SOURCES, Player, Players
 from headrace.watch.run import Run
 from headrace.watch.series import thin, window
 
@@ -105,13 +106,16 @@ class Session:
         self._wanted: tuple[str, str] | None = None
         self._agent: tuple[str, str] | None = None
         self._showing: asyncio.Task[None] | None = None
+        self._player: Player | None = None
 
     async def serve(self) -> None:
         """Sends data and their updates until the page is closed."""
         telling = asyncio.create_task(self._keep_telling())
         try:
             while not telling.done():
-                self._on_message(json.loads(await self._socket.receive_text()))
+                refusal = self._on_message(json.loads(await self._socket.receive_text()))
+                if refusal:
+                    await self._send(_json({"kind": "refused", "words": refusal}))
         except (
             WebSocketDisconnect,
             ValueError,
@@ -125,9 +129,12 @@ class Session:
                 with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError):
                     await task
 
-    def _on_message(self, said: Any) -> None:
+    def _on_message(self, said: Any) -> str:
+        """Does what a message asks for; returns what is wrong with its steering of a robot, empty for nothing."""
         if not isinstance(said, dict):
-            return
+            return ""
+        if "steer" in said:
+            return self._steer(said["steer"])
         if "runs" in said:
             before, self._view = self._view, View.of(said)
             self._forgotten |= set(before.chosen) - set(self._view.chosen)
@@ -137,6 +144,16 @@ class Session:
             self._wanted = self._agent_of(said["agent"])
         self._show_agent()
         self._asked.set()
+        return ""
+
+    def _steer(self, said: Any) -> str:
+        if self._player is None:
+            return "no agent is at play"
+        try:
+            self._player.steer(said, self)
+        except OptionError as error:
+            return str(error)
+        return ""
 
     async def _keep_telling(self) -> None:
         while True:
@@ -244,9 +261,15 @@ class Session:
     async def _keep_showing(self, name: str, source: str) -> None:
         run = self._library.runs[name]
         async with self._players.watched(run.path, source) as player:
-            async for header, picture in player.frames():
-                about = {"kind": "picture", "run": name, "source": source, "frame": header}
-                await self._send(_binary(about, picture))
+            self._player = player
+            try:
+                async for header, picture in player.frames():
+                    about = {"kind": "picture", "run": name, "source": source, "frame": header}
+                    await self._send(_binary(about, picture))
+            finally:
+                player.let_go(self)
+                if self._player is player:
+                    self._player = None
 
 
 def _numbers(kind: str, run: str, columns: Mapping[str, np.ndarray], **more: Any) -> bytes:

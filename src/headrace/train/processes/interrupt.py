@@ -96,14 +96,22 @@ def _is_own(handler: Any) -> bool:
     return not usual and not getattr(handler, "__module__", "").startswith("ray.")
 
 
-def at_end_of_input(act: Callable[[], object]) -> None:
-    """Calls a function in a thread once standard input ends, as when the process that started this one has ended."""
+def at_end_of_input(act: Callable[[], object], hear: Callable[[bytes], object] = lambda line: None) -> None:
+    """Calls a function in a thread once standard input ends, as when the process that started this one has ended.
+
+    Args:
+        act: the function.
+        hear: called in the same thread with every line of input before.
+    """
 
     def wait() -> None:
         # reads the descriptor: the interpreter cannot end without the lock of sys.stdin, which a reader of that holds
+        rest = b""
         with suppress(OSError):
-            while os.read(0, 1 << 12):
-                pass
+            while block := os.read(0, 1 << 12):
+                *lines, rest = (rest + block).split(b"\n")
+                for line in lines:
+                    hear(line)
         act()
 
     threading.Thread(target=wait, daemon=True).start()

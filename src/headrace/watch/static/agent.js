@@ -1,14 +1,15 @@
 // The agent of a run: at play now, with the newest or the best weights, or in an episode that was kept.
 
 import { draw, make, say } from "./dom.js";
+import { Steer } from "./steer.js";
 import { count, number, percent } from "./words.js";
 
 const MOST_BARS = 24;
 const TRACE = 400; // steps of an episode whose values are drawn
 
 export class Agent {
-  /** `ask(agent)` tells the server whom to let play: {run, source}, or null. */
-  constructor(place, ask) {
+  /** `ask(agent)` tells the server whom to let play: {run, source}, or null; `steer(message)` steers a robot. */
+  constructor(place, ask, steer) {
     this.ask = ask;
     this.run = null;
     this.tab = null;
@@ -19,11 +20,12 @@ export class Agent {
     this.words = make("p", { class: "words" });
     this.go = make("button", { type: "button", class: "go", on: { click: () => this.click(this.offered) } });
     this.screen = make("div", { class: "screen" }, this.picture, this.video, this.words, this.go);
+    this.steer = new Steer(this.screen, steer);
     this.bars = make("div", { class: "bars" });
     this.line = draw("polyline", { fill: "none" });
     this.trace = draw("svg", { class: "trace", viewBox: "0 0 300 40", preserveAspectRatio: "none", "aria-hidden": "true" }, this.line);
     this.value = make("p", { class: "soft value" });
-    place.append(make("h2", {}, "The agent", this.said), this.screen, this.bars, this.value, this.trace, this.tabs);
+    place.append(make("h2", {}, "The agent", this.said), this.screen, this.steer.place, this.bars, this.value, this.trace, this.tabs);
     this.clear("");
   }
 
@@ -88,6 +90,7 @@ export class Agent {
     this.video.hidden = true;
     this.video.removeAttribute("src");
     this.video.load();
+    this.steer.clear();
     this.bars.replaceChildren();
     this.trace.style.display = "none";
     this.values = [];
@@ -104,6 +107,7 @@ export class Agent {
       this.picture.hidden = true;
       say(this.words, frame.error);
     }
+    this.steer.show(frame.controls);
     if (!Number.isFinite(frame.step)) return;
     say(this.said, `return ${number(frame.return)} · step ${count(frame.step)}`);
     this.tell(frame);

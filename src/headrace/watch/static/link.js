@@ -35,6 +35,11 @@ export class Link {
   /** Says something, now and after every reconnection. */
   say(words) {
     Object.assign(this.said, words);
+    this.once(words);
+  }
+
+  /** Says something now, if there is a connection. */
+  once(words) {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(words));
   }
 }

@@ -28,9 +28,10 @@ const list = new List(by("list"), toggle);
 
 function hear(message) {
   if (message.kind === "runs") hearRuns(message);
-  else if (message.kind === "picture") view?.agent.take(message);
+  else if (message.kind === "picture") return view?.agent.take(message);
+  else if (message.kind === "refused") return view?.agent.steer.refuse(message.words);
   else data.take(message);
-  if (message.kind !== "picture") redraw(false);
+  redraw(false);
 }
 
 function hearRuns({ changed, gone, roots }) {
@@ -135,6 +136,7 @@ function build() {
     remember,
     focus: (run) => { state.focus = run; redraw(true); },
     agent: (asked) => link.say({ agent: asked }),
+    steer: (said) => link.once({ steer: said }),
     redraw: () => redraw(true),
   });
 }

@@ -20,7 +20,7 @@ const BYTES = Array.from({ length: 50 }, (_, i) => 2 ** i); // between the marks
 const POLICY_DASH = [undefined, [7, 4], [2, 3], [9, 3, 2, 3]];
 
 export class View {
-  /** `act` has what the page can do: zoom(range), axis(name), smooth(share), remember(), focus(run), agent(asked). */
+  /** `act` has what the page can do: zoom(range), axis(name), smooth(share), remember(), focus(run), agent(asked), steer(message). */
   constructor(place, data, act) {
     Object.assign(this, { data, act, charts: new Set(), share: 0, figures: figuresOf([]) });
     this.header = new Header();
@@ -39,7 +39,7 @@ export class View {
     this.logCard = make("section", { class: "card", "aria-label": "What happened" });
     place.append(this.header.element, this.first, this.sweepCard, this.second, this.ranksCard, this.learning, this.moreBox, this.tuner,
       this.settingsCard, this.logCard);
-    this.agent = new Agent(this.agentCard, act.agent);
+    this.agent = new Agent(this.agentCard, act.agent, act.steer);
     this.sweep = new Sweep(this.sweepCard, (run) => act.focus(run));
     this.ranks = new Ranks(this.ranksCard);
     this.settings = new Settings(this.settingsCard);
