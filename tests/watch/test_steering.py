@@ -94,6 +94,7 @@ def test_keys_change_the_command_within_its_limits(go1: Any) -> None:
     steering = Steering(go1)
     moves = {"w": (1, 0, 0), "s": (-1, 0, 0), "a": (0, 1, 0), "d": (0, -1, 0), "q": (0, 0, 1), "e": (0, 0, -1)}
     also = {"arrowup": "w", "arrowdown": "s", "arrowleft": "a", "arrowright": "d"}
+    also |= dict(zip("ikjluo", "wsadqe", strict=True))
     greatest = np.array([high for _, _, high in steering.controls.ranges])
     for key in {*moves, *also}:
         steering.take({"key": " "})

@@ -25,13 +25,15 @@ from headrace.train.play.evaluate import playing_pool
 from headrace.train.runs.folder import RunFolder
 from headrace.train.runs.words import return_text
 from headrace.watch.player import LATE, Source
-from headrace.watch.steering import HELP, KEYS, PUSHES, Steering, slider_step
+from headrace.watch.steering import KEYS, PUSHES, STOP, Steering, slider_step
 
 HOST = "127.0.0.1"
 MOST_FRAMES = 60.0  # greatest number of frames per second
 TOLD = 0.25  # seconds between updates of the text
 HELD = 0.5  # seconds for which the end of an episode is shown
 VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in multiples of the robot's size
+KEYS_IN_3D = ("i", "k", "j", "l", "u", "o", STOP, PUSHES)  # those of `KEYS` with which viser does not move its camera
+HELP_IN_3D = "I K: forwards, backwards · J L: sideways · U O: turn · space: stop · P: push · W A S D Q E, arrows: the camera"
 SHOWN = ("qpos", "mocap_pos", "mocap_quat")
 """the arrays of a simulation that its picture depends on"""
 
@@ -117,11 +119,12 @@ class _Screen:
         if controls.can_push:
             gui.add_button("push").on_click(partial(self._press, PUSHES))
         if controls.ranges:
-            gui.add_markdown(HELP)
-        for key, move in KEYS.items():
+            gui.add_markdown(HELP_IN_3D)
+        for key in KEYS_IN_3D:
+            move = KEYS[key]
             works = controls.can_push if key == PUSHES else move is None or move[0] < len(controls.ranges)
             if works and (controls.ranges or key == PUSHES):
-                hotkey = "space" if key == " " else key if key.startswith("arrow") else key.upper()
+                hotkey = "space" if key == STOP else key.upper()
                 gui.add_command(f"steer: {hotkey}", hotkey=hotkey).on_trigger(partial(self._press, key))
 
     async def _hand_over(self, event: Any) -> None:
@@ -149,13 +152,14 @@ class _Screen:
             if kind in self._over and not len(chosen):
                 self._over.pop(kind).remove()
             if len(chosen):
-                ends, width = chosen[:, :6].reshape(-1, 2, 3), float(chosen[0, WIDTH])
+                ends, width = chosen[:, :6].reshape(-1, 2, 3), float(chosen[:, WIDTH].max())
                 colours = (255 * chosen[:, COLOUR][:, :3]).astype(np.uint8)
                 if kind:
                     head = {"shaft_radius": width / 2, "head_radius": width, "head_length": 2.5 * width}
                     how = {"colors": colours, **head}
                 else:
-                    how = {"colors": colours[:, None].repeat(2, 1), "thickness": 2 * width}
+                    dark = (colours.astype(int) ** 2 // 255).astype(np.uint8)  # lines are drawn without a shadow
+                    how = {"colors": dark[:, None].repeat(2, 1), "thickness": 2 * width}
                 self._over[kind] = add(f"{frame}/over{kind:g}", ends, **how)
 
     def _size(self) -> float:

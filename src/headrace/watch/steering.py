@@ -29,6 +29,7 @@ COMMAND, VELOCITY = "command", "qvel"  # arrays of a pool's state
 STOP, PUSHES = " ", "p"
 KEYS: Mapping[str, tuple[int, int] | None] = {
     "w": (0, 1), "s": (0, -1), "a": (1, 1), "d": (1, -1), "q": (2, 1), "e": (2, -1),
+    "i": (0, 1), "k": (0, -1), "j": (1, 1), "l": (1, -1), "u": (2, 1), "o": (2, -1),
     "arrowup": (0, 1), "arrowdown": (0, -1), "arrowleft": (1, 1), "arrowright": (1, -1),
     STOP: None, PUSHES: None,
 }  # fmt: skip
