@@ -33,7 +33,7 @@ TOLD = 0.25  # seconds between updates of the text
 HELD = 0.5  # seconds for which the end of an episode is shown
 VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in multiples of the robot's size
 KEYS_IN_3D = ("i", "k", "j", "l", "u", "o", STOP, PUSHES)  # those of `KEYS` with which viser does not move its camera
-HELP_IN_3D = "I K: forwards, backwards · J L: sideways · U O: turn · space: stop · P: push · W A S D Q E, arrows: the camera"
+HELP_IN_3D = "I K: forwards, backwards · J L: sideways · U O: turn · space: stop · P: push · W A S D Q E, arrows: camera"
 SHOWN = ("qpos", "mocap_pos", "mocap_quat")
 """the arrays of a simulation that its picture depends on"""
 
