@@ -33,7 +33,8 @@ TOLD = 0.25  # seconds between updates of the text
 HELD = 0.5  # seconds for which the end of an episode is shown
 VIEW = np.array((0.6, -2.2, 0.8))  # initial position of the camera, in multiples of the robot's size
 KEYS_IN_3D = ("i", "k", "j", "l", "u", "o", STOP, PUSHES)  # those of `KEYS` with which viser does not move its camera
-HELP_IN_3D = "I K: forwards, backwards · J L: sideways · U O: turn · space: stop · P: push · W A S D Q E, arrows: camera"
+HELP_IN_3D = "I K: forwards, backwards · J L: sideways · U O: turn · space: stop · P: push"
+CAMERA_KEYS = "W A S D Q E and arrows move the camera"
 SHOWN = ("qpos", "mocap_pos", "mocap_quat")
 """the arrays of a simulation that its picture depends on"""
 
@@ -119,7 +120,7 @@ class _Screen:
         if controls.can_push:
             gui.add_button("push").on_click(partial(self._press, PUSHES))
         if controls.ranges:
-            gui.add_markdown(HELP_IN_3D)
+            gui.add_markdown(f"{HELP_IN_3D}\n\n{CAMERA_KEYS}")
         for key in KEYS_IN_3D:
             move = KEYS[key]
             works = controls.can_push if key == PUSHES else move is None or move[0] < len(controls.ranges)
