@@ -105,6 +105,13 @@ def test_a_robot_of_ones_own_that_moves_by_servos_has_the_recipe_of_robots() -> 
         assert preset_of(table, "Pair-v0", "auto", "default") == {"epochs": epochs}
 
 
+@pytest.mark.parametrize("given", [{}, {"algo": "ppo"}, {"algo": "ppo", "preset": "fast"}])
+def test_robots_learn_from_pictures_without_a_mirror(given: dict[str, Any]) -> None:
+    begun = make_config("Go1Flat-v0", **PIXELS, **given)
+    assert begun.env_options["render_width"] == 64 and begun.num_envs <= 16
+    assert begun.algo == "sac" or not begun.mirror
+
+
 def test_a_given_setting_replaces_the_schedule_of_the_recipe() -> None:
     explored = make_config("FrozenLake8x8-v1")
     assert explored.schedules["entropy_coef"][0] == [0, 0.1] and make_config("Acrobot-v1").schedules == {}
@@ -142,6 +149,8 @@ def test_rollouts_of_slow_steps_are_short(own: str) -> None:
         ("CheetahRun-v1", PIXELS, "sac", "default", "CheetahRun-v1 from pixels"),  # another algorithm
         ("WalkerRun-v1", PIXELS, "sac", "default", "dm_control from pixels"),
         ("CheetahRun-v1", PIXELS | {"algo": "ppo"}, "ppo", "default", "dm_control"),
+        ("Go1Flat-v0", PIXELS, "sac", "default", "robots from pixels"),
+        ("Go1Flat-v0", PIXELS | {"algo": "ppo", "preset": "fast"}, "ppo", "fast", "robots from pixels"),
         ("Nothing-v0", {}, "ppo", "default", ""),
     ],
 )

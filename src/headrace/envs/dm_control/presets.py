@@ -9,7 +9,7 @@ from headrace.pool.family import FROM_PIXELS, Presets, Settings
 # dm_control's, are those of DrQ-v2 (arXiv:2107.09645). The default camera stays where it is, and loses robots that run:
 # with it CheetahRun stays at 40. Rewards are small at first, and so is the temperature. The replay takes 1.2 GB. Nearly
 # all time is the learner's, which beside a sampler has one core less: without one, steps are 1.6 times as fast on two.
-_PIXELS: Settings = {
+PIXELS: Settings = {
     "total_steps": 200_000, "num_envs": 4, "samplers": 0, "trunk": "strided", "standardise_pixels": True, "bf16": True,
     "minibatch_size": 128, "learning_rate": 5e-4, "critic_learning_rate": 5e-4, "target_rate": 0.01, "n_step": 3,
     "initial_temperature": 0.01, "replay_size": 100_000, "learning_starts": 1000, "stop_episodes": 20,
@@ -18,8 +18,8 @@ _PIXELS: Settings = {
         "render_effects": False,
     },
 }
-_CHEETAH: Settings = _PIXELS | until(400.0) | {"env_options": _PIXELS["env_options"] | {"action_repeat": 4}}  # as DrQ
+_CHEETAH: Settings = PIXELS | until(400.0) | {"env_options": PIXELS["env_options"] | {"action_repeat": 4}}  # as DrQ
 PRESETS: Presets = {
     "ppo": {"default": {"dm_control": PPO}, "fast": {"dm_control": PPO_FAST}},
-    "sac": {"default": {f"dm_control{FROM_PIXELS}": _PIXELS, f"CheetahRun-v1{FROM_PIXELS}": _CHEETAH}},
+    "sac": {"default": {f"dm_control{FROM_PIXELS}": PIXELS, f"CheetahRun-v1{FROM_PIXELS}": _CHEETAH}},
 }

@@ -49,4 +49,5 @@ FAMILY = Family(
     presets="headrace.envs.robots.presets:PRESETS",
     kinds=("robots on four legs",),
     recipe=("ppo", "fast"),
+    recipe_from_pixels=("sac", "default"),
 )
