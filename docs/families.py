@@ -43,7 +43,7 @@ PAGES = {  # family → the page that has its mark
     found[1]: page for page in sorted(DOCS.glob("*.md")) for found in BEGIN.finditer(page.read_text())
 }
 LONG = 4000  # characters from which a table is shown on demand
-OWN, OBSERVATION, LIMIT = "options of its own", "observation", "limit of an episode"
+OWN, OBSERVATION, LIMIT, FRAMES = "options of its own", "observation", "limit of an episode", "frames in a step"
 LENGTH = r"\[\d+\]$"  # of a part of an observation
 Row = dict[str, str]
 
@@ -63,6 +63,8 @@ def section(family: str) -> str:
     fields = [field for field in told[0] if all(field in each for each in told)]
     rows = {task: _row(task, spec, shared, fields) for task, spec in specs.items()}
     first = next(iter(rows.values()))
+    for row in rows.values() if FRAMES in first else ():
+        row.setdefault(FRAMES, "1")
     parts = _shared_parts(rows)
     usual = {name: value for name in first if (value := _usual([row[name] for row in rows.values()])) is not None}
     common = {name: value for name, value in usual.items() if all(row[name] == value for row in rows.values())}
@@ -178,7 +180,7 @@ def _row(task: str, spec: Any, shared: Mapping[str, Any], fields: Collection[tup
         action = _of_kinds([kind.name for kind in kinds], [_choices(task, spec, kind.action) for kind in kinds])
     row = {OBSERVATION: observation, "actions": action, LIMIT: limit}
     if spec.frame_skip > 1:
-        row["frames in a step"] = str(own.pop("frame_skip", spec.frame_skip))
+        row[FRAMES] = str(own.pop("frame_skip", spec.frame_skip))
     row["info"] = _info([field for field in _fields(spec) if field not in fields])
     row[OWN] = _options_text(own)
     return row

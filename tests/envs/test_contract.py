@@ -47,7 +47,10 @@ PLAYED: dict[str, dict[str, dict[str, Any]]] = {
         "Hopper-v5": ROBOT,
         **{f"{name}-v5": ROBOT for name in ("Ant", "HalfCheetah", "Humanoid", "InvertedPendulum", "Pusher", "Swimmer")},
     },
-    "gymnasium_robotics": {"FetchPush-v4": ROBOT, "FetchPickAndPlace-v4": ROBOT},
+    "gymnasium_robotics": {
+        **dict.fromkeys(("FetchPush-v4", "FetchPickAndPlace-v4", "AntMaze_UMaze-v5"), ROBOT),
+        "PointMaze_Large_Diverse_GR-v3": ROBOT | {"reset_target": True},
+    },
     "robots": {f"{name}Flat-v0": ROBOT for name in ("Go1", "Go2", "G1", "T1")},
     "dm_control": {
         "WalkerRun-v1": ROBOT,

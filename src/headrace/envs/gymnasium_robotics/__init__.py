@@ -12,10 +12,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from headrace.envs.gymnasium_robotics.maps import MAPS
 from headrace.pool.family import Family
 from headrace.pool.task import Task
 
 _MODULES = {f"Fetch{name}-v4": "fetch" for name in ("Reach", "Push", "Slide", "PickAndPlace")}
+_MODULES |= {f"{kind}_{name}-{v}": "maze" for kind, v in (("PointMaze", "v3"), ("AntMaze", "v5")) for name in MAPS}
 TASKS: tuple[str, ...] = tuple(_MODULES)
 
 
