@@ -16,6 +16,7 @@ from headrace.envs.robots import _MODULES, TASKS, build
 from headrace.envs.robots.models import FOLDER
 from headrace.errors import OptionError
 
+NOISE = {"Go1Mjlab-v0": (0.5, 0.2, 0.05, 0.01, 1.5)}  # of velocity, gyroscope, gravity, angles, speeds
 PLAYGROUND = tuple(task for task in TASKS if task.endswith("Flat-v0"))
 
 
@@ -46,8 +47,14 @@ def test_noise_is_of_its_sizes_and_of_sensors_alone(task: str) -> None:
         robot = robot_of(task)
         gyro = 3 * robot.sees_velocity
         joints = gyro + 6 + 3 * robot.command_first
-        parts = [(0, gyro, 0.1), (gyro, gyro + 3, 0.2), (gyro + 3, gyro + 6, 0.05), (joints, joints + nu, 0.03)]
-        for start, end, size in [*parts, (joints + nu, joints + 2 * nu, 1.5)]:
+        places = (
+            (0, gyro),
+            (gyro, gyro + 3),
+            (gyro + 3, gyro + 6),
+            (joints, joints + nu),
+            (joints + nu, joints + 2 * nu),
+        )
+        for (start, end), size in zip(places, NOISE.get(task, (0.1, 0.2, 0.05, 0.03, 1.5)), strict=True):
             if start == end:
                 continue
             noise = apart[:, start:end] / size
@@ -69,7 +76,8 @@ def test_commands_are_new_from_time_to_time_within_their_limits(task: str) -> No
         arrays(pool)["until_command"][::2] = 1
         pool.step(rest(pool))  # a command holds for the step before its end
         *_, info = pool.step(rest(pool))
-        changed = (info["command"] != first).any(1)
+        turns = task == "Go1Mjlab-v0"  # to the direction that it is to face, in every step
+        changed = (info["command"] != first)[:, : 2 if turns else 3].any(1)
         assert not changed[1::2].all() and changed[1::2].mean() < 0.1
         assert changed[::2].mean() > 0.7
         assert (info["command"] <= limits).all() and (info["command"] >= least).all()
@@ -156,7 +164,7 @@ def test_the_reward_is_the_sum_of_its_terms_of_which_penalties_are_scaled(task: 
                 _, rewards[penalty], terminated, _, info = pool.step(rest(pool) + 0.3)
             assert not terminated.any()
     np.testing.assert_allclose(rewards[2.0] - rewards[1.0], rewards[1.0] - rewards[0.0], rtol=1e-4, atol=1e-6)
-    assert (rewards[1.0] < rewards[0.0]).all()
+    assert (rewards[1.0] <= rewards[0.0]).all() and (rewards[1.0] < rewards[0.0]).mean() > 0.8  # some are to stand
     scales = np.array([*robot_of(task).scales.values()])
     if task in PLAYGROUND:
         tracked = (info["reward_terms"][:, 0] + 0.5 * info["reward_terms"][:, 1]) / 1.5

@@ -121,10 +121,15 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: Vie
     return earned(state, total, fell), fell
 
 
+def settle(spec: Any) -> None:
+    """Gives the model nanoG1's step."""
+    spec.option.timestep = 0.004
+
+
 NANO = replace(
     G1,
     frame_skip=5,
-    timestep=0.004,
+    settle=settle,
     driven=12,
     limits=(1.0, 0.6, 1.0),
     spread=0.1,

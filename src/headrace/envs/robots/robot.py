@@ -34,7 +34,11 @@ FOUR_LEGS = "robots on four legs"
 COMMANDS = ("forwards, m/s", "to the left, m/s", "turn left, rad/s")
 STEPS = (0, 2**31 - 2)
 Sees = tuple[Any, Any]
-BOUNDS = {"stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS, "kick_every": STEPS}
+Functions = tuple[Any, Any, Sees, Any]
+BOUNDS = {
+    "stride": FINITE, "steps": STEPS, "until_command": STEPS, "until_kick": STEPS, "kick_every": STEPS,
+    "heading": FINITE,
+}  # fmt: skip
 READS = ("qpos", "qvel", "ctrl", "actuator_force", "site_xpos", "site_xmat", "cvel", "subtree_com")
 
 
@@ -84,7 +88,7 @@ class Robot:
         reads: fields of MuJoCo that the reward reads beside `READS`.
         strides: least and greatest frequency of strides (Hz), of which an observation shows the phase; 0 for none.
         driven: how many servos, from the first, actions move; the others keep the pose of the start. None for all.
-        timestep: seconds of a physics step; None for the model's.
+        settle: a function that changes the `mujoco.MjSpec` of the model's file before it is compiled.
         gait: the phase of each leg when an episode begins, as a part of a stride; by default 0.
         phases: numbers of a leg's phase in an observation.
         sees_velocity: whether an observation begins with the velocity.
@@ -125,7 +129,7 @@ class Robot:
     sees_velocity: bool = True
     stands: bool = False
     driven: int | None = None
-    timestep: float | None = None
+    settle: Callable[[Any], None] | None = None
     legs: tuple[str, ...] = ()
     boxes: tuple[str, ...] = ()
     capsules: tuple[str, ...] = ()
@@ -139,10 +143,9 @@ class Robot:
         return self.least or tuple(-most for most in self.limits)
 
 
-def model_of(robot: Robot, source: Callable[[Options], Any], options: Options) -> Any:
+def model_of(source: Callable[[Options], Any], options: Options) -> Any:
     """Returns the model, with the stiffness and the damping of its servos that the options ask for."""
     model = source(options)
-    model.opt.timestep = robot.timestep or model.opt.timestep
     model.actuator_gainprm[:, 0] *= options["stiffness"]
     model.actuator_biasprm[:, 1] *= options["stiffness"]
     model.actuator_biasprm[:, 2] *= options["damping"]
@@ -151,9 +154,9 @@ def model_of(robot: Robot, source: Callable[[Options], Any], options: Options) -
 
 
 def env_of(
-    robot: Robot, step: Any, terms: tuple[str, ...], see: Sees, most: float, options: Options, model: Any
+    robot: Robot, functions: Functions, terms: tuple[str, ...], most: float, options: Options, model: Any
 ) -> MujocoEnv:
-    """Returns the task of a robot, with the reward and the observation of its kind, and actions within ± ``most``."""
+    """Returns the task of a robot, with the functions of its kind, and actions within ± ``most``."""
     check_model(robot, model)
     home = model.key(robot.start).qpos[QPOS:]
     sites = np.array([model.site(name).id for name in robot.feet], np.int32)
@@ -162,8 +165,9 @@ def env_of(
     legs = _numbers([model.joint(name).qposadr[0] - QPOS for name in robot.legs])
     forces = _numbers([model.sensor(name).adr[0] for name in robot.forces])
     critics = accelerometer_of(robot, model) if options["critic"] else {}
+    begin, step, see, move = functions
     low, high = robot.soft_limits(model.jnt_range[1:]).T
-    scales = np.array([robot.scales.get(name, 0.0) for name in terms])
+    scales = np.array([*(robot.scales.get(name, 0.0) for name in terms), robot.fall - options["fall"]])
     scales[0] *= options["tracking"]
     scales[terms.index("termination")] = -robot.fall
     scales[scales < 0] *= options["penalty"]
@@ -182,7 +186,7 @@ def env_of(
         "accelerometer": next(iter(critics.values()), 0),
         "driven": driven_of(robot, model),
         "at_command": 9 if robot.command_first else 9 + 2 * model.nu + driven_of(robot, model),
-        "at_joints": 12 if robot.command_first else 9, "fall_cost": options["fall"] - robot.fall,
+        "at_joints": 12 if robot.command_first else 9, "num_terms": len(terms),
         "kick_soon": robot.kicks[0], "kick_late": robot.kicks[1], "kick_least": robot.kick_least,
         "slow_stride": robot.strides[0], "fast_stride": robot.strides[1],
         "upright": math.cos(math.radians(options["tilt"])),
@@ -195,7 +199,7 @@ def env_of(
         (len(terms),): ("reward_terms",),
     }
     return MujocoEnv(
-        robot.name, (*READS, *robot.reads), State, View, reset, step, see[bool(critics)], act,
+        robot.name, (*READS, *robot.reads), State, View, begin, step, see[bool(critics)], move,
         start=robot.start, sensors=(*robot.forces, *critics), constants=constants, tables=tables,
         shapes={name: shape for shape, names in widths.items() for name in names},
         actions=gym.spaces.Box(-most, most, (driven_of(robot, model),), np.float64), metrics=("tracking",),
@@ -268,6 +272,8 @@ def walking(
     terms: tuple[str, ...] = quadruped.TERMS,
     see: Sees = (observe, observe_all),
     most: float = 1.0,
+    begin: Any = reset,
+    move: Any = act,
     **options: Any,
 ) -> MujocoTask:
     """Returns the task of walking by commands, for `headrace.register`.
@@ -280,6 +286,7 @@ def walking(
             tracking the velocity.
         see: the function that writes an observation, and one that also writes what only a critic sees.
         most: the greatest action.
+        begin, move: the functions that begin an episode and act.
         options: defaults of options that differ from those of all robots.
     """
     info = (
@@ -291,7 +298,7 @@ def walking(
     model, file = robot.model, {}
     if not callable(model):
         file = {"xml_file": xml_file(str(model.absolute()) if isinstance(model, Path) else model)}
-        model = partial(load_model, folder=FOLDER)
+        model = partial(load_model, folder=FOLDER, settle=robot.settle)
     known = {
         **file,
         "noise": 1.0,
@@ -313,7 +320,8 @@ def walking(
         "critic": False,
     }
     return MujocoTask(
-        partial(env_of, robot, step, terms, see, most), partial(model_of, robot, model), partial(space_of, robot), info,
+        partial(env_of, robot, (begin, step, see, move), terms, most), partial(model_of, model),
+        partial(space_of, robot), info,
         known | options, robot.frame_skip, critic=partial(critic_of, robot), camera=Camera("track"),
         mirror=partial(mirror, robot),
         arrows=velocity_arrows,

@@ -44,6 +44,7 @@ class State:
     """What an episode remembers (arrays by environment), tables that are the same for all, and numbers."""
 
     command: wp.array2d[F]  # m/s, m/s, rad/s
+    heading: wp.array[F]  # to turn to, where a task has that, rad
     steps: wp.array[wp.int32]  # since the episode began
     until_command: wp.array[wp.int32]  # steps
     until_kick: wp.array[wp.int32]
@@ -60,7 +61,8 @@ class State:
     low: wp.array[F]
     high: wp.array[F]
     weights: wp.array[F]
-    scales: wp.array[F]
+    scales: wp.array[F]  # of each term, then of a fall beyond its term
+    num_terms: int
     limits: wp.array[F]
     least: wp.array[F]  # command, as `limits` is the greatest
     kept: wp.array[F]
@@ -104,7 +106,6 @@ class State:
     speed: F
     hold: bool
     alive: F
-    fall_cost: F  # beyond the published term, which is clipped with the others
     clipped: bool
     height: F
 
@@ -357,7 +358,7 @@ def earned(state: State, total: F, fell: bool) -> wp.float32:
     if state.clipped:
         reward = wp.max(reward, ZERO)
     if fell:
-        reward = reward - state.fall_cost * state.dt
+        reward = reward + state.scales[state.num_terms] * state.dt
     return wp.float32(reward)
 
 
