@@ -55,6 +55,7 @@ def test_sliders_have_nought_among_their_values() -> None:
     for low, high in ((-1.5, 1.5), (-0.8, 0.8), (-1.2, 1.2), (0.0, 40.0)):
         step = slider_step(low, high)
         assert step * 60 <= high - low < 600.1 * step and -low / step == pytest.approx(round(-low / step))
+    assert slider_step(0.0, 0.0) > 0  # of a robot that never goes sideways
 
 
 def shown(steering: Steering) -> dict[str, Any]:

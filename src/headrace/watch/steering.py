@@ -159,7 +159,7 @@ class Steering:
 
 def slider_step(low: float, high: float) -> float:
     """Returns the step of a slider, a power of ten, so that 0 is one of its values."""
-    return 10.0 ** math.floor(math.log10((high - low) / 60))
+    return 10.0 ** math.floor(math.log10((high - low) / 60)) if high > low else 1.0
 
 
 def _is_free(pool: Pool) -> bool:
