@@ -258,6 +258,7 @@ SECTIONS = {
         Benchmark("pixels_learning", "--seconds 5 --games 1"),
         Benchmark("pictures_curves", "--seeds 1 --steps 50000"),
         Benchmark("walkers", "--seeds 1 --steps 20000 --games 4"),
+        Benchmark("goals", "--tasks FetchReach-v4 --seeds 1 --steps 3000"),
         Benchmark(
             "held_out",
             "--tasks LunarLanderContinuous-v3 --seconds 1 --games 1",
