@@ -178,7 +178,7 @@ def step(physics: Any, state: State, env: int, actions: wp.array2d[F], view: Vie
         if state.until_command[env] <= 0:
             draw_command(state, env, streams)
         face(physics, state, env)
-    return earned(state, total), fell
+    return earned(state, total, fell), fell
 
 
 # ---- commands and kicks ---------------------------------------------------------------------------------------------
